@@ -61,7 +61,7 @@ export default defineConfig({
     sequence: { sequencer: LongFirst },
     projects: [
       project("together", {
-        include: ["src/**/*.test.ts", "test/**/*.test.ts"],
+        include: ["src/**/*.test.ts", "tools/**/*.test.ts", "test/**/*.test.ts"],
         exclude: [...ISOLATED, ...CLUSTERS, ...LONG],
         isolate: false,
         maxWorkers,

@@ -9,8 +9,8 @@ export type {
 export { connect, type RemoteClient } from "./client/connect.ts";
 export type { ConnectOptions } from "./client/connect-options.ts";
 export type { Fetch, HttpRequest, HttpResponse } from "./client/transport.ts";
-export type { ProcStatus } from "./kernel/command-view.ts";
-export type { PublicEvent } from "./kernel/public-event.ts";
+export type { ProcStatus } from "./kernel/command/command-view.ts";
+export type { PublicEvent } from "./kernel/journal/public-event.ts";
 export type { ExecutionView, HandlerView, PhaseView } from "./kernel/view.ts";
 export type {
   CommandDocument,

@@ -1,10 +1,10 @@
 /// <reference lib="esnext.disposable" />
 /** The package's root: what a program imports from "rondo". */
-export { type OpenOptions, openRondo } from "./compose.ts";
-export type { PublicEvent } from "./kernel/public-event.ts";
+export { type OpenOptions, openRondo } from "./compose/compose.ts";
+export type { PublicEvent } from "./kernel/journal/public-event.ts";
 export type { ExecutionView, HandlerView, PhaseView } from "./kernel/view.ts";
-export { DirectoryInUse, type DirectoryOwner } from "./local/directory-in-use.ts";
-export type { LocalRondo, LogLine } from "./local/local-rondo.ts";
+export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
+export type { LocalRondo, LogLine } from "./rondo/local-rondo.ts";
 export type { Command, CommandSpec, PostOperations } from "./sdk/command.ts";
 export type { BatchContext, Context, EnumerateContext, TaskContext } from "./sdk/context.ts";
 export { ExecutionCancelled, ExecutionFailed, Fatal, RetryAfter } from "./sdk/errors.ts";

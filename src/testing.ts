@@ -1,7 +1,6 @@
 /// <reference lib="esnext.disposable" />
 /** `rondo/testing`: workflows under test, in memory, with a clock that the test moves and crashes that it causes. */
-import { scriptsOf } from "./compose.ts";
-import type { LogLine } from "./local/local-rondo.ts";
+import { scriptsOf } from "./compose/compose.ts";
 import {
   A_FUNCTION,
   AN_OBJECT,
@@ -10,6 +9,7 @@ import {
   type OptionRule,
   wholeFrom,
 } from "./protocol/check-options.ts";
+import type { LogLine } from "./rondo/local-rondo.ts";
 import { checkWorkflow } from "./sdk/check.ts";
 import type { AnyWorkflow } from "./sdk/workflow.ts";
 import { parseDuration } from "./std/duration.ts";

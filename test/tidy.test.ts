@@ -22,34 +22,25 @@ const PORT = [
   "store/remote-epoch.ts",
   "store/search-heads.ts",
 ];
-const PARTS = [
-  "local",
-  "testing",
-  ...PORT,
-  "cluster",
-  "ring",
+const EDGES = ["broker", "cli", "server"];
+/** Everything but the edges: what the composition and the tools name besides them. */
+const INNER = [
+  ...BASE,
+  "store",
   "engine",
+  "cluster",
   "worker",
+  "commands",
+  "rondo",
   "sdk",
-  "script",
-  "command",
-  "amqp",
-].concat(["schedule", "retention", "peer", "audit", "guard", "postop"]);
-const ALL_BUT_CLI = [...BASE, "store", ...PARTS, "api", "sim", "bench", "demo", "client", "config"].concat([
-  "http",
-  "compose.ts",
-  "compose-broker.ts",
-  "compose-postops.ts",
-  "compose-cluster.ts",
-  "compose-server.ts",
-  "compose-transfer.ts",
-  "package-version.ts",
-  "transfer",
-  "index.ts",
-  "client.ts",
-  "testing.ts",
-]);
-const ANYTHING = [...ALL_BUT_CLI, "cli"];
+  "client",
+  "testing",
+  "schedule",
+].concat(
+  ["retention", "audit", "transfer", "config", "net", "compose"],
+  ["index.ts", "client.ts", "testing.ts", "package-root.ts"],
+);
+const ANYTHING = [...INNER, ...EDGES];
 
 /**
  * What may import what: top folder or root file of src/ -> what it may name besides itself. "store/store.ts"
@@ -59,54 +50,44 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   std: [],
   kernel: ["std"],
   protocol: ["std", "kernel"],
-  store: BASE,
-  cluster: [...BASE, ...PORT],
-  ring: [...BASE, ...PORT],
+  store: ["std", "kernel"],
   engine: [...BASE, ...PORT],
-  peer: [...BASE, ...PORT, "engine", "cluster", "ring", "http"],
-  http: ["std"],
-  guard: ["std", "http"],
-  postop: [...BASE, ...PORT, "engine", "http", "guard"],
-  worker: [...BASE, "http"],
-  script: BASE,
-  command: [...BASE, ...PORT],
-  amqp: [...BASE, ...PORT, "engine", "type command"],
+  net: ["std", "protocol"],
+  cluster: [...BASE, ...PORT, "engine", "net"],
+  worker: [...BASE, "net"],
+  commands: [...BASE, ...PORT, "net", "type engine"],
+  broker: [...BASE, ...PORT, "engine", "net", "type commands"],
   schedule: [...BASE, ...PORT],
   audit: [...BASE, ...PORT],
-  retention: [...BASE, ...PORT],
+  retention: ["std", ...PORT],
   transfer: [...BASE, ...PORT, "engine"],
   sdk: [...BASE, "type worker"],
-  local: [...BASE, ...PORT, "engine", "worker", "sdk"],
-  testing: [...BASE, "store", "engine", "cluster", "worker", "sdk", "local", "postop", "type guard"],
-  api: [...BASE, ...PARTS, "http"],
-  config: [...BASE, "guard", "postop"],
+  rondo: [...BASE, ...PORT, "engine", "worker", "sdk"],
+  testing: [...BASE, "store", "engine", "cluster", "rondo", "commands"].concat([
+    "type worker",
+    "type sdk",
+    "type net",
+  ]),
+  server: [...BASE, ...PORT, "engine", "worker", "commands", "schedule", "retention", "audit"].concat([
+    "sdk",
+    "net",
+    "type cluster",
+    "type rondo",
+  ]),
+  config: [...BASE, "net", "commands"],
   client: [...BASE, "sdk"],
-  cli: [
-    ...BASE,
-    ...PARTS,
-    "api",
-    "sim",
-    "bench",
-    "demo",
-    "compose.ts",
-    "compose-server.ts",
-    "compose-transfer.ts",
-    "index.ts",
-  ].concat(["config", "client", "http"]),
-  sim: ALL_BUT_CLI,
-  bench: ANYTHING,
-  demo: ANYTHING,
+  cli: [...BASE, ...PORT, "client", "commands", "compose", "config", "net", "sdk", "worker"].concat([
+    "package-root.ts",
+    "type audit",
+    "type index.ts",
+  ]),
+  compose: ANYTHING,
   "client.ts": [...BASE, "sdk", "client"],
-  "compose.ts": ANYTHING,
-  "compose-cluster.ts": ANYTHING,
-  "compose-broker.ts": ANYTHING,
-  "compose-postops.ts": ANYTHING,
-  "compose-server.ts": ANYTHING,
-  "compose-transfer.ts": ANYTHING,
-  "package-version.ts": [],
-  "index.ts": ANYTHING,
-  "testing.ts": ANYTHING,
+  "package-root.ts": [],
+  "index.ts": [...BASE, "compose", "rondo", "sdk", "type worker"],
+  "testing.ts": [...BASE, "store", "compose", "sdk", "testing", "type rondo", "type worker"],
   "register.ts": [],
+  tools: ANYTHING,
 };
 
 /** Folders that run anywhere, and the few files in them that may use `node:` modules. */
@@ -142,7 +123,7 @@ const BANNED: readonly (readonly [pattern: RegExp, name: string, instead: string
 ];
 /** `std/` wraps these globals; the drivers are where the outside world begins. */
 const MAY_USE_BANNED =
-  /^src\/(?:std\/|engine\/driver[^/]*\.ts$|worker\/|cli\/|bench\/|demo\/|store\/(?:sqlite|postgres)\/|script\/child\/)|\.test\.ts$/;
+  /^src\/(?:std\/|engine\/driver[^/]*\.ts$|worker\/|cli\/|store\/(?:sqlite|postgres)\/)|^tools\/(?:bench|demo)\/|\.test\.ts$/;
 
 const VAGUE_NAMES = ["utils.ts", "helpers.ts", "common.ts", "types.ts", "interfaces.ts", "misc.ts"];
 const KEBAB = /^[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)*$/;
@@ -166,13 +147,17 @@ const layers: Rule = (files) =>
         const free = !WITHOUT_NODE.includes(own) || NODE_ALLOWED.includes(file.path);
         return free ? [] : [`${at}: ${own}/ has no node: imports; pass it in, or put it behind std/`];
       }
+      if (target.startsWith("tools/"))
+        return own === "tools" || own === "cli"
+          ? []
+          : [`${at}: only the CLI and tools/ name tools/; what others need belongs into src/`];
       if (!target.startsWith("src/"))
         return own === "kernel" ? [`${at}: kernel/ imports no npm package`] : [];
       const layer = layerOf(target);
       if (layer === own) {
         const crosses =
           own === "store" && adapterOf(target) !== "" && adapterOf(target) !== adapterOf(file.path);
-        return crosses ? [`${at}: a store adapter is named only by itself and by compose.ts`] : [];
+        return crosses ? [`${at}: a store adapter is named only by itself and by compose/`] : [];
       }
       const fits = allowed.some((entry) =>
         entry.startsWith("type ")
@@ -211,7 +196,7 @@ const fileSize: Rule = (files) =>
 
 const bannedGlobals: Rule = (files) =>
   files
-    .filter(({ path }) => path.startsWith("src/") && path.endsWith(".ts") && !MAY_USE_BANNED.test(path))
+    .filter(({ path }) => /^(?:src|tools)\/.*\.ts$/.test(path) && !MAY_USE_BANNED.test(path))
     .flatMap((file) => {
       const code = { path: file.path, text: blank(file.text, "comments and strings") };
       return BANNED.flatMap(([pattern, name, instead]) =>
@@ -291,7 +276,7 @@ describe("a planted file is caught by", () => {
     ["layers", "src/std/a.ts", 'import { b } from "../kernel/b.ts";'],
     ["layers", "src/std/a.ts", 'export * from "../kernel/b.ts";'],
     ["layers", "src/kernel/a.ts", 'const b = await import("../engine/b.ts");'],
-    ["layers", "src/kernel/a.ts", 'import "../compose.ts";'],
+    ["layers", "src/kernel/a.ts", 'import "../compose/compose.ts";'],
     ["layers", "src/kernel/a.ts", 'import { z } from "zod";'],
     ["layers", "src/kernel/a.ts", 'import { hash } from "node:crypto";'],
     ["layers", "src/sdk/a.ts", 'import fs from "node:fs";'],
@@ -300,16 +285,19 @@ describe("a planted file is caught by", () => {
     ["layers", "src/store/memory/a.ts", 'import { b } from "../sqlite/b.ts";'],
     ["layers", "src/store/store.ts", 'import { b } from "./sqlite/b.ts";'],
     ["layers", "src/cli/a.ts", 'import { b } from "../store/sqlite/b.ts";'],
-    ["layers", "src/sim/a.ts", 'import { b } from "../cli/b.ts";'],
+    ["layers", "src/server/a.ts", 'import { b } from "../broker/b.ts";'],
+    ["layers", "src/engine/a.ts", 'import { b } from "../server/b.ts";'],
+    ["layers", "src/cli/a.ts", 'import { b } from "../server/b.ts";'],
+    ["layers", "src/rondo/a.ts", 'import { b } from "../../tools/sim/b.ts";'],
     ["layers", "src/novel/a.ts", ""],
     ["browserSafe", "src/client.ts", 'import fs from "node:fs";'],
     ["fileSize", "src/kernel/a.ts", long(701)],
     ["bannedGlobals", "src/kernel/a.ts", "const now = Date.now();"],
     ["bannedGlobals", "src/kernel/a.ts", "const now = new Date();"],
     ["bannedGlobals", "src/engine/a.ts", "setTimeout(f, 1);"],
-    ["bannedGlobals", "src/sim/a.ts", "const id = `x${Math.random()}`;"],
+    ["bannedGlobals", "tools/sim/a.ts", "const id = `x${Math.random()}`;"],
     ["bannedGlobals", "src/sdk/a.ts", "const id = crypto.randomUUID();"],
-    ["bannedGlobals", "src/api/a.ts", 'const a = "//"; const b = process.env["A"];'],
+    ["bannedGlobals", "src/server/a.ts", 'const a = "//"; const b = process.env["A"];'],
     ["fileNames", "src/kernel/utils.ts", ""],
     ["fileNames", "src/kernel/taskSet.ts", ""],
     ["headers", "src/kernel/a.ts", long(61)],
@@ -360,9 +348,9 @@ function listTree(): string[] {
     .filter((path) => !ignored.test(path));
 }
 
-/** The TypeScript of src/ without its tests. */
+/** The TypeScript of src/ and tools/ without its tests. */
 function sources(files: readonly TreeFile[]): TreeFile[] {
-  return files.filter(({ path }) => /^src\/.*(?<!\.test|\.test-d)\.ts$/.test(path));
+  return files.filter(({ path }) => /^(?:src|tools)\/.*(?<!\.test|\.test-d)\.ts$/.test(path));
 }
 
 /** What a file imports, relative targets as paths from the root of the repository. */
@@ -376,9 +364,10 @@ function imports(file: TreeFile): { line: number; target: string; typeOnly: bool
   });
 }
 
-/** The top folder of src/ that a path is in, or the file's own name when it is right under src/. */
+/** The top folder of src/ that a path is in, or the file's own name when it is right under src/; "tools" for tools/. */
 function layerOf(path: string): string {
-  return path.split("/")[1] ?? "";
+  const [root, top = ""] = path.split("/");
+  return root === "tools" ? root : top;
 }
 
 /** "memory" for src/store/memory/x.ts, "" for a file right under src/store/. */

@@ -2,8 +2,9 @@
  * Audits one execution of a store: the whole journal, in bounded pieces, against its own chain hash, against what the node
  * shows and against what lists show and timers are kept for. A journal that is broken is not given to the node, which would rightly stop at it.
  */
-import { decodeEntry } from "../kernel/journal-entry.ts";
-import { readDefinition } from "../kernel/read-definition.ts";
+
+import { readDefinition } from "../kernel/definition/read-definition.ts";
+import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import { partitionOf } from "../store/partition-of.ts";

@@ -1,5 +1,5 @@
 /** An execution's handle over HTTP. */
-import type { PublicEvent } from "../kernel/public-event.ts";
+import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import { type ExecutionView, hasEnded } from "../kernel/view.ts";
 import { ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {

@@ -1,7 +1,8 @@
 /** Checks of the settings of post-operations. In the environment, where all is text: JSON, or a list with commas. */
-import { AllowList } from "../guard/allow-list.ts";
-import { parseStateStores, type StateStoreGiven } from "../postop/state-settings.ts";
-import { WebhookSecrets, type WebhookSecretsGiven } from "../postop/webhook-secrets.ts";
+
+import { WebhookSecrets, type WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
+import { parseStateStores, type StateStoreGiven } from "../commands/state/state-settings.ts";
+import { AllowList } from "../net/guard/allow-list.ts";
 import { isRejection, reject } from "../std/rejection.ts";
 import { type Checked, checkMap, checkTexts } from "./setting.ts";
 

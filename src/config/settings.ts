@@ -2,9 +2,10 @@
  * Every setting of Rondo's commands in one table: flag, environment variable, key in `rondo.config.{ts,js,json}`, and
  * default. Adding one here is all it takes for it to be read, checked and shown by `rondo doctor`.
  */
-import { NAME_PATTERN } from "../kernel/definition.ts";
-import type { StateStoreGiven } from "../postop/state-settings.ts";
-import type { WebhookSecretsGiven } from "../postop/webhook-secrets.ts";
+
+import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
+import type { StateStoreGiven } from "../commands/state/state-settings.ts";
+import { NAME_PATTERN } from "../kernel/definition/definition.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";
 import { showDuration } from "../std/duration.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";

@@ -7,7 +7,7 @@ import type { Clock } from "../std/clock.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import type { Store, StoreInfo } from "../store/store.ts";
 import type { Ending, Input, Inspection, Output } from "./io.ts";
-import type { PostOps } from "./post-ops.ts";
+import type { PostOps } from "./post-ops/post-ops.ts";
 import type { Settings } from "./settings.ts";
 
 /** A worker as the driver sees it. */

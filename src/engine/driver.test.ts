@@ -1,8 +1,8 @@
 // The driver: performs what the node asks for, backs off when the store fails, stops when it must. Virtual time.
 import { describe, expect, test } from "vitest";
 import { phase } from "../../test/scenarios/kernel-run.ts";
-import { parseDefinition } from "../kernel/parse-definition.ts";
-import { compilePlan, type Plan } from "../kernel/plan.ts";
+import { parseDefinition } from "../kernel/definition/parse-definition.ts";
+import { compilePlan, type Plan } from "../kernel/definition/plan.ts";
 import type { Beat, Grant, ReportedAttempt } from "../protocol/work.ts";
 import { unwrap } from "../std/rejection.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";

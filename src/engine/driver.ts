@@ -7,9 +7,9 @@ import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
 import { type Commit, type Head, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
-import type { AttemptHolder } from "./attempt-facts.ts";
-import { Audience } from "./audience.ts";
-import { ClusterDoor } from "./cluster-door.ts";
+import { Audience } from "./commit/pending-replies.ts";
+import { StorePatience } from "./commit/store-backoff.ts";
+import { WorkerLinks } from "./dispatch/worker-links.ts";
 import {
   type EngineOptions,
   type Progress,
@@ -18,8 +18,6 @@ import {
   type WorkerLink,
 } from "./driver-options.ts";
 import type { EnginePort, Request, StartOf } from "./engine-port.ts";
-import { Errands } from "./errands.ts";
-import { inDoubt, readLeases, storeAllLeases } from "./hand-over.ts";
 import type {
   AttemptFilter,
   Dropped,
@@ -30,13 +28,15 @@ import type {
   Output,
   Overview,
 } from "./io.ts";
+import type { AttemptHolder } from "./leases/attempt-facts.ts";
+import { inDoubt, readLeases, storeAllLeases } from "./leases/lease-handover.ts";
+import { OutboxDoor } from "./mailbox/outbox-port.ts";
 import { EngineNode } from "./node.ts";
-import { nowFor } from "./now-for.ts";
-import { OutboxDoor } from "./outbox-door.ts";
+import { ClusterDoor } from "./partitions/partition-inputs.ts";
+import { Errands } from "./post-ops/post-op-runner.ts";
 import type { Settings } from "./settings.ts";
-import { StorePatience } from "./store-patience.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
-import { WorkerLinks } from "./worker-links.ts";
+import { nowFor } from "./timers/now-for.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 

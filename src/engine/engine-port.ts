@@ -2,14 +2,14 @@
  * An engine as the rest of the process uses it: the API, handles, worker sessions, schedules. One over a store of its
  * own is an `Engine`; in a cluster it is a `ClusterEngine`, which asks the node that has the execution.
  */
+
+import type { Plan } from "../kernel/definition/plan.ts";
 import type { Verdict } from "../kernel/message.ts";
-import type { Plan } from "../kernel/plan.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import { newExecutionId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import type { Rejection } from "../std/rejection.ts";
 import type { StoreInfo } from "../store/store.ts";
-import type { AttemptHolder } from "./attempt-facts.ts";
 import type { Progress, Reply, WorkerLink } from "./driver-options.ts";
 import type {
   AttemptFilter,
@@ -20,7 +20,8 @@ import type {
   Overview,
   Request,
 } from "./io.ts";
-import type { OutboxDoor } from "./outbox-door.ts";
+import type { AttemptHolder } from "./leases/attempt-facts.ts";
+import type { OutboxDoor } from "./mailbox/outbox-port.ts";
 
 export type { Request } from "./io.ts";
 
@@ -87,7 +88,7 @@ export interface EnginePort {
   /** A definition was stored: executions that wait for a workflow of this name go on. */
   definitionStored(workflow: string): void;
 
-  /** Tokens are bound to these projects from now on: they may use only some topics (kernel/topic-rules.ts). */
+  /** Tokens are bound to these projects from now on: they may use only some topics (kernel/command/topic-rules.ts). */
   bindProjects(projects: ReadonlySet<string>): void;
 
   /** Code and topics that workers of this node serve which do not queue. */

@@ -2,9 +2,10 @@
  * What goes into an engine node and what comes out of it: the contract between the deterministic node and its
  * driver (real or simulated). The node never waits: it asks by an output and goes on when the input comes.
  */
-import type { CommandView } from "../kernel/command-view.ts";
+import type { CommandView } from "../kernel/command/command-view.ts";
+import type { Plan } from "../kernel/definition/plan.ts";
 import type { FinalStatus } from "../kernel/event.ts";
-import type { Entry } from "../kernel/journal-entry.ts";
+import type { Entry } from "../kernel/journal/journal-entry.ts";
 import type {
   Answer,
   ControlMessage,
@@ -14,7 +15,6 @@ import type {
   StartMessage,
   Verdict,
 } from "../kernel/message.ts";
-import type { Plan } from "../kernel/plan.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { PermitAsk, PermitGrant } from "../protocol/permits.ts";
 import type { Beat, Grant, Report, ReportedAttempt, ReportPlace, SentAt, Serves } from "../protocol/work.ts";
@@ -30,13 +30,13 @@ import type {
   StoredLetter,
   StoredTimer,
 } from "../store/store.ts";
-import type { AttemptFacts } from "./attempt-facts.ts";
-import type { LeaseTable, Left } from "./hand-over.ts";
-import type { StoredHome } from "./permit-home.ts";
-import type { PostOpTask } from "./post-ops.ts";
-import type { Totals } from "./totals.ts";
+import type { AttemptFacts } from "./leases/attempt-facts.ts";
+import type { LeaseTable, Left } from "./leases/lease-handover.ts";
+import type { StoredHome } from "./limits/quota-server.ts";
+import type { PostOpTask } from "./post-ops/post-ops.ts";
+import type { Totals } from "./views/totals.ts";
 
-export type { AttemptFilter, OpenAttempt } from "./open-attempt.ts";
+export type { AttemptFilter, OpenAttempt } from "./leases/open-attempt.ts";
 
 /** A message that somebody waits for the answer of. */
 export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;

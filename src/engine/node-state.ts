@@ -1,28 +1,29 @@
 /** What the parts of an engine node share. */
-import type { Damage } from "../kernel/damage.ts";
+
+import { TopicRules } from "../kernel/command/topic-rules.ts";
+import type { HandlerPlan, Plan } from "../kernel/definition/plan.ts";
 import type { Execution } from "../kernel/execution.ts";
-import type { HandlerPlan, Plan } from "../kernel/plan.ts";
-import { TopicRules } from "../kernel/topic-rules.ts";
+import type { Damage } from "../kernel/journal/damage.ts";
 import type { StoreInfo } from "../store/store.ts";
-import { NewestPlans } from "./child-desk.ts";
-import { Dispatcher } from "./dispatcher.ts";
-import { DroppedWords } from "./dropped-words.ts";
-import type { HandedLease } from "./hand-over.ts";
-import type { HandlerDesk } from "./handler-desk.ts";
+import { PageCache } from "./cache/page-cache.ts";
+import { PlanCache } from "./cache/plan-cache.ts";
+import type { Queued, Slot } from "./cache/slot.ts";
+import { DroppedWords } from "./commit/recent-duplicates.ts";
+import { NewestPlans } from "./dispatch/child-starter.ts";
+import { Dispatcher } from "./dispatch/dispatcher.ts";
+import type { HandlerDesk } from "./dispatch/handler-queue.ts";
+import { voidMark } from "./dispatch/sent-commands.ts";
+import { WorkerRoster } from "./dispatch/worker-roster.ts";
 import type { Members, Output } from "./io.ts";
-import { ENUMERATION, type Lease } from "./lease.ts";
-import { type Declared, Limits, type Moves, projectScope } from "./limits.ts";
-import { PageCache } from "./page-cache.ts";
-import { WAITS } from "./permit-desk.ts";
-import { findsRoom } from "./permits.ts";
-import { PlanCache } from "./plan-cache.ts";
-import type { Held } from "./priority-holds.ts";
-import { voidMark } from "./sent-commands.ts";
+import { ENUMERATION, type Lease } from "./leases/lease.ts";
+import type { HandedLease } from "./leases/lease-handover.ts";
+import { type Declared, Limits, type Moves, projectScope } from "./limits/limits.ts";
+import { findsRoom } from "./limits/permits.ts";
+import type { Held } from "./limits/priority-holds.ts";
+import { WAITS } from "./limits/quota-client.ts";
+import { Tenures } from "./partitions/tenures.ts";
 import type { Settings } from "./settings.ts";
-import type { Queued, Slot } from "./slot.ts";
-import { Tenures } from "./tenures.ts";
-import { noTotals } from "./totals.ts";
-import { WorkerRoster } from "./worker-roster.ts";
+import { noTotals } from "./views/totals.ts";
 
 /** Handlers of which it is remembered when their limits were declared. */
 const DECLARED_MAX = 20_000;

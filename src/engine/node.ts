@@ -6,36 +6,37 @@
  * 3. The verdict makes them clean again: then answers and grants go out, timers are set, observers are told.
  * 4. Workers with room get work from clean executions, fairly.
  */
-import type { Entry } from "../kernel/journal-entry.ts";
-import type { Plan } from "../kernel/plan.ts";
+
+import type { Plan } from "../kernel/definition/plan.ts";
+import type { Entry } from "../kernel/journal/journal-entry.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { unreachable } from "../std/assert.ts";
 import type { Partitions, StoreInfo } from "../store/store.ts";
-import type { AttemptHolder } from "./attempt-facts.ts";
-import { waitingFor } from "./child-desk.ts";
-import { CleanUp } from "./clean-up.ts";
-import { ClusterDesk } from "./cluster-desk.ts";
-import { CommitDesk } from "./commit-desk.ts";
-import { grantAll } from "./granting.ts";
-import { type HandedLease, type LeaseTable, leaseTables, noteHandedOver } from "./hand-over.ts";
+import { Residency } from "./cache/execution-cache.ts";
+import { purge } from "./cache/purging.ts";
+import { pageRead } from "./cache/task-pages.ts";
+import { CleanUp } from "./commit/after-commit.ts";
+import { CommitDesk } from "./commit/committer.ts";
+import { waitingFor } from "./dispatch/child-starter.ts";
+import type { TurnWatch } from "./dispatch/turn-watch.ts";
+import { WorkerInputs } from "./dispatch/worker-inputs.ts";
 import type { AttemptFilter, Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
-import { LetterDesk } from "./letter-desk.ts";
-import { brokenLimit } from "./limit-invariants.ts";
+import type { AttemptHolder } from "./leases/attempt-facts.ts";
+import { grantAll } from "./leases/lease-granter.ts";
+import { type HandedLease, type LeaseTable, leaseTables, noteHandedOver } from "./leases/lease-handover.ts";
+import { extendLeases, sweepLeases } from "./leases/lease-sweeper.ts";
+import { holderOf, vouch } from "./leases/report-intake.ts";
+import { brokenLimit } from "./limits/limit-invariants.ts";
+import { nameKeys } from "./limits/permits.ts";
+import { LetterDesk } from "./mailbox/mailbox.ts";
+import { notePublished, publishAgain } from "./mailbox/outbox.ts";
 import { NodeState } from "./node-state.ts";
-import { notePublished, publishAgain } from "./outbox.ts";
-import { openAttempts, overviewOf } from "./overview.ts";
-import { notOwner, whyNotTaken } from "./ownership-desk.ts";
-import { nameKeys } from "./permits.ts";
-import { PostOpDesk } from "./post-op-desk.ts";
-import { purge } from "./purging.ts";
-import { holderOf, vouch } from "./reporting.ts";
-import { Residency } from "./residency.ts";
+import { notOwner, whyNotTaken } from "./partitions/partition-ownership.ts";
+import { ClusterDesk } from "./partitions/partition-reads.ts";
+import { PostOpDesk } from "./post-ops/post-op-queue.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
-import { extendLeases, sweepLeases } from "./sweep.ts";
-import { pageRead } from "./task-pages.ts";
-import { TimerDesk, WAKE } from "./timer-desk.ts";
-import type { TurnWatch } from "./turn-watch.ts";
-import { WorkerInputs } from "./worker-inputs.ts";
+import { TimerDesk, WAKE } from "./timers/timer-queue.ts";
+import { openAttempts, overviewOf } from "./views/overview.ts";
 
 export class EngineNode {
   readonly #node: NodeState;

@@ -1,6 +1,6 @@
 /** The numbers an engine node runs by. */
-import { DEFAULTS } from "../kernel/definition.ts";
-import { VOCABULARY, type Vocabulary } from "../kernel/vocabulary.ts";
+import { DEFAULTS } from "../kernel/definition/definition.ts";
+import { VOCABULARY, type Vocabulary } from "../kernel/journal/vocabulary.ts";
 
 export interface Settings {
   /** How long an unstarted claim of a remote worker lives. */
@@ -37,7 +37,7 @@ export interface Settings {
   /** How far ahead timers are kept in memory, and how many. */
   readonly timerHorizonMs: number;
   readonly timersMax: number;
-  /** By project: attempts at a time, and patterns of the topics that it may use (kernel/topic-rules.ts). */
+  /** By project: attempts at a time, and patterns of the topics that it may use (kernel/command/topic-rules.ts). */
   readonly projects: Readonly<
     Record<string, { readonly concurrency?: number; readonly topics?: readonly string[] }>
   >;

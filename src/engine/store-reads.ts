@@ -1,8 +1,8 @@
 /** What a node asks of the store, as reads: each output becomes one call, whose answer is the input that it waits for. */
 
-import { compilePlan, type Plan } from "../kernel/plan.ts";
-import { readDefinition } from "../kernel/read-definition.ts";
-import { FOLD_VERSION } from "../kernel/snapshot.ts";
+import { compilePlan, type Plan } from "../kernel/definition/plan.ts";
+import { readDefinition } from "../kernel/definition/read-definition.ts";
+import { FOLD_VERSION } from "../kernel/journal/snapshot.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import type { Input, Output } from "./io.ts";

@@ -1,13 +1,13 @@
 /** What follows by itself: handlers that are complete finish, phases end, the next one starts, the execution ends. */
 import { assert } from "../std/assert.ts";
 import { checksum } from "../std/hash.ts";
+import { NEXT, type PhasePlan } from "./definition/plan.ts";
+import { listedItems } from "./definition/task-name.ts";
 import type { ExecutionError } from "./event.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
-import { NEXT, type PhasePlan } from "./plan.ts";
-import { rowRanges } from "./rows.ts";
+import { rowRanges } from "./journal/rows.ts";
 import type { Step } from "./step.ts";
-import { listedItems } from "./task-name.ts";
-import { tellParent } from "./tell-parent.ts";
+import { tellParent } from "./tasks/notify-parent.ts";
 import { arm, clearTimers } from "./timers.ts";
 
 /** Runs the execution forward until it waits for a message. */

@@ -4,14 +4,14 @@
  */
 import { assert, unreachable } from "../std/assert.ts";
 import { byteLength } from "../std/json.ts";
-import type { Checkpoint } from "./checkpoint.ts";
-import { applyChild } from "./children.ts";
-import { commandStarted, foldCommand, reopenCommands, settleCommand } from "./command-state.ts";
+import { commandStarted, foldCommand, reopenCommands, settleCommand } from "./command/command-state.ts";
+import { NEXT } from "./definition/plan.ts";
 import type { Event, Recorded, TaskRun, TaskStep, TasksSettled, TasksWaiting } from "./event.ts";
 import { applyCreated, type Execution, HandlerState, Visit } from "./execution.ts";
-import { NEXT } from "./plan.ts";
-import { noteError, readError } from "./stored-error.ts";
-import { NEVER } from "./task-table.ts";
+import type { Checkpoint } from "./tasks/checkpoint.ts";
+import { applyChild } from "./tasks/children.ts";
+import { noteError, readError } from "./tasks/stored-error.ts";
+import { NEVER } from "./tasks/task-table.ts";
 
 /** Applies the next event of the journal. */
 export function apply(execution: Execution, recorded: Recorded): void {

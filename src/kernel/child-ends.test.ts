@@ -2,10 +2,10 @@
 import { describe, expect, test } from "vitest";
 import { KernelRun, phase } from "../../test/scenarios/kernel-run.ts";
 import type { ExecutionError } from "./event.ts";
-import { encodeEntries } from "./journal-entry.ts";
+import { encodeEntries } from "./journal/journal-entry.ts";
+import { restore } from "./journal/replay.ts";
+import { writeSnapshot } from "./journal/snapshot.ts";
 import type { ControlMessage } from "./message.ts";
-import { restore } from "./replay.ts";
-import { writeSnapshot } from "./snapshot.ts";
 import { viewExecution } from "./view.ts";
 
 const family = (n: number, more: object = {}) => [

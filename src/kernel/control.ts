@@ -2,12 +2,12 @@
 import { byteLength } from "../std/json.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { advance } from "./advance.ts";
-import { tellChildren } from "./children.ts";
-import { LIMITS } from "./definition.ts";
+import { LIMITS } from "./definition/definition.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
 import type { Answer, ControlMessage, SignalMessage } from "./message.ts";
 import type { Step } from "./step.ts";
-import { giveSignal } from "./task-waits.ts";
+import { tellChildren } from "./tasks/children.ts";
+import { giveSignal } from "./tasks/task-waits.ts";
 import { arm, clearTimers, takeKept } from "./timers.ts";
 
 export function control(step: Step, message: ControlMessage): Answer {

@@ -1,8 +1,8 @@
 /** The end of a visit that fails or is cancelled: once no attempt is open, the rest of its tasks are cancelled. */
 import { advance, finish, finishHandler } from "./advance.ts";
+import { holdsTasks } from "./command/owed-op.ts";
+import type { PhasePlan } from "./definition/plan.ts";
 import type { Answer, DrainedMessage } from "./message.ts";
-import { holdsTasks } from "./owed-op.ts";
-import type { PhasePlan } from "./plan.ts";
 import type { Step } from "./step.ts";
 import { clearTimers, ENGINE } from "./timers.ts";
 

@@ -4,12 +4,12 @@
  */
 import { assert } from "../std/assert.ts";
 import { SparseMap } from "../std/sparse.ts";
-import { ProgressTable } from "./checkpoint.ts";
+import type { OwedOp } from "./command/owed-op.ts";
+import type { HandlerPlan, PhasePlan, Plan } from "./definition/plan.ts";
 import type { Created, ExecutionError, FinalStatus, Parent, Place, TimerPurpose } from "./event.ts";
-import { IdentitySet } from "./identity-set.ts";
-import type { OwedOp } from "./owed-op.ts";
-import type { HandlerPlan, PhasePlan, Plan } from "./plan.ts";
-import { TaskTable } from "./task-table.ts";
+import { ProgressTable } from "./tasks/checkpoint.ts";
+import { IdentitySet } from "./tasks/identity-set.ts";
+import { TaskTable } from "./tasks/task-table.ts";
 
 export type ExecutionStatus = "running" | "paused" | "cancelling" | FinalStatus;
 

@@ -4,10 +4,10 @@ import type { KernelRun } from "../../test/scenarios/kernel-run.ts";
 import { RandomRun } from "../../test/scenarios/random-run.ts";
 import type { Recorded } from "./event.ts";
 import { Execution, type HandlerState } from "./execution.ts";
-import { encodeEntries } from "./journal-entry.ts";
-import { replay, restore } from "./replay.ts";
-import { readSnapshot, writeSnapshot } from "./snapshot.ts";
-import { NEVER } from "./task-table.ts";
+import { encodeEntries } from "./journal/journal-entry.ts";
+import { replay, restore } from "./journal/replay.ts";
+import { readSnapshot, writeSnapshot } from "./journal/snapshot.ts";
+import { NEVER } from "./tasks/task-table.ts";
 import { viewExecution } from "./view.ts";
 
 const SEEDS = Array.from({ length: 12 }, (_, i) => i);

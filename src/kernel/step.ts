@@ -5,17 +5,17 @@
 import { assert, unreachable } from "../std/assert.ts";
 import { advance } from "./advance.ts";
 import { apply } from "./apply.ts";
-import { cancelChildren, childEnded, startChildren } from "./children.ts";
+import { postOp, retryPostOp } from "./command/post-op.ts";
 import { control, signal } from "./control.ts";
+import type { Plan } from "./definition/plan.ts";
 import { drained } from "./drain.ts";
-import { enumerationEnded, enumerationLost, page } from "./enumerate.ts";
 import type { Created, Event, Recorded } from "./event.ts";
 import { Execution } from "./execution.ts";
 import type { Answer, Message, Sent, StartMessage } from "./message.ts";
-import type { Plan } from "./plan.ts";
-import { postOp, retryPostOp } from "./post-op.ts";
-import { attemptsLost, attemptsStarted, receipts } from "./receipts.ts";
-import { checkpoint } from "./task-waits.ts";
+import { cancelChildren, childEnded, startChildren } from "./tasks/children.ts";
+import { enumerationEnded, enumerationLost, page } from "./tasks/enumerate.ts";
+import { attemptsLost, attemptsStarted, receipts } from "./tasks/receipts.ts";
+import { checkpoint } from "./tasks/task-waits.ts";
 import { timerDue } from "./timer-due.ts";
 
 /** One step under way: collects events and applies each at once. */

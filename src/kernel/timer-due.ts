@@ -1,12 +1,12 @@
 /** A timer fires once in effect: armed, then fired. A late, early or repeated trigger is ignored. */
 import { assert } from "../std/assert.ts";
 import { advance } from "./advance.ts";
-import { childOutOfTime } from "./children.ts";
 import { cancelExecution } from "./control.ts";
 import type { HandlerState } from "./execution.ts";
 import type { Answer, TimerDueMessage } from "./message.ts";
 import type { Step } from "./step.ts";
-import { waitOutOfTime } from "./task-waits.ts";
+import { childOutOfTime } from "./tasks/children.ts";
+import { waitOutOfTime } from "./tasks/task-waits.ts";
 import { ENGINE, settleBuiltIn, taskOfTimer, timerId } from "./timers.ts";
 
 /** A timer's time has come: ignored unless it is armed and due. */

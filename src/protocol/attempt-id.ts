@@ -3,7 +3,7 @@
  * percent-encoded, so that it has none), so that any owner can read it; and its token, an HMAC of that id with the store's key, so that any owner can check it.
  */
 import { createHmac } from "node:crypto";
-import { decodeName, encodeName } from "../kernel/names.ts";
+import { decodeName, encodeName } from "../kernel/definition/names.ts";
 import type { ReportedAttempt, ReportPlace } from "./work.ts";
 
 const EXECUTION = "((?:[A-Za-z0-9_:~-]|%[0-9A-F]{2})+)";

@@ -2,8 +2,8 @@
  * Requests as they come from programs and from the network: every field is checked here, before anything is
  * sent to an engine. What passes can be stored, replayed and shown.
  */
-import { DEFAULT_PROJECT, NAME_PATTERN } from "../kernel/definition.ts";
-import { cutToBytes, refuseExecutionId, refuseName } from "../kernel/names.ts";
+import { DEFAULT_PROJECT, NAME_PATTERN } from "../kernel/definition/definition.ts";
+import { cutToBytes, refuseExecutionId, refuseName } from "../kernel/definition/names.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { fieldsOf, unknownOption } from "./check-options.ts";
 

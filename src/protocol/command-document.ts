@@ -2,8 +2,8 @@
  * Command workflows as documents: what is handed in and what is read back. Field names are those of the documents
  * themselves, not of this code.
  */
-import type { ProcStatus } from "../kernel/command-view.ts";
-import type { RetryDefinition } from "../kernel/definition.ts";
+import type { ProcStatus } from "../kernel/command/command-view.ts";
+import type { RetryDefinition } from "../kernel/definition/definition.ts";
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
 

@@ -3,7 +3,7 @@
  * the fanout `<prefix>.dead` with the headers `queue` and `reason`. Its delivery may be acknowledged only when the broker
  * has confirmed the copy, so that no message is dropped. A queue that was deleted is declared again.
  */
-import { cutToBytes } from "../kernel/names.ts";
+import { cutToBytes } from "../kernel/definition/names.ts";
 import type { Clock } from "../std/clock.ts";
 
 /** The part of an AMQP channel that declares the exchange and its queue. */

@@ -1,5 +1,5 @@
 /** The idempotency key of a task: the same for all its attempts, whichever way it goes to a worker. */
-import { encodeName } from "../kernel/names.ts";
+import { encodeName } from "../kernel/definition/names.ts";
 import type { Grant } from "./work.ts";
 
 /** The key of a task of this grant. */

@@ -1,9 +1,10 @@
 /** What passes between an engine node and its workers: grants one way, reports and beats the other. */
-import type { Checkpoint } from "../kernel/checkpoint.ts";
+
 import type { Place } from "../kernel/event.ts";
 import type { EnumerationOutcome, Outcome } from "../kernel/message.ts";
+import type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
 
-export type { Checkpoint } from "../kernel/checkpoint.ts";
+export type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
 
 /** Work for one worker out of one handler: what its items share, and the items. */
 export interface Grant extends Place {
@@ -58,7 +59,7 @@ export interface ScriptWork {
   readonly resume: boolean;
 }
 
-export { SCRIPT_USE } from "../kernel/plan.ts";
+export { SCRIPT_USE } from "../kernel/definition/plan.ts";
 
 /** A command that was sent, and the topics it was sent with. */
 export interface SentAt {

@@ -8,7 +8,7 @@ import { MemoryStore } from "../store/memory/memory-store.ts";
 import { MemoryTables } from "../store/memory/memory-tables.ts";
 import { VirtualClock } from "../testing/virtual-clock.ts";
 import { CronTimes } from "./cron-times.ts";
-import { ScheduleDesk, type ScheduleDeskOptions } from "./schedule-desk.ts";
+import { ScheduleDesk, type ScheduleDeskOptions } from "./schedules.ts";
 
 /** What outlives a process. */
 interface World {

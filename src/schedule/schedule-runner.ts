@@ -5,7 +5,7 @@
  * A firing is a start under an id made of the schedule and the due time; only once that is acknowledged is the state
  * stored as fired. So a firing that is repeated, after a crash or a fault, finds the execution that it made before.
  */
-import { DamagedData } from "../kernel/damage.ts";
+import { DamagedData } from "../kernel/journal/damage.ts";
 import { Bug } from "../std/assert.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Json } from "../std/json.ts";
@@ -15,7 +15,7 @@ import { Alarms } from "./alarms.ts";
 import { type Decision, decide, type Fire, refused } from "./decide.ts";
 import type { Lanes } from "./lanes.ts";
 import type { Schedule, ScheduleState } from "./schedule.ts";
-import { damagedFault, damagedSchedule, type ScheduleBook, viewSchedule } from "./schedule-book.ts";
+import { damagedFault, damagedSchedule, type ScheduleBook, viewSchedule } from "./schedule-store.ts";
 import type { StoredSchedule } from "./stored-schedule.ts";
 
 /** What a firing asks for: like any start, under an id that only the engine makes. */

@@ -7,8 +7,8 @@
  *    any more are dropped.
  */
 import type { Clock } from "../std/clock.ts";
-import type { ScheduleBook } from "./schedule-book.ts";
 import type { ScheduleRunner } from "./schedule-runner.ts";
+import type { ScheduleBook } from "./schedule-store.ts";
 
 export interface ScheduleWatchOptions {
   readonly clock: Clock;

@@ -7,7 +7,7 @@
  * `overlap`, while the execution started last is still open: `allow`, `skip` (the due time passes), `queue` (the due
  * time waits for the end; one can wait, later ones pass).
  */
-import { LIMITS, NAME_PATTERN } from "../kernel/definition.ts";
+import { LIMITS, NAME_PATTERN } from "../kernel/definition/definition.ts";
 import { checkStart } from "../protocol/check-request.ts";
 import { sha256 } from "../std/hash.ts";
 import { type Json, toStoredText } from "../std/json.ts";

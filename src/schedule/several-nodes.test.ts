@@ -3,9 +3,9 @@ import { afterEach, describe, expect, test } from "vitest";
 import { isRejection, unwrap } from "../std/rejection.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import { VirtualClock } from "../testing/virtual-clock.ts";
-import type { SchedulePage } from "./schedule-book.ts";
-import { ScheduleDesk } from "./schedule-desk.ts";
 import type { ScheduledStart } from "./schedule-runner.ts";
+import type { SchedulePage } from "./schedule-store.ts";
+import { ScheduleDesk } from "./schedules.ts";
 
 const MINUTE = 60_000;
 const TEN = { id: "ten", workflow: "report", cron: "*/10 * * * *" };

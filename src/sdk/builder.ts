@@ -2,7 +2,7 @@
  * The chain behind `workflow()`: each call gives a new workflow with one thing more. It knows nothing of the types that
  * users see (workflow.ts); it checks what it is given, collects the definition's data and keeps the code by wire name.
  */
-import type { Definition } from "../kernel/definition.ts";
+import type { Definition } from "../kernel/definition/definition.ts";
 import { defined } from "../std/defined.ts";
 import type { BaseContext, HandlerCode, HostedWorkflow } from "../worker/handler-code.ts";
 import { checkDuration, checkFields, checkHandlerName, checkName, checkUnique, invalid } from "./check.ts";

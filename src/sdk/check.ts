@@ -2,9 +2,14 @@
  * What the builder refuses at once: the kernel's parsers of definitions, with their refusals thrown as the errors that
  * users see. A definition as a whole is checked by who runs it, since phases may name others that are declared later.
  */
-import { LIMITS } from "../kernel/definition.ts";
-import { uniqueNames } from "../kernel/parse-definition.ts";
-import { checkMeaning, parseHandler, parseHandlerName, parsePhase } from "../kernel/parse-phase.ts";
+import { LIMITS } from "../kernel/definition/definition.ts";
+import { uniqueNames } from "../kernel/definition/parse-definition.ts";
+import {
+  checkMeaning,
+  parseHandler,
+  parseHandlerName,
+  parsePhase,
+} from "../kernel/definition/parse-phase.ts";
 import {
   duration,
   Invalid,
@@ -13,7 +18,7 @@ import {
   parseUse,
   pointer,
   rejectInvalid,
-} from "../kernel/parse-primitive.ts";
+} from "../kernel/definition/parse-primitive.ts";
 import { type Json, toStoredText } from "../std/json.ts";
 import { RondoError, reject, unwrap } from "../std/rejection.ts";
 import type { HostedWorkflow } from "../worker/handler-code.ts";

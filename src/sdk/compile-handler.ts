@@ -2,7 +2,7 @@
  * Splits a handler as it is written into its two halves: data for the definition, and code for the worker under its
  * wire name. User functions keep their spec as `this`.
  */
-import { SIGNAL_REFUSED } from "../kernel/checkpoint.ts";
+import { SIGNAL_REFUSED } from "../kernel/tasks/checkpoint.ts";
 import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 import { isRejection } from "../std/rejection.ts";

@@ -1,5 +1,5 @@
 /** Errors that user code throws or meets. */
-import { type DamagedData, damageRemedy } from "../kernel/damage.ts";
+import { type DamagedData, damageRemedy } from "../kernel/journal/damage.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";

@@ -1,5 +1,5 @@
 /** What a program holds of Rondo and of an execution. Types only: a process's own engine and the HTTP client implement them. */
-import type { Detail, PublicEvent } from "../kernel/public-event.ts";
+import type { Detail, PublicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { Duration } from "../std/duration.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./workflow.ts";

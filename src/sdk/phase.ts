@@ -1,5 +1,5 @@
 /** A phase as it is written: which handlers it has, told by their shape, and where it leads. */
-import type { PhaseDefinition } from "../kernel/definition.ts";
+import type { PhaseDefinition } from "../kernel/definition/definition.ts";
 import { checkFields, checkName, checkPhase, invalid, storedCopy } from "./check.ts";
 import type { HandlerData } from "./compile-handler.ts";
 import type { Context } from "./context.ts";

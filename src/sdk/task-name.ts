@@ -1,4 +1,4 @@
-import { nameOf, noName, pointedAt, whyNoKey } from "../kernel/task-name.ts";
+import { nameOf, noName, pointedAt, whyNoKey } from "../kernel/definition/task-name.ts";
 import { Fatal } from "./errors.ts";
 
 type Naming = string | ((task: unknown) => string | number);

@@ -1,9 +1,10 @@
 /** Code that does the commands of a topic, for a process that serves it. */
-import type { CommandDefinition } from "../kernel/definition.ts";
-import { parseTopic } from "../kernel/parse-command.ts";
-import { rejectInvalid } from "../kernel/parse-primitive.ts";
-import { topicUse } from "../kernel/topic.ts";
-import { reservedTopic } from "../kernel/topic-rules.ts";
+
+import { parseTopic } from "../kernel/command/parse-command.ts";
+import { topicUse } from "../kernel/command/topic.ts";
+import { reservedTopic } from "../kernel/command/topic-rules.ts";
+import type { CommandDefinition } from "../kernel/definition/definition.ts";
+import { rejectInvalid } from "../kernel/definition/parse-primitive.ts";
 import { RondoError, reject, unwrap } from "../std/rejection.ts";
 import type { HandlerCode, HostedTopic, Log, ProcessContext } from "../worker/handler-code.ts";
 

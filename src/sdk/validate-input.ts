@@ -1,5 +1,5 @@
 /** The input on its way in: checked at start, stored as the caller's JSON, and parsed again for each handler. */
-import { LIMITS } from "../kernel/definition.ts";
+import { LIMITS } from "../kernel/definition/definition.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import { isThenable } from "../std/thenable.ts";

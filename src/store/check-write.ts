@@ -2,7 +2,7 @@
  * What every adapter expects of a write, and the words in which it refuses one. A badly formed write is a bug of
  * the engine and is asserted; a write by a stale owner is `fenced` and says why.
  */
-import { assertContiguous } from "../kernel/journal-entry.ts";
+import { assertContiguous } from "../kernel/journal/journal-entry.ts";
 import { assert } from "../std/assert.ts";
 import type { ExecutionWrite, Fence } from "./store.ts";
 

@@ -3,7 +3,7 @@
  * another shape, is damaged like one whose checksum does not fit. So a damage concerns its own document, and readers
  * get either content that was checked or the damage.
  */
-import { DamagedData, describeDamage } from "../kernel/damage.ts";
+import { DamagedData, describeDamage } from "../kernel/journal/damage.ts";
 import type { Store, StoredDocument } from "./store.ts";
 
 export interface DocumentForm<T> {

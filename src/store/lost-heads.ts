@@ -3,8 +3,9 @@
  * says at the start; an audit of the execution derives the rest. A pointer to the newest definition that is gone follows
  * from the newest execution of the workflow: definitions of a workflow with executions are not dropped.
  */
-import { decodeReadable, type Entry, executionOf } from "../kernel/journal-entry.ts";
-import { readDefinition } from "../kernel/read-definition.ts";
+
+import { readDefinition } from "../kernel/definition/read-definition.ts";
+import { decodeReadable, type Entry, executionOf } from "../kernel/journal/journal-entry.ts";
 import { isRejection } from "../std/rejection.ts";
 import { partitionOf } from "./partition-of.ts";
 import type { Head, TableFinding } from "./store.ts";

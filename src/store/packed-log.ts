@@ -3,7 +3,7 @@
  * first one's. The engine's thread packs and unpacks; the store's thread looks inside only when lines may be there
  * already. The order of fields is known to this file only.
  */
-import { WRONG_CHECKSUM } from "../kernel/damage.ts";
+import { WRONG_CHECKSUM } from "../kernel/journal/damage.ts";
 import { seal, unseal } from "../std/seal.ts";
 import type { LogLine, LogRow, StoredLogRow } from "./store.ts";
 

@@ -1,5 +1,5 @@
 /** The mark that workers of other processes have joined, and in which epoch. */
-import { DamagedData } from "../kernel/damage.ts";
+import { DamagedData } from "../kernel/journal/damage.ts";
 import { fields, isNumber, jsonForm, readDocument } from "./document-form.ts";
 import type { Store } from "./store.ts";
 

@@ -1,5 +1,5 @@
 /** Documents with a checksum at their end (std/seal.ts), as databases keep them. */
-import { DamagedData, WRONG_CHECKSUM } from "../kernel/damage.ts";
+import { DamagedData, WRONG_CHECKSUM } from "../kernel/journal/damage.ts";
 import { seal, unseal } from "../std/seal.ts";
 
 /** Kinds that older versions compare as texts: these are kept as they are. */

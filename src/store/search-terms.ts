@@ -7,7 +7,7 @@
  * the name of its workflow, the name or the value of one of its tags or both (`team=ops`), or its error has that word. Upper and
  * lower case are the same but in names of workflows and in ids, which are looked up as given and in lower case.
  */
-import { cutToBytes } from "../kernel/names.ts";
+import { cutToBytes } from "../kernel/definition/names.ts";
 import type { StoredHead } from "./store.ts";
 
 /** Terms are cut to this length; `fits` sees the rest. */

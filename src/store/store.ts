@@ -8,8 +8,8 @@
  * stale: nothing was written), or it throws `StoreFault`: outcome unknown unless the fault says that nothing was
  * written.
  */
-import type { Damage } from "../kernel/damage.ts";
-import type { Entry } from "../kernel/journal-entry.ts";
+import type { Damage } from "../kernel/journal/damage.ts";
+import type { Entry } from "../kernel/journal/journal-entry.ts";
 import type { FoundOrders } from "./found-orders.ts";
 import type { SearchWord } from "./search-terms.ts";
 

@@ -4,7 +4,7 @@
  * repeated. Each run must end as one without faults does; its journal must only grow and count every task once; and what
  * the user says must hold.
  */
-import type { PublicEvent } from "../kernel/public-event.ts";
+import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";

@@ -1,5 +1,5 @@
 /** What must hold of every simulated run of a workflow, whatever the workflow is. */
-import type { PublicEvent } from "../kernel/public-event.ts";
+import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 
 interface Run {

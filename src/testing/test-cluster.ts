@@ -3,14 +3,14 @@
  * still for longer than their leases, leave in good order, and come back; the others go on with what they had.
  */
 import type { ClusterOutput, ClusterWord } from "../engine/driver-options.ts";
-import { decodeEntry } from "../kernel/journal-entry.ts";
-import { type PublicEvent, publicEvent } from "../kernel/public-event.ts";
+import { decodeEntry } from "../kernel/journal/journal-entry.ts";
+import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionHandle, StartOptions } from "../sdk/handle.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import type { SeededRandom } from "../std/random.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
-import { ClusterLife, type ClusterLifeOptions } from "./cluster-life.ts";
+import { ClusterLife, type ClusterLifeOptions } from "./cluster-run.ts";
 import type { NodeFaults, SimulatedFaults } from "./simulated-faults.ts";
 import { orCrashed, TestHandle } from "./test-handle.ts";
 import { PASS_MAX_MS } from "./test-rondo.ts";

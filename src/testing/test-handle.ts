@@ -1,7 +1,7 @@
 /** A handle that outlives crashes: it asks whichever engine lives, and waits on through the death of one. */
-import type { PublicEvent } from "../kernel/public-event.ts";
+import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
-import type { LocalRondo } from "../local/local-rondo.ts";
+import type { LocalRondo } from "../rondo/local-rondo.ts";
 import type {
   ControlOptions,
   EventsOptions,
@@ -11,7 +11,7 @@ import type {
   ResultOptions,
 } from "../sdk/handle.ts";
 import { RondoError, reject } from "../std/rejection.ts";
-import { ENDED, type Mortal } from "./mortal.ts";
+import { ENDED, type Mortal } from "./killable-process.ts";
 
 /** Whoever answers, as long as it lives. */
 export interface Answering {

@@ -2,10 +2,11 @@
  * Post-operations under test: results are kept in the memory store as in Rondo's own, and broadcasts go nowhere but into a
  * list. Nothing of it takes time; what a target answers is up to the test.
  */
-import type { GuardedAnswer, GuardedRequest } from "../guard/guarded-http.ts";
-import { Performer } from "../postop/performer.ts";
-import { StateStores } from "../postop/state-stores.ts";
-import { WebhookSecrets } from "../postop/webhook-secrets.ts";
+
+import { Performer } from "../commands/post-ops/post-op-performer.ts";
+import { WebhookSecrets } from "../commands/post-ops/webhook-secrets.ts";
+import { StateStores } from "../commands/state/state-stores.ts";
+import type { GuardedAnswer, GuardedRequest } from "../net/guard/guarded-http.ts";
 import type { Clock } from "../std/clock.ts";
 import { isRejection, unwrap } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";

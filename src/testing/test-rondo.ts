@@ -2,8 +2,8 @@
  * What `testRondo` gives: Rondo as a program uses it, over tables that survive crashes, with the means to move time,
  * to let everything settle, to crash and to look at journals.
  */
-import { decodeEntry } from "../kernel/journal-entry.ts";
-import { type Detail, type PublicEvent, publicEvent } from "../kernel/public-event.ts";
+import { decodeEntry } from "../kernel/journal/journal-entry.ts";
+import { type Detail, type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type {
   ExecutionHandle,
@@ -17,7 +17,7 @@ import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow
 import type { Clock } from "../std/clock.ts";
 import type { Duration } from "../std/duration.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
-import { Life, type LifeOptions } from "./life.ts";
+import { Life, type LifeOptions } from "./process-run.ts";
 import { orCrashed, TestHandle } from "./test-handle.ts";
 import { stateAt, type TestBroadcast } from "./test-post-ops.ts";
 import { VirtualClock } from "./virtual-clock.ts";

@@ -2,8 +2,8 @@
  * A whole store as lines. The store is the exporter's own meanwhile, so what is read in many pieces is of one moment.
  * Memory holds some executions, as the store loads them, and a page of whatever else is read.
  */
-import { readLeases, storeLeases } from "../engine/hand-over.ts";
-import type { Entry } from "../kernel/journal-entry.ts";
+import { readLeases, storeLeases } from "../engine/leases/lease-handover.ts";
+import type { Entry } from "../kernel/journal/journal-entry.ts";
 import { assert } from "../std/assert.ts";
 import { DOCUMENT_KINDS } from "../store/document-kinds.ts";
 import { REMOTE_MARK, remoteEpoch } from "../store/remote-epoch.ts";

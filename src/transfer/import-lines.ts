@@ -3,7 +3,7 @@
  * so an execution may be written with its last head first and its journal page by page. The chain is made anew, since
  * each of its hashes covers one write.
  */
-import { extendChain } from "../engine/chain.ts";
+import { extendChain } from "../engine/commit/journal-chain.ts";
 import { unreachable } from "../std/assert.ts";
 import { partitionOf } from "../store/partition-of.ts";
 import { REMOTE_MARK } from "../store/remote-epoch.ts";

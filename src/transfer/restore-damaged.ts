@@ -5,8 +5,8 @@
  * Each execution is held in memory and written by one commit. A document names it from before the damaged one is
  * dropped until the commit has succeeded, so an import that was interrupted can be repeated.
  */
-import { extendChain } from "../engine/chain.ts";
-import { readDefinition } from "../kernel/read-definition.ts";
+import { extendChain } from "../engine/commit/journal-chain.ts";
+import { readDefinition } from "../kernel/definition/read-definition.ts";
 import type { Clock } from "../std/clock.ts";
 import { partitionOf } from "../store/partition-of.ts";
 import {

@@ -2,7 +2,7 @@
  * Runs an enumeration: pulls items from user code, checks and packs them into pages, sends each and goes on while at
  * most a few are unacknowledged. A page goes out when it is full, or when the code makes it wait.
  */
-import { LIMITS } from "../kernel/definition.ts";
+import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import type { GrantItem, Report } from "../protocol/work.ts";

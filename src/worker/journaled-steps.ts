@@ -8,10 +8,10 @@
  * cannot end before the sleep.
  */
 import { AsyncLocalStorage } from "node:async_hooks";
-import { CHECKPOINTS_MAX } from "../kernel/checkpoint.ts";
-import { LIMITS } from "../kernel/definition.ts";
+import { LIMITS } from "../kernel/definition/definition.ts";
+import { NAME_RULE, whyNoName } from "../kernel/definition/names.ts";
 import type { TaskWait } from "../kernel/message.ts";
-import { NAME_RULE, whyNoName } from "../kernel/names.ts";
+import { CHECKPOINTS_MAX } from "../kernel/tasks/checkpoint.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import type { Checkpoint, Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";

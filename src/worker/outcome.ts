@@ -1,5 +1,5 @@
 /** Turns whatever user code did (returned, threw, ran out of time) into an `Outcome`, in one place. */
-import { LIMITS } from "../kernel/definition.ts";
+import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
 import { toStoredText } from "../std/json.ts";

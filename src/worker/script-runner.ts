@@ -2,7 +2,7 @@
  * Script tasks at a worker: their runs are done by a sandbox, which is opened with the first of them and knows nothing
  * of attempts. Each finished run is journaled before the receipt; a later attempt goes on after the last of them.
  */
-import { LIMITS } from "../kernel/definition.ts";
+import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import type { ScriptWork } from "../protocol/work.ts";
 import { assert } from "../std/assert.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { BrokerLink } from "../../src/amqp/broker-link.ts";
+import { BrokerLink } from "../../src/broker/broker-link.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { openTestBroker } from "../broker/rabbitmq-server.ts";

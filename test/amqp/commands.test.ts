@@ -147,8 +147,8 @@ describe("commands over topics", () => {
     const rondo = await bench.open();
     const unmarked = ({ cmd_metadata: { rondo: _, ...cmd_metadata } }: Command) => ({ cmd_metadata });
     const { seen, channel } = await serve("A_CMD", "A_RECEIPT", () => null);
-    const { compilePlan } = await import("../../src/kernel/plan.ts");
-    const { submissionName } = await import("../../src/command/submission-definition.ts");
+    const { compilePlan } = await import("../../src/kernel/definition/plan.ts");
+    const { submissionName } = await import("../../src/commands/submission-definition.ts");
     const phases = [step("one", "A_CMD")];
     const plan = compilePlan((described("flow", phases) as unknown as { definition: never }).definition);
     const flow = described(submissionName(plan.phases[0]?.handlers[0]?.command?.workflowHash ?? ""), phases);

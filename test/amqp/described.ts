@@ -1,4 +1,4 @@
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 
 /** A workflow as data, whose handlers are served elsewhere. */

@@ -2,7 +2,7 @@
 // the input as the one task never goes to workers that enumerate.
 import type { LocalRondo } from "rondo";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { testWorker } from "../amqp-workers/test-worker.ts";
 import { until } from "../faults/until.ts";

@@ -2,9 +2,9 @@
 // may not be of.
 import type { LocalRondo } from "rondo";
 import { beforeEach, expect, test } from "vitest";
-import { submissionName } from "../../src/command/submission-definition.ts";
-import type { Definition } from "../../src/kernel/definition.ts";
-import { compilePlan } from "../../src/kernel/plan.ts";
+import { submissionName } from "../../src/commands/submission-definition.ts";
+import type { Definition } from "../../src/kernel/definition/definition.ts";
+import { compilePlan } from "../../src/kernel/definition/plan.ts";
 import { until } from "../faults/until.ts";
 import { described } from "./described.ts";
 import { type Command, TopicBench } from "./topic-bench.ts";

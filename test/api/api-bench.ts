@@ -4,8 +4,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import type { RondoServer } from "../../src/api/serve.ts";
-import { openServer, type ServerOptions } from "../../src/compose-server.ts";
+import { openServer, type ServerOptions } from "../../src/compose/compose-server.ts";
+import type { RondoServer } from "../../src/server/serve.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { checkAnswer, type OpenApi } from "./api-document.ts";
 

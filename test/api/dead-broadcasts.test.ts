@@ -1,7 +1,7 @@
 // A broadcast that was given up is a dead letter: it can be looked at, asked for again, or dropped.
 import { expect, test } from "vitest";
-import type { PostOpTask } from "../../src/engine/post-ops.ts";
-import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import type { PostOpTask } from "../../src/engine/post-ops/post-ops.ts";
+import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { type Attempt, NodeBench } from "../conformance/node-bench.ts";
 import { command } from "../scenarios/kernel-run.ts";

@@ -1,7 +1,7 @@
 // Names that the server answers to, and sites whose pages may ask it.
 import { request } from "node:http";
 import { describe, expect, test } from "vitest";
-import { HostCheck, isLoopback } from "../../src/api/access/hosts.ts";
+import { HostCheck, isLoopback } from "../../src/net/hosts.ts";
 import { serve } from "./api-bench.ts";
 
 /** A request with any Host header, which `fetch` does not let one set. */

@@ -1,10 +1,10 @@
 // Lanes of an execution in a window of time: what is in it is counted, tasks are shown alone where few are in it, and what
 // cannot change any more is made once.
 import { expect, test } from "vitest";
-import { type Lane, LaneBook } from "../../src/api/tasks/lanes.ts";
-import { TaskScan } from "../../src/api/tasks/task-scan.ts";
+import type { Plan } from "../../src/kernel/definition/plan.ts";
 import type { Recorded } from "../../src/kernel/event.ts";
-import type { Plan } from "../../src/kernel/plan.ts";
+import { type Lane, LaneBook } from "../../src/server/views/lanes.ts";
+import { TaskScan } from "../../src/server/views/task-scan.ts";
 
 const HERE = { phase: "work", visit: 1, handler: "work" };
 const START = 1_000_000;

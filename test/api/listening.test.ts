@@ -2,7 +2,7 @@
 import { statSync } from "node:fs";
 import { request } from "node:http";
 import { describe, expect, test } from "vitest";
-import { openServer } from "../../src/compose-server.ts";
+import { openServer } from "../../src/compose/compose-server.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { folder, serve } from "./api-bench.ts";
 

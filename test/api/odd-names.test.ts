@@ -5,7 +5,7 @@ import { connect } from "rondo/client";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
-import { RemoteWorker } from "../../src/worker/remote/remote-worker.ts";
+import { RemoteWorker } from "../../src/worker/http/remote-worker.ts";
 import { type Api, serve } from "./api-bench.ts";
 
 const IDS = [

@@ -2,8 +2,8 @@
 
 import type { z } from "@hono/zod-openapi";
 import { describe, expect, test } from "vitest";
-import type { executionSchema } from "../../src/api/schemas/execution.ts";
 import type { ExecutionView } from "../../src/kernel/view.ts";
+import type { executionSchema } from "../../src/server/schemas/execution.ts";
 import { serve } from "./api-bench.ts";
 import { checkAnswer, operationsOf } from "./api-document.ts";
 

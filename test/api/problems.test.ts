@@ -1,6 +1,6 @@
 // What is refused, and how: every refusal is an RFC 9457 problem with a code, a status from the one table and a hint.
 import { describe, expect, test } from "vitest";
-import { PROBLEMS } from "../../src/api/wire/problem.ts";
+import { PROBLEMS } from "../../src/server/http/problem.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { StoreFault } from "../../src/store/store.ts";
 import { type Got, serve, until } from "./api-bench.ts";

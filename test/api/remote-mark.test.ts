@@ -1,8 +1,8 @@
 // After an unclean end, tasks of remote workers are left alone for a while; where there were none, nothing waits.
 import { describe, expect, test } from "vitest";
-import type { RondoServer } from "../../src/api/serve.ts";
-import { openRondo } from "../../src/compose.ts";
-import { openServer } from "../../src/compose-server.ts";
+import { openRondo } from "../../src/compose/compose.ts";
+import { openServer } from "../../src/compose/compose-server.ts";
+import type { RondoServer } from "../../src/server/serve.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 import { type Api, serve, textOf } from "./api-bench.ts";

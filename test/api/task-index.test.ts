@@ -1,14 +1,14 @@
 // The index of tasks, a second fold of the journal, agrees with the kernel's own at every point of random runs; and it
 // holds a million tasks in little memory.
 import { describe, expect, test } from "vitest";
-import { mapTasks } from "../../src/api/tasks/state-map.ts";
-import { TaskBook } from "../../src/api/tasks/task-book.ts";
-import { TASK_STATES, TaskIndex } from "../../src/api/tasks/task-index.ts";
-import { readTaskRows } from "../../src/api/tasks/task-rows.ts";
-import { TaskScan } from "../../src/api/tasks/task-scan.ts";
 import type { Recorded } from "../../src/kernel/event.ts";
-import { encodeEntries } from "../../src/kernel/journal-entry.ts";
+import { encodeEntries } from "../../src/kernel/journal/journal-entry.ts";
 import { type HandlerView, viewExecution } from "../../src/kernel/view.ts";
+import { mapTasks } from "../../src/server/views/state-map.ts";
+import { TASK_STATES, TaskIndex } from "../../src/server/views/task-index.ts";
+import { TaskBook } from "../../src/server/views/task-indexes.ts";
+import { readTaskRows } from "../../src/server/views/task-rows.ts";
+import { TaskScan } from "../../src/server/views/task-scan.ts";
 import type { JournalRange, Store } from "../../src/store/store.ts";
 import { KernelRun } from "../scenarios/kernel-run.ts";
 import { RandomRun } from "../scenarios/random-run.ts";

@@ -1,14 +1,14 @@
 // Two nodes over one store in memory, each with its whole API on a free port. Time stands still unless the test moves it;
 // requests, also those between the nodes, are real.
 import { onTestFinished } from "vitest";
-import { Metrics } from "../../src/api/metrics.ts";
-import type { NodeFacts, OtherNodes } from "../../src/api/other-nodes.ts";
-import { type ServeParts, serveApi } from "../../src/api/serve.ts";
-import { TopicGuard } from "../../src/command/topic-guard.ts";
-import { TopicRegistry } from "../../src/command/topic-registry.ts";
-import { TopicRules } from "../../src/kernel/topic-rules.ts";
-import { LocalRondo } from "../../src/local/local-rondo.ts";
-import { RingNode } from "../../src/ring/ring-node.ts";
+import { RingNode } from "../../src/cluster/ring/ring-node.ts";
+import { TopicGuard } from "../../src/commands/topic-guard.ts";
+import { TopicRegistry } from "../../src/commands/topic-registry.ts";
+import { TopicRules } from "../../src/kernel/command/topic-rules.ts";
+import { LocalRondo } from "../../src/rondo/local-rondo.ts";
+import { Metrics } from "../../src/server/metrics.ts";
+import type { NodeFacts, OtherNodes } from "../../src/server/other-nodes.ts";
+import { type ServeParts, serveApi } from "../../src/server/serve.ts";
 import { PARTITIONS, type PeerNode, PeerWorld } from "../peer/peer-world.ts";
 import { Api, textOf } from "./api-bench.ts";
 

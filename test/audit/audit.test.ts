@@ -4,7 +4,7 @@ import { describe, expect, test } from "vitest";
 import { auditExecution } from "../../src/audit/audit-execution.ts";
 import { Auditor } from "../../src/audit/auditor.ts";
 import type { Event, Recorded } from "../../src/kernel/event.ts";
-import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import type { HostedWorkflow } from "../../src/worker/handler-code.ts";

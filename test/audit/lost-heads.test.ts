@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { workflow } from "rondo";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { openServer } from "../../src/compose-server.ts";
+import { openServer } from "../../src/compose/compose-server.ts";
 import { loadDriver } from "../../src/store/sqlite/driver.ts";
 import { ask } from "../cli/cli-here.ts";
 import { PageDatabase } from "../docs/page-database.ts";

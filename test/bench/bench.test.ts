@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, test } from "vitest";
 
-const MAIN = "dist/bench/main.js";
+const MAIN = "dist/tools/bench/main.js";
 const number = expect.any(Number);
 const spread = [number, number];
 

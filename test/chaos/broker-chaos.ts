@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { openServer } from "../../src/compose-server.ts";
+import { openServer } from "../../src/compose/compose-server.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { RabbitServer } from "../broker/rabbitmq-server.ts";
 import { TestBroker } from "../broker/test-broker.ts";

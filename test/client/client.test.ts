@@ -4,7 +4,7 @@ import { connect } from "rondo/client";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import { RemoteRondo } from "../../src/client/connect.ts";
-import { openServer, type ServerOptions } from "../../src/compose-server.ts";
+import { openServer, type ServerOptions } from "../../src/compose/compose-server.ts";
 import { CuttingProxy } from "./cutting-proxy.ts";
 
 const double = workflow({ name: "double", input: z.object({ n: z.number() }) })

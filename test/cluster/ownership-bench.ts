@@ -1,7 +1,11 @@
 /** One node of a cluster as a pure machine, for tests of who owns what. */
 
-import { OwnershipNode } from "../../src/cluster/ownership.ts";
-import type { OwnershipInput, OwnershipOutput, OwnershipSettings } from "../../src/cluster/ownership-io.ts";
+import { OwnershipNode } from "../../src/cluster/ownership/ownership.ts";
+import type {
+  OwnershipInput,
+  OwnershipOutput,
+  OwnershipSettings,
+} from "../../src/cluster/ownership/ownership-io.ts";
 import { LEASE_MS, type Membership } from "../../src/store/cluster-store.ts";
 
 export const PARTITIONS = 8;

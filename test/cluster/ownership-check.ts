@@ -4,9 +4,10 @@
  * nothing, and who has just heard from the store has nothing that the store does not say; and, as long as the
  * database's clock does not jump, no two nodes may act on a partition at once.
  */
-import { must } from "../../src/sim/trace.ts";
+
 import type { Membership } from "../../src/store/cluster-store.ts";
 import type { Ownership } from "../../src/store/store.ts";
+import { must } from "../../tools/sim/trace.ts";
 
 /** A process with an engine in it. */
 export interface Owner {

@@ -1,7 +1,7 @@
 // Ownership over a real PostgreSQL: joining, leaving, dying, and a database that is away, each with a short lease.
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
-import { type OwnedEngine, OwnershipDriver } from "../../src/cluster/ownership-driver.ts";
-import { placement } from "../../src/cluster/placement.ts";
+import { type OwnedEngine, OwnershipDriver } from "../../src/cluster/ownership/ownership-driver.ts";
+import { placement } from "../../src/cluster/ownership/placement.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { PostgresServer, TestDatabase } from "../store/postgres-server.ts";

@@ -4,15 +4,15 @@
  * that is away or whose clock jumps. Then everything heals, and the world must come to rest in time: every partition
  * has one owner, then the one it belongs to; a node that leaves is replaced at once, one that is killed after its lease.
  */
-import { OWNERSHIP_SETTINGS, type OwnershipSettings } from "../../src/cluster/ownership-io.ts";
-import { placement } from "../../src/cluster/placement.ts";
-import { Timeline } from "../../src/sim/timeline.ts";
-import { must, Trace } from "../../src/sim/trace.ts";
+import { OWNERSHIP_SETTINGS, type OwnershipSettings } from "../../src/cluster/ownership/ownership-io.ts";
+import { placement } from "../../src/cluster/ownership/placement.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { LEASE_MS } from "../../src/store/cluster-store.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 import { partitionOf } from "../../src/store/partition-of.ts";
 import { fenceOf, type Ownership } from "../../src/store/store.ts";
+import { Timeline } from "../../tools/sim/timeline.ts";
+import { must, Trace } from "../../tools/sim/trace.ts";
 import { headOf, start } from "../store/example-writes.ts";
 import { OwnershipCheck } from "./ownership-check.ts";
 import { SimOwner } from "./sim-owner.ts";

@@ -2,11 +2,11 @@
  * A simulated process: an `OwnershipNode` with a clock of its own, its link to the store, and an engine that begins,
  * yields, drops, and writes all the time. Nothing reaches it while it is paused.
  */
-import { OwnershipNode } from "../../src/cluster/ownership.ts";
-import type { OwnershipInput, OwnershipOutput } from "../../src/cluster/ownership-io.ts";
-import { must } from "../../src/sim/trace.ts";
+import { OwnershipNode } from "../../src/cluster/ownership/ownership.ts";
+import type { OwnershipInput, OwnershipOutput } from "../../src/cluster/ownership/ownership-io.ts";
 import type { SeededRandom } from "../../src/std/random.ts";
 import type { Ownership } from "../../src/store/store.ts";
+import { must } from "../../tools/sim/trace.ts";
 import type { Owner } from "./ownership-check.ts";
 import type { OwnershipWorld } from "./ownership-world.ts";
 

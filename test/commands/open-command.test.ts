@@ -2,17 +2,17 @@
 import { workflow } from "rondo";
 import type { StepDocument } from "rondo/client";
 import { describe, expect, test } from "vitest";
-import { attemptsOf } from "../../src/api/other-nodes.ts";
 import {
   commandFinder,
   findOpenCommand,
   type OpenCommand,
   type OpenCommandParts,
-} from "../../src/command/open-command.ts";
-import { storeOf } from "../../src/compose.ts";
-import { parseStored } from "../../src/kernel/parse-definition.ts";
-import { compilePlan } from "../../src/kernel/plan.ts";
+} from "../../src/commands/open-command.ts";
+import { storeOf } from "../../src/compose/compose.ts";
+import { parseStored } from "../../src/kernel/definition/parse-definition.ts";
+import { compilePlan } from "../../src/kernel/definition/plan.ts";
 import { encodeAttempt } from "../../src/protocol/attempt-id.ts";
+import { attemptsOf } from "../../src/server/other-nodes.ts";
 import { isRejection, unwrap } from "../../src/std/rejection.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import type { Store } from "../../src/store/store.ts";

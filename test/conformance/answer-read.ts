@@ -1,6 +1,6 @@
 /** What a node asks of the store, answered from tables in memory. */
 import type { Input, Output } from "../../src/engine/io.ts";
-import type { Plan } from "../../src/kernel/plan.ts";
+import type { Plan } from "../../src/kernel/definition/plan.ts";
 import type { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 
 /** The answer to a read, or to a purge; null: the output waits for none. Plans are known by their hash. */

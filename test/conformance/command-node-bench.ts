@@ -1,5 +1,5 @@
 /** A node with a workflow of commands, for tests of what it sends and what it owes after a receipt. */
-import type { PostOpTask } from "../../src/engine/post-ops.ts";
+import type { PostOpTask } from "../../src/engine/post-ops/post-ops.ts";
 import type { Attempt } from "./attempt-reports.ts";
 import { NodeBench } from "./node-bench.ts";
 

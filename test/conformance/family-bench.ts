@@ -1,7 +1,7 @@
 /** A parent with children at a node, for tests. */
 import { expect } from "vitest";
-import { childId } from "../../src/kernel/children.ts";
-import type { Plan } from "../../src/kernel/plan.ts";
+import type { Plan } from "../../src/kernel/definition/plan.ts";
+import { childId } from "../../src/kernel/tasks/children.ts";
 import { phase } from "../scenarios/kernel-run.ts";
 import { NodeBench } from "./node-bench.ts";
 

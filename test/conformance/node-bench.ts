@@ -6,13 +6,13 @@
  */
 import type { Input, Inspection, JoinOptions, Output } from "../../src/engine/io.ts";
 import { EngineNode } from "../../src/engine/node.ts";
-import type { PostOpTask } from "../../src/engine/post-ops.ts";
+import type { PostOpTask } from "../../src/engine/post-ops/post-ops.ts";
 import type { Settings } from "../../src/engine/settings.ts";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
+import { compilePlan, type Plan } from "../../src/kernel/definition/plan.ts";
 import type { EventKind, Recorded } from "../../src/kernel/event.ts";
-import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
 import type { Answer, ControlMessage, Outcome, PostOpOutcome, Verdict } from "../../src/kernel/message.ts";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
-import { compilePlan, type Plan } from "../../src/kernel/plan.ts";
 import type { Report, Serves } from "../../src/protocol/work.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { unwrap } from "../../src/std/rejection.ts";

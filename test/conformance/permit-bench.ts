@@ -3,7 +3,7 @@
  * own. Their words arrive at once and in order. After each turn the invariants of limits must hold at every node.
  */
 import type { Settings } from "../../src/engine/settings.ts";
-import type { Plan } from "../../src/kernel/plan.ts";
+import type { Plan } from "../../src/kernel/definition/plan.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 import { partitionOf } from "../../src/store/partition-of.ts";

@@ -1,7 +1,7 @@
 /** Ring nodes joined by hand: a test delivers tokens and answers one at a time, and sees every output. */
-import type { RingInput, RingOutput } from "../../src/ring/io.ts";
-import { RingNode } from "../../src/ring/ring-node.ts";
-import type { RingSettings } from "../../src/ring/settings.ts";
+import type { RingInput, RingOutput } from "../../src/cluster/ring/io.ts";
+import { RingNode } from "../../src/cluster/ring/ring-node.ts";
+import type { RingSettings } from "../../src/cluster/ring/settings.ts";
 import type { Membership } from "../../src/store/cluster-store.ts";
 import { partitionOf } from "../../src/store/partition-of.ts";
 import type { StoredTimer } from "../../src/store/store.ts";

@@ -1,7 +1,7 @@
 // Conformance, seed 004, the ring itself: F1, F5, F6 and F7 of the list of cases.
 import { expect, test } from "vitest";
-import { clockOffsets, clockworkersOf } from "../../src/ring/clockworkers.ts";
-import { RingMap } from "../../src/ring/ring-map.ts";
+import { clockOffsets, clockworkersOf } from "../../src/cluster/ring/clockworkers.ts";
+import { RingMap } from "../../src/cluster/ring/ring-map.ts";
 import { executionIn, RingBench, reading } from "./ring-bench.ts";
 
 test("F1 URLs c, a, b join: ring a, b, c on every node; next(c) = a; a removal closes it again", () => {

@@ -4,10 +4,10 @@
  * needs them: they read letters and fire timers, except for those timers that they "forget" until they are told.
  */
 
-import type { RingInput, RingOutput } from "../../src/ring/io.ts";
-import { RingMap } from "../../src/ring/ring-map.ts";
-import { RingNode } from "../../src/ring/ring-node.ts";
-import type { Token } from "../../src/ring/token.ts";
+import type { RingInput, RingOutput } from "../../src/cluster/ring/io.ts";
+import { RingMap } from "../../src/cluster/ring/ring-map.ts";
+import { RingNode } from "../../src/cluster/ring/ring-node.ts";
+import type { Token } from "../../src/cluster/ring/token.ts";
 import { Heap } from "../../src/std/heap.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { partitionOf } from "../../src/store/partition-of.ts";

@@ -5,8 +5,8 @@ import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { type Browser, chromium, type Page } from "playwright-core";
 import { afterAll, afterEach, beforeAll } from "vitest";
-import type { RondoServer } from "../../src/api/serve.ts";
-import { openServer, type ServerOptions } from "../../src/compose-server.ts";
+import { openServer, type ServerOptions } from "../../src/compose/compose-server.ts";
+import type { RondoServer } from "../../src/server/serve.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { needCommand } from "../tools/need-command.ts";
 

@@ -7,8 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { chromium } from "playwright-core";
-import { openServer } from "../../dist/compose-server.js";
-import { workflow } from "../../dist/index.js";
+import { openServer } from "../../dist/src/compose/compose-server.js";
+import { workflow } from "../../dist/src/index.js";
 
 const FLAGS =
   "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync";

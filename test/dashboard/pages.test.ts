@@ -1,7 +1,7 @@
 // Every page, light and dark, wide and narrow, with something to show and with nothing: it is drawn, without barriers,
 // under the strict policy.
 import { beforeAll, describe, expect, test } from "vitest";
-import type { RondoServer } from "../../src/api/serve.ts";
+import type { RondoServer } from "../../src/server/serve.ts";
 import { findBarriers, hasBrowser, openPage, serve } from "./browser.ts";
 import { seed } from "./seeds.ts";
 

@@ -1,8 +1,8 @@
 // Workflows and executions that the pages of the dashboard are looked at with.
 import { Fatal, workflow } from "rondo";
 import { z } from "zod";
-import type { RondoServer } from "../../src/api/serve.ts";
 import { topic } from "../../src/sdk/topic.ts";
+import type { RondoServer } from "../../src/server/serve.ts";
 
 const PAUSE = { input: z.object({ count: z.number().int(), ms: z.number().optional() }) };
 

@@ -1,6 +1,6 @@
 // A server with something to look at: `npx jiti test/dashboard/serve-seeded.ts [port] [--busy] [--empty]`.
 import { setTimeout as pause } from "node:timers/promises";
-import { openServer } from "../../src/compose-server.ts";
+import { openServer } from "../../src/compose/compose-server.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { seed, thumbnails } from "./seeds.ts";
 

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { RondoServer } from "../../src/api/serve.ts";
+import type { RondoServer } from "../../src/server/serve.ts";
 import { findBarriers, hasBrowser, openPage, serve } from "./browser.ts";
 import { approval, seed, thumbnails, unpriced } from "./seeds.ts";
 

@@ -6,7 +6,7 @@ import { findBarriers, hasBrowser, openPage } from "../dashboard/browser.ts";
 test.runIf(hasBrowser)(
   "the page shows all parts as they are played, and its buttons do harm",
   async () => {
-    const demo = new CliProcess("dist/demo/main.js", ["--exit", "--tasks", "40000"], { cwd: folder() });
+    const demo = new CliProcess("dist/tools/demo/main.js", ["--exit", "--tasks", "40000"], { cwd: folder() });
     const url = /http:\S+/.exec(await demo.line(/^ {2}page /))?.[0] ?? "";
     const page = await openPage(url);
     page.setDefaultTimeout(60_000);

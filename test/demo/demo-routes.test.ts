@@ -1,10 +1,10 @@
 // The demo's own routes: only on its server, and only for those who may operate.
 import { expect, onTestFinished, test } from "vitest";
-import type { ApiExtension } from "../../src/api/parts.ts";
-import { openServer } from "../../src/compose-server.ts";
-import { demoExtension } from "../../src/demo/demo-routes.ts";
-import type { Deed, Stage } from "../../src/demo/stage.ts";
+import { openServer } from "../../src/compose/compose-server.ts";
+import type { ApiExtension } from "../../src/server/parts.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
+import { demoExtension } from "../../tools/demo/demo-routes.ts";
+import type { Deed, Stage } from "../../tools/demo/stage.ts";
 
 const ADMIN = "an-admin-token-for-this-test";
 

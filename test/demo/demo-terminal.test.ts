@@ -7,7 +7,7 @@ import { until } from "../faults/until.ts";
 import { needCommand } from "../tools/need-command.ts";
 import { Terminal } from "./terminal.ts";
 
-const MAIN = fileURLToPath(new URL("../../dist/demo/main.js", import.meta.url));
+const MAIN = fileURLToPath(new URL("../../dist/tools/demo/main.js", import.meta.url));
 const CTRL_C = "\u0003";
 const CTRL_D = "\u0004";
 const FOUND = /⚡ the auditor finds 0 lost, 0 counted twice, of [\d,]+ settled so far$/;
@@ -103,8 +103,9 @@ describe.runIf(process.platform === "linux" && needCommand("script", "bsdutils")
     expect(await terminal.ended).toBe(137);
     await expectNothingLeft(pids, temporary);
 
-    const { code, stdout } = await new CliProcess("dist/demo/main.js", ["--exit", "--port", "0"], { cwd })
-      .ended;
+    const { code, stdout } = await new CliProcess("dist/tools/demo/main.js", ["--exit", "--port", "0"], {
+      cwd,
+    }).ended;
     expect(code).toBe(0);
     expect(stdout).toContain("Found execution demo-2 as the process before left it:");
     expect(stdout).toContain("✓ 30,000 tasks settled, 0 lost, 0 counted twice");

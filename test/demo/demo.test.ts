@@ -16,7 +16,7 @@ const number = (text: string, pattern: RegExp): number => {
   return Number(found?.replaceAll(",", ""));
 };
 const demo = (cwd: string, ...args: string[]): CliProcess =>
-  new CliProcess("dist/demo/main.js", ["--exit", ...args], { cwd });
+  new CliProcess("dist/tools/demo/main.js", ["--exit", ...args], { cwd });
 
 test("killed half-way, twice, it goes on and counts every task exactly once", async () => {
   const cwd = folder();
@@ -155,7 +155,7 @@ test("a port that is taken and a directory that is none are told of in a sentenc
 });
 
 test("whoever reads only the beginning ends it, without an error", async () => {
-  const main = fileURLToPath(new URL("../../dist/demo/main.js", import.meta.url));
+  const main = fileURLToPath(new URL("../../dist/tools/demo/main.js", import.meta.url));
   const child = spawn(process.execPath, [main, "--tasks", "2000"], { cwd: folder() });
   onTestFinished(() => void child.kill("SIGKILL"));
   let stderr = "";

@@ -2,8 +2,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { z } from "zod";
-import type { BrokerView } from "../../src/amqp/bridge.ts";
-import { Metrics } from "../../src/api/metrics.ts";
+import type { BrokerView } from "../../src/protocol/broker-view.ts";
+import { Metrics } from "../../src/server/metrics.ts";
 import { serve } from "../api/api-bench.ts";
 
 const datasource = z.strictObject({ type: z.literal("prometheus"), uid: z.literal("${datasource}") });
@@ -60,7 +60,7 @@ test("asks for metrics and labels that there are, and for all metrics", async ()
   const there = [...families].flatMap(([name, type]) => (type === "histogram" ? [`${name}_bucket`] : [name]));
   const asked = new Set(queries.flatMap((query) => query.match(/rondo_\w+/g) ?? []));
   expect([...asked].toSorted()).toEqual(there.toSorted());
-  const source = readFileSync("src/api/metrics.ts", "utf8");
+  const source = readFileSync("src/server/metrics.ts", "utf8");
   for (const [, names = ""] of expressions.join("\n").matchAll(/ by \(([^)]+)\)/g))
     for (const label of names.split(/,\s*/).filter((name) => name !== "le"))
       expect(source, label).toContain(`"${label}"`);

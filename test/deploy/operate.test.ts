@@ -8,7 +8,7 @@ const text = readFileSync("docs/operate.md", "utf8");
 
 describe("docs/operate.md", () => {
   test("explains every metric, and no other", () => {
-    const source = readFileSync("src/api/metrics.ts", "utf8");
+    const source = readFileSync("src/server/metrics.ts", "utf8");
     const there = new Set([...source.matchAll(/"(rondo_[a-z_]+)"/g)].map(([, name]) => name));
     expect(there.size).toBeGreaterThan(10);
     const explained = new Set([...text.matchAll(/^\| `(rondo_[a-z_]+)/gm)].map(([, name]) => name));

@@ -8,9 +8,9 @@ import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { expect, onTestFinished } from "vitest";
 import { parse } from "yaml";
-import { freePorts } from "../../src/bench/free-ports.ts";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { isRejection } from "../../src/std/rejection.ts";
+import { freePorts } from "../../tools/bench/free-ports.ts";
 import { type Block, blocksOf, fileOf, isProgram, ROOT, readPage } from "./page.ts";
 import { commandsOf, type Done, Shell } from "./shell.ts";
 

@@ -16,7 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { freePort } from "../../src/bench/free-ports.ts";
+import { freePort } from "../../tools/bench/free-ports.ts";
 import { audit, type ExecutionView, type JournalEvent } from "./audit.ts";
 import { FaultProcess } from "./fault-process.ts";
 import { Ledger, type Noted } from "./ledger.ts";

@@ -7,7 +7,7 @@
 import { once } from "node:events";
 import { Agent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { bodyOf, forward } from "../../src/demo/harm/forward.ts";
+import { bodyOf, forward } from "../../tools/demo/harm/forward.ts";
 
 /** A request as it went through. */
 export interface Passed {

@@ -1,8 +1,8 @@
 // Script phases over a real engine and the real sandbox.
 import { workflow } from "rondo";
 import { beforeAll, describe, expect, test } from "vitest";
-import { possibleJails } from "../../src/script/jail.ts";
-import { findJail } from "../../src/script/jail-probe.ts";
+import { possibleJails } from "../../src/worker/sandbox/jail.ts";
+import { findJail } from "../../src/worker/sandbox/jail-probe.ts";
 import { all, failure, open } from "./open.ts";
 
 /** Where no jail can be had, what is shown here is shown without the outer layer. */

@@ -3,7 +3,7 @@
  * and says what it does, one line each. It stops for good where it is told to: `in:<step>` or `after:<step>`.
  */
 import { writeSync } from "node:fs";
-import { openRondo, workflow } from "../../dist/index.js";
+import { openRondo, workflow } from "../../dist/src/index.js";
 
 const [directory, stopAt] = process.argv.slice(2);
 const say = (line) => writeSync(1, `${line}\n`);

@@ -2,8 +2,8 @@
 import { Fatal, topic } from "rondo";
 import { expect, test } from "vitest";
 import { Engine } from "../../src/engine/driver.ts";
-import type { PostOps, PostOpTask } from "../../src/engine/post-ops.ts";
-import { LocalRondo } from "../../src/local/local-rondo.ts";
+import type { PostOps, PostOpTask } from "../../src/engine/post-ops/post-ops.ts";
+import { LocalRondo } from "../../src/rondo/local-rondo.ts";
 import type { AnyWorkflow } from "../../src/sdk/workflow.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";

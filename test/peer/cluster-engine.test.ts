@@ -1,7 +1,7 @@
 // Nodes that talk to each other: whatever is asked at one about an execution of another.
 import { describe, expect, test } from "vitest";
+import { PeerFaults } from "../../src/cluster/peers/peer-faults.ts";
 import { newOwnId } from "../../src/engine/engine-port.ts";
-import { PeerFaults } from "../../src/peer/peer-faults.ts";
 import { isRejection, reject } from "../../src/std/rejection.ts";
 import { partitionOf } from "../../src/store/partition-of.ts";
 import { StoreFault } from "../../src/store/store.ts";

@@ -1,7 +1,7 @@
 // The network between two nodes swallows everything for a while: pooled connections are dead, and nobody says so.
 import { expect, onTestFinished, test } from "vitest";
-import { PeerClient } from "../../src/peer/peer-client.ts";
-import { PeerKey } from "../../src/peer/peer-key.ts";
+import { PeerClient } from "../../src/cluster/peers/peer-client.ts";
+import { PeerKey } from "../../src/cluster/peers/peer-key.ts";
 import { ByteProxy } from "../faults/byte-proxy.ts";
 import { PeerWorld } from "./peer-world.ts";
 

@@ -1,7 +1,7 @@
 // What a node takes from others: only what is signed with the cluster's secret, and only what it understands.
 import { describe, expect, test } from "vitest";
-import { HttpConnection } from "../../src/http/http-connection.ts";
-import { digestOf, PeerKey } from "../../src/peer/peer-key.ts";
+import { digestOf, PeerKey } from "../../src/cluster/peers/peer-key.ts";
+import { HttpConnection } from "../../src/net/http-connection.ts";
 import { go, PARTITIONS, type PeerNode, PeerWorld, start } from "./peer-world.ts";
 
 interface Raw {

@@ -1,10 +1,10 @@
 // What docs/post-operations.md shows is taken as it stands.
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { AllowList, USUAL_PORTS } from "../../src/guard/allow-list.ts";
-import { parseCommand } from "../../src/kernel/parse-command.ts";
-import { parseStateStores } from "../../src/postop/state-settings.ts";
-import { WebhookSecrets } from "../../src/postop/webhook-secrets.ts";
+import { WebhookSecrets } from "../../src/commands/post-ops/webhook-secrets.ts";
+import { parseStateStores } from "../../src/commands/state/state-settings.ts";
+import { parseCommand } from "../../src/kernel/command/parse-command.ts";
+import { AllowList, USUAL_PORTS } from "../../src/net/guard/allow-list.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 
 const page = readFileSync("docs/post-operations.md", "utf8");

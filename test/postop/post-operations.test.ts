@@ -5,8 +5,8 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from "nod
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { ServerOptions } from "../../src/compose-server.ts";
-import { importInto } from "../../src/compose-transfer.ts";
+import type { ServerOptions } from "../../src/compose/compose-server.ts";
+import { importInto } from "../../src/compose/compose-transfer.ts";
 import { topic } from "../../src/sdk/topic.ts";
 import { type Api, ended, STORES, serve, until } from "../api/api-bench.ts";
 import { PostgresServer, TestDatabase } from "../store/postgres-server.ts";

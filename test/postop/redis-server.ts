@@ -9,7 +9,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient } from "redis";
-import { freePort } from "../../src/bench/free-ports.ts";
+import { freePort } from "../../tools/bench/free-ports.ts";
 import { until } from "../faults/until.ts";
 import { needCommand } from "../tools/need-command.ts";
 

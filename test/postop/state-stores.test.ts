@@ -1,10 +1,10 @@
 // Every kind of state store keeps the same promises, against the real thing: a database, Redis, HTTP.
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { EmbeddedState } from "../../src/postop/state/embedded-state.ts";
-import { HttpState } from "../../src/postop/state/http-state.ts";
-import { PostgresState } from "../../src/postop/state/postgres-state.ts";
-import { RedisState } from "../../src/postop/state/redis-state.ts";
-import type { NewEntry, StatePlace, StateStore } from "../../src/postop/state/state-store.ts";
+import { EmbeddedState } from "../../src/commands/state/embedded-state.ts";
+import { HttpState } from "../../src/commands/state/http-state.ts";
+import { PostgresState } from "../../src/commands/state/postgres-state.ts";
+import { RedisState } from "../../src/commands/state/redis-state.ts";
+import type { NewEntry, StatePlace, StateStore } from "../../src/commands/state/state-store.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";

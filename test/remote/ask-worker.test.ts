@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, onTestFinished, test } from "vitest";
-import { WorkerInquiry } from "../../src/api/workers/ask-worker.ts";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { WorkerInquiry } from "../../src/server/worker-protocol/ask-worker.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { DONE, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
 

@@ -1,8 +1,8 @@
 // Routes that an attempt's own token opens, over HTTP.
 import { describe, expect, onTestFinished, test } from "vitest";
-import { workerRoutes } from "../../src/api/workers/worker-routes.ts";
-import { HttpConnection } from "../../src/http/http-connection.ts";
+import { HttpConnection } from "../../src/net/http-connection.ts";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { workerRoutes } from "../../src/server/worker-protocol/worker-routes.ts";
 import { serveRoutes } from "./serve-routes.ts";
 import { DONE, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
 

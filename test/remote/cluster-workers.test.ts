@@ -1,9 +1,9 @@
 // Remote workers of a cluster: each does tasks of all nodes, and what runs goes on when a node is gone.
 import { workflow } from "rondo";
 import { describe, expect, test } from "vitest";
-import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
 import type { HostedWorkflow } from "../../src/worker/handler-code.ts";
-import { type ClusterWorker, serveCluster } from "../../src/worker/remote/serve-cluster.ts";
+import { type ClusterWorker, serveCluster } from "../../src/worker/http/serve-cluster.ts";
 import { Worker } from "../../src/worker/worker.ts";
 import { BenchNode, ClusterBench } from "./cluster-bench.ts";
 

@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { Claimed, EventsAnswer, WireEventBody, WorkItem } from "../../src/protocol/worker-wire.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
-import { RemoteWorker } from "../../src/worker/remote/remote-worker.ts";
+import { RemoteWorker } from "../../src/worker/http/remote-worker.ts";
 import { type Api, type Got, type Loose, serve, textOf } from "../api/api-bench.ts";
 import { until } from "../faults/until.ts";
 

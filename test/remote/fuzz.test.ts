@@ -1,9 +1,9 @@
 // Every request of the worker protocol, with any change to it: it is taken or refused, and harms nothing else.
 import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
-import { workerRoutes } from "../../src/api/workers/worker-routes.ts";
-import { HttpConnection } from "../../src/http/http-connection.ts";
+import { HttpConnection } from "../../src/net/http-connection.ts";
 import type { WorkItem } from "../../src/protocol/worker-wire.ts";
+import { workerRoutes } from "../../src/server/worker-protocol/worker-routes.ts";
 import { isRejection, unwrap } from "../../src/std/rejection.ts";
 import { effort } from "../tools/long.ts";
 import { mutated } from "./mutated-json.ts";

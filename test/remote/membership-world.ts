@@ -5,8 +5,8 @@
 
 import { Heap } from "../../src/std/heap.ts";
 import { SeededRandom } from "../../src/std/random.ts";
-import { Membership } from "../../src/worker/remote/membership.ts";
-import type { MembershipInput, MembershipOutput } from "../../src/worker/remote/membership-io.ts";
+import { Membership } from "../../src/worker/http/membership.ts";
+import type { MembershipInput, MembershipOutput } from "../../src/worker/http/membership-io.ts";
 
 /**
  * How a node behaves: it answers and names the nodes that are well; answers and names any nodes; is dead; takes requests and

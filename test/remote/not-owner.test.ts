@@ -1,9 +1,9 @@
 // What a node says about attempts of others: a word for each, and nothing of them is taken. Sessions over one engine,
 // which is told what it has; the others are the test.
 import { beforeEach, describe, expect, test } from "vitest";
-import { WorkerSessions } from "../../src/api/workers/worker-sessions.ts";
 import type { EnginePort } from "../../src/engine/engine-port.ts";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { WorkerSessions } from "../../src/server/worker-protocol/worker-sessions.ts";
 import { isRejection, unwrap } from "../../src/std/rejection.ts";
 import { DONE, OpenClaim, type Said, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
 

@@ -5,11 +5,11 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import type { RondoServer } from "../../src/api/serve.ts";
-import { openServer } from "../../src/compose-server.ts";
+import { openServer } from "../../src/compose/compose-server.ts";
 import type { Settings } from "../../src/engine/settings.ts";
 import type { Event, EventKind } from "../../src/kernel/event.ts";
-import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
+import type { RondoServer } from "../../src/server/serve.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { CliProcess, folder } from "../cli/cli-process.ts";
 

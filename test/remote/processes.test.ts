@@ -2,7 +2,7 @@
 import { mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
-import { HttpConnection } from "../../src/http/http-connection.ts";
+import { HttpConnection } from "../../src/net/http-connection.ts";
 import type { Claimed } from "../../src/protocol/worker-wire.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { effort } from "../tools/long.ts";

@@ -5,14 +5,14 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { workflow } from "rondo";
 import { describe, expect, onTestFinished, test } from "vitest";
-import type { RondoServer } from "../../src/api/serve.ts";
-import { askWorker } from "../../src/api/workers/ask-worker.ts";
-import { scriptsOf } from "../../src/compose.ts";
-import { openServer } from "../../src/compose-server.ts";
+import { scriptsOf } from "../../src/compose/compose.ts";
+import { openServer } from "../../src/compose/compose-server.ts";
+import type { RondoServer } from "../../src/server/serve.ts";
+import { askWorker } from "../../src/server/worker-protocol/ask-worker.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import type { HostedWorkflow } from "../../src/worker/handler-code.ts";
-import { RemoteWorker, type RemoteWorkerOptions } from "../../src/worker/remote/remote-worker.ts";
+import { RemoteWorker, type RemoteWorkerOptions } from "../../src/worker/http/remote-worker.ts";
 import { Proxy } from "./proxy.ts";
 
 async function serve(): Promise<RondoServer> {

@@ -1,10 +1,10 @@
 // Runs of a script over the worker protocol: what is said twice, out of order or about a run that is not there, and what
 // a live attempt reads after a restart, a hand-over and at another node.
 import { describe, expect, onTestFinished, test } from "vitest";
-import { workerRoutes } from "../../src/api/workers/worker-routes.ts";
-import { HttpConnection } from "../../src/http/http-connection.ts";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
+import { HttpConnection } from "../../src/net/http-connection.ts";
 import type { Claimed, WireEventBody, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { workerRoutes } from "../../src/server/worker-protocol/worker-routes.ts";
 import { isRejection, unwrap } from "../../src/std/rejection.ts";
 import { ClusterBench } from "./cluster-bench.ts";
 import { serveRoutes } from "./serve-routes.ts";

@@ -2,11 +2,11 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { anybody } from "../../src/api/access/access.ts";
-import type { Ask, Route } from "../../src/api/route.ts";
-import { checkPart } from "../../src/api/wire/check-part.ts";
-import { readJsonBody } from "../../src/api/wire/read-body.ts";
-import { sendAnswer, sendProblem } from "../../src/api/wire/send-answer.ts";
+import { anybody } from "../../src/server/auth/access.ts";
+import { checkPart } from "../../src/server/http/check-part.ts";
+import { readJsonBody } from "../../src/server/http/read-body.ts";
+import { sendAnswer, sendProblem } from "../../src/server/http/send-answer.ts";
+import type { Ask, Route } from "../../src/server/route.ts";
 import { isRejection, reject } from "../../src/std/rejection.ts";
 
 export interface ServedRoutes {

@@ -3,14 +3,13 @@
  * brings, each answer what it gets. A restart is a new engine over the same tables.
  */
 import { onTestFinished } from "vitest";
-import { WorkerSessions } from "../../src/api/workers/worker-sessions.ts";
 import { Engine } from "../../src/engine/driver.ts";
 import type { Settings } from "../../src/engine/settings.ts";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
+import { compilePlan } from "../../src/kernel/definition/plan.ts";
 import type { Event, EventKind } from "../../src/kernel/event.ts";
-import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
 import type { ControlMessage } from "../../src/kernel/message.ts";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
-import { compilePlan } from "../../src/kernel/plan.ts";
 import type { ExecutionView } from "../../src/kernel/view.ts";
 import type {
   Claimed,
@@ -19,6 +18,7 @@ import type {
   WireEventBody,
   WorkItem,
 } from "../../src/protocol/worker-wire.ts";
+import { WorkerSessions } from "../../src/server/worker-protocol/worker-sessions.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { isRejection, type Rejection, unwrap } from "../../src/std/rejection.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";

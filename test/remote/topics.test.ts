@@ -1,11 +1,11 @@
 // Topics over HTTP: a worker that registers for them gets commands with what their receipts would have to repeat.
 import { topic } from "rondo";
 import { expect, onTestFinished, test } from "vitest";
-import { openServer } from "../../src/compose-server.ts";
+import { openServer } from "../../src/compose/compose-server.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { unwrap } from "../../src/std/rejection.ts";
-import { RemoteWorker } from "../../src/worker/remote/remote-worker.ts";
+import { RemoteWorker } from "../../src/worker/http/remote-worker.ts";
 import { command } from "../scenarios/kernel-run.ts";
 import { SessionBench } from "./session-bench.ts";
 

@@ -1,5 +1,5 @@
 /** What tests of commands in the kernel have in common: post-operations to write, and what is to be seen of them. */
-import { viewCommands } from "../../src/kernel/command-view.ts";
+import { viewCommands } from "../../src/kernel/command/command-view.ts";
 import type { KernelRun } from "./kernel-run.ts";
 
 /** A persistence that is tried twice. */

@@ -3,7 +3,8 @@
  * checks after every step what must always hold.
  */
 
-import { childId } from "../../src/kernel/children.ts";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
+import { compilePlan, type Plan } from "../../src/kernel/definition/plan.ts";
 import type { Event, EventKind, PostOpKind, Recorded } from "../../src/kernel/event.ts";
 import type { Execution, HandlerState } from "../../src/kernel/execution.ts";
 import type {
@@ -20,9 +21,8 @@ import type {
   TaskWait,
   Verdict,
 } from "../../src/kernel/message.ts";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
-import { compilePlan, type Plan } from "../../src/kernel/plan.ts";
 import { create, step } from "../../src/kernel/step.ts";
+import { childId } from "../../src/kernel/tasks/children.ts";
 import { defined } from "../../src/std/defined.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 

@@ -1,6 +1,6 @@
 /** Definitions that are refused, for tests: what they are, and what is said of them. */
 import { expect } from "vitest";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { isRejection } from "../../src/std/rejection.ts";
 
 /** What is given, and how the refusal begins. */

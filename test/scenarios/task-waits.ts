@@ -1,7 +1,7 @@
 /** Runs with tasks that wait, and looks at them, for tests. */
-import { encodeEntries } from "../../src/kernel/journal-entry.ts";
-import { restore } from "../../src/kernel/replay.ts";
-import { writeSnapshot } from "../../src/kernel/snapshot.ts";
+import { encodeEntries } from "../../src/kernel/journal/journal-entry.ts";
+import { restore } from "../../src/kernel/journal/replay.ts";
+import { writeSnapshot } from "../../src/kernel/journal/snapshot.ts";
 import { viewExecution } from "../../src/kernel/view.ts";
 import { KernelRun, phase } from "./kernel-run.ts";
 

@@ -24,9 +24,9 @@
  *
  * Letters to other executions are shown after ~>. H is a handler of the current visit, or phase/visit/handler. J is JSON without spaces.
  */
-import type { Definition } from "../../src/kernel/definition.ts";
+import type { Definition } from "../../src/kernel/definition/definition.ts";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import type { Answer, Sent, Verdict } from "../../src/kernel/message.ts";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
 import { defined } from "../../src/std/defined.ts";
 import { isRejection } from "../../src/std/rejection.ts";
 import { KernelRun, type StartOptions } from "./kernel-run.ts";

@@ -1,7 +1,7 @@
 /** The desk over a memory store, with a clock that is moved by hand and an engine that only remembers. */
 import { onTestFinished } from "vitest";
-import { ScheduleDesk } from "../../src/schedule/schedule-desk.ts";
 import type { ScheduledStart, ScheduleEngine } from "../../src/schedule/schedule-runner.ts";
+import { ScheduleDesk } from "../../src/schedule/schedules.ts";
 import { type Rejection } from "../../src/std/rejection.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";

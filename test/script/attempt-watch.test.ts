@@ -1,9 +1,9 @@
 // A child that was taken over can say anything: whatever could not come from ours ends the attempt and the child.
 import { expect, test } from "vitest";
-import { AttemptWatch } from "../../src/script/attempt-watch.ts";
-import type { ChildListener, SandboxChild } from "../../src/script/sandbox-child.ts";
-import { SCRIPT_LIMITS, type ScriptEnd, type ScriptEvent } from "../../src/script/script-attempt.ts";
 import { systemClock } from "../../src/std/clock.ts";
+import { AttemptWatch } from "../../src/worker/sandbox/attempt-watch.ts";
+import type { ChildListener, SandboxChild } from "../../src/worker/sandbox/sandbox-child.ts";
+import { SCRIPT_LIMITS, type ScriptEnd, type ScriptEvent } from "../../src/worker/sandbox/script-attempt.ts";
 import { attemptOf } from "./sandbox.ts";
 
 const start = { kind: "run_started", run: 0 };

@@ -1,8 +1,8 @@
 // Attempts to get out of the sandbox or to exhaust it. Each says how it ended; after each, the parent is as it was,
 // and the next attempt on the same pool finds a clean context.
 import { beforeAll, describe, expect, test } from "vitest";
-import type { SandboxPool } from "../../src/script/sandbox-pool.ts";
-import type { ScriptEnd } from "../../src/script/script-attempt.ts";
+import type { SandboxPool } from "../../src/worker/sandbox/sandbox-pool.ts";
+import type { ScriptEnd } from "../../src/worker/sandbox/script-attempt.ts";
 import { attemptOf, runToEnd, testPool } from "./sandbox.ts";
 
 type Case = [name: string, expression: string, expected: Partial<ScriptEnd> | Record<string, unknown>];

@@ -1,9 +1,9 @@
 // The outer layer: what the child process itself can reach, tried from within and looked at from outside.
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { beforeAll, describe, expect, test, vi } from "vitest";
-import { type Jail, NO_JAIL, possibleJails } from "../../src/script/jail.ts";
-import { findJail, holesIn, probeJail } from "../../src/script/jail-probe.ts";
-import { openSandboxPool } from "../../src/script/sandbox-pool.ts";
+import { type Jail, NO_JAIL, possibleJails } from "../../src/worker/sandbox/jail.ts";
+import { findJail, holesIn, probeJail } from "../../src/worker/sandbox/jail-probe.ts";
+import { openSandboxPool } from "../../src/worker/sandbox/sandbox-pool.ts";
 import { attemptOf, runToEnd, testPool } from "./sandbox.ts";
 
 // Where a machine has no jail (a container without namespaces), there is none to test; refusal is tested below.

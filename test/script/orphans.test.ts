@@ -10,8 +10,8 @@ import { afterAll, expect, onTestFinished, test } from "vitest";
 const folder = mkdtempSync(join(tmpdir(), "rondo-test-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
-const POOL = fileURLToPath(new URL("../../dist/script/sandbox-pool.js", import.meta.url));
-const JAIL = fileURLToPath(new URL("../../dist/script/jail.js", import.meta.url));
+const POOL = fileURLToPath(new URL("../../dist/src/worker/sandbox/sandbox-pool.js", import.meta.url));
+const JAIL = fileURLToPath(new URL("../../dist/src/worker/sandbox/jail.js", import.meta.url));
 
 /** A worker that runs one script, says the pid of its child, and goes on by `then`. */
 async function startWorker(

@@ -3,8 +3,8 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test, vi } from "vitest";
-import type { SandboxPool } from "../../src/script/sandbox-pool.ts";
-import type { ScriptEvent } from "../../src/script/script-attempt.ts";
+import type { SandboxPool } from "../../src/worker/sandbox/sandbox-pool.ts";
+import type { ScriptEvent } from "../../src/worker/sandbox/script-attempt.ts";
 import { attemptOf, runToEnd, testPool } from "./sandbox.ts";
 
 let pool: SandboxPool;

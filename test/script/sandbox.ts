@@ -1,7 +1,16 @@
 /** Helpers of the sandbox's tests: pools that are closed with the test file, and attempts in a few words. */
 import { afterAll } from "vitest";
-import { openSandboxPool, type SandboxPool, type SandboxPoolOptions } from "../../src/script/sandbox-pool.ts";
-import type { ScriptAttempt, ScriptEnd, ScriptEvent, ScriptRun } from "../../src/script/script-attempt.ts";
+import {
+  openSandboxPool,
+  type SandboxPool,
+  type SandboxPoolOptions,
+} from "../../src/worker/sandbox/sandbox-pool.ts";
+import type {
+  ScriptAttempt,
+  ScriptEnd,
+  ScriptEvent,
+  ScriptRun,
+} from "../../src/worker/sandbox/script-attempt.ts";
 
 const open: SandboxPool[] = [];
 afterAll(async () => {

@@ -1,6 +1,6 @@
 // What the builder refuses at once, and what waits for the complete workflow.
 import { describe, expect, test } from "vitest";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { handler } from "../../src/sdk/handler.ts";
 import { workflow } from "../../src/sdk/workflow.ts";
 import { isRejection, RondoError, unwrap } from "../../src/std/rejection.ts";

@@ -1,7 +1,7 @@
 // What the builder makes of a workflow: the definition as data, and code by wire name.
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { parseDefinition } from "../../src/kernel/parse-definition.ts";
+import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { handler } from "../../src/sdk/handler.ts";
 import { workflow } from "../../src/sdk/workflow.ts";
 import { isRejection } from "../../src/std/rejection.ts";

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
-import { HAPPENINGS, type Happening } from "../../src/sim/faults.ts";
-import { nodesOf, runSeed } from "../../src/sim/run.ts";
+import { HAPPENINGS, type Happening } from "../../tools/sim/faults.ts";
+import { nodesOf, runSeed } from "../../tools/sim/run.ts";
 import { effort } from "../tools/long.ts";
 
 const run = promisify(execFile);

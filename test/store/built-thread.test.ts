@@ -10,7 +10,7 @@ test("dist/ is as new as the sources of the SQLite store (else: npm run build)",
   const folder = join("src", "store", "sqlite");
   const sources = readdirSync(folder).filter((file) => !file.endsWith(".test.ts"));
   const old = sources.filter((file) => {
-    const built = join("dist", "store", "sqlite", file.replace(/\.ts$/, ".js"));
+    const built = join("dist", "src", "store", "sqlite", file.replace(/\.ts$/, ".js"));
     const builtAt = statSync(built, { throwIfNoEntry: false })?.mtimeMs ?? 0;
     return builtAt < statSync(join(folder, file)).mtimeMs;
   });

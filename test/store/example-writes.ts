@@ -1,5 +1,5 @@
 /** Writes for store tests: small, valid, with every part to be overridden. */
-import type { Entry } from "../../src/kernel/journal-entry.ts";
+import type { Entry } from "../../src/kernel/journal/journal-entry.ts";
 import {
   type ExecutionWrite,
   fenceOf,

@@ -3,7 +3,7 @@ import { copyFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { decodeEntry } from "../../src/kernel/journal-entry.ts";
+import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { commit, logRow, start } from "./example-writes.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";

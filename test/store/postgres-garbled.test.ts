@@ -3,8 +3,8 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { DamagedData } from "../../src/kernel/damage.ts";
-import { decodeEntry, encodeEntries, UnknownVersion } from "../../src/kernel/journal-entry.ts";
+import { DamagedData } from "../../src/kernel/journal/damage.ts";
+import { decodeEntry, encodeEntries, UnknownVersion } from "../../src/kernel/journal/journal-entry.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { type JournalRow, StoreFault } from "../../src/store/store.ts";

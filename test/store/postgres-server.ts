@@ -9,8 +9,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { freePort } from "../../src/bench/free-ports.ts";
-import { findBinaries, LocalPostgres } from "../../src/bench/postgres/local-postgres.ts";
+import { freePort } from "../../tools/bench/free-ports.ts";
+import { findBinaries, LocalPostgres } from "../../tools/bench/postgres/local-postgres.ts";
 import { shareServer } from "../tools/shared-server.ts";
 
 const MISSING =

@@ -2,7 +2,7 @@
 import { open } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "vitest";
-import { DamagedData } from "../../src/kernel/damage.ts";
+import { DamagedData } from "../../src/kernel/journal/damage.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import type { StoredHead, StoreInfo } from "../../src/store/store.ts";
 import { commit, endedHead, entry, headOf, logRow, start, step } from "./example-writes.ts";

@@ -4,9 +4,9 @@
  *   commit DIRECTORY         says "open N" (N = commits already there), then commits (child-commits.mjs);
  *   postgres URL SCHEMA      the same, as a node of a cluster with a short lease, which it does not renew.
  */
-import { PostgresStore } from "../../dist/store/postgres/postgres-store.js";
-import { SqliteStore } from "../../dist/store/sqlite/sqlite-store.js";
-import { fenceOf } from "../../dist/store/store.js";
+import { PostgresStore } from "../../dist/src/store/postgres/postgres-store.js";
+import { SqliteStore } from "../../dist/src/store/sqlite/sqlite-store.js";
+import { fenceOf } from "../../dist/src/store/store.js";
 import { commitPairs, say } from "./child-commits.mjs";
 
 const [mode, place, schema] = process.argv.slice(2);

@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { openRondo, workflow } from "rondo";
 import { expect, test } from "vitest";
-import { importInto, restoreDamagedIn } from "../../src/compose-transfer.ts";
+import { importInto, restoreDamagedIn } from "../../src/compose/compose-transfer.ts";
 import { temporaryDirectory } from "../store/temporary-directory.ts";
 import { exportToFile } from "./export-to-file.ts";
 import { type StoreKind, useStores } from "./stores.ts";

@@ -1,5 +1,5 @@
 import { appendFile, writeFile } from "node:fs/promises";
-import { exportFrom, type Moved, type TransferPlace } from "../../src/compose-transfer.ts";
+import { exportFrom, type Moved, type TransferPlace } from "../../src/compose/compose-transfer.ts";
 
 /** Exports into a file, as the command does. */
 export async function exportToFile(place: TransferPlace, file: string): Promise<Moved> {

@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { readLeases } from "../../src/engine/hand-over.ts";
+import { readLeases } from "../../src/engine/leases/lease-handover.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { DOCUMENT_KINDS, OWNER_KINDS } from "../../src/store/document-kinds.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";

@@ -1,6 +1,6 @@
 // What `rondo migrate` does with a database.
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { migrateDatabase } from "../../src/compose-transfer.ts";
+import { migrateDatabase } from "../../src/compose/compose-transfer.ts";
 import { MIGRATIONS } from "../../src/store/postgres/migrations/migrations.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { openWhole } from "../store/open-whole.ts";

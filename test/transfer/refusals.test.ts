@@ -3,8 +3,8 @@ import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, write
 import { join } from "node:path";
 import { openRondo, workflow } from "rondo";
 import { describe, expect, test } from "vitest";
-import { storeOf } from "../../src/compose.ts";
-import { exportFrom, importInto } from "../../src/compose-transfer.ts";
+import { storeOf } from "../../src/compose/compose.ts";
+import { exportFrom, importInto } from "../../src/compose/compose-transfer.ts";
 import type { Line } from "../../src/transfer/line.ts";
 import { seal } from "../../src/transfer/sealed-text.ts";
 import { temporaryDirectory } from "../store/temporary-directory.ts";

@@ -1,8 +1,8 @@
 // A store goes from a directory into a database and back, with executions open, and they end as they would have.
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { storeOf } from "../../src/compose.ts";
-import { exportFrom, importInto } from "../../src/compose-transfer.ts";
+import { storeOf } from "../../src/compose/compose.ts";
+import { exportFrom, importInto } from "../../src/compose/compose-transfer.ts";
 import { PostgresStore } from "../../src/store/postgres/postgres-store.ts";
 import { TestDatabase } from "../store/postgres-server.ts";
 import { temporaryDirectory } from "../store/temporary-directory.ts";

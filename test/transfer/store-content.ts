@@ -1,4 +1,4 @@
-import { readLeases } from "../../src/engine/hand-over.ts";
+import { readLeases } from "../../src/engine/leases/lease-handover.ts";
 import { DOCUMENT_KINDS } from "../../src/store/document-kinds.ts";
 import type { Store, StoreInfo } from "../../src/store/store.ts";
 import { openWhole } from "../store/open-whole.ts";

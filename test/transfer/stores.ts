@@ -1,8 +1,8 @@
 /** Stores on a disk, one of each kind, whose rows a test can change while nobody has them open. */
 import { join } from "node:path";
 import { afterAll, beforeAll } from "vitest";
-import { storeOf } from "../../src/compose.ts";
-import type { TransferPlace } from "../../src/compose-transfer.ts";
+import { storeOf } from "../../src/compose/compose.ts";
+import type { TransferPlace } from "../../src/compose/compose-transfer.ts";
 import { loadDriver } from "../../src/store/sqlite/driver.ts";
 import type { Store } from "../../src/store/store.ts";
 import { TestDatabase } from "../store/postgres-server.ts";

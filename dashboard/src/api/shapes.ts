@@ -1,18 +1,19 @@
 /** What the API answers with, as far as pages look at it: the node's own types where it has them. Types only, so nothing of it is loaded. */
-import type { PulseShown } from "../../../src/api/pulse/pulse.ts";
-import type { Lane } from "../../../src/api/tasks/lanes.ts";
-import type { TASK_STATES as NodeStates } from "../../../src/api/tasks/task-index.ts";
-import type { OwnershipView } from "../../../src/cluster/ownership-io.ts";
-import type { ShownStatus as ExecutionStatus, ExecutionView, PhaseView } from "../../../src/kernel/view.ts";
-import type { RingView } from "../../../src/ring/io.ts";
 
-export type { AuditEntry } from "../../../src/api/desks/audit-log.ts";
-export type { LetterGroup } from "../../../src/api/desks/letter-groups.ts";
-export type { ShownLine as LogLine } from "../../../src/api/streams/log-source.ts";
-export type { TaskState } from "../../../src/api/tasks/task-index.ts";
-export type { TaskRow } from "../../../src/api/tasks/task-rows.ts";
+import type { OwnershipView } from "../../../src/cluster/ownership/ownership-io.ts";
+import type { RingView } from "../../../src/cluster/ring/io.ts";
+import type { ShownStatus as ExecutionStatus, ExecutionView, PhaseView } from "../../../src/kernel/view.ts";
+import type { Lane } from "../../../src/server/views/lanes.ts";
+import type { PulseShown } from "../../../src/server/views/pulse.ts";
+import type { TASK_STATES as NodeStates } from "../../../src/server/views/task-index.ts";
+
 export type { OpenAttempt } from "../../../src/engine/io.ts";
 export type { HandlerView } from "../../../src/kernel/view.ts";
+export type { AuditEntry } from "../../../src/server/services/audit-log.ts";
+export type { LetterGroup } from "../../../src/server/services/dead-letter-groups.ts";
+export type { ShownLine as LogLine } from "../../../src/server/streams/log-source.ts";
+export type { TaskState } from "../../../src/server/views/task-index.ts";
+export type { TaskRow } from "../../../src/server/views/task-rows.ts";
 export type { ExecutionStatus, Lane, PhaseView, PulseShown as Pulse };
 
 /** Who is asking. */

@@ -8,13 +8,13 @@ import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
 import { SETTINGS, type SettingName } from "../../config/settings.ts";
+import { readManifest } from "../../package-root.ts";
 import { showDuration } from "../../std/duration.ts";
 import { hidePasswords, withoutPassword } from "../../std/hide-passwords.ts";
 import { toCliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printPainted } from "../output/print.ts";
 import { tableLines } from "../output/table.ts";
-import { readManifest } from "../package-root.ts";
 import { directoryRisk } from "../server/directory-risk.ts";
 import { directoryOf, readConfig, type ServerFlags, withServer } from "../server/find-server.ts";
 import { isColoured, Painter, type Style } from "../style.ts";
@@ -84,14 +84,14 @@ function runtime(): Finding {
 }
 
 async function store(loaded: LoadedConfig): Promise<Finding> {
-  const { isDatabase } = await import("../../compose-transfer.ts");
+  const { isDatabase } = await import("../../compose/compose-transfer.ts");
   return isDatabase(loaded.config.store) ? database(loaded) : directory(loaded);
 }
 
 /** Whether the database answers, what is in it, and how many nodes work on it. */
 async function database({ config }: LoadedConfig): Promise<Finding> {
   const what = "store";
-  const { lookAtDatabase } = await import("../../compose-transfer.ts");
+  const { lookAtDatabase } = await import("../../compose/compose-transfer.ts");
   try {
     const { server, kind, version, nodes } = await lookAtDatabase({ store: config.store });
     if (kind === "foreign")
@@ -113,7 +113,7 @@ async function database({ config }: LoadedConfig): Promise<Finding> {
 async function broker({ config }: LoadedConfig): Promise<Finding[]> {
   if (config.broker === null) return [];
   const what = "broker";
-  const { checkBroker } = await import("../../amqp/check-broker.ts");
+  const { checkBroker } = await import("../../net/check-broker.ts");
   const at = withoutPassword(config.broker);
   try {
     return [{ what, verdict: "ok", says: `${at} answers: ${await checkBroker(config.broker)}` }];
@@ -130,7 +130,7 @@ async function directory({ config }: LoadedConfig): Promise<Finding> {
   const near = existing(resolve(path));
   if (!statSync(near).isDirectory())
     return { what, verdict: "wrong", says: `${config.store} cannot be used: ${near} is a file` };
-  const { lostTransactionsIn } = await import("../../compose-transfer.ts");
+  const { lostTransactionsIn } = await import("../../compose/compose-transfer.ts");
   const lost = lostTransactionsIn(path);
   if (lost > 0) return { what, verdict: "wrong", says: `${config.store}: ${sayLost(lost)}` };
   const { bavail, bsize } = await statfs(near);
@@ -197,7 +197,7 @@ function brokerOf(name: string, state: string): Finding {
 /** Whether scripts of others could be run here. */
 async function sandbox(): Promise<Finding> {
   const what = "sandbox";
-  const { chooseJail } = await import("../../script/jail-probe.ts");
+  const { chooseJail } = await import("../../worker/sandbox/jail-probe.ts");
   try {
     const { kind } = await chooseJail({ unsafeNoJail: false });
     return { what, verdict: "ok", says: `scripts can be run here, jailed (${kind})` };

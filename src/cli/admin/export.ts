@@ -1,10 +1,10 @@
 /** `rondo export FILE|-`: a whole store as lines of JSON, while nothing works on it. */
 import { open, rm } from "node:fs/promises";
-import { exportFrom, type Moved } from "../../compose-transfer.ts";
+import { exportFrom, type Moved } from "../../compose/compose-transfer.ts";
+import { readManifest } from "../../package-root.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, tell } from "../output/print.ts";
-import { readManifest } from "../package-root.ts";
 import { readConfig } from "../server/find-server.ts";
 import { untilInterrupted } from "./until-interrupted.ts";
 

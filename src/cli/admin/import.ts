@@ -3,7 +3,7 @@ import { createWriteStream, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { importInto, type Restored, restoreDamagedIn } from "../../compose-transfer.ts";
+import { importInto, type Restored, restoreDamagedIn } from "../../compose/compose-transfer.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, tell } from "../output/print.ts";

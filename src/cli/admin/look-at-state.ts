@@ -15,8 +15,8 @@ const LOOK_MS = 5_000;
 export async function lookAtState({ stateStores }: Config): Promise<StateFinding[]> {
   if (Object.keys(stateStores).length === 0) return [];
   const [{ parseStateStores }, { openStateStore }] = await Promise.all([
-    import("../../postop/state-settings.ts"),
-    import("../../postop/state-stores.ts"),
+    import("../../commands/state/state-settings.ts"),
+    import("../../commands/state/state-stores.ts"),
   ]);
   const findings: StateFinding[] = [];
   for (const [name, settings] of Object.entries(unwrap(parseStateStores(stateStores)))) {

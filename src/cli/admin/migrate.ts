@@ -1,5 +1,5 @@
 /** `rondo migrate [--restored]`: brings a database to this version, or makes one usable that was restored. */
-import { isDatabase, migrateDatabase } from "../../compose-transfer.ts";
+import { isDatabase, migrateDatabase } from "../../compose/compose-transfer.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, tell } from "../output/print.ts";

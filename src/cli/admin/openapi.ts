@@ -27,7 +27,7 @@ async function documentOf(options: ServerFlags): Promise<Document> {
 
 /** Of the route table in this program: a server without a directory has it, and nothing is written. */
 async function ownDocument(): Promise<Document> {
-  const { openServer } = await import("../../compose-server.ts");
+  const { openServer } = await import("../../compose/compose-server.ts");
   const own = await openServer({ store: "memory:", host: "127.0.0.1", port: 0, adminToken: null });
   try {
     return await withServer({ url: own.url }, read);

@@ -18,7 +18,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<Ex
     throw new CliError(EXIT.usage, `${config.store} is not a directory to restore into`, [
       "name one: --store file:<directory>",
     ]);
-  const { restoreBackup } = await import("../../compose.ts");
+  const { restoreBackup } = await import("../../compose/compose.ts");
   const isNew = !existsSync(directory);
   try {
     await restoreBackup({ file, directory });

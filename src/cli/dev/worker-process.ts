@@ -1,6 +1,6 @@
 /** The worker of `rondo dev`: a process of its own, replaced when files change, the old one drained. */
 import { type ChildProcess, spawn } from "node:child_process";
-import { packageRoot } from "../package-root.ts";
+import { packageRoot } from "../../package-root.ts";
 
 export interface WorkerSpec {
   readonly files: readonly string[];

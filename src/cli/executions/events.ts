@@ -1,5 +1,5 @@
 /** `rondo events ID`: the journal, so far or as it grows. */
-import type { PublicEvent } from "../../kernel/public-event.ts";
+import type { PublicEvent } from "../../kernel/journal/public-event.ts";
 import type { ExecutionHandle } from "../../sdk/handle.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printPainted, tell } from "../output/print.ts";

@@ -1,5 +1,5 @@
 /** `rondo ps`: executions, newest first. */
-import { NEXT, RETURNS } from "../../kernel/definition.ts";
+import { NEXT, RETURNS } from "../../kernel/definition/definition.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import { defined } from "../../std/defined.ts";
 import { showDuration } from "../../std/duration.ts";

@@ -1,11 +1,11 @@
 /** `rondo init [directory]`: makes a small project. What is there is never overwritten. */
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve } from "node:path";
+import { packageRoot, readManifest } from "../../package-root.ts";
 import { makeDirectory } from "../../std/make-directory.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
-import { packageRoot, readManifest } from "../package-root.ts";
 import { commandLine } from "../run/run-options.ts";
 import { dependencyOf } from "./dependency.ts";
 import { projectFiles } from "./project-files.ts";

@@ -2,10 +2,10 @@
 import { readFileSync } from "node:fs";
 import { dirname, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { packageRoot } from "../../package-root.ts";
 import { CliError } from "../cli-error.ts";
 import { codeFrame } from "../code-frame.ts";
 import { EXIT } from "../exit-code.ts";
-import { packageRoot } from "../package-root.ts";
 
 interface Place {
   readonly file: string;

@@ -4,12 +4,13 @@
  * 2. `zod` is the user's, and ours where there is none;
  * 3. what goes wrong is told with the place in the user's code (explain-load-error.ts).
  */
+import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { dirname, extname } from "node:path";
+import { dirname, extname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { createJiti } from "jiti";
-import { loadEntryPoints } from "../package-root.ts";
+import { packageRoot, readManifest } from "../../package-root.ts";
 import { explainLoadError } from "./explain-load-error.ts";
 
 /** What a module exports, by name. */
@@ -72,4 +73,20 @@ function ownZodIfNeeded(path: string): Record<string, string> {
     // Not installed beside the user's file: take the one that comes with this package.
     return { zod: dirname(fileURLToPath(import.meta.resolve("zod/package.json"))) };
   }
+}
+
+/** Loads the modules that users can import from this package, by the names that they use. */
+async function loadEntryPoints(): Promise<Record<string, unknown>> {
+  const { name, exports } = readManifest();
+  const files = Object.entries(exports).flatMap(([subpath, target]) => {
+    const file = join(packageRoot, typeof target === "string" ? target : target.default);
+    // `rondo/register` exports nothing: it only changes how files are loaded.
+    return subpath !== "./register" && file.endsWith(".js") && existsSync(file)
+      ? [[name + subpath.slice(1), file] as const]
+      : [];
+  });
+  const modules = await Promise.all(
+    files.map(async ([specifier, file]) => [specifier, await import(pathToFileURL(file).href)]),
+  );
+  return Object.fromEntries(modules) as Record<string, unknown>;
 }

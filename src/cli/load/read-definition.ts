@@ -4,9 +4,9 @@
  */
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
-import { parseDefinition } from "../../kernel/parse-definition.ts";
-import { compilePlan, type HandlerPlan, type PhasePlan, SCRIPT_USE } from "../../kernel/plan.ts";
-import { topicOf } from "../../kernel/topic.ts";
+import { topicOf } from "../../kernel/command/topic.ts";
+import { parseDefinition } from "../../kernel/definition/parse-definition.ts";
+import { compilePlan, type HandlerPlan, type PhasePlan, SCRIPT_USE } from "../../kernel/definition/plan.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { isRejection, unwrap } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";

@@ -1,8 +1,8 @@
 /** The command line: which verbs there are. Each verb's code is loaded only when it is used. */
 import { Command } from "commander";
+import { readManifest } from "../../package-root.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
-import { readManifest } from "../package-root.ts";
 import { declareWorker } from "../worker/declare-worker.ts";
 import { declareAdmin } from "./declare-admin.ts";
 import { declareExecutions } from "./declare-executions.ts";
@@ -29,15 +29,15 @@ export function buildProgram(end: End): Command {
   declareExecutions(program, end);
   declareAdmin(program, end);
   forward(program, "sim", "run the deterministic simulator", async (args) => {
-    const { runSim } = await import("../../sim/main.ts");
+    const { runSim } = await import("../../../tools/sim/main.ts");
     end(await runSim(args));
   });
   forward(program, "bench", "measure throughput and latency", async (args) => {
-    const { runBench } = await import("../../bench/main.ts");
+    const { runBench } = await import("../../../tools/bench/main.ts");
     end(await runBench(args));
   });
   forward(program, "demo", "fan 100,000 tasks out, and lose none when killed", async (args) => {
-    const { runDemo } = await import("../../demo/run-demo.ts");
+    const { runDemo } = await import("../../../tools/demo/run-demo.ts");
     end(await runDemo(args));
   });
   verb(program, "completion <shell>", {

@@ -1,6 +1,6 @@
 /** Shows an execution as it goes: follows its events, keeps lines of phases that are over, redraws the one that runs. */
 import type { ExecutionHandle } from "../../index.ts";
-import { RETURNS } from "../../kernel/definition.ts";
+import { RETURNS } from "../../kernel/definition/definition.ts";
 import type { Piece } from "../style.ts";
 import { phaseLine, phaseName, phaseNews, settledOf, showCount } from "./phase-line.ts";
 import type { PhaseProgress, Progress } from "./progress.ts";

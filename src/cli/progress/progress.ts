@@ -1,6 +1,6 @@
 /** How far an execution is, phase by phase: begun from its view, kept up to date by its events in summary. */
 import type { ExecutionView, PublicEvent } from "../../index.ts";
-import { NEXT } from "../../kernel/definition.ts";
+import { NEXT } from "../../kernel/definition/definition.ts";
 
 /** One visit of a phase. */
 export interface PhaseProgress {

@@ -5,18 +5,18 @@
  */
 
 import { RemoteRondo } from "../../client/connect.ts";
-import { scriptsOf } from "../../compose.ts";
-import { HttpConnection } from "../../http/http-connection.ts";
-import { HttpFault } from "../../http/http-fault.ts";
+import { scriptsOf } from "../../compose/compose.ts";
+import { HttpConnection } from "../../net/http-connection.ts";
+import { HttpFault } from "../../net/http-fault.ts";
+import { readManifest } from "../../package-root.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { loggedBy } from "../../worker/attempt-place.ts";
 import { withChildren } from "../../worker/handler-code.ts";
-import { RemoteWorker } from "../../worker/remote/remote-worker.ts";
+import { RemoteWorker } from "../../worker/http/remote-worker.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { logLine } from "../log-line.ts";
-import { readManifest } from "../package-root.ts";
 import type { Screen } from "../progress/screen.ts";
 import { fetchOver } from "../server/fetch-over-http.ts";
 import { type Attached, attach } from "./attach.ts";

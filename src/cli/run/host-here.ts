@@ -3,7 +3,7 @@
  * the file, so that open executions go on too, stays with the wanted execution until it ends, and closes. Meanwhile
  * others reach it through the directory's socket (late-server.ts).
  */
-import { openOwner } from "../../compose-server.ts";
+import { openOwner } from "../../compose/compose-server.ts";
 import type { Config } from "../../config/settings.ts";
 import type { AnyWorkflow, LocalRondo } from "../../index.ts";
 import type { ExitCode } from "../exit-code.ts";

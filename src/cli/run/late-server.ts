@@ -2,7 +2,7 @@
  * The socket of `rondo run`: opened once the process has run for a moment, so that a short run does not pay for it.
  * Through it others see and steer what runs here, and work on the same directory.
  */
-import type { Owner, ServerOptions } from "../../compose-server.ts";
+import type { Owner, ServerOptions } from "../../compose/compose-server.ts";
 
 /** How long a run is short. */
 const SHORT_MS = 300;

@@ -1,7 +1,7 @@
 /** `rondo run NAME`: starts a workflow that a server knows, and returns at once, or with --wait when it is over. */
 
 import { isNear } from "../../config/setting.ts";
-import { NAME_PATTERN } from "../../kernel/definition.ts";
+import { NAME_PATTERN } from "../../kernel/definition/definition.ts";
 import { ExecutionFailed } from "../../sdk/errors.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";

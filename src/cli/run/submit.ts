@@ -4,7 +4,7 @@
  */
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
-import { DEFAULT_PROJECT } from "../../kernel/definition.ts";
+import { DEFAULT_PROJECT } from "../../kernel/definition/definition.ts";
 import type {
   ProjectDocument,
   WorkflowDocument,

@@ -2,8 +2,8 @@
 import { relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ExecutionView } from "../../kernel/view.ts";
+import { packageRoot } from "../../package-root.ts";
 import type { ExecutionHandle } from "../../sdk/handle.ts";
-import { packageRoot } from "../package-root.ts";
 
 /** An error as a task stored it; user code decides what is in it. */
 type StoredError = Readonly<Record<string, unknown>>;

@@ -1,6 +1,6 @@
 /** What is told when an execution is over: its output on stdout, or on stderr why there is none and what to do. */
 import type { ExecutionView } from "../../index.ts";
-import { NEXT } from "../../kernel/definition.ts";
+import { NEXT } from "../../kernel/definition/definition.ts";
 import { damagedHint } from "../../sdk/errors.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";

@@ -1,6 +1,6 @@
 /** The client's `fetch` over `node:http`: quicker to load than the global one, and it reaches unix sockets. */
 import type { Fetch } from "../../client/transport.ts";
-import type { HttpConnection } from "../../http/http-connection.ts";
+import type { HttpConnection } from "../../net/http-connection.ts";
 
 /** Requests go to the connection's server; the client knows it by its address. */
 export function fetchOver(connection: HttpConnection): Fetch {

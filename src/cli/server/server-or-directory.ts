@@ -31,7 +31,7 @@ export async function withServerOrDirectory<T>(
     const directory = directoryOf(loaded.config.store);
     if (directory === null || !(mayCreate || existsSync(join(directory, DATABASE)))) throw thrown;
     const [{ openServer }, { serverOptions }] = await Promise.all([
-      import("../../compose-server.ts"),
+      import("../../compose/compose-server.ts"),
       import("../start/serve.ts"),
     ]);
     const own = await openServer({

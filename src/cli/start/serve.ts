@@ -1,10 +1,10 @@
 /** Opens a server by the configuration: what `start` and `dev` have in common. */
 
 import { networkInterfaces } from "node:os";
-import { isLoopback } from "../../api/access/hosts.ts";
-import { openServer, type ServerOptions } from "../../compose-server.ts";
+import { openServer, type ServerOptions } from "../../compose/compose-server.ts";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
 import { type Config, SETTINGS, type SettingName } from "../../config/settings.ts";
+import { isLoopback } from "../../net/hosts.ts";
 import { hidePasswords, withoutPassword } from "../../std/hide-passwords.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";

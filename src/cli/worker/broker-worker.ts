@@ -2,7 +2,7 @@
  * `rondo worker FILES --broker URL`: does tasks and commands that come out of the queues of a broker. The definitions
  * are told to a server only if one is named: over a broker nobody registers.
  */
-import { TopicRules } from "../../kernel/topic-rules.ts";
+import { TopicRules } from "../../kernel/command/topic-rules.ts";
 import { isBrokerUrl, showBroker } from "../../protocol/broker-address.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemClock } from "../../std/clock.ts";

@@ -5,12 +5,12 @@ import {
   HttpConnection,
   type HttpConnectionOptions,
   type HttpRequest,
-} from "../../http/http-connection.ts";
-import { HttpFault } from "../../http/http-fault.ts";
+} from "../../net/http-connection.ts";
+import { HttpFault } from "../../net/http-fault.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemRandom } from "../../std/random.ts";
 import { type RejectionCode, RondoError, reject } from "../../std/rejection.ts";
-import { BackOff } from "../../worker/remote/back-off.ts";
+import { BackOff } from "../../worker/http/back-off.ts";
 import { futureSocketAddress, readConfig } from "../server/find-server.ts";
 import type { WorkerFlags } from "./worker-flags.ts";
 

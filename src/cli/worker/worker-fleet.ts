@@ -3,11 +3,11 @@
  * they are not. One that is ended gets SIGTERM, so it loses nothing; one that dies is replaced, later each time.
  */
 import { type ChildProcess, fork } from "node:child_process";
+import { packageRoot } from "../../package-root.ts";
 import { systemRandom } from "../../std/random.ts";
-import { BackOff } from "../../worker/remote/back-off.ts";
+import { BackOff } from "../../worker/http/back-off.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, tell } from "../output/print.ts";
-import { packageRoot } from "../package-root.ts";
 import { Shutdown } from "../start/shutdown.ts";
 import { type Load, ScalePolicy } from "./scale-policy.ts";
 import type { WorkerFlags, WorkerSettings } from "./worker-flags.ts";

@@ -4,21 +4,21 @@
  */
 
 import { basename } from "node:path";
-import { scriptsOf } from "../../compose.ts";
-import { chooseJail } from "../../script/jail-probe.ts";
+import { scriptsOf } from "../../compose/compose.ts";
+import { readManifest } from "../../package-root.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { loggedBy } from "../../worker/attempt-place.ts";
 import { type HostedTopic, withChildren } from "../../worker/handler-code.ts";
-import { RemoteWorker, type RemoteWorkerOptions } from "../../worker/remote/remote-worker.ts";
-import { makeWorkerId } from "../../worker/remote/worker-lane.ts";
+import { RemoteWorker, type RemoteWorkerOptions } from "../../worker/http/remote-worker.ts";
+import { makeWorkerId } from "../../worker/http/worker-lane.ts";
+import { chooseJail } from "../../worker/sandbox/jail-probe.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { logLine } from "../log-line.ts";
 import { printJson } from "../output/print.ts";
-import { readManifest } from "../package-root.ts";
 import { Screen } from "../progress/screen.ts";
 import { ProcessGuard } from "../run/guard-process.ts";
 import { Shutdown } from "../start/shutdown.ts";

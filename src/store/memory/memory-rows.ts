@@ -1,5 +1,5 @@
 /** The row of one execution in memory. Rows are never changed, only replaced. */
-import type { Entry } from "../../kernel/journal-entry.ts";
+import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
 import type { ExecutionWrite, LoadedExecution, Snapshot, StoredHead } from "../store.ts";
 

@@ -2,7 +2,7 @@
  * All reads of executions in the PostgreSQL store; each is one statement, so what it answers is of one moment. Only where the
  * database cannot read a value, the rest is read in several statements.
  */
-import { checkedEntry, type Entry } from "../../kernel/journal-entry.ts";
+import { checkedEntry, type Entry } from "../../kernel/journal/journal-entry.ts";
 import { readTags } from "../read-tags.ts";
 import {
   DAMAGED,

@@ -3,7 +3,7 @@
  * ended. As in read-statements.ts, no statement walks over more rows than it answers with. Dead letters of an
  * execution that is being purged are there for a while and are passed over.
  */
-import { DamagedData } from "../../kernel/damage.ts";
+import { DamagedData } from "../../kernel/journal/damage.ts";
 import { damagedLog, unpackLog } from "../packed-log.ts";
 import { readTasks } from "../read-tags.ts";
 import { listedDocument, openDocument } from "../sealed-documents.ts";

@@ -3,7 +3,7 @@
  * heads; and damaged executions that are dropped. Each statement checks the generation ($1), as in side-writer.ts.
  */
 
-import type { Entry } from "../../kernel/journal-entry.ts";
+import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { firstHead, lostDefinition, lostHead } from "../lost-heads.ts";
 import { partitionOf } from "../partition-of.ts";
 import { DAMAGED, type Derived, type Head, type Letter, type TableFinding } from "../store.ts";

@@ -8,7 +8,7 @@
  */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Entry } from "../../kernel/journal-entry.ts";
+import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { assert } from "../../std/assert.ts";
 import type { FoundOrders } from "../found-orders.ts";
 import type { PackedLogRow } from "../packed-log.ts";

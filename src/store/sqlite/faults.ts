@@ -2,7 +2,7 @@
  * What can go wrong with the files of a store, in words that say what to do, and how such an error crosses from the
  * store's thread to the engine's: as a plain report, since classes do not survive the trip.
  */
-import { type Damage, DamagedData } from "../../kernel/damage.ts";
+import { type Damage, DamagedData } from "../../kernel/journal/damage.ts";
 import { Bug } from "../../std/assert.ts";
 import { StoreFault } from "../store.ts";
 import { SqliteError } from "./driver.ts";

@@ -3,7 +3,7 @@
  * row of a journal it is, the checksum of the row tells which is right; everything else that is indexed follows from
  * journals. So the values that the index had are put into the table where they are right, and indexes are made anew.
  */
-import { checkedEntry } from "../../kernel/journal-entry.ts";
+import { checkedEntry } from "../../kernel/journal/journal-entry.ts";
 import {
   type Bytes,
   bytesOf,

@@ -1,5 +1,5 @@
 /** Finds journals without heads and workflows without a newest definition, and derives both (store/lost-heads.ts). */
-import type { Entry } from "../../kernel/journal-entry.ts";
+import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { firstHead, lostDefinition, lostHead } from "../lost-heads.ts";
 import type { Head, TableFinding } from "../store.ts";
 import { type Bytes, type Connection, integer, isText, type Statement, text, textOf } from "./driver.ts";

@@ -3,7 +3,7 @@
  * objects between threads costs three times as much. `packWrites` runs in the engine's thread, `unpackWrites` in
  * the store's; the order of fields is known to this file only. Parts that are absent take no room.
  */
-import type { Entry } from "../../kernel/journal-entry.ts";
+import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { packLog } from "../packed-log.ts";
 import type { DeadLetter, ExecutionWrite, Head, Letter, Snapshot } from "../store.ts";
 

@@ -5,7 +5,7 @@
  * purged are there for a while and are passed over.
  */
 
-import { NO_TEXT } from "../../kernel/damage.ts";
+import { NO_TEXT } from "../../kernel/journal/damage.ts";
 import type { PackedLogRow } from "../packed-log.ts";
 import { readTasks } from "../read-tags.ts";
 import { listedDocument, openDocument } from "../sealed-documents.ts";

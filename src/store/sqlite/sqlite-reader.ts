@@ -4,8 +4,8 @@
  * SQLite for its plans.
  */
 
-import { NO_TEXT } from "../../kernel/damage.ts";
-import { checkedEntry, type Entry } from "../../kernel/journal-entry.ts";
+import { NO_TEXT } from "../../kernel/journal/damage.ts";
+import { checkedEntry, type Entry } from "../../kernel/journal/journal-entry.ts";
 import { readTags } from "../read-tags.ts";
 import {
   type HeadFilter,

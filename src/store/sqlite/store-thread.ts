@@ -2,8 +2,10 @@
  * The engine's side of the store's thread: sends calls, matches answers in their order, and says when the disk can no
  * longer be trusted.
  */
+
 import { Worker } from "node:worker_threads";
 import { assert, Bug } from "../../std/assert.ts";
+import { compiledFile } from "../../std/compiled-file.ts";
 import type { StoreFault } from "../store.ts";
 import { DiskFailed, fromReport } from "./faults.ts";
 import type { Call, Reply, ThreadData } from "./thread-messages.ts";
@@ -32,7 +34,7 @@ export class StoreThread {
     this.#onFatal = listeners.onFatal;
     this.#onFiles = listeners.onFiles;
     const workerData: ThreadData = { directory };
-    this.#worker = new Worker(threadFile(), { workerData, execArgv: [] });
+    this.#worker = new Worker(compiledFile("./thread.js", import.meta.url), { workerData, execArgv: [] });
     this.#worker.on("message", (reply: Reply) => this.#take(reply));
     this.#worker.on("error", (cause) => this.#die(cause));
     this.#ended = new Promise((resolve) => {
@@ -85,11 +87,4 @@ export class StoreThread {
     for (const { reject } of this.#waiting.splice(0)) reject(error);
     if (this.isOpen) this.#onFatal(error);
   }
-}
-
-/** Node cannot run a .ts file in a thread everywhere, so from source the built thread is used. */
-function threadFile(): URL {
-  const beside = new URL("./thread.js", import.meta.url);
-  if (!import.meta.url.endsWith(".ts")) return beside;
-  return new URL(beside.href.replace(/\/src\/store\/sqlite\/thread\.js$/, "/dist/store/sqlite/thread.js"));
 }

@@ -10,7 +10,7 @@
  * 4. It stops gracefully: consumes no more, hands back what has not begun, lets the rest end within a grace.
  */
 import type { ChannelModel, ConfirmChannel } from "amqplib";
-import { receiptTopicOf, topicOf } from "../../kernel/topic.ts";
+import { receiptTopicOf, topicOf } from "../../kernel/command/topic.ts";
 import { amqpNames, SHARED_QUEUE, TOPIC_QUEUE } from "../../protocol/amqp-wire.ts";
 import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
 import { DeadLetters, declareDead } from "../../protocol/dead-letters.ts";

@@ -4,7 +4,7 @@ import { whyNoConnection } from "../../protocol/broker-address.ts";
 import { NOT_FOUND } from "../../protocol/queue-doubts.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
-import { BackOff } from "../remote/back-off.ts";
+import { BackOff } from "../http/back-off.ts";
 
 export interface BrokerLinkOptions {
   /** `amqp://` or `amqps://`. */

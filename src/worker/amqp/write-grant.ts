@@ -1,5 +1,5 @@
 /** What came out of queues, as grants, as a worker takes them. */
-import { topicUse } from "../../kernel/topic.ts";
+import { topicUse } from "../../kernel/command/topic.ts";
 import type { EnumerateMessage, TaskMessage } from "../../protocol/amqp-wire.ts";
 import type { Grant, GrantItem, ReportedAttempt } from "../../protocol/work.ts";
 import { reportPlace } from "../attempt-place.ts";

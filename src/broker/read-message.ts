@@ -1,0 +1,202 @@
+/**
+ * Messages from workers, read field by field: a broker takes whatever anybody writes. What passes can be stored and
+ * says whose word it is; anything else is a rejection, whose message is the reason among the dead letters.
+ */
+import { LIMITS } from "../kernel/definition/definition.ts";
+import { refuseName } from "../kernel/definition/names.ts";
+import type { Outcome } from "../kernel/message.ts";
+import { ROLL_CALL_HELD_MAX, rollCallId } from "../protocol/amqp-wire.ts";
+import { ATTEMPT_ID_CHARS_MAX, checkToken, decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
+import type { ReportedAttempt } from "../protocol/work.ts";
+import { toStoredText } from "../std/json.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The last word on an attempt at a task or, with `at.task` -1, at an enumeration. */
+export interface ReadWord {
+  readonly at: ReportedAttempt;
+  readonly ms: number;
+  readonly outcome: Outcome;
+}
+
+/** One task that an enumeration found. */
+export interface ReadItem {
+  readonly position: number;
+  readonly task: string;
+  readonly key: string | null;
+  readonly identity: string | null;
+}
+
+const STATUSES = ["done", "failed", "crashed", "killed", "cancelled"] as const;
+const KEY_CHARS_MAX = 1_000;
+const WORKER_CHARS_MAX = 200;
+
+/** Whose word a message is: its attempt, by an id that its token fits. */
+export function readAttempt(fields: Fields, key: string): ReportedAttempt | Rejection {
+  const { attempt, token } = fields;
+  if (typeof attempt !== "string" || typeof token !== "string")
+    return invalid("it lacks `attempt` or `token`, as they were in what it answers");
+  const at = decodeAttempt(attempt);
+  if (at === null) return invalid("`attempt` is not the id of an attempt");
+  if (!checkToken(key, attempt, token))
+    return reject("unauthorised", "`token` is not the token of this attempt");
+  for (const [name, own] of [
+    ["workflow_id", at.execution],
+    ["phase", at.phase],
+    ["handler", at.handler],
+  ] as const)
+    if (fields[name] !== undefined && fields[name] !== own)
+      return invalid(`\`${name}\` is not that of the attempt`);
+  if (fields["task"] !== undefined && fields["task"] !== at.task)
+    return invalid("`task` is not that of the attempt");
+  return at;
+}
+
+/** What a worker answered to a roll call of a task queue. */
+export interface ReadRollCall {
+  readonly rollCall: number;
+  readonly worker: string;
+  readonly consumes: boolean;
+  readonly held: readonly string[];
+}
+
+/** Whether a message in a finished queue is an answer to a roll call. */
+export function isRollCall(fields: Fields): boolean {
+  return fields["roll_call"] !== undefined;
+}
+
+export function readRollCall(fields: Fields, taskQueue: string, key: string): ReadRollCall | Rejection {
+  const { roll_call: rollCall, task_queue, token, worker, consumes, held } = fields;
+  if (!isCount(rollCall)) return invalid("`roll_call` is not the number of a roll call");
+  if (task_queue !== taskQueue) return invalid("`task_queue` is not the queue of these tasks");
+  if (typeof token !== "string" || !checkToken(key, rollCallId(taskQueue, rollCall), token))
+    return reject("unauthorised", "`token` is not the token of this roll call");
+  if (typeof worker !== "string" || worker === "" || worker.length > WORKER_CHARS_MAX)
+    return invalid(`\`worker\` is not a text of 1 to ${WORKER_CHARS_MAX} characters`);
+  if (typeof consumes !== "boolean") return invalid("`consumes` is not true or false");
+  if (!Array.isArray(held) || held.length > ROLL_CALL_HELD_MAX)
+    return invalid(`\`held\` is not a list of at most ${ROLL_CALL_HELD_MAX} attempts`);
+  for (const id of held)
+    if (typeof id !== "string" || id.length > ATTEMPT_ID_CHARS_MAX)
+      return invalid("`held` has something that is not the id of an attempt");
+  return { rollCall, worker, consumes, held: held as readonly string[] };
+}
+
+/** A finished message, or an enumerated one. */
+export function readWord(fields: Fields, key: string): ReadWord | Rejection {
+  const at = readAttempt(fields, key);
+  if (isRejection(at)) return at;
+  const { ms = 0 } = fields;
+  const outcome = readOutcome(fields, at.task < 0);
+  return isRejection(outcome) ? outcome : { at, ms: isCount(ms) ? ms : 0, outcome };
+}
+
+function readOutcome(fields: Fields, isEnumeration: boolean): Outcome | Rejection {
+  const { result, error, total } = fields;
+  const { status = isEnumeration && error === undefined ? "done" : undefined } = fields;
+  if (!isStatus(status)) return invalid("`status` is none of done, failed, crashed, killed, cancelled");
+  if (status === "done") {
+    if (isEnumeration) {
+      if (total === undefined)
+        return invalid("`total` is missing: an enumeration that is done says how many tasks there are");
+      if (!isCount(total)) return invalid("`total` is not a number of tasks");
+      return { status, payload: "null", total };
+    }
+    const payload = toStoredText(result, { bytesMax: LIMITS.resultBytes, what: "result" });
+    return isRejection(payload) ? notStorable(payload) : { status, payload };
+  }
+  return { status, ...readError(error, status) };
+}
+
+/** Whether a worker's word on an attempt is one of those that there are. */
+export function isStatus(status: unknown): status is (typeof STATUSES)[number] {
+  return (STATUSES as readonly unknown[]).includes(status);
+}
+
+/** What an error says, in any shape: a worker in another language need not know ours. */
+export function readError(
+  error: unknown,
+  status: string,
+): Pick<Outcome, "payload" | "fatal" | "retryAfterMs"> {
+  const given = typeof error === "object" && error !== null ? (error as Fields) : { message: error };
+  const { name, message, code, stack, fatal, retryAfterMs } = given;
+  const payload = JSON.stringify({
+    name: cut(name, 100) ?? "Error",
+    message:
+      cut(message, LIMITS.errorChars) ??
+      (error === undefined ? status : JSON.stringify(error).slice(0, 1_000)),
+    code: cut(code, 100),
+    stack: cut(stack, LIMITS.errorChars),
+  });
+  return {
+    payload,
+    ...(fatal === true ? { fatal } : {}),
+    ...(isCount(retryAfterMs) ? { retryAfterMs } : {}),
+  };
+}
+
+/** An intake message: one task, or several from a position on. It need not say which attempt it is of. */
+export function readItems(fields: Fields, at: ReportedAttempt, key: string): readonly ReadItem[] | Rejection {
+  const { workflow_id, phase, handler, position, items, attempt, token } = fields;
+  if (workflow_id !== at.execution || phase !== at.phase || handler !== at.handler)
+    return invalid("`workflow_id`, `phase` and `handler` are not those of the enumeration");
+  if (attempt !== undefined || token !== undefined) {
+    const named = readAttempt(fields, key);
+    if (isRejection(named)) return named;
+    if (attempt !== encodeAttempt(at)) return invalid("`attempt` is not that of the enumeration");
+  }
+  if (!isCount(position)) return invalid("`position` is not the number of a task");
+  if (items === undefined) {
+    const item = readItem(fields, position);
+    return isRejection(item) ? item : [item];
+  }
+  if (!Array.isArray(items) || items.length === 0 || items.length > LIMITS.pageTasks)
+    return invalid(`\`items\` is not a list of 1 to ${LIMITS.pageTasks} tasks`);
+  const found: ReadItem[] = [];
+  for (const [i, one] of items.entries()) {
+    const item = readItem((typeof one === "object" && one !== null ? one : {}) as Fields, position + i);
+    if (isRejection(item)) return item;
+    found.push(item);
+  }
+  return found;
+}
+
+function readItem({ data, key, identity }: Fields, position: number): ReadItem | Rejection {
+  const task = toStoredText(data, { bytesMax: LIMITS.taskBytes, what: `data of task ${position}` });
+  if (isRejection(task)) return task;
+  for (const text of [key, identity])
+    if (
+      text !== undefined &&
+      !(typeof text === "string" && text.length <= KEY_CHARS_MAX && text.isWellFormed())
+    )
+      return invalid(
+        `\`key\` or \`identity\` of task ${position} is not a text of at most ${KEY_CHARS_MAX} characters`,
+      );
+  const wrong = key === undefined ? null : refuseName(key, `key of task ${position}`, "a key");
+  if (wrong !== null) return wrong;
+  return {
+    position,
+    task,
+    key: (key as string | undefined) ?? null,
+    identity: (identity as string | undefined) ?? null,
+  };
+}
+
+/** The outcome of what cannot be stored. */
+export function notStorable({ code, message, hint, path }: Rejection): Outcome & { status: "failed" } {
+  const payload = JSON.stringify({ name: "NotStorable", code, message, hint, path });
+  return { status: "failed", fatal: true, payload };
+}
+
+function cut(text: unknown, max: number): string | undefined {
+  return typeof text === "string" && text !== "" ? text.slice(0, max).toWellFormed() : undefined;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+function invalid(why: string): Rejection {
+  return reject("invalid_input", why);
+}

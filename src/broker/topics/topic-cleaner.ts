@@ -1,0 +1,115 @@
+/**
+ * Takes cancelled commands out of their topics. A topic is shared with others, so every message that is looked through and
+ * is not ours goes back. That counts as a delivery, and a quorum queue drops what was delivered too often. So the search
+ * ends at a message that was delivered a few times, and one that is near the limit is put back as a new message. What the
+ * search does not find may still be delivered to a worker, whose receipt then changes nothing.
+ */
+import type { Channel, GetMessage } from "amqplib";
+import { messageIdOf } from "../../protocol/amqp-wire.ts";
+import { toFault } from "../broker-fault.ts";
+import type { BrokerSession } from "../broker-link.ts";
+
+export interface TopicCleanerParts {
+  readonly session: () => BrokerSession | null;
+  readonly onFault: (fault: Error) => void;
+}
+
+/** Messages that are looked through in one search. */
+const DEPTH_MAX = 1_000;
+/** The search ends at a message that was delivered as often before. */
+const DELIVERIES_MAX = 2;
+/** A message that was delivered as often before is put back as a new one: topics made here allow 4 (`TOPIC_QUEUE`). */
+const DELIVERIES_NEAR_LIMIT = 3;
+
+export class TopicCleaner {
+  readonly #parts: TopicCleanerParts;
+  /** Ids of messages that are to go, by their topic. */
+  readonly #unwanted = new Map<string, Set<string>>();
+  readonly #busy = new Set<string>();
+
+  constructor(parts: TopicCleanerParts) {
+    this.#parts = parts;
+  }
+
+  /** Takes a message out of a topic, now or when there is a connection. */
+  remove(topic: string, id: string): void {
+    const unwanted = this.#unwanted.get(topic) ?? new Set();
+    this.#unwanted.set(topic, unwanted.add(id));
+    this.#search(topic);
+  }
+
+  /** There is a broker again. */
+  attach(): void {
+    for (const topic of this.#unwanted.keys()) this.#search(topic);
+  }
+
+  /** One search at a time for each topic; what is cancelled meanwhile is searched for by the next. */
+  #search(topic: string): void {
+    const session = this.#parts.session();
+    const unwanted = this.#unwanted.get(topic);
+    if (session === null || unwanted === undefined || this.#busy.has(topic)) return;
+    this.#unwanted.delete(topic);
+    this.#busy.add(topic);
+    takeOut(session, topic, unwanted)
+      .catch((thrown: unknown) => {
+        // Without a connection they are searched for over the next one.
+        if (this.#parts.session() !== session)
+          this.#unwanted.set(topic, new Set([...unwanted, ...(this.#unwanted.get(topic) ?? [])]));
+        else this.#parts.onFault(toFault(thrown));
+      })
+      .finally(() => {
+        this.#busy.delete(topic);
+        this.#search(topic);
+      });
+  }
+}
+
+/** Takes these messages out of a queue, as far as they can be found without harm to others. */
+export async function takeOut(
+  session: BrokerSession,
+  queue: string,
+  ids: ReadonlySet<string>,
+): Promise<void> {
+  if (((await session.look(queue))?.ready ?? 0) === 0) return;
+  await session.with(async (channel) => {
+    const others = await search(channel, queue, new Set([...ids].map(messageIdOf)));
+    for (const message of others) await putBack(session, channel, { queue, message });
+  });
+}
+
+async function search(channel: Channel, queue: string, left: Set<string>): Promise<GetMessage[]> {
+  const others: GetMessage[] = [];
+  for (let seen = 0; seen < DEPTH_MAX && left.size > 0; seen++) {
+    const message = await channel.get(queue);
+    if (message === false) return others;
+    if (left.delete(String(message.properties.messageId))) channel.ack(message);
+    else {
+      others.push(message);
+      if (deliveriesOf(message) >= DELIVERIES_MAX) return others;
+    }
+  }
+  return others;
+}
+
+async function putBack(
+  session: BrokerSession,
+  channel: Channel,
+  { queue, message }: { readonly queue: string; readonly message: GetMessage },
+): Promise<void> {
+  if (deliveriesOf(message) < DELIVERIES_NEAR_LIMIT) return channel.nack(message, false, true);
+  await new Promise<void>((resolve, fail) => {
+    // The broker refuses a user's name that is not this connection's.
+    const { userId: _, headers, ...properties } = message.properties;
+    const { "x-delivery-count": __, ...kept } = headers ?? {};
+    const options = { ...properties, headers: kept, persistent: true };
+    session.publish.sendToQueue(queue, message.content, options, (error: unknown) =>
+      error === null ? resolve() : fail(toFault(error)),
+    );
+  });
+  channel.ack(message);
+}
+
+/** How often a quorum queue has delivered a message before. */
+function deliveriesOf({ properties }: GetMessage): number {
+  return Number(properties.headers?.["x-delivery-count"] ?? 0);
+}

@@ -1,0 +1,125 @@
+// Commands on their way to topics, with a broker of which the test says what it does.
+import type { ConfirmChannel } from "amqplib";
+import { expect, test } from "vitest";
+import type { EnginePort } from "../../engine/engine-port.ts";
+import type { Grant } from "../../protocol/work.ts";
+import { systemClock } from "../../std/clock.ts";
+import { reject } from "../../std/rejection.ts";
+import type { BrokerSession } from "../broker-link.ts";
+import { brokerNames } from "../names.ts";
+import { Publisher } from "../publisher.ts";
+import { DEFAULT_BROKER_SETTINGS } from "../settings.ts";
+import { Topics } from "./topics.ts";
+
+const PLACE = { execution: "e1", phase: "a", visit: 1, handler: "a", round: 1, epoch: 1 };
+
+const CANCELLED = [{ ...PLACE, attempts: [{ task: 0, attempt: 1, claim: 0 }] }];
+
+/** Somebody consumes the topic, which is empty; one command is sent there. */
+async function bench(silentMs: number, { grantsAgain = false } = {}) {
+  const clock = systemClock();
+  const publisher = new Publisher(clock);
+  const released: unknown[] = [];
+  /** Queues that were looked at to search through. */
+  const looked: string[] = [];
+  const counts = { ready: 0, consumers: 1 };
+  const session = {
+    look: async (queue: string) => {
+      looked.push(queue);
+      return counts;
+    },
+    take: async () => "tag",
+    consume: { cancel: async () => ({}) },
+  };
+  const topics = new Topics({
+    worker: "broker",
+    names: brokerNames("rondo"),
+    engine: {
+      info: { key: "k".repeat(32) },
+      holderOf: () => ({ worker: "broker" }),
+      isResident: () => true,
+      isOwn: () => true,
+      sent: () => {},
+      usesServed: () => new Set(),
+      openAttempts: () => [],
+      release: (...[, beats]: Parameters<EnginePort["release"]>) => {
+        released.push(...beats);
+        if (grantsAgain) topics.send(grant);
+      },
+    } as unknown as EnginePort,
+    publisher,
+    mender: {
+      open: (_: unknown, __: unknown, work: () => unknown) => work(),
+      look: async () => counts,
+    } as never,
+    book: { putTopic: async () => {}, hasTopic: async () => true, topics: async () => [] } as never,
+    store: {} as never,
+    planOf: async () => null,
+    registry: { claim: async () => null },
+    receiptTopics: [],
+    settings: DEFAULT_BROKER_SETTINGS,
+    clock,
+    silentMs: () => silentMs,
+    words: {} as never,
+    session: () => session as unknown as BrokerSession,
+    findCommand: async () => reject("not_found", "there is none"),
+    onFault: (fault) => {
+      throw fault;
+    },
+  });
+  const turn = () => new Promise<void>((resolve) => clock.soon(resolve));
+  const grant = {
+    ...PLACE,
+    do: "command",
+    command: { topic: "A_CMD", receiptTopic: "A_RECEIPT", step: 0 },
+    items: [{ number: 0, attempt: 1, claim: 0, task: "{}", checkpoints: null }],
+  } as unknown as Grant;
+  topics.send(grant);
+  await turn();
+  return { topics, publisher, released, looked, turn };
+}
+
+test("a command that is cancelled before the broker has confirmed it is not sent over the next connection", async () => {
+  const { topics, publisher, released, turn } = await bench(0);
+  expect(publisher.size).toBe(1);
+  topics.cancel(CANCELLED, "A_CMD");
+  await turn();
+  // What is left is the announcement for workers.
+  expect(publisher.size).toBe(1);
+  publisher.forget(({ exchange }) => exchange === "rondo.cancel.consumer");
+  expect(publisher.size).toBe(0);
+  expect(released).toMatchObject([{ execution: "e1", attempts: [{ task: 0, attempt: 1 }] }]);
+});
+
+test("a command that is on its way to the broker when it is cancelled is searched for once it is there", async () => {
+  const { topics, publisher, looked, turn } = await bench(0);
+  let confirm: ((error: null, ok: object) => void) | undefined;
+  publisher.attach({
+    on: () => {},
+    publish: (...[, key, , , done]: Parameters<ConfirmChannel["publish"]>) => {
+      if (key === "A_CMD") confirm = done as typeof confirm;
+    },
+  } as never);
+  looked.length = 0;
+  topics.cancel(CANCELLED, "A_CMD");
+  await turn();
+  expect(looked).toEqual([]);
+  confirm?.(null, {});
+  await turn();
+  expect(looked).toEqual(["A_CMD"]);
+});
+
+test("a command that somebody has and says nothing of is sent again a few times, not for ever", async () => {
+  const { silencesMax } = DEFAULT_BROKER_SETTINGS;
+  const { topics, publisher, turn } = await bench(Number.POSITIVE_INFINITY, { grantsAgain: true });
+  publisher.attach({
+    on: () => {},
+    publish: (...[, , , , confirm]: Parameters<ConfirmChannel["publish"]>) => confirm?.(null, {}),
+  } as never);
+  expect(publisher.published).toBe(1);
+  for (let looks = 0; looks < 3 * silencesMax; looks++) {
+    topics.look();
+    await turn();
+  }
+  expect(publisher.published).toBe(1 + silencesMax);
+});

@@ -1,0 +1,156 @@
+/**
+ * Finds open commands that are only in the store: after a restart or a takeover, and where there are more than the bridge
+ * keeps. An execution that leaves memory while its command is at the broker has a row `~retry` among the timers.
+ *
+ * 1. After a takeover each receipt topic that was ever consumed may have such commands.
+ * 2. A search reads the rows until each of these topics has a known command. Whether a command is open, the engine says.
+ * 3. A topic of which none is found has none: nothing is consumed there.
+ */
+
+import { RETRY_TIMER } from "../../engine/commit/stepping.ts";
+import type { EnginePort } from "../../engine/engine-port.ts";
+import type { Plan } from "../../kernel/definition/plan.ts";
+import type { SentAt } from "../../protocol/work.ts";
+import type { Clock } from "../../std/clock.ts";
+import { isRejection } from "../../std/rejection.ts";
+import type { Store, StoredHead } from "../../store/store.ts";
+import type { BrokerSession } from "../broker-link.ts";
+import type { DeskBook } from "../visits/queue-registry.ts";
+import type { ReceiptTopics } from "./receipt-topics.ts";
+
+export interface WaitingCommandsParts {
+  readonly store: Pick<Store, "scanTimers" | "load">;
+  readonly engine: Pick<EnginePort, "isOwn" | "inspect">;
+  readonly book: Pick<DeskBook, "topics">;
+  readonly clock: Clock;
+  readonly session: () => BrokerSession | null;
+  /** A definition by its hash; null: there is none that this version can read. */
+  readonly planOf: (hash: string) => Promise<Plan | null>;
+}
+
+/** Rows that are read at a time, and how long after each other: other readers of the store come first. */
+const PAGE = 200;
+const PAUSE_MS = 20;
+/** Definitions whose receipt topics are kept. */
+const KEPT_MAX = 1_000;
+
+export class WaitingCommands {
+  readonly #parts: WaitingCommandsParts;
+  readonly #receipts: Pick<ReceiptTopics, "unsure" | "needsCommand" | "mayHaveMore" | "hasNoMore">;
+  readonly #onFound: (sent: SentAt) => void;
+  readonly #topics = new Map<string, Plan["commands"]>();
+  #hasNewPartitions = true;
+  #isSearching = false;
+  #isAsked = false;
+
+  constructor(
+    parts: WaitingCommandsParts,
+    receipts: Pick<ReceiptTopics, "unsure" | "needsCommand" | "mayHaveMore" | "hasNoMore">,
+    onFound: (sent: SentAt) => void,
+  ) {
+    this.#parts = parts;
+    this.#receipts = receipts;
+    this.#onFound = onFound;
+  }
+
+  /** Partitions of another process are this node's now. */
+  tookOver(): void {
+    this.#hasNewPartitions = true;
+  }
+
+  /** Searches if a topic may have commands of which none is known; one search at a time. */
+  async find(): Promise<void> {
+    this.#isAsked = true;
+    if (this.#isSearching) return;
+    this.#isSearching = true;
+    try {
+      while (this.#isAsked && this.#parts.session() !== null) {
+        this.#isAsked = false;
+        await this.#noteTopics();
+        await this.#search();
+      }
+    } finally {
+      this.#isSearching = false;
+    }
+  }
+
+  async #noteTopics(): Promise<void> {
+    if (!this.#hasNewPartitions) return;
+    // What is taken over while the book is read may not be in this reading.
+    this.#hasNewPartitions = false;
+    try {
+      for (const { receiptTopic } of await this.#parts.book.topics())
+        this.#receipts.mayHaveMore(receiptTopic);
+    } catch (thrown) {
+      this.#hasNewPartitions = true;
+      throw thrown;
+    }
+  }
+
+  async #search(): Promise<void> {
+    const { store, session, clock } = this.#parts;
+    const asked = this.#receipts.unsure;
+    const isWanted = (name: string): boolean => asked.has(name) && this.#receipts.needsCommand(name);
+    const isOver = (): boolean => ![...asked.keys()].some(isWanted);
+    if (isOver()) return;
+    let isWhole = true;
+    for await (const ids of this.#executions()) {
+      for (const loaded of await store.load(ids)) {
+        if (loaded === null || !(await this.#topicsOf(loaded.head)).some(isWanted)) continue;
+        if (!(await this.#ask(loaded.head, isWanted))) isWhole = false;
+      }
+      if (isOver()) return;
+      await new Promise<void>((resolve) => clock.after(PAUSE_MS, resolve));
+      if (session() === null) return;
+    }
+    if (!isWhole) return;
+    for (const [name, since] of asked) if (isWanted(name)) this.#receipts.hasNoMore(name, since);
+  }
+
+  /** Tells of the open commands of an execution at topics in question; false: nobody can say now which are open. */
+  async #ask({ id, project }: StoredHead, isWanted: (topic: string) => boolean): Promise<boolean> {
+    const found = await this.#parts.engine.inspect(id);
+    // What has ended meanwhile, or went to another node, has no open command here.
+    if (isRejection(found)) return found.code === "not_found" || found.code === "not_owner";
+    for (const { phase, handler, topic, receiptTopic, queued } of found.commands ?? [])
+      if (queued !== undefined && isWanted(receiptTopic)) {
+        const attempt = { ...queued, execution: id, phase, handler };
+        this.#onFound({ attempt, topic, receiptTopic, project });
+      }
+    return true;
+  }
+
+  /** Executions of this node that may wait for receipts, in pages. Rows that change meanwhile only move on in time. */
+  async *#executions(): AsyncGenerator<readonly string[]> {
+    const { store, engine } = this.#parts;
+    let from = 0;
+    let max = PAGE;
+    let seen = new Set<string>();
+    for (;;) {
+      const rows = await store.scanTimers({ from, until: Number.MAX_SAFE_INTEGER, max, partitions: null });
+      const found = rows.filter(({ timer }) => timer === RETRY_TIMER);
+      const ids = found.map(({ execution }) => execution);
+      yield ids.filter((id) => !seen.has(id) && engine.isOwn(id));
+      if (rows.length < max) return;
+      const last = rows.at(-1)?.due ?? from;
+      // Where a whole page is due at one time, the next one is larger.
+      if (last === from) max *= 2;
+      else {
+        [from, max] = [last, PAGE];
+        seen = new Set();
+      }
+      for (const { execution, due } of found) if (due === from) seen.add(execution);
+    }
+  }
+
+  /** The topics on which receipts can come for an execution that is in this phase. */
+  async #topicsOf({ hash, phase }: StoredHead): Promise<readonly string[]> {
+    let commands = this.#topics.get(hash);
+    if (commands === undefined) {
+      commands = (await this.#parts.planOf(hash))?.commands ?? [];
+      if (this.#topics.size >= KEPT_MAX) this.#topics.clear();
+      this.#topics.set(hash, commands);
+    }
+    return commands.filter((at) => at.phase.name === phase).map(({ command }) => command.receiptTopic);
+  }
+}

@@ -1,0 +1,125 @@
+// Words of workers on their way to an engine whose verdicts the test gives.
+import type { Channel, ConsumeMessage } from "amqplib";
+import { expect, test } from "vitest";
+import type { EnginePort } from "../../engine/engine-port.ts";
+import type { Clock } from "../../std/clock.ts";
+import { reject } from "../../std/rejection.ts";
+import { brokerNames } from "../names.ts";
+import { WordDesk } from "./receipt-inbox.ts";
+
+const AT = {
+  ...{ execution: "e1", phase: "a", visit: 1, handler: "a", round: 1, epoch: 1 },
+  ...{ task: 0, attempt: 1, claim: 0 },
+};
+
+function bench(verdicts: string[], inspections: readonly object[] = []) {
+  const found = [...inspections];
+  const later: (() => void)[] = [];
+  const did: string[] = [];
+  const channel = {
+    ack: () => did.push("ack"),
+    nack: () => did.push("nack"),
+  } as unknown as Channel;
+  let isOpen = true;
+  const clock: Clock = {
+    now: () => 0,
+    after: (_, run) => {
+      later.push(run);
+      return () => {};
+    },
+    soon: (run) => setImmediate(run),
+  };
+  const engine = {
+    hasStopped: false,
+    report: async () => [[verdicts.shift() ?? "duplicate"]],
+    inspect: async () => found.shift() ?? reject("not_found", "there is none"),
+  };
+  const desk = new WordDesk({
+    worker: "broker",
+    engine: engine as unknown as EnginePort,
+    names: brokerNames("rondo"),
+    clock,
+    dead: {
+      put: (_: unknown, { reason }: { reason: string }, kept: () => void) => {
+        did.push(reason);
+        kept();
+      },
+    } as never,
+    isOpen: () => isOpen,
+    mayCount: () => true,
+    onEnumerated: () => {},
+    onFault: (fault) => {
+      throw fault;
+    },
+  });
+  const turn = async () => {
+    await new Promise((next) => setImmediate(next));
+    await new Promise((next) => setImmediate(next));
+  };
+  return {
+    take: async (isShared: boolean) => {
+      const delivery = { message: {} as ConsumeMessage, channel, queue: "q", isShared };
+      desk.take({ at: AT, ms: 0, outcome: { status: "done", payload: "1" } }, delivery);
+      await turn();
+    },
+    wait: async () => {
+      for (const run of later.splice(0)) run();
+      await turn();
+    },
+    breakOff: () => {
+      isOpen = false;
+    },
+    did,
+    verdicts,
+  };
+}
+
+test("a word that finds no owner goes back to a queue that only the owner hears", async () => {
+  const at = bench(["elsewhere"]);
+  await at.take(false);
+  expect(at.did).toEqual(["nack"]);
+});
+
+test("out of a queue that all nodes hear it is said again until an owner has it, without another delivery", async () => {
+  const at = bench([
+    "elsewhere",
+    "elsewhere",
+    "elsewhere",
+    "elsewhere",
+    "elsewhere",
+    "elsewhere",
+    "accepted",
+  ]);
+  await at.take(true);
+  for (let i = 0; i < 5; i++) await at.wait();
+  expect(at.did).toEqual([]);
+  await at.wait();
+  expect(at.did).toEqual(["ack"]);
+});
+
+test("unless its connection is gone, over which it comes again", async () => {
+  const at = bench(["elsewhere", "accepted"]);
+  await at.take(true);
+  at.breakOff();
+  await at.wait();
+  expect([at.did, at.verdicts]).toEqual([[], ["accepted"]]);
+});
+
+test("a receipt that a damaged execution does not take is a dead letter; one that is late is not", async () => {
+  const damaged = bench(["stale"], [{ view: { status: "damaged" } }]);
+  await damaged.take(true);
+  expect(damaged.did).toEqual([expect.stringContaining("e1 is damaged"), "ack"]);
+  for (const inspections of [[{ view: { status: "running" } }], []]) {
+    const late = bench(["stale"], inspections);
+    await late.take(true);
+    expect(late.did).toEqual(["ack"]);
+  }
+});
+
+test("a receipt is reported again while nobody can say how its execution is", async () => {
+  const at = bench(["stale", "stale"], [reject("not_ready", "not now"), { view: { status: "damaged" } }]);
+  await at.take(true);
+  expect(at.did).toEqual([]);
+  await at.wait();
+  expect(at.did).toEqual([expect.stringContaining("e1 is damaged"), "ack"]);
+});

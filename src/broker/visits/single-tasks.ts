@@ -1,0 +1,148 @@
+/**
+ * Tasks that are the input, because the definition names no other source of tasks. Code that enumerates must not get one:
+ * the definition may be an old one that was meant as a fan-out (docs/decisions/031).
+ *
+ * 1. The queues of the visit are opened and announced, but the task is not published while nobody consumes its queue.
+ * 2. When a worker consumes it, the enumerate queue of the code is looked at. If that has no consumer, the task is
+ *    published. If it has one, the claim is released. The engine knows by then that this code enumerates at the broker, so
+ *    the task waits, and `why` says what to do.
+ * 3. A receipt counts only if the enumerate queue has no consumer when it comes: a worker that enumerates may have come
+ *    between the look and the delivery.
+ * Each decision looks at the broker anew. What an earlier look has found never lets a task through.
+ */
+import type { EnginePort } from "../../engine/engine-port.ts";
+import type { Grant, GrantItem, ReportedAttempt } from "../../protocol/work.ts";
+import type { Clock } from "../../std/clock.ts";
+import { beatsOf } from "../beats.ts";
+import { BrokerFault, toFault } from "../broker-fault.ts";
+import type { BrokerSession } from "../broker-link.ts";
+import { type BrokerNames, type DeskPlace, deskKey } from "../names.ts";
+import { attemptOf } from "../write-message.ts";
+import type { DeskQueues } from "./visit-queues.ts";
+
+export interface SingleTasksParts {
+  readonly worker: string;
+  readonly engine: EnginePort;
+  readonly names: BrokerNames;
+  readonly clock: Clock;
+  readonly session: () => BrokerSession | null;
+  /** Whether the code's enumerate queue has consumers now. The engine is told before this resolves. */
+  readonly enumeratesNow: (session: BrokerSession, use: string) => Promise<boolean>;
+  /** Opens and announces the queues of a grant. */
+  readonly open: (grant: Grant) => DeskQueues;
+  readonly publish: (grant: Grant) => void;
+  readonly onFault: (fault: Error) => void;
+}
+
+interface Held {
+  readonly grant: Grant;
+  readonly at: ReportedAttempt;
+  isChecking: boolean;
+}
+
+/** Workers that are there consume the queue soon after it is announced; later ones are found after the next announcement. */
+const CHECK_AFTER_MS = [0, 5, 10, 20, 40, 80, 160, 320] as const;
+
+export class SingleTasks {
+  readonly #parts: SingleTasksParts;
+  /** Claims whose tasks are not published yet, by handler of a visit. */
+  readonly #held = new Map<string, Held>();
+
+  constructor(parts: SingleTasksParts) {
+    this.#parts = parts;
+  }
+
+  /** Holds the task of a grant until a worker consumes its queue that does not enumerate. */
+  take(grant: Grant): void {
+    const held: Held = { grant, at: attemptOf(grant, grant.items[0] as GrantItem), isChecking: false };
+    this.#held.set(deskKey(grant), held);
+    void this.#parts.open(grant).idle.then(() => this.#checkSoon(held, 0));
+  }
+
+  /** Whether the task at this place is not published yet. */
+  has(place: DeskPlace): boolean {
+    return this.#held.has(deskKey(place));
+  }
+
+  /** Looks at the queues of all tasks that are not published yet; claims that have ended are forgotten. */
+  check(): void {
+    for (const [key, held] of this.#held) {
+      if (this.#parts.engine.holderOf(held.at) === null) this.#held.delete(key);
+      else void this.#check(held);
+    }
+  }
+
+  /** Releases the claim, if its task is not published yet. */
+  withdraw(place: DeskPlace): void {
+    const held = this.#held.get(deskKey(place));
+    if (held !== undefined) this.#release(held);
+  }
+
+  /** Releases the claims of this code, which other workers serve, unless a worker at the broker consumes the queue. */
+  giveWay(uses: ReadonlySet<string>): void {
+    for (const held of this.#held.values())
+      if (uses.has(held.grant.use))
+        void this.#check(held).then((isDecided) => (isDecided ? undefined : this.#release(held)));
+  }
+
+  /** Whether a receipt may count. One that may not releases its claim, and so its task waits. */
+  mayCount(at: ReportedAttempt, use: string): true | Promise<boolean> {
+    const { engine, worker, session, enumeratesNow, onFault } = this.#parts;
+    if (!engine.needsSingleCode(at)) return true;
+    const open = session();
+    if (open === null) return Promise.resolve(false);
+    return enumeratesNow(open, use).then((enumerates) => {
+      if (!enumerates) return true;
+      engine.release(worker, beatsOf([at]));
+      const task = `the input of ${at.execution} as the one task of "${at.handler}"`;
+      onFault(
+        new BrokerFault(`a worker at the broker did ${task}, but "${use}" enumerates: it is not counted`),
+      );
+      return false;
+    });
+  }
+
+  #checkSoon(held: Held, tries: number): void {
+    const ms = CHECK_AFTER_MS[tries];
+    if (ms === undefined) return;
+    this.#parts.clock.after(ms, () => {
+      void this.#check(held).then((isDecided) => (isDecided ? undefined : this.#checkSoon(held, tries + 1)));
+    });
+  }
+
+  /** Publishes or releases the task, if a worker consumes its queue; false: nobody does yet. */
+  async #check(held: Held): Promise<boolean> {
+    const { names, session, engine, enumeratesNow, publish, onFault } = this.#parts;
+    const open = session();
+    if (open === null || held.isChecking || !this.#isHeld(held)) return !this.#isHeld(held);
+    held.isChecking = true;
+    try {
+      const queue = await open.look(names.tasks(held.at));
+      if (queue === null || queue.consumers === 0) return false;
+      const enumerates = await enumeratesNow(open, held.grant.use);
+      if (!this.#isHeld(held)) return true;
+      if (enumerates) this.#release(held);
+      else {
+        this.#held.delete(deskKey(held.at));
+        if (engine.holderOf(held.at) !== null) publish(held.grant);
+      }
+      return true;
+    } catch (thrown) {
+      onFault(toFault(thrown));
+      return false;
+    } finally {
+      held.isChecking = false;
+    }
+  }
+
+  #isHeld(held: Held): boolean {
+    return this.#held.get(deskKey(held.at)) === held;
+  }
+
+  #release(held: Held): void {
+    const { engine, worker } = this.#parts;
+    if (!this.#isHeld(held)) return;
+    this.#held.delete(deskKey(held.at));
+    engine.release(worker, beatsOf([held.at]));
+  }
+}

@@ -1,0 +1,356 @@
+/**
+ * An engine over a cluster: what is asked about an execution is asked at the node that has it. Messages are sent on, not
+ * requests: whatever else there is to read, every node reads from the store that they share.
+ *
+ * 1. What is this node's goes to its own engine, and touches no network.
+ * 2. What is another's is posted there; if that fails, or nobody has it, the owner is looked up again (ask-owner.ts).
+ *    That a message arrives twice changes nothing: a start is known by its execution, a control or signal by its id.
+ * 3. Letters need no answer: they are put into the durable inbox, and the owner is nudged.
+ * 4. Workers, what is open at them and what is in memory are this node's own.
+ */
+
+import type { Engine } from "../engine/driver.ts";
+import { type Progress, type Reply, stoppedAnswer, type WorkerLink } from "../engine/driver-options.ts";
+import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
+import type { Dropped, Inspection, JoinOptions, OpenAttempt, Overview } from "../engine/io.ts";
+import type { AttemptHolder } from "../engine/leases/attempt-facts.ts";
+import type { OutboxDoor } from "../engine/mailbox/outbox-port.ts";
+import { heldBack } from "../engine/partitions/partition-ownership.ts";
+import { versionOfId } from "../kernel/definition/names.ts";
+import type { Verdict } from "../kernel/message.ts";
+import type { HttpAnswer, HttpRequest } from "../net/http-connection.ts";
+import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import { monotonicMs } from "../std/monotonic.ts";
+import { type Random, systemRandom } from "../std/random.ts";
+import { isRejection, type Rejection } from "../std/rejection.ts";
+import type { ClusterStore } from "../store/cluster-store.ts";
+import { partitionOf } from "../store/partition-of.ts";
+import type { Letter, StoreInfo } from "../store/store.ts";
+import { type AskParts, askOwner } from "./peers/ask-owner.ts";
+import { Followers } from "./peers/followers.ts";
+import type { Owners } from "./peers/owners.ts";
+import type { PeerAnswer, PeerClient } from "./peers/peer-client.ts";
+import { PeerFaults } from "./peers/peer-faults.ts";
+import { ReportDesk } from "./peers/report-router.ts";
+
+export interface ClusterEngineOptions {
+  /** This node's own engine. */
+  readonly engine: Engine;
+  readonly store: Pick<ClusterStore, "post">;
+  readonly owners: Owners;
+  readonly client: PeerClient;
+  readonly clock: Clock;
+  readonly random?: Random;
+  readonly monotonic?: () => number;
+  /** Watches of executions of other nodes that are streams of their own. */
+  readonly streamsMax?: number;
+  /** Why the store does not even renew this node's lease; null: it does. */
+  readonly storeFault?: () => Error | null;
+  /** Hands everything over. */
+  readonly beforeClose?: () => Promise<void>;
+}
+
+/** A caller's request that the node answers which has the execution. */
+export interface PassedRequest<T> {
+  readonly here: () => Promise<T | null>;
+  readonly request: HttpRequest;
+  readonly read: (answer: HttpAnswer) => T;
+}
+
+const NUDGE_MS = 2_000;
+
+export class ClusterEngine implements EnginePort {
+  readonly #options: ClusterEngineOptions;
+  readonly #engine: Engine;
+  readonly #owners: Owners;
+  readonly #client: PeerClient;
+  readonly #ask: AskParts;
+  readonly #peerFaults: PeerFaults;
+  readonly #followers: Followers;
+  readonly #reports: ReportDesk;
+  readonly #unlisten: () => void;
+  #isClosed = false;
+  #hasLeft = false;
+
+  constructor(options: ClusterEngineOptions) {
+    const { engine, owners, client, clock, random = systemRandom, monotonic = monotonicMs } = options;
+    this.#options = options;
+    this.#engine = engine;
+    this.#owners = owners;
+    this.#client = client;
+    this.#ask = { owners, clock, random, monotonic, isOver: () => this.#hasLeft || this.hasStopped };
+    this.#peerFaults = new PeerFaults(monotonic);
+    const { streamsMax } = options;
+    const parts = { ...this.#ask, engine, client };
+    this.#followers = new Followers(streamsMax === undefined ? parts : { ...parts, streamsMax });
+    this.#reports = new ReportDesk(parts);
+    this.#unlisten = owners.onChange(() => client.keep(owners.peers.map(({ url }) => url)));
+  }
+
+  get info(): StoreInfo {
+    return this.#engine.info;
+  }
+
+  get hasStopped(): boolean {
+    return this.#isClosed || this.#engine.hasStopped;
+  }
+
+  get openLeases(): number {
+    return this.#engine.openLeases;
+  }
+
+  get residentCount(): number {
+    return this.#engine.residentCount;
+  }
+
+  get outbox(): OutboxDoor {
+    return this.#engine.outbox;
+  }
+
+  epochOf(execution: string): number | null {
+    return this.#engine.epochOf(execution);
+  }
+
+  usesServed(): ReadonlySet<string> {
+    return this.#engine.usesServed();
+  }
+
+  holderOf(at: ReportedAttempt): AttemptHolder | null {
+    return this.#engine.holderOf(at);
+  }
+
+  needsSingleCode(at: ReportedAttempt): boolean {
+    return this.#engine.needsSingleCode(at);
+  }
+
+  get commitFault(): Error | null {
+    return this.#engine.commitFault ?? this.#options.storeFault?.() ?? this.#peerFaults.fault;
+  }
+
+  isOwn(execution: string): boolean {
+    return this.#owners.isMine(execution);
+  }
+
+  /** Nearly everything is this node's own: that costs no more than it does at an engine by itself. */
+  async send(execution: string, message: Request, start?: StartOf): Promise<Reply> {
+    if (this.#isClosed) return { answer: closedAnswer(), existed: false };
+    // The owner may be a node of an older version, which would take the id without being able to work with it.
+    if (message.kind === "start" && versionOfId(execution) > this.#owners.reads)
+      return { answer: heldBack(execution), existed: false };
+    if (!this.#owners.isMine(execution)) return this.#sendOn(execution, message, start);
+    const reply = await this.#engine.send(execution, message, start);
+    return isElsewhere(reply.answer) ? this.#sendOn(execution, message, start) : ofFresh(reply, start);
+  }
+
+  async #sendOn(execution: string, message: Request, start?: StartOf): Promise<Reply> {
+    const reply = await askOwner<Reply>(this.#ask, {
+      execution,
+      here: async () => {
+        const given = await this.#engine.send(execution, message, start);
+        return unlessElsewhere(given, given.answer);
+      },
+      there: async (url, options, isRepeat) => {
+        const fresh = start?.fresh === true && !isRepeat;
+        const body = { v: 1, execution, message, fresh };
+        return this.#peerFaults.heard(url, await this.#client.call<Reply>(url, "send", body, options));
+      },
+    });
+    if (isRejection(reply)) return { answer: reply, existed: false };
+    return ofFresh(reply, start);
+  }
+
+  async inspect(execution: string, attempt?: ReportedAttempt): Promise<Inspection | Rejection> {
+    if (this.#isClosed) return closedAnswer();
+    const found = await askOwner<{ readonly inspection: Inspection | Rejection }>(this.#ask, {
+      execution,
+      here: async () => {
+        const inspection = await this.#engine.inspect(execution, attempt);
+        return unlessElsewhere({ inspection }, inspection);
+      },
+      there: (url, options) =>
+        this.#client.call(
+          url,
+          "inspect",
+          { v: 1, execution, ...(attempt === undefined ? {} : { attempt }) },
+          options,
+        ),
+    });
+    return isRejection(found) ? found : found.inspection;
+  }
+
+  /**
+   * Has a request answered by the node that has the execution. `here` answers it if that is this node by now; null: it is
+   * not. A rejection: no node has answered in time.
+   */
+  async atOwner<T>(
+    execution: string,
+    { here, request, read }: PassedRequest<T>,
+  ): Promise<{ readonly value: T } | Rejection> {
+    return askOwner<{ readonly value: T }>(this.#ask, {
+      execution,
+      here: async () => {
+        const value = await here();
+        return value === null ? { kind: "not-owner" } : { kind: "answered", value: { value } };
+      },
+      there: async (url, options) => {
+        const answer = await this.#client.pass(url, request, options);
+        return answer.kind === "answered"
+          ? { kind: "answered", value: { value: read(answer.value) } }
+          : answer;
+      },
+    });
+  }
+
+  /** Nothing, if its owner cannot be asked at once: it is a list for those who look. */
+  async dropped(execution: string): Promise<readonly Dropped[]> {
+    const owner = this.#owners.ownerOf(execution);
+    if (owner.kind === "me") return this.#engine.dropped(execution);
+    if (owner.kind === "nobody") return [];
+    const answer = await this.#client.call<readonly Dropped[]>(owner.url, "dropped", { v: 1, execution });
+    return answer.kind === "answered" ? answer.value : [];
+  }
+
+  watch(execution: string, progress: Progress): () => void {
+    return this.#followers.watch(execution, progress);
+  }
+
+  watchLogs(execution: string, logged: () => void): () => void {
+    return this.#followers.watchLogs(execution, logged);
+  }
+
+  /** Executions that are watched, and streams from other nodes. */
+  get watches(): { readonly executions: number; readonly streams: number } {
+    return this.#followers.counts;
+  }
+
+  join(worker: string, link: WorkerLink, options: JoinOptions): void {
+    this.#engine.join(worker, link, options);
+  }
+
+  claim(worker: string, max: number, why?: string): void {
+    this.#engine.claim(worker, max, why);
+  }
+
+  report(worker: string, reports: readonly Report[]): Promise<readonly (readonly Verdict[])[]> {
+    return this.#reports.report(worker, reports);
+  }
+
+  /** One that does not arrive is followed by the next. */
+  beat(worker: string, beats: readonly Beat[]): void {
+    const own: Beat[] = [];
+    const byUrl = new Map<string, Beat[]>();
+    for (const beat of beats) {
+      const owner = this.#owners.ownerOf(beat.execution);
+      if (owner.kind === "me") own.push(beat);
+      else if (owner.kind === "peer") byUrl.set(owner.url, [...(byUrl.get(owner.url) ?? []), beat]);
+      else this.#owners.refresh();
+    }
+    if (own.length > 0) this.#engine.beat(worker, own);
+    for (const [url, theirs] of byUrl) void this.#nudge(url, "beat", { v: 1, worker, beats: theirs });
+  }
+
+  /** Claims are at the node that gave them. */
+  sent(worker: string, beats: readonly Beat[]): void {
+    this.#engine.sent(worker, beats);
+  }
+
+  isResident(execution: string): boolean {
+    return this.#engine.isResident(execution);
+  }
+
+  release(worker: string, beats: readonly Beat[]): void {
+    this.#engine.release(worker, beats);
+  }
+
+  leave(worker: string): void {
+    this.#engine.leave(worker);
+  }
+
+  /** Those of other nodes are left to them. */
+  purge(ids: readonly string[]): void {
+    const own = ids.filter((id) => this.isOwn(id));
+    if (own.length > 0) this.#engine.purge(own);
+  }
+
+  bindProjects(projects: ReadonlySet<string>): void {
+    this.#engine.bindProjects(projects);
+  }
+
+  definitionStored(workflow: string): void {
+    this.#engine.definitionStored(workflow);
+    for (const { url } of this.#owners.peers) void this.#nudge(url, "definition", { v: 1, workflow });
+  }
+
+  overview(): Overview {
+    return this.#engine.overview();
+  }
+
+  openAttempts(options: Parameters<EnginePort["openAttempts"]>[0]): readonly OpenAttempt[] {
+    return this.#engine.openAttempts(options);
+  }
+
+  /** Puts letters into the durable inbox and nudges their owners; gives the partitions whose owner did not hear of it. */
+  async post(letters: readonly Letter[]): Promise<readonly number[]> {
+    await this.#options.store.post(letters);
+    const byUrl = new Map<string | null, Set<number>>();
+    for (const { to } of letters) {
+      const owner = this.#owners.ownerOf(to);
+      if (owner.kind === "me") this.#engine.cluster.hear({ kind: "letters-stored" });
+      const url = owner.kind === "peer" ? owner.url : null;
+      if (owner.kind !== "me")
+        byUrl.set(url, (byUrl.get(url) ?? new Set()).add(partitionOf(to, this.info.partitions)));
+    }
+    const unheard = await Promise.all(
+      Array.from(byUrl, async ([url, set]) => {
+        const partitions = [...set];
+        const isHeard = url !== null && (await this.#nudge(url, "letters", { partitions }));
+        return isHeard ? [] : partitions;
+      }),
+    );
+    return unheard.flat();
+  }
+
+  /** This node has given back all that it had, and hears no more of who has what: others are to be asked. */
+  hasLeft(): void {
+    this.#hasLeft = true;
+  }
+
+  quiesce(): void {
+    this.#engine.quiesce();
+  }
+
+  /** Closes this node's engine; who watches something elsewhere is told that it has stopped. */
+  async close(): Promise<void> {
+    this.#engine.quiesce();
+    await this.#options.beforeClose?.();
+    await this.#engine.close();
+    this.#isClosed = true;
+    this.#unlisten();
+    this.#followers.close();
+    this.#client.close();
+  }
+
+  /** Tells a node something that it need not be told; false: it did not hear it. */
+  async #nudge(url: string, name: string, body: unknown): Promise<boolean> {
+    const answer = await this.#client.call(url, name, body, { timeoutMs: NUDGE_MS });
+    return answer.kind === "answered";
+  }
+}
+
+function unlessElsewhere<T>(value: T, answer: unknown): PeerAnswer<T> {
+  return isElsewhere(answer) ? { kind: "not-owner" } : { kind: "answered", value };
+}
+
+function isElsewhere(answer: unknown): boolean {
+  return isRejection(answer) && answer.code === "not_owner";
+}
+
+/** Nobody else knows the id of a fresh one: if it was there, an earlier try has made it. */
+function ofFresh(reply: Reply, start: StartOf | undefined): Reply {
+  return reply.existed && start?.fresh === true ? { ...reply, existed: false } : reply;
+}
+
+function closedAnswer(): Rejection {
+  return stoppedAnswer(new Error("the engine is closed"));
+}

@@ -1,0 +1,306 @@
+/**
+ * A node of a cluster, put together: its engine over the shared store, its ownership of partitions, its place in the
+ * ring, and what the other nodes ask of it. Whoever opens it serves `routes` at its URL before `start`.
+ */
+
+import { Engine } from "../engine/driver.ts";
+import type { ClusterOutput, EngineOptions } from "../engine/driver-options.ts";
+import { membersOf } from "../engine/limits/quota-exchange.ts";
+import type { Settings } from "../engine/settings.ts";
+import type { Clock } from "../std/clock.ts";
+import { defined } from "../std/defined.ts";
+import type { Random } from "../std/random.ts";
+import { isRejection, RondoError, reject } from "../std/rejection.ts";
+import type { ClusterStore, Membership } from "../store/cluster-store.ts";
+import { ClusterEngine } from "./cluster-engine.ts";
+import { OwnershipDriver } from "./ownership/ownership-driver.ts";
+import { type OwnershipView, settingsForLease } from "./ownership/ownership-io.ts";
+import { NodeCheck } from "./peers/node-check.ts";
+import { Owners } from "./peers/owners.ts";
+import { PeerClient } from "./peers/peer-client.ts";
+import { PeerKey } from "./peers/peer-key.ts";
+import { checkPermits, checkTimers, type PermitsBody } from "./peers/peer-notices.ts";
+import { type PeerHook, PeerRoutes } from "./peers/peer-routes.ts";
+import type { RingView } from "./ring/io.ts";
+import { RingDriver } from "./ring/ring-driver.ts";
+
+/** How many leases of a node the home of a limit waits for word of attempts that were taken over. */
+const TAKEOVER_LEASES = 1.5;
+
+export interface ClusterNodeOptions extends Pick<EngineOptions, "settings" | "postOps"> {
+  readonly store: ClusterStore;
+  /** Where this node is reached by the others: its name among them. */
+  readonly url: string;
+  /** How long the node is a member without renewing, if not as long as usual. */
+  readonly leaseMs?: number;
+  /** What all nodes were given, or null to use the key that the store keeps. */
+  readonly secret: string | null;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly onFault: (fault: Error) => void;
+  readonly onStop: (reason: Error) => void;
+}
+
+/** How a node stands in its cluster. */
+export interface ClusterView {
+  readonly ring: RingView;
+  readonly ownership: OwnershipView;
+}
+
+export class ClusterNode {
+  readonly url: string;
+  readonly engine: ClusterEngine;
+  readonly routes: PeerRoutes;
+  readonly owners: Owners;
+  /** What the worker inside a node shows to the others. */
+  readonly workerToken: string;
+  /** What is to be done before anything is handed over, and soon. */
+  beforeLeave: (() => Promise<void>) | null = null;
+  /** What is to end too, while everything is handed over. */
+  onLeave: (() => Promise<void>) | null = null;
+  readonly #local: Engine;
+  readonly #key: PeerKey;
+  readonly #onStop: (reason: Error) => void;
+  #check: NodeCheck | null = null;
+  /** Why the last renewal failed. */
+  #storeFault: Error | null = null;
+  readonly #client: PeerClient;
+  readonly #ownership: OwnershipDriver;
+  readonly #ring: RingDriver;
+  #answer: (question: unknown) => Promise<unknown> = async () => reject("not_ready", "the node is starting");
+
+  private constructor(options: ClusterNodeOptions, local: Engine) {
+    const { store, url, secret, clock, random, onFault, onStop } = options;
+    const { info } = local;
+    this.url = url;
+    this.#local = local;
+    const key = new PeerKey(secret, info);
+    this.#key = key;
+    this.#onStop = onStop;
+    this.workerToken = key.workerToken;
+    this.owners = new Owners({
+      url,
+      partitions: info.partitions,
+      refresh: () => this.#ownership.refresh(),
+    });
+    this.#client = new PeerClient({ url, key, onFault });
+    this.#ring = new RingDriver({
+      url,
+      client: this.#client,
+      store,
+      clock,
+      readMembers: () => this.#ownership.refresh(),
+      scanLetters: () => local.cluster.hear({ kind: "letters-stored" }),
+      timersDue: (timers) => local.cluster.hear({ kind: "timers-due", timers }),
+      onFault,
+    });
+    this.engine = new ClusterEngine({
+      engine: local,
+      store,
+      owners: this.owners,
+      client: this.#client,
+      clock,
+      random,
+      storeFault: () => this.#storeFault,
+      beforeClose: () => this.#leave(),
+    });
+    this.routes = new PeerRoutes({
+      engine: local,
+      store,
+      owners: this.owners,
+      key,
+      clock,
+      onFault,
+      hooks: { ...this.#ring.hooks, ...this.#hooks() },
+    });
+    this.#ownership = new OwnershipDriver({
+      store,
+      clock,
+      random,
+      engine: {
+        taken: (owned) => this.#taken(owned),
+        yield: (partitions) => this.#yield(partitions),
+        lost: (partitions) => this.#lost(partitions),
+      },
+      onMembership: (membership) => this.#renewed(membership),
+      onLetters: () => local.cluster.hear({ kind: "letters-stored" }),
+      onFault: (fault) => {
+        this.#storeFault = fault;
+        onFault(fault);
+      },
+      onStop,
+      ...(options.leaseMs === undefined ? {} : { settings: settingsForLease(options.leaseMs) }),
+    });
+  }
+
+  /** Opens the store and the engine, which owns nothing yet. */
+  static async open(options: ClusterNodeOptions): Promise<ClusterNode> {
+    const { store, clock, leaseMs, postOps, onFault, onStop } = options;
+    const settings: Partial<Settings> = {
+      ...(leaseMs === undefined ? {} : { takeoverMs: leaseMs * TAKEOVER_LEASES }),
+      ...options.settings,
+    };
+    let node: ClusterNode | null = null;
+    const local = await Engine.open({
+      store,
+      clock,
+      onFault,
+      onStop,
+      settings,
+      ...defined({ postOps }),
+      onCluster: (output) => {
+        if (node !== null) node.#say(output);
+      },
+      mayAct: () => node === null || node.#ownership.mayAct(),
+    });
+    node = new ClusterNode(options, local);
+    const { generation } = local.info;
+    const { check } = node.#key;
+    const isRefusedBy = (url: string): Promise<boolean> => node.#client.isRefusedBy(url);
+    const { url } = options;
+    node.#check = await NodeCheck.open({ store, generation, url, check, isRefusedBy, onFault });
+    return node;
+  }
+
+  /** The other nodes, as the API asks them. */
+  get others(): {
+    ask<T>(question: unknown): Promise<readonly { readonly url: string; readonly facts: T | null }[]>;
+    serve(answer: (question: unknown) => Promise<unknown>): void;
+    atOwner: ClusterEngine["atOwner"];
+  } {
+    return {
+      atOwner: (execution, request) => this.engine.atOwner(execution, request),
+      ask: (question) =>
+        Promise.all(
+          this.owners.peers.map(async ({ url }) => {
+            const said = await this.#client.call<never>(url, "overview", question, { timeoutMs: 2_000 });
+            return { url, facts: said.kind === "answered" ? said.value : null };
+          }),
+        ),
+      serve: (answer) => {
+        this.#answer = answer;
+      },
+    };
+  }
+
+  /** Joins the others. */
+  start(): void {
+    this.#ownership.start();
+  }
+
+  view(): ClusterView {
+    return { ring: this.#ring.view(), ownership: this.#ownership.view() };
+  }
+
+  async #taken(owned: Parameters<Owners["taken"]>[0]): Promise<void> {
+    await this.#local.cluster.taken(owned);
+    this.owners.taken(owned);
+    this.#owns();
+  }
+
+  async #yield(partitions: readonly number[]): Promise<boolean> {
+    const isClean = await this.#local.cluster.yield(partitions);
+    this.owners.lost(partitions);
+    this.#owns();
+    return isClean;
+  }
+
+  #lost(partitions: readonly number[]): void {
+    this.#local.cluster.hear({ kind: "lost", partitions });
+    this.owners.lost(partitions);
+    this.#owns();
+  }
+
+  #owns(): void {
+    const partitions = this.#ownership.view().owned.map(({ partition }) => partition);
+    this.#ring.input({ kind: "owned", partitions });
+  }
+
+  #renewed(membership: Membership): void {
+    this.#storeFault = null;
+    const wrong = this.#check?.look(membership) ?? null;
+    if (wrong !== null) return this.#onStop(new RondoError(reject("conflict", wrong)));
+    this.owners.update(membership);
+    this.#ring.input({ kind: "members", membership });
+    this.#local.cluster.hear({ kind: "members", ...membersOf(membership) });
+    // What was stored for this node while nobody could tell it.
+    this.#local.cluster.hear({ kind: "letters-stored" });
+  }
+
+  /** What the engine has to say to the others. What does not arrive is said again by the engine. */
+  #say(output: ClusterOutput): void {
+    switch (output.kind) {
+      case "fenced":
+        return this.#ownership.fenced(output.partitions);
+      case "unreadable":
+        return this.#ownership.unreadable(output.partition);
+      case "ask-permits": {
+        const { partition, asks, declares } = output;
+        const owner = this.owners.ownerAt(partition);
+        const node = this.#ownership.view().incarnation;
+        // Without a lease it has no name, and no permits.
+        if (node === null) return;
+        const body: PermitsBody = {
+          kind: "asks",
+          node,
+          asks: [...asks],
+          declares: declares === true ? [partition] : [],
+        };
+        if (owner.kind === "peer") this.#tell(owner.url, "permits", body);
+        return;
+      }
+      case "grant-permits":
+        return this.#tellNode(output.node, { kind: "grants", grants: [...output.grants] });
+      case "call-permits":
+        return this.#tellNode(output.node, { kind: "calls", partitions: [...output.partitions] });
+      case "timers-changed":
+        if (output.set.length > 0) this.#ring.input({ kind: "timers-set", timers: output.set });
+        if (output.ended.length > 0) this.#ring.input({ kind: "timers-ended", timers: output.ended });
+        return;
+      case "letters-sent":
+        for (const partition of output.partitions) this.#ring.input({ kind: "hint", partition, count: 1 });
+    }
+  }
+
+  #tellNode(incarnation: string, body: PermitsBody): void {
+    const peer = this.owners.peers.find((one) => one.incarnation === incarnation);
+    if (peer !== undefined) this.#tell(peer.url, "permits", body);
+  }
+
+  #tell(url: string, name: string, body: unknown): void {
+    void this.#client.call(url, name, body, { timeoutMs: 5_000 });
+  }
+
+  #hooks(): Readonly<Record<string, PeerHook>> {
+    return {
+      overview: (body) => this.#answer(body),
+      permits: (body) => {
+        const word = checkPermits(body);
+        if (isRejection(word)) return word;
+        const { cluster } = this.#local;
+        if (word.kind === "asks") cluster.hear({ ...word, kind: "permits-asked" });
+        else if (word.kind === "grants") cluster.hear({ kind: "permits-granted", grants: word.grants });
+        else cluster.hear({ kind: "permits-called", partitions: word.partitions });
+        return {};
+      },
+      "timer-due": (body) => {
+        const word = checkTimers(body);
+        if (isRejection(word)) return word;
+        this.#local.cluster.hear({ kind: "timers-due", timers: word.timers });
+        return {};
+      },
+    };
+  }
+
+  /** Hands everything over, and is gone. That waits for nobody whom this node still serves. */
+  async #leave(): Promise<void> {
+    await this.beforeLeave?.();
+    const served = this.onLeave?.();
+    await this.#ownership.leave();
+    this.engine.hasLeft();
+    this.#ring.stop();
+    this.routes.close();
+    await served;
+    this.#client.close();
+  }
+}

@@ -1,0 +1,264 @@
+/**
+ * Runs an `OwnershipNode` over a store: performs its calls, tells the engine, wakes it when its time comes, and backs
+ * off when the store fails. Nothing is decided here.
+ */
+import { unreachable } from "../../std/assert.ts";
+import type { Clock } from "../../std/clock.ts";
+import { monotonicMs } from "../../std/monotonic.ts";
+import { type Random, systemRandom } from "../../std/random.ts";
+import type { ClusterStore, Membership } from "../../store/cluster-store.ts";
+import { type Ownership, StoreFault } from "../../store/store.ts";
+import { OwnershipNode } from "./ownership.ts";
+import type { OwnershipInput, OwnershipOutput, OwnershipSettings, OwnershipView } from "./ownership-io.ts";
+
+const BACKOFF_MIN_MS = 50;
+/** Well below a lease: one fault is no reason to lose it. */
+const BACKOFF_MAX_MS = 1_000;
+
+/** What owns partitions. */
+export interface OwnedEngine {
+  /** Begins with these, perhaps after some reading; what is lost meanwhile does not begin. */
+  taken(owned: readonly Ownership[]): Promise<void> | void;
+  /**
+   * Lets these go: resolves when nothing of them is under way and everything for the next owner is written; with
+   * false if that does not say all, so that the next owner must be careful.
+   */
+  yield(partitions: readonly number[]): Promise<boolean | void>;
+  /** Drops these at once, and writes nothing. */
+  lost(partitions: readonly number[], why: string): void;
+}
+
+export interface OwnershipOptions {
+  /** Open; its hints come here. */
+  readonly store: Pick<ClusterStore, "renew" | "take" | "release" | "leave" | "onHint">;
+  readonly engine: OwnedEngine;
+  readonly clock: Pick<Clock, "after">;
+  /** A clock that does not jump. */
+  readonly monotonic?: () => number;
+  readonly random?: Random;
+  readonly settings?: Partial<OwnershipSettings>;
+  /** Each answer of the store about who is there. */
+  readonly onMembership?: (membership: Membership) => void;
+  /** The store hints at letters in these partitions. */
+  readonly onLetters?: (partitions: readonly number[]) => void;
+  /** The node's lease begins to run, or may have ended. */
+  readonly onGranting?: (mayGrant: boolean) => void;
+  /** A fault of the world: it is tried again. */
+  readonly onFault?: (fault: Error) => void;
+  /** It cannot go on: a bug, or a store that must not be used. */
+  readonly onStop?: (reason: Error) => void;
+}
+
+export class OwnershipDriver {
+  readonly #options: OwnershipOptions;
+  readonly #now: () => number;
+  readonly #node: OwnershipNode;
+  readonly #onEnd: (() => void)[] = [];
+  #cancelWake: (() => void) | null = null;
+  #isRunning = false;
+  #hasEnded = false;
+  #failures = 0;
+
+  constructor(options: OwnershipOptions) {
+    this.#options = options;
+    this.#now = options.monotonic ?? monotonicMs;
+    this.#node = new OwnershipNode(options.settings);
+  }
+
+  /** Joins. */
+  start(): void {
+    this.#options.store.onHint((hint) => {
+      if (hint.kind === "members") this.refresh();
+      else this.#options.onLetters?.(hint.partitions);
+    });
+    this.#input({ kind: "tick" });
+  }
+
+  /** Hands everything over; resolves when it is given back, or not this node's any more. */
+  leave(): Promise<void> {
+    const ended = new Promise<void>((resolve) => {
+      if (this.#hasEnded) resolve();
+      else this.#onEnd.push(resolve);
+    });
+    this.#input({ kind: "leave" });
+    return ended;
+  }
+
+  /** Does nothing any more, and gives nothing back. */
+  stop(): void {
+    this.#end();
+  }
+
+  /** A write to these partitions was refused. */
+  fenced(partitions: readonly number[]): void {
+    this.#input({ kind: "fenced", partitions });
+  }
+
+  /** The engine found what a newer node wrote. */
+  unreadable(partition: number): void {
+    this.#input({ kind: "unreadable", partitions: [partition] });
+  }
+
+  /** Asks soon who is there and who has what: something may have moved. */
+  refresh(): void {
+    this.#input({ kind: "hinted" });
+  }
+
+  /** Whether the engine may act at this very moment; to be asked before work is given out. */
+  mayAct(): boolean {
+    return !this.#hasEnded && this.#node.mayAct(this.#now());
+  }
+
+  /** Where to find the owner of a partition, as far as is known; null: nobody knows. */
+  ownerOf(partition: number): string | null {
+    return this.#node.ownerOf(partition);
+  }
+
+  view(): OwnershipView {
+    return this.#node.view();
+  }
+
+  #input(input: OwnershipInput): void {
+    if (this.#hasEnded) return;
+    try {
+      this.#node.input(input, this.#now());
+      if (!this.#isRunning) this.#run();
+    } catch (thrown) {
+      this.#fail(thrown);
+    }
+  }
+
+  /** Until nothing more comes out: what is performed may bring input at once. */
+  #run(): void {
+    this.#isRunning = true;
+    try {
+      for (;;) {
+        const outputs = this.#node.advance(this.#now());
+        if (outputs.length === 0) break;
+        for (const output of outputs) this.#perform(output);
+      }
+    } finally {
+      this.#isRunning = false;
+    }
+    this.#cancelWake?.();
+    this.#cancelWake = null;
+    if (this.#hasEnded) return;
+    const at = this.#node.nextWakeAt();
+    if (at === Number.POSITIVE_INFINITY) return;
+    this.#cancelWake = this.#options.clock.after(Math.max(0, Math.ceil(at - this.#now())), () =>
+      this.#input({ kind: "tick" }),
+    );
+  }
+
+  #perform(output: OwnershipOutput): void {
+    const { store, engine } = this.#options;
+    switch (output.kind) {
+      case "renew":
+        return this.#call(() => this.#renew());
+      case "take":
+        return this.#call(async () => ({ kind: "taken", owned: await store.take(output.partitions) }));
+      case "release":
+        return this.#call(async () => {
+          await store.release(output.partitions, { clean: output.clean });
+          return { kind: "released" };
+        });
+      case "leave":
+        return this.#call(async () => {
+          await store.leave({ clean: false });
+          return { kind: "has-left" };
+        });
+      case "yield":
+        return this.#track(this.#yield(output));
+      case "engine-taken":
+        return this.#track(this.#begin(output.owned));
+      case "engine-lost":
+        return engine.lost(output.partitions, output.why);
+      case "may-grant":
+        return this.#options.onGranting?.(true);
+      case "stop-granting":
+        return this.#options.onGranting?.(false);
+      case "left":
+        return this.#end();
+      default:
+        return unreachable(output);
+    }
+  }
+
+  async #renew(): Promise<OwnershipInput> {
+    // Before the call: the lease begins at some time after this.
+    const askedAt = this.#now();
+    const membership = await this.#options.store.renew();
+    if (!this.#hasEnded) this.#options.onMembership?.(membership);
+    return { kind: "membership", membership, askedAt };
+  }
+
+  /** What the engine cannot begin with is not had; it is taken anew. */
+  async #begin(owned: readonly Ownership[]): Promise<void> {
+    try {
+      await this.#options.engine.taken(owned);
+    } catch (thrown) {
+      this.#tellFault(thrown);
+      this.fenced(owned.map(({ partition }) => partition));
+    }
+  }
+
+  async #yield({ yield: number, partitions }: Extract<OwnershipOutput, { kind: "yield" }>): Promise<void> {
+    let isClean = false;
+    try {
+      isClean = (await this.#options.engine.yield(partitions)) !== false;
+    } catch (thrown) {
+      this.#tellFault(thrown);
+    }
+    this.#input({ kind: isClean ? "yielded" : "yield-failed", yield: number });
+  }
+
+  #call(call: () => Promise<OwnershipInput>): void {
+    this.#track(this.#answer(call).then((input) => this.#input(input)));
+  }
+
+  /** The answer of a call; after a fault not before a while. */
+  async #answer(call: () => Promise<OwnershipInput>): Promise<OwnershipInput> {
+    try {
+      const input = await call();
+      this.#failures = 0;
+      return input;
+    } catch (thrown) {
+      this.#tellFault(thrown);
+      await new Promise<void>((resolve) => this.#options.clock.after(this.#backOffMs(), resolve));
+      return { kind: "call-failed" };
+    }
+  }
+
+  /** Faults that pass are told; everything else goes on up. */
+  #tellFault(thrown: unknown): void {
+    if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
+    if (!this.#hasEnded) this.#options.onFault?.(thrown);
+  }
+
+  /** Twice as long each time, with jitter, so that many nodes do not come at once. */
+  #backOffMs(): number {
+    const { random = systemRandom } = this.#options;
+    const most = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(this.#failures++, 10));
+    return Math.round(most * (0.5 + random.u32() / 8_589_934_592));
+  }
+
+  #track(work: Promise<void>): void {
+    work.catch((thrown: unknown) => this.#fail(thrown));
+  }
+
+  #fail(thrown: unknown): void {
+    if (this.#hasEnded) return;
+    const reason = thrown instanceof Error ? thrown : new Error(String(thrown));
+    this.#end();
+    const owned = this.#node.view().owned.map(({ partition }) => partition);
+    if (owned.length > 0) this.#options.engine.lost(owned, reason.message);
+    this.#options.onStop?.(reason);
+  }
+
+  #end(): void {
+    this.#hasEnded = true;
+    this.#cancelWake?.();
+    this.#cancelWake = null;
+    for (const resolve of this.#onEnd.splice(0)) resolve();
+  }
+}

@@ -1,0 +1,99 @@
+/**
+ * Asks whoever has an execution until there is an answer. The owner may be this node, another, or for a while nobody:
+ * after a death its partitions are taken when its lease has ended. So a question is asked again, at the owner of then,
+ * for a little longer than that; whatever is asked here may therefore arrive twice.
+ */
+import type { Clock } from "../../std/clock.ts";
+import type { Random } from "../../std/random.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import { LEASE_MS } from "../../store/cluster-store.ts";
+import { backOffMs } from "./back-off.ts";
+import type { Owners } from "./owners.ts";
+import type { CallOptions, PeerAnswer } from "./peer-client.ts";
+
+export interface AskParts {
+  readonly owners: Owners;
+  readonly clock: Pick<Clock, "after">;
+  readonly random: Random;
+  /** Milliseconds of a clock that does not jump. */
+  readonly monotonic: () => number;
+  /** This node does nothing any more. */
+  readonly isOver: () => boolean;
+}
+
+/** How to ask: this node's own engine, which may have to say `not-owner`; and another node. */
+export interface Question<T> {
+  readonly execution: string;
+  readonly here: () => Promise<PeerAnswer<T>>;
+  /** `isRepeat`: it may have arrived before. */
+  readonly there: (url: string, options: CallOptions, isRepeat: boolean) => Promise<PeerAnswer<T>>;
+}
+
+/** A lease and what it takes to notice that it has ended, and to take what is free then. */
+export const PATIENCE_MS = LEASE_MS + 5_000;
+
+/** The answer of the owner; a rejection if there was none for too long, or if it would always be refused. */
+export async function askOwner<T>(parts: AskParts, question: Question<T>): Promise<T | Rejection> {
+  const { owners, monotonic, isOver, random } = parts;
+  let inVainSince: number | null = null;
+  let mayHaveArrived = false;
+  for (let tries = 0; ; tries++) {
+    const answer: PeerAnswer<T> = await askOnce(parts, question, mayHaveArrived);
+    if (answer.kind === "answered") return answer.value;
+    if (answer.kind === "refused") return answer.rejection;
+    if (isOver()) return reject("not_ready", "this node has stopped", { hint: "ask another node" });
+    mayHaveArrived ||= answer.kind === "unreached";
+    inVainSince ??= monotonic();
+    if (monotonic() - inVainSince >= PATIENCE_MS) return noOwner(question.execution, answer);
+    owners.refresh();
+    await moved(parts, question.execution, backOffMs(tries, random));
+  }
+}
+
+async function askOnce<T>(
+  { owners }: AskParts,
+  { execution, here, there }: Question<T>,
+  isRepeat: boolean,
+): Promise<PeerAnswer<T>> {
+  const owner = owners.ownerOf(execution);
+  if (owner.kind === "me") return here();
+  if (owner.kind === "nobody") return { kind: "not-owner" };
+  // Who does not answer may be gone: once another has the execution, nobody waits any longer.
+  const abort = new AbortController();
+  const term = owners.termOf(execution);
+  const unlisten = owners.onChange(() => {
+    if (owners.termOf(execution) !== term) abort.abort();
+  });
+  try {
+    return await there(owner.url, { signal: abort.signal }, isRepeat);
+  } finally {
+    unlisten();
+  }
+}
+
+/** Resolves when somebody else has the execution, or after so long. */
+export function moved(
+  { owners, clock }: Pick<AskParts, "owners" | "clock">,
+  execution: string,
+  ms: number,
+): Promise<void> {
+  const term = owners.termOf(execution);
+  return new Promise((resolve) => {
+    const end = (): void => {
+      cancel();
+      unlisten();
+      resolve();
+    };
+    const cancel = clock.after(ms, () => end());
+    const unlisten = owners.onChange(() => {
+      if (owners.termOf(execution) !== term) end();
+    });
+  });
+}
+
+function noOwner(execution: string, last: PeerAnswer<unknown>): Rejection {
+  const why = last.kind === "unreached" ? last.why : "no node has it";
+  return reject("not_ready", `execution ${execution} could not be reached: ${why}`, {
+    hint: "ask again a little later; nodes and what they have are shown by `rondo ring`",
+  });
+}

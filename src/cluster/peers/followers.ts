@@ -1,0 +1,271 @@
+/**
+ * Watches of executions, wherever they are. Those of one execution share what they hear.
+ *
+ * 1. What this node has is watched at its own engine; what another has, by a stream from there.
+ * 2. When the execution moves, or the stream ends, it is watched at whoever has it then. In between something may have
+ *    happened: the watchers are told how it is now, an end included.
+ * 3. There are at most so many streams; beyond that, others are looked at every other second instead.
+ */
+import type { Progress } from "../../engine/driver-options.ts";
+import type { EnginePort } from "../../engine/engine-port.ts";
+import type { Inspection } from "../../engine/io.ts";
+import { HttpFault } from "../../net/http-fault.ts";
+import type { Clock } from "../../std/clock.ts";
+import type { Random } from "../../std/random.ts";
+import { isRejection, type Rejection } from "../../std/rejection.ts";
+import { SparseSet } from "../../std/sparse.ts";
+import { DAMAGED } from "../../store/store.ts";
+import { backOffMs } from "./back-off.ts";
+import type { Owners } from "./owners.ts";
+import type { PeerAnswer, PeerClient } from "./peer-client.ts";
+import { ALIVE_MS, type WatchLine } from "./peer-wire.ts";
+import { standingOf } from "./watch-stream.ts";
+
+export interface FollowersParts {
+  /** This node's own. */
+  readonly engine: Pick<EnginePort, "watch" | "watchLogs" | "inspect">;
+  readonly owners: Owners;
+  readonly client: Pick<PeerClient, "open" | "call">;
+  readonly clock: Pick<Clock, "after">;
+  readonly random: Random;
+  readonly streamsMax?: number;
+}
+
+/** One execution that is watched. */
+interface Following {
+  readonly execution: string;
+  readonly progress: SparseSet<Progress>;
+  readonly logged: SparseSet<() => void>;
+  /** Who had it when the watching began. */
+  term: string;
+  /** What was last said of it. */
+  seq: number;
+  isDamaged: boolean;
+  tries: number;
+  /** Ends the present way of watching. */
+  cut: () => void;
+}
+
+const STREAMS_MAX = 1_000;
+const LOOK_MS = 2_000;
+const SILENCE_MS = 3 * ALIVE_MS;
+
+export class Followers {
+  readonly #parts: FollowersParts;
+  readonly #byExecution = new Map<string, Following>();
+  readonly #unlisten: () => void;
+  #streams = 0;
+  #isClosed = false;
+
+  constructor(parts: FollowersParts) {
+    this.#parts = parts;
+    this.#unlisten = parts.owners.onChange(() => this.#moved());
+  }
+
+  /** Calls back after every commit of the execution; the returned function stops that. */
+  watch(execution: string, progress: Progress): () => void {
+    // Each call is a watcher of its own, also if it brings the same function.
+    const watcher: Progress = (seq, end) => progress(seq, end);
+    const following = this.#following(execution);
+    following.progress.add(watcher);
+    return () => {
+      following.progress.delete(watcher);
+      this.#maybeEnd(following);
+    };
+  }
+
+  /** The same for log lines. */
+  watchLogs(execution: string, logged: () => void): () => void {
+    const watcher = () => logged();
+    const following = this.#following(execution);
+    following.logged.add(watcher);
+    return () => {
+      following.logged.delete(watcher);
+      this.#maybeEnd(following);
+    };
+  }
+
+  /** Executions that are watched, and streams that are open. */
+  get counts(): { readonly executions: number; readonly streams: number } {
+    return { executions: this.#byExecution.size, streams: this.#streams };
+  }
+
+  /** Nothing more will be heard: watchers are told that this node has stopped. */
+  close(): void {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#unlisten();
+    for (const following of [...this.#byExecution.values()]) {
+      following.cut();
+      for (const progress of [...following.progress]) progress(-1, "stopped");
+    }
+    this.#byExecution.clear();
+  }
+
+  #following(execution: string): Following {
+    const known = this.#byExecution.get(execution);
+    if (known !== undefined) return known;
+    const following: Following = {
+      execution,
+      progress: new SparseSet(),
+      logged: new SparseSet(),
+      term: "",
+      seq: -1,
+      isDamaged: false,
+      tries: 0,
+      cut: () => {},
+    };
+    this.#byExecution.set(execution, following);
+    if (!this.#isClosed) this.#begin(following);
+    return following;
+  }
+
+  #maybeEnd(following: Following): void {
+    if (following.progress.size > 0 || following.logged.size > 0) return;
+    if (this.#byExecution.get(following.execution) !== following) return;
+    this.#byExecution.delete(following.execution);
+    following.cut();
+  }
+
+  /** Somebody else has something: whoever is concerned is watched there. */
+  #moved(): void {
+    for (const following of [...this.#byExecution.values()]) {
+      if (following.term === this.#parts.owners.termOf(following.execution)) continue;
+      following.tries = 0;
+      this.#again(following);
+    }
+  }
+
+  #again(following: Following): void {
+    following.cut();
+    following.cut = () => {};
+    if (this.#isClosed || this.#byExecution.get(following.execution) !== following) return;
+    this.#begin(following);
+  }
+
+  #begin(following: Following): void {
+    const { owners, streamsMax = STREAMS_MAX } = this.#parts;
+    const isFirst = following.term === "";
+    following.term = owners.termOf(following.execution);
+    const owner = owners.ownerOf(following.execution);
+    if (owner.kind === "me") return this.#watchHere(following, isFirst);
+    if (owner.kind === "nobody") return this.#later(following);
+    const abort = new AbortController();
+    following.cut = () => abort.abort();
+    const work =
+      this.#streams < streamsMax
+        ? this.#stream(following, owner.url, abort.signal)
+        : this.#look(following, owner.url, abort.signal);
+    void work.then((isHeard) => {
+      if (abort.signal.aborted) return;
+      if (isHeard) following.tries = 0;
+      this.#later(following);
+    });
+  }
+
+  #watchHere(following: Following, isFirst: boolean): void {
+    const { engine } = this.#parts;
+    const { execution } = following;
+    let isCut = false;
+    const stops = [
+      engine.watch(execution, (seq, end) => this.#tell(following, seq, end)),
+      engine.watchLogs(execution, () => this.#tellLogged(following)),
+    ];
+    following.cut = () => {
+      isCut = true;
+      for (const stop of stops) stop();
+    };
+    // Who begins to watch looks at what there is; who watched elsewhere does not.
+    if (isFirst) return;
+    void engine.inspect(execution).then((found) => {
+      if (isCut) return;
+      if (isRejection(found) && found.code === "not_owner") this.#later(following);
+      else this.#heardOf(following, found);
+    });
+  }
+
+  /** Tries again a little later, or as soon as the execution is somewhere else. */
+  #later(following: Following): void {
+    const { clock, random, owners } = this.#parts;
+    owners.refresh();
+    following.cut();
+    following.cut = clock.after(backOffMs(following.tries++, random), () => this.#again(following));
+  }
+
+  /** Follows a stream to its end; true if anything was heard. */
+  async #stream(following: Following, url: string, signal: AbortSignal): Promise<boolean> {
+    const { client, clock } = this.#parts;
+    const silence = new AbortController();
+    let cancel = clock.after(SILENCE_MS, () => silence.abort());
+    let isHeard = false;
+    this.#streams++;
+    try {
+      const body = { v: 1, execution: following.execution };
+      const both = AbortSignal.any([signal, silence.signal]);
+      const answer = await client.open<WatchLine>(url, "watch", body, both);
+      if (answer.kind !== "answered") return false;
+      for await (const { seq, end = null, logged } of answer.value) {
+        if (signal.aborted) break;
+        isHeard = true;
+        cancel();
+        cancel = clock.after(SILENCE_MS, () => silence.abort());
+        if (seq !== undefined) this.#tell(following, seq, end);
+        if (logged === true) this.#tellLogged(following);
+      }
+    } catch (thrown) {
+      // Cut off: whoever has it then is asked for another.
+      if (!(thrown instanceof HttpFault)) throw thrown;
+    } finally {
+      cancel();
+      this.#streams--;
+    }
+    return isHeard;
+  }
+
+  /** Looks at it once, and not again for a while. */
+  async #look(following: Following, url: string, signal: AbortSignal): Promise<boolean> {
+    const { client, clock } = this.#parts;
+    const body = { v: 1, execution: following.execution };
+    const answer: PeerAnswer<{ inspection: Inspection | Rejection }> = await client.call(
+      url,
+      "inspect",
+      body,
+      {
+        signal,
+      },
+    );
+    if (signal.aborted || answer.kind !== "answered") return false;
+    this.#heardOf(following, answer.value.inspection);
+    await new Promise<void>((resolve) => {
+      const cancel = clock.after(LOOK_MS, resolve);
+      signal.addEventListener("abort", () => {
+        cancel();
+        resolve();
+      });
+    });
+    return true;
+  }
+
+  /** Watchers are told how it is, as far as that is news. */
+  #heardOf(following: Following, found: Inspection | Rejection): void {
+    if (isRejection(found)) return;
+    const { seq, end } = standingOf(found);
+    // What was looked up may be older than what was told meanwhile.
+    if (seq > following.seq || isDamage(end) !== following.isDamaged) this.#tell(following, seq, end);
+    this.#tellLogged(following);
+  }
+
+  #tell(following: Following, ...[seq, end]: Parameters<Progress>): void {
+    following.seq = seq;
+    following.isDamaged = isDamage(end);
+    for (const progress of [...following.progress]) progress(seq, end);
+  }
+
+  #tellLogged(following: Following): void {
+    for (const logged of [...following.logged]) logged();
+  }
+}
+
+function isDamage(end: Parameters<Progress>[1]): boolean {
+  return end !== null && end !== "stopped" && end.status === DAMAGED;
+}

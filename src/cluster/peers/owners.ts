@@ -1,0 +1,143 @@
+/**
+ * Who has which execution, as far as this node knows: from what the store said last, and from what this node has taken
+ * or lost since. It may be wrong at any moment; whoever is asked in vain says so, and then the store is asked again.
+ */
+import type { Membership } from "../../store/cluster-store.ts";
+import { partitionOf } from "../../store/partition-of.ts";
+import type { Ownership } from "../../store/store.ts";
+
+export interface PeerNode {
+  readonly url: string;
+  readonly incarnation: string;
+}
+
+/** Who has an execution: this node, another that is a member, or nobody that can be asked. */
+export type Owner =
+  | { readonly kind: "me" }
+  | ({ readonly kind: "peer" } & PeerNode)
+  | { readonly kind: "nobody" };
+
+export interface OwnersOptions {
+  /** This node's own URL. */
+  readonly url: string;
+  readonly partitions: number;
+  /** Asks for the store to be read soon; `update` brings what it says. */
+  readonly refresh: () => void;
+}
+
+/** A partition's owner in one epoch. */
+interface Term {
+  readonly owner: Owner;
+  readonly epoch: number;
+}
+
+const ME: Owner = { kind: "me" };
+const NOBODY: Owner = { kind: "nobody" };
+const UNKNOWN: Term = { owner: NOBODY, epoch: 0 };
+
+export class Owners {
+  readonly #options: OwnersOptions;
+  #terms: Term[];
+  #peers: readonly PeerNode[] = [];
+  #reads = 1;
+  readonly #listeners = new Set<() => void>();
+
+  constructor(options: OwnersOptions) {
+    this.#options = options;
+    this.#terms = Array.from({ length: options.partitions }, () => UNKNOWN);
+  }
+
+  /** The highest version of events that every node reads; 1, which all of them do, until the store was read. */
+  get reads(): number {
+    return this.#reads;
+  }
+
+  /** The store was read. */
+  update({ incarnation, nodes, partitions }: Membership): void {
+    const { url } = this.#options;
+    // What was at this URL before is this node's former life, which nobody can ask.
+    this.#peers = nodes.filter((node) => node.url !== url);
+    this.#reads = Math.min(...nodes.map(({ reads }) => reads));
+    const byIncarnation = new Map(
+      this.#peers.map((node): [string, Owner] => [
+        node.incarnation,
+        { kind: "peer", url: node.url, incarnation: node.incarnation },
+      ]),
+    );
+    byIncarnation.set(incarnation, ME);
+    const terms = this.#terms.map(() => UNKNOWN);
+    for (const { partition, owner, epoch } of partitions)
+      terms[partition] = { owner: byIncarnation.get(owner ?? "") ?? NOBODY, epoch };
+    this.#become(terms);
+  }
+
+  /** This node has begun with these. */
+  taken(owned: readonly Ownership[]): void {
+    const terms = [...this.#terms];
+    for (const { partition, epoch } of owned) terms[partition] = { owner: ME, epoch };
+    this.#become(terms);
+  }
+
+  /** This node has let go of these. */
+  lost(partitions: readonly number[]): void {
+    const terms = [...this.#terms];
+    for (const partition of partitions)
+      if (terms[partition]?.owner === ME) terms[partition] = { ...terms[partition], owner: NOBODY };
+    this.#become(terms);
+  }
+
+  ownerOf(execution: string): Owner {
+    return this.#termOf(execution).owner;
+  }
+
+  /** The owner of a partition. */
+  ownerAt(partition: number): Owner {
+    return this.#terms[partition]?.owner ?? NOBODY;
+  }
+
+  isMine(execution: string): boolean {
+    return this.#termOf(execution).owner === ME;
+  }
+
+  /** Names who has an execution and since when: while it is the same, nobody else has had it. */
+  termOf(execution: string): string {
+    const { owner, epoch } = this.#termOf(execution);
+    return termName(owner, epoch);
+  }
+
+  /** The other members. */
+  get peers(): readonly PeerNode[] {
+    return this.#peers;
+  }
+
+  /** Asks the store soon. */
+  refresh(): void {
+    this.#options.refresh();
+  }
+
+  /** Calls back whenever somebody else has something; the returned function stops that. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  #termOf(execution: string): Term {
+    return this.#terms[partitionOf(execution, this.#options.partitions)] ?? UNKNOWN;
+  }
+
+  #become(terms: Term[]): void {
+    const before = this.#terms;
+    this.#terms = terms;
+    const isSame = terms.every(({ owner, epoch }, i) => termName(owner, epoch) === nameAt(before, i));
+    if (!isSame) for (const listener of [...this.#listeners]) listener();
+  }
+}
+
+function nameAt(terms: readonly Term[], partition: number): string {
+  const { owner, epoch } = terms[partition] ?? UNKNOWN;
+  return termName(owner, epoch);
+}
+
+function termName(owner: Owner, epoch: number): string {
+  return `${owner.kind === "peer" ? owner.incarnation : owner.kind}/${epoch}`;
+}

@@ -1,0 +1,52 @@
+/** What nodes say to each other besides questions about executions: about limits, timers and letters; checked. */
+import { z } from "zod";
+import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import type { StoredTimer } from "../../store/store.ts";
+
+const WORDS_MAX = 100_000;
+
+const count = z.number().int().min(0);
+const name = z.string().min(1).max(2_000);
+const partitions = z.array(count).max(WORDS_MAX);
+
+const ask: z.ZodType<PermitAsk> = z.object({
+  name,
+  max: count,
+  declaredAt: z.number(),
+  n: count,
+  quota: count,
+  wants: count,
+  silenceMs: z.number().min(0),
+  moved: count.optional(),
+  priority: z.number().optional(),
+  isLasting: z.boolean().optional(),
+});
+const grant: z.ZodType<PermitGrant> = z.object({ name, n: count, quota: count, isContended: z.boolean() });
+const timer: z.ZodType<StoredTimer> = z.object({ execution: name, timer: name, due: z.number() });
+
+/** A word about limits: what a node has, what a home gives, or that a home has to know. */
+const permits = z.union([
+  z.object({ kind: z.literal("asks"), node: name, asks: z.array(ask).max(WORDS_MAX), declares: partitions }),
+  z.object({ kind: z.literal("grants"), grants: z.array(grant).max(WORDS_MAX) }),
+  z.object({ kind: z.literal("calls"), partitions }),
+]);
+
+export type PermitsBody = z.infer<typeof permits>;
+
+/** Checks a word about limits. */
+export function checkPermits(body: unknown): PermitsBody | Rejection {
+  return check(permits, body);
+}
+
+/** Checks which timers are due. */
+export function checkTimers(body: unknown): { readonly timers: readonly StoredTimer[] } | Rejection {
+  return check(z.object({ timers: z.array(timer).max(WORDS_MAX) }), body);
+}
+
+function check<T>(schema: z.ZodType<T>, body: unknown): T | Rejection {
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  return reject("invalid_input", `${issue?.path.join(".") ?? ""}: ${issue?.message ?? "is not right"}`);
+}

@@ -1,0 +1,253 @@
+/**
+ * What other nodes ask of this one, over HTTP. The API server hands on every request whose path begins with `PEER_PATH`:
+ *
+ *   const answer = await peers.answer(incoming, outgoing);
+ *   dropBody(incoming);
+ *   if (answer.kind === "json") sendAnswer(outgoing, answer, undefined);
+ *   else if (answer.kind === "rejection") sendProblem(outgoing, answer);
+ *
+ * 1. The signature is checked before the body is read, and the body against what was signed.
+ * 2. Only this node's own engine is asked, never another node: what is not here is refused as `not_owner`.
+ * 3. The ring, permits and whatever else nodes say to each other come in as hooks, by name.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { EnginePort } from "../../engine/engine-port.ts";
+import type { Clock } from "../../std/clock.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { type Store, StoreFault } from "../../store/store.ts";
+import type { Owners } from "./owners.ts";
+import { digestOf, type PeerKey } from "./peer-key.ts";
+import {
+  type BeatBody,
+  BODIES,
+  BODY_BYTES_MAX,
+  checkBody,
+  HEADER,
+  type InspectBody,
+  PEER_PATH,
+  type ReportBody,
+  SCHEME,
+  type SendBody,
+} from "./peer-wire.ts";
+import { PlanBook } from "./plan-loader.ts";
+import { WatchStream } from "./watch-stream.ts";
+
+/** Answers a node; what it gets has been checked for nothing but who sent it. */
+export type PeerHook = (body: unknown, from: string) => unknown;
+
+export interface PeerRoutesOptions {
+  /** This node's own, which asks nobody else. */
+  readonly engine: EnginePort;
+  readonly store: Pick<Store, "getDefinition">;
+  readonly owners: Pick<Owners, "isMine" | "onChange">;
+  readonly key: PeerKey;
+  readonly clock: Pick<Clock, "after">;
+  /** By the last part of the path: `token`, `state`, `timer-due`, `letters`, `permits`. */
+  readonly hooks?: Readonly<Record<string, PeerHook>>;
+  /** Watches of other nodes at a time. */
+  readonly streamsMax?: number;
+  readonly bodyBytesMax?: number;
+  readonly onFault?: (fault: Error) => void;
+}
+
+/** What is to be written; `streamed`: it is being written. */
+export type RouteAnswer =
+  | { readonly kind: "json"; readonly status: 200; readonly body: unknown }
+  | { readonly kind: "streamed" }
+  | Rejection;
+
+const STREAMS_MAX = 5_000;
+/** A message that has waited this long is answered if the store takes no writes. */
+const STORE_WAIT_MS = 2_000;
+
+export class PeerRoutes {
+  readonly #options: PeerRoutesOptions;
+  readonly #plans: PlanBook;
+  readonly #streams = new Set<WatchStream>();
+
+  constructor(options: PeerRoutesOptions) {
+    this.#options = options;
+    this.#plans = new PlanBook(options.store);
+  }
+
+  /** Answers one request. It does not throw. */
+  async answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<RouteAnswer> {
+    try {
+      const body = await this.#admit(incoming);
+      if (isRejection(body)) return body;
+      const name = (incoming.url ?? "").slice(PEER_PATH.length);
+      if (name === "watch") return await this.#watch(body.value, outgoing);
+      const value = await this.#ask(name, body.value, headerOf(incoming, HEADER.from));
+      return isRejection(value) ? value : { kind: "json", status: 200, body: value };
+    } catch (thrown) {
+      this.#options.onFault?.(thrown instanceof Error ? thrown : new Error(String(thrown)));
+      return thrown instanceof StoreFault
+        ? reject("store_unavailable", "the store could not do it just now")
+        : reject("not_ready", "the node failed to answer");
+    }
+  }
+
+  /** Ends all streams. */
+  close(): void {
+    for (const stream of this.#streams) stream.end();
+  }
+
+  /** The body of a request from a node of this cluster. */
+  async #admit(incoming: IncomingMessage): Promise<{ readonly value: unknown } | Rejection> {
+    const path = incoming.url ?? "";
+    const from = headerOf(incoming, HEADER.from);
+    const digest = headerOf(incoming, HEADER.digest);
+    const [scheme, signature = ""] = headerOf(incoming, "authorization").split(" ");
+    if (scheme !== SCHEME || !this.#options.key.isSignedBy({ path, from, digest }, signature))
+      return reject("unauthorised", "this is for nodes of the same cluster", {
+        hint: "give all nodes the same RONDO_SECRET",
+      });
+    if (headerOf(incoming, HEADER.hops) !== "1")
+      return reject("invalid_input", "a request of another node is not sent on", { path: HEADER.hops });
+    const text = await readBody(incoming, this.#options.bodyBytesMax ?? BODY_BYTES_MAX);
+    if (isRejection(text)) return text;
+    if (digestOf(text) !== digest) return reject("unauthorised", "this is not the body that was signed");
+    try {
+      return { value: JSON.parse(text) as unknown };
+    } catch (thrown) {
+      return reject("invalid_json", `the body is not JSON: ${String(thrown).slice(0, 200)}`);
+    }
+  }
+
+  async #ask(name: string, body: unknown, from: string): Promise<unknown> {
+    const { engine, hooks = {} } = this.#options;
+    switch (name) {
+      case "send":
+        return this.#send(body);
+      case "inspect": {
+        const asked = checkBody<InspectBody>(BODIES.inspect, body);
+        if (isRejection(asked)) return asked;
+        const inspection = await engine.inspect(asked.execution, asked.attempt);
+        return this.#unlessElsewhere(inspection) ?? { inspection };
+      }
+      case "dropped": {
+        const asked = checkBody<{ execution: string }>(BODIES.dropped, body);
+        return isRejection(asked) ? asked : engine.dropped(asked.execution);
+      }
+      case "report": {
+        const said = checkBody<ReportBody>(BODIES.report, body);
+        if (isRejection(said)) return said;
+        const verdicts = await engine.report(said.worker, said.reports);
+        return engine.hasStopped ? stopped() : verdicts;
+      }
+      case "beat": {
+        const said = checkBody<BeatBody>(BODIES.beat, body);
+        if (isRejection(said)) return said;
+        engine.beat(said.worker, said.beats);
+        return {};
+      }
+      case "definition": {
+        const said = checkBody<{ workflow: string }>(BODIES.definition, body);
+        if (isRejection(said)) return said;
+        engine.definitionStored(said.workflow);
+        return {};
+      }
+      default: {
+        const hook = Object.hasOwn(hooks, name) ? hooks[name] : undefined;
+        if (hook === undefined) return reject("not_found", `nodes are not asked for ${name.slice(0, 100)}`);
+        return (await hook(body, from)) ?? {};
+      }
+    }
+  }
+
+  async #send(body: unknown): Promise<unknown> {
+    const asked = checkBody<SendBody>(BODIES.send, body);
+    if (isRejection(asked)) return asked;
+    const { execution, message, fresh } = asked;
+    if (message.kind !== "start") return this.#inTime(() => this.#options.engine.send(execution, message));
+    if (message.execution !== execution)
+      return reject("invalid_input", "message.execution: is another execution", {
+        path: "message.execution",
+      });
+    const plan = await this.#plans.plan(message.hash);
+    if (plan === null)
+      return reject("not_ready", `this node knows no definition ${message.hash}`, {
+        hint: "it may be of an older version",
+      });
+    return this.#inTime(() => this.#options.engine.send(execution, message, { plan, fresh }));
+  }
+
+  /** The reply of the engine. While the store takes no writes there is none: then the sender is told so. */
+  async #inTime(send: () => ReturnType<EnginePort["send"]>): Promise<unknown> {
+    const { engine, clock } = this.#options;
+    let cancel = (): void => {};
+    const late = new Promise<Rejection>((resolve) => {
+      const wait = (): void => {
+        cancel = clock.after(STORE_WAIT_MS, () => {
+          const fault = engine.commitFault;
+          if (fault === null) return wait();
+          resolve(
+            reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, 200)}`, {
+              hint: "send it again: it is not done twice",
+            }),
+          );
+        });
+      };
+      wait();
+    });
+    try {
+      const reply = await Promise.race([send(), late]);
+      return "kind" in reply ? reply : (this.#unlessElsewhere(reply.answer) ?? reply);
+    } finally {
+      cancel();
+    }
+  }
+
+  /** A refusal if another node, or another time, can answer: anything else is an answer. */
+  #unlessElsewhere(answer: unknown): Rejection | null {
+    if (this.#options.engine.hasStopped) return stopped();
+    return isRejection(answer) && answer.code === "not_owner" ? answer : null;
+  }
+
+  async #watch(body: unknown, outgoing: ServerResponse): Promise<RouteAnswer> {
+    const { streamsMax = STREAMS_MAX } = this.#options;
+    const asked = checkBody<{ execution: string }>(BODIES.watch, body);
+    if (isRejection(asked)) return asked;
+    if (this.#streams.size >= streamsMax)
+      return reject(
+        "rate_limited",
+        `${this.#streams.size} watches of other nodes are open, which is all there can be`,
+      );
+    const stream = new WatchStream(this.#options, asked.execution, outgoing);
+    this.#streams.add(stream);
+    outgoing.once("close", () => this.#streams.delete(stream));
+    return (await stream.begin()) ?? { kind: "streamed" };
+  }
+}
+
+/** Whether a request is for `PeerRoutes`. */
+export function isPeerPath(url: string | undefined): boolean {
+  return url?.startsWith(PEER_PATH) === true;
+}
+
+function stopped(): Rejection {
+  return reject("not_ready", "the engine of this node has stopped");
+}
+
+function headerOf({ headers }: IncomingMessage, name: string): string {
+  const value = headers[name];
+  return typeof value === "string" ? value : "";
+}
+
+async function readBody(incoming: IncomingMessage, bytesMax: number): Promise<string | Rejection> {
+  const tooLarge = () => reject("too_large", `the body is larger than ${bytesMax} bytes`);
+  if (Number(headerOf(incoming, "content-length")) > bytesMax) return tooLarge();
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  try {
+    // What is left of a body that is too large is the server's to drop: the refusal still goes out.
+    for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      bytes += chunk.length;
+      if (bytes > bytesMax) return tooLarge();
+      chunks.push(chunk);
+    }
+  } catch (thrown) {
+    return reject("invalid_json", `the connection broke before the body was here: ${String(thrown)}`);
+  }
+  return Buffer.concat(chunks, bytes).toString();
+}

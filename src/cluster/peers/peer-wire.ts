@@ -1,0 +1,194 @@
+/** What passes between nodes over HTTP: paths, headers, bodies. What comes in is checked before it reaches the engine. */
+import { z } from "zod";
+import type { Ending, Request } from "../../engine/io.ts";
+import type { Beat, Report, ReportedAttempt } from "../../protocol/work.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+
+/** Everything that nodes ask of each other is a POST below this path. */
+export const PEER_PATH = "/peer/v1/";
+
+/** Headers of a request. */
+export const HEADER = {
+  from: "rondo-from",
+  digest: "rondo-digest",
+  /** How often it was sent on, this time included: always 1, since nobody sends it on. */
+  hops: "rondo-hops",
+} as const;
+
+/** The scheme of the `Authorization` header. */
+export const SCHEME = "Rondo-Peer";
+
+/** The largest body, both ways: what a worker may send at once, and room for how it is written here. */
+export const BODY_BYTES_MAX = 32 * 1_048_576;
+
+/** A stream of a watch says something at least this often. */
+export const ALIVE_MS = 5_000;
+
+/** A line of a watch's stream; an empty object only says that the stream is alive. */
+export interface WatchLine {
+  readonly seq?: number;
+  readonly end?: Ending | null;
+  readonly logged?: true;
+}
+
+export interface SendBody {
+  readonly execution: string;
+  readonly message: Request;
+  readonly fresh: boolean;
+}
+
+export interface InspectBody {
+  readonly execution: string;
+  /** How this attempt is, is wanted too. Nodes of 0.2 refuse the field. */
+  readonly attempt?: ReportedAttempt;
+}
+
+export interface ReportBody {
+  readonly worker: string;
+  readonly reports: readonly Report[];
+}
+
+export interface BeatBody {
+  readonly worker: string;
+  readonly beats: readonly Beat[];
+}
+
+const v = z.literal(1);
+const text = z.string();
+const id = z.string().min(1).max(1_000);
+const whole = z.number().int();
+const place = { phase: text, visit: whole, handler: text };
+const reportPlace = { ...place, execution: id, round: whole, epoch: whole };
+const attempt = { task: whole, attempt: whole, claim: whole };
+const reportedAttempt = { ...reportPlace, ...attempt };
+
+const outcome = z.strictObject({
+  status: z.enum(["done", "failed", "crashed", "killed", "cancelled", "exception", "suspended"]),
+  payload: text,
+  fatal: z.boolean().optional(),
+  retryAfterMs: z.number().optional(),
+  total: whole.optional(),
+  wait: z
+    .strictObject({
+      name: text,
+      untilMs: z.number().optional(),
+      forMs: z.number().optional(),
+      signal: text.optional(),
+      timeoutMs: z.number().optional(),
+    })
+    .optional(),
+});
+
+const parent = z.strictObject({
+  ...place,
+  execution: id,
+  task: whole,
+  depth: whole,
+  since: whole.optional(),
+});
+
+const message = z.discriminatedUnion("kind", [
+  z.strictObject({
+    kind: z.literal("start"),
+    execution: id,
+    workflow: text,
+    hash: text,
+    project: text,
+    input: text,
+    tags: z.record(text, text),
+    parent: parent.optional(),
+    again: z.literal(true).optional(),
+    startAt: whole.optional(),
+    deadline: whole.optional(),
+    trace: text.optional(),
+  }),
+  z.strictObject({
+    kind: z.enum(["pause", "resume", "cancel", "retry"]),
+    id,
+    by: text,
+    reason: text.nullable(),
+    fromParent: z.boolean().optional(),
+  }),
+  z.strictObject({ kind: z.literal("signal"), id, signal: text, data: text }),
+  z.strictObject({
+    kind: z.literal("postop.retry"),
+    id,
+    by: text,
+    op: z.strictObject({
+      ...place,
+      task: whole,
+      step: whole,
+      op: z.enum(["persistence", "broadcast"]),
+      index: whole,
+      receipt: whole,
+    }),
+  }),
+]);
+
+const report = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("started"), ...reportPlace, attempts: z.array(z.strictObject(attempt)) }),
+  z.strictObject({
+    kind: z.literal("receipts"),
+    ...reportPlace,
+    receipts: z.array(z.strictObject({ ...attempt, ms: z.number(), outcome })),
+  }),
+  z.strictObject({
+    kind: z.literal("page"),
+    ...reportPlace,
+    attempt: whole,
+    claim: whole,
+    from: whole,
+    tasks: z.array(text),
+    keys: z.array(text).nullable(),
+    identities: z.array(text).nullable(),
+  }),
+  z.strictObject({
+    kind: z.literal("enumeration"),
+    ...reportPlace,
+    attempt: whole,
+    claim: whole,
+    ms: z.number(),
+    outcome,
+  }),
+  z.strictObject({ kind: z.literal("step"), ...reportedAttempt, name: text, result: text }),
+  z.strictObject({
+    kind: z.literal("run"),
+    ...reportedAttempt,
+    name: text,
+    index: whole,
+    state: text,
+    oversized: z.boolean(),
+    stats: z.strictObject({ durationMs: z.number(), memoryBytes: z.number() }),
+  }),
+  z.strictObject({
+    kind: z.literal("logs"),
+    ...reportedAttempt,
+    lines: z.array(z.strictObject({ n: whole, at: z.number(), level: text, text, run: text.optional() })),
+  }),
+]);
+
+const beat = z.strictObject({ ...reportPlace, attempts: z.array(z.strictObject(attempt)) });
+
+/** The bodies that nodes send each other, but for those of hooks. */
+export const BODIES = {
+  send: z.strictObject({ v, execution: id, message, fresh: z.boolean() }),
+  inspect: z.strictObject({ v, execution: id, attempt: z.strictObject(reportedAttempt).optional() }),
+  dropped: z.strictObject({ v, execution: id }),
+  watch: z.strictObject({ v, execution: id }),
+  report: z.strictObject({ v, worker: id, reports: z.array(report) }),
+  beat: z.strictObject({ v, worker: id, beats: z.array(beat) }),
+  definition: z.strictObject({ v, workflow: text }),
+} satisfies Record<string, z.ZodType>;
+
+/** A body as its schema says, or what is wrong with it. */
+export function checkBody<T>(schema: z.ZodType, body: unknown): T | Rejection {
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return parsed.data as T;
+  const [issue] = parsed.error.issues;
+  const isUnknown = issue?.code === "unrecognized_keys";
+  const path = [...(issue?.path ?? []), ...(isUnknown ? issue.keys.slice(0, 1) : [])].join(".");
+  return reject(isUnknown ? "unknown_field" : "invalid_input", `${path}: ${issue?.message ?? "is wrong"}`, {
+    path,
+    hint: "nodes of different versions may not understand each other",
+  });
+}

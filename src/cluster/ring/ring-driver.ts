@@ -1,0 +1,155 @@
+/**
+ * Runs a `RingNode`: posts the token to the next node, asks for full states, scans timers that are watched here, tells
+ * owners of timers that are past due, and wakes it when its time comes. Nothing is decided here, and nothing rests on it.
+ */
+
+import { unreachable } from "../../std/assert.ts";
+import type { Clock } from "../../std/clock.ts";
+import { isRejection } from "../../std/rejection.ts";
+import { type Store, type StoredTimer, StoreFault } from "../../store/store.ts";
+import type { PeerClient } from "../peers/peer-client.ts";
+import type { PeerHook } from "../peers/peer-routes.ts";
+import type { RingInput, RingOutput, RingView } from "./io.ts";
+import { parseRingState, parseToken } from "./parse-token.ts";
+import { RingNode } from "./ring-node.ts";
+import type { RingSettings } from "./settings.ts";
+
+/** How long a peer may take to answer. */
+const ANSWER_MS = 1_000;
+
+export interface RingDriverOptions {
+  readonly url: string;
+  readonly client: PeerClient;
+  readonly store: Pick<Store, "scanTimers">;
+  readonly clock: Clock;
+  readonly settings?: Partial<RingSettings>;
+  /** The ring noticed something that the store may know already. */
+  readonly readMembers: () => void;
+  readonly scanLetters: (partitions: readonly number[]) => void;
+  /** Timers of this node's own executions are past due, says a node that watches them. */
+  readonly timersDue: (timers: readonly StoredTimer[]) => void;
+  readonly onFault: (fault: Error) => void;
+}
+
+export class RingDriver {
+  readonly #options: RingDriverOptions;
+  readonly #node: RingNode;
+  #cancelWake: (() => void) | null = null;
+  #isRunning = false;
+  #hasEnded = false;
+  /** How far the store's clock is ahead of this machine's. */
+  #ahead = 0;
+
+  constructor(options: RingDriverOptions) {
+    this.#options = options;
+    this.#node = new RingNode(options.url, options.clock.now(), options.settings);
+  }
+
+  /** What other nodes say to the ring, by the names of their questions. */
+  get hooks(): Readonly<Record<string, PeerHook>> {
+    return {
+      token: (body, from) => {
+        const token = parseToken(body);
+        if (isRejection(token)) return token;
+        this.input({ kind: "token", from, token });
+        return {};
+      },
+      state: () => this.#node.state(),
+    };
+  }
+
+  input(input: RingInput): void {
+    if (this.#hasEnded) return;
+    if (input.kind === "members") this.#ahead = input.membership.now - this.#options.clock.now();
+    this.#node.input(input, this.#now());
+    if (!this.#isRunning) this.#run();
+  }
+
+  view(): RingView {
+    return this.#node.view();
+  }
+
+  /** Says goodbye, as far as that can be said at once. */
+  stop(): void {
+    this.input({ kind: "leaving" });
+    this.#hasEnded = true;
+    this.#cancelWake?.();
+  }
+
+  #now(): number {
+    return this.#options.clock.now() + this.#ahead;
+  }
+
+  #run(): void {
+    this.#isRunning = true;
+    for (let outputs = this.#node.advance(this.#now()); outputs.length > 0; ) {
+      for (const output of outputs) this.#perform(output);
+      outputs = this.#node.advance(this.#now());
+    }
+    this.#isRunning = false;
+    this.#cancelWake?.();
+    const at = this.#node.nextWakeAt();
+    if (at === Number.POSITIVE_INFINITY) return;
+    this.#cancelWake = this.#options.clock.after(Math.max(1, Math.ceil(at - this.#now())), () => {
+      if (!this.#hasEnded) this.#run();
+    });
+  }
+
+  #perform(output: RingOutput): void {
+    switch (output.kind) {
+      case "post-token":
+        return this.#track(this.#post(output));
+      case "ask-state":
+        return this.#track(this.#ask(output));
+      case "read-members":
+        return this.#options.readMembers();
+      case "scan-letters":
+        return this.#options.scanLetters(output.partitions);
+      case "scan-timers":
+        return this.#track(this.#scan(output));
+      case "timer-due":
+        if (output.to === this.#options.url) return this.#options.timersDue(output.timers);
+        if (output.to !== null) this.#track(this.#tell(output.to, output.timers));
+        return;
+      default:
+        return unreachable(output);
+    }
+  }
+
+  async #post({ post, to, token }: Extract<RingOutput, { kind: "post-token" }>): Promise<void> {
+    const { client, url } = this.#options;
+    if (to === url) {
+      this.input({ kind: "token-posted", post });
+      return this.input({ kind: "token", from: url, token });
+    }
+    const { kind } = await client.call(to, "token", token, { timeoutMs: ANSWER_MS });
+    this.input({ kind: kind === "answered" ? "token-posted" : "token-failed", post });
+  }
+
+  async #ask({ ask, to }: Extract<RingOutput, { kind: "ask-state" }>): Promise<void> {
+    const answer = await this.#options.client.call<unknown>(to, "state", {}, { timeoutMs: ANSWER_MS });
+    const state = answer.kind === "answered" ? parseRingState(answer.value) : null;
+    this.input({ kind: "state", ask, state: state === null || isRejection(state) ? null : state });
+  }
+
+  async #scan({ partitions, until, max }: Extract<RingOutput, { kind: "scan-timers" }>): Promise<void> {
+    try {
+      const timers = await this.#options.store.scanTimers({ partitions, until, max });
+      this.input({ kind: "timers-scanned", timers });
+    } catch (thrown) {
+      if (!(thrown instanceof StoreFault)) throw thrown;
+      this.input({ kind: "timers-scanned", timers: null });
+    }
+  }
+
+  async #tell(to: string, timers: readonly StoredTimer[]): Promise<void> {
+    await this.#options.client.call(to, "timer-due", { timers }, { timeoutMs: ANSWER_MS });
+  }
+
+  #track(work: Promise<void>): void {
+    work.catch((thrown: unknown) => {
+      if (!this.#hasEnded)
+        this.#options.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+    });
+  }
+}

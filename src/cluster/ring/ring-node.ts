@@ -1,0 +1,373 @@
+/**
+ * A node of the ring as a deterministic object: inputs in, outputs out, no promises, no clock, no I/O. `now` is the
+ * store's clock as well as this node knows it.
+ *
+ * 1. The token comes: an older one than was seen is dropped. If it was sent by another map than this node's, the sender
+ *    is asked for its full state first; of two maps the one that was read later counts.
+ * 2. Parcels are read: hints of letters in own partitions, timers of executors that are watched here, deaths.
+ * 3. The node's own parcel comes home and the next one is put in; the token goes to the next that answers, at once if
+ *    something is new and else after a while. Alone, the node is its own next one.
+ * 4. Without a token for a few cycles, one is made anew. All may do so: the greater stamp lives.
+ *
+ * Nothing rests on it: who is a member and who owns what is said by the store, letters and timers are in the store.
+ */
+import { assert, unreachable } from "../../std/assert.ts";
+import type { Membership } from "../../store/cluster-store.ts";
+import { partitionOf } from "../../store/partition-of.ts";
+import type { StoredTimer } from "../../store/store.ts";
+import { CycleTime } from "./cycle-time.ts";
+import type { RingInput, RingOutput, RingView } from "./io.ts";
+import { RingMap, type RingState } from "./ring-map.ts";
+import { DEFAULT_RING_SETTINGS, type RingSettings } from "./settings.ts";
+import { Suspects } from "./suspects.ts";
+import { isNewer, newToken, type Parcel, passedOn, type Token } from "./token.ts";
+import { ParcelDesk } from "./token-outbox.ts";
+import { viewRing } from "./view.ts";
+import { TimerWatch } from "./watch.ts";
+
+/** How much sooner than watchers need it a timer is carried, for clocks that differ. */
+const HORIZON_SLACK_MS = 5_000;
+/** Cycles on average without a token before it counts as lost, and how long that is at most. */
+const LOST_CYCLES = 4;
+const LOST_MAX_MS = 8_000;
+
+/** Where the token is, as far as this node has to do with it. */
+type Place =
+  | { readonly kind: "elsewhere" }
+  | { readonly kind: "held"; readonly token: Token }
+  | { readonly kind: "asking"; readonly token: Token; readonly ask: number; readonly until: number }
+  | { readonly kind: "posting"; readonly token: Token; readonly post: number; readonly until: number };
+
+const ELSEWHERE: Place = { kind: "elsewhere" };
+
+export class RingNode {
+  readonly #url: string;
+  readonly #settings: RingSettings;
+  readonly #desk: ParcelDesk;
+  readonly #watch: TimerWatch;
+  readonly #suspects: Suspects;
+  readonly #cycle = new CycleTime();
+  #now: number;
+  #map = RingMap.unknown();
+  #incarnation = "";
+  #leaseUntil = Number.NEGATIVE_INFINITY;
+  /** Until when the leases of all members run, by incarnation, as the store last said. */
+  #leases: ReadonlyMap<string, number> = new Map();
+  #owned: ReadonlySet<number> = new Set();
+  #outputs: RingOutput[] = [];
+  #place: Place = ELSEWHERE;
+  #asks = 0;
+  /** The newest stamp that was seen or sent, and the token as it was then. */
+  #seen: Token | null = null;
+  #seenAt = 0;
+  #sentAt = Number.NEGATIVE_INFINITY;
+  #sentTo: string | null = null;
+  #letters = new Set<number>();
+  #readMembersAt = Number.NEGATIVE_INFINITY;
+  #made = 0;
+  #dropped = 0;
+  #isLeaving = false;
+
+  constructor(url: string, now: number, settings: Partial<RingSettings> = {}) {
+    this.#url = url;
+    this.#now = now;
+    this.#settings = { ...DEFAULT_RING_SETTINGS, ...settings };
+    this.#desk = new ParcelDesk(this.#settings);
+    this.#watch = new TimerWatch(this.#settings);
+    this.#suspects = new Suspects(this.#settings);
+  }
+
+  /** Takes an input. Nothing comes out before `advance`. */
+  input(input: RingInput, now: number): void {
+    this.#now = Math.max(this.#now, now);
+    switch (input.kind) {
+      case "members":
+        return this.#members(input.membership);
+      case "owned":
+        this.#owned = new Set(input.partitions);
+        return;
+      case "hint":
+        if (this.#owns(input.partition)) this.#letters.add(input.partition);
+        else this.#desk.hint(input.partition, input.count);
+        return;
+      case "timers-set":
+        for (const timer of input.timers) if (this.#isNear(timer)) this.#desk.timerSet(timer);
+        return;
+      case "timers-ended":
+        for (const timer of input.timers) if (this.#isNear(timer)) this.#desk.timerEnded(timer);
+        return;
+      case "token":
+        return this.#receive(input.token, input.from);
+      case "token-posted":
+        if (this.#place.kind === "posting" && this.#place.post === input.post) this.#place = ELSEWHERE;
+        return;
+      case "token-failed":
+        if (this.#place.kind === "posting" && this.#place.post === input.post)
+          this.#notPosted(this.#place.token);
+        return;
+      case "state":
+        if (this.#place.kind !== "asking" || this.#place.ask !== input.ask) return;
+        if (input.state !== null && input.state.asOf > this.#map.asOf) this.#adopt(new RingMap(input.state));
+        return this.#apply(this.#place.token);
+      case "timers-scanned":
+        return this.#watch.scanned(input.timers, this.#now);
+      case "timers-over":
+        for (const name of input.timers) this.#watch.ended(name);
+        return;
+      case "leaving":
+        return this.#leave();
+      default:
+        return unreachable(input);
+    }
+  }
+
+  /** Does what can be done now; gives out what is to be performed. */
+  advance(now: number): RingOutput[] {
+    this.#now = Math.max(this.#now, now);
+    const place = this.#place;
+    if (place.kind === "posting" && this.#now >= place.until) this.#notPosted(place.token);
+    if (place.kind === "asking" && this.#now >= place.until) this.#apply(place.token);
+    if (this.#place.kind === "elsewhere" && this.#now >= this.#lostAt()) this.#makeToken();
+    for (const partition of this.#desk.takeHints((one) => this.#owns(one))) this.#letters.add(partition);
+    this.#maybePass();
+    if (this.#letters.size > 0) {
+      this.#emit({ kind: "scan-letters", partitions: [...this.#letters].toSorted((a, b) => a - b) });
+      this.#letters.clear();
+    }
+    const scan = this.#watch.wantedScan(this.#now);
+    if (scan !== null) this.#emit({ kind: "scan-timers", ...scan });
+    this.#tellDue();
+    const outputs = this.#outputs;
+    this.#outputs = [];
+    return outputs;
+  }
+
+  /** When `advance` is needed again if nothing comes in; Infinity: never. */
+  nextWakeAt(): number {
+    const place = this.#place;
+    const tokenAt =
+      place.kind === "held"
+        ? this.#passAt(place.token)
+        : place.kind === "elsewhere"
+          ? this.#lostAt()
+          : place.until;
+    return Math.min(tokenAt, this.#watch.nextAt());
+  }
+
+  /** The full state, for a node that asks. */
+  state(): RingState {
+    return this.#map.toState();
+  }
+
+  view(): RingView {
+    const place = this.#place.kind;
+    return viewRing({
+      url: this.#url,
+      map: this.#map,
+      clockworkers: this.#settings.clockworkers,
+      isSuspect: (member) => this.#suspects.isSuspect(member, this.#now),
+      leases: this.#leases,
+      token: this.#seen,
+      at: place === "elsewhere" ? (this.#sentTo ?? this.#url) : this.#url,
+      seenAt: this.#seenAt,
+      cycle: { count: this.#cycle.count, lastMs: this.#cycle.lastMs, averageMs: this.#cycle.averageMs },
+      made: this.#made,
+      dropped: this.#dropped,
+      queued: { hints: this.#desk.hints, timers: this.#desk.timers },
+      watch: {
+        partitions: this.#watch.partitions.length,
+        timers: this.#watch.size,
+        lateness: this.#watch.lateness,
+      },
+      deaths: this.#suspects.noted,
+    });
+  }
+
+  #members(membership: Membership): void {
+    this.#incarnation = membership.incarnation;
+    this.#leaseUntil = Math.max(this.#leaseUntil, membership.leaseUntil);
+    this.#leases = new Map(membership.nodes.map((node) => [node.incarnation, node.leaseUntil]));
+    if (membership.now >= this.#map.asOf) this.#adopt(RingMap.of(membership));
+  }
+
+  #adopt(map: RingMap): void {
+    const before = this.#map;
+    this.#map = map;
+    // A node that joins waits for the token to come before it thinks of making one.
+    if (before.indexOf(this.#url) === -1) this.#seenAt = this.#now;
+    this.#suspects.keep(map);
+    const partitions = map.ownedBy(map.watchedBy(this.#url, this.#settings.clockworkers));
+    const isSame = map.hasMembersOf(before) && String(partitions) === String(this.#watch.partitions);
+    if (!isSame) this.#watch.watch(partitions, this.#now);
+  }
+
+  /** Other nodes that watch the timers of this one. */
+  #watchers(): string[] {
+    return this.#map.watchersOf(this.#url, this.#settings.clockworkers);
+  }
+
+  #receive(token: Token, from: string): void {
+    this.#suspects.heard(from);
+    if (!isNewer(token, this.#seen)) {
+      this.#dropped++;
+      return;
+    }
+    this.#see(token);
+    if (token.hash === this.#map.hash) return this.#apply(token);
+    const ask = ++this.#asks;
+    this.#place = { kind: "asking", token, ask, until: this.#now + this.#settings.askMs };
+    this.#emit({ kind: "ask-state", ask, to: from });
+    this.#readMembers("another map");
+  }
+
+  #see(token: Token): void {
+    this.#seen = token;
+    this.#seenAt = this.#now;
+  }
+
+  /** The token is here, and its sender's map is dealt with. */
+  #apply(token: Token): void {
+    this.#cycle.arrived(this.#now);
+    const home = token.parcels.find(({ from }) => from === this.#url) ?? null;
+    this.#desk.home(home, this.#watchers());
+    // A parcel whose sender is gone does not go round for ever.
+    const hopsMax = 2 * Math.max(this.#map.members.length, token.members.length, 1);
+    const parcels = token.parcels.flatMap((parcel) =>
+      parcel.from === this.#url || parcel.hops >= hopsMax ? [] : [this.#read(parcel)],
+    );
+    this.#seen = { ...token, parcels };
+    this.#place = { kind: "held", token: this.#seen };
+  }
+
+  /** Reads another node's parcel and takes out what is for this one. */
+  #read(parcel: Parcel): Parcel {
+    for (const { partition } of parcel.hints) if (this.#owns(partition)) this.#letters.add(partition);
+    const watched = this.#map.watchedBy(this.#url, this.#settings.clockworkers);
+    if (parcel.watchers.includes(this.#url) || watched.includes(this.#map.indexOf(parcel.from))) {
+      for (const timer of parcel.timers) this.#watch.set(timer);
+      for (const name of parcel.ended) this.#watch.ended(name);
+      if (parcel.scan) this.#watch.rescan(this.#now);
+    }
+    // Everybody hears of a death once: on the first round.
+    if (parcel.hops < this.#map.members.length)
+      for (const death of parcel.deaths) {
+        if (death.url === this.#url) continue;
+        this.#suspects.reported(death, this.#now);
+        this.#readMembers(`${death.url} does not answer`);
+      }
+    return {
+      ...parcel,
+      hops: parcel.hops + 1,
+      hints: parcel.hints.filter(({ partition }) => !this.#owns(partition)),
+      watchers: parcel.watchers.filter((url) => url !== this.#url),
+    };
+  }
+
+  #passAt(token: Token): number {
+    if (this.#isLeaving) return this.#now;
+    const length = this.#map.members.length;
+    const isUrgent =
+      this.#desk.isUrgent || token.parcels.some(({ urgent, hops }) => urgent && hops <= length);
+    return this.#sentAt + (isUrgent ? this.#settings.busyCycleMs : this.#settings.idleCycleMs);
+  }
+
+  #maybePass(): void {
+    if (this.#place.kind !== "held") return;
+    const { token } = this.#place;
+    if (this.#now < this.#passAt(token)) return;
+    const next = this.#map.next(this.#url, (member) => this.#suspects.isSuspect(member, this.#now));
+    const parcel = this.#desk.pack({
+      from: this.#url,
+      incarnation: this.#incarnation,
+      watchers: this.#watchers(),
+    });
+    const sent = passedOn(token, { url: this.#url, map: this.#map, parcel });
+    this.#see(sent);
+    this.#sentAt = this.#now;
+    if (next === null) {
+      if (this.#isLeaving) this.#place = ELSEWHERE;
+      else this.#apply(sent);
+      return;
+    }
+    const post = ++this.#asks;
+    this.#sentTo = next.url;
+    this.#place = { kind: "posting", token: sent, post, until: this.#now + this.#settings.postMs };
+    this.#emit({ kind: "post-token", post, to: next.url, token: sent });
+  }
+
+  /**
+   * The next one did not answer: it is reported, and the one after it gets the token. It may have the token all the same,
+   * and two of one stamp could run after each other for ever: so this one begins an epoch, and the other is the older.
+   */
+  #notPosted(token: Token): void {
+    const dead = this.#map.members.find(({ url }) => url === this.#sentTo);
+    if (dead !== undefined) {
+      const death = { ...dead, by: this.#url };
+      this.#suspects.failed(death, this.#now);
+      this.#desk.death(death);
+      this.#readMembers(`${dead.url} does not answer`);
+    }
+    this.#desk.takeBack(this.#watchers());
+    const parcels = token.parcels.filter(({ from }) => from !== this.#url);
+    const anew = { ...token, epoch: token.epoch + 1, maker: this.#incarnation, parcels };
+    this.#see(anew);
+    this.#place = { kind: "held", token: anew };
+    this.#sentAt = Number.NEGATIVE_INFINITY;
+  }
+
+  /** When the token, being elsewhere, counts as lost to this node. */
+  #lostAt(): number {
+    const others = this.#map.members.filter((member) => !this.#suspects.isSuspect(member, this.#now));
+    const rank = others.findIndex(({ url }) => url === this.#url);
+    if (rank === -1 || this.#isLeaving) return Number.POSITIVE_INFINITY;
+    if (this.#map.members.length === 1) return this.#seenAt;
+    const { lostMs, lostStaggerMs } = this.#settings;
+    const cycles = LOST_CYCLES * (this.#cycle.averageMs ?? 0);
+    return this.#seenAt + Math.min(Math.max(lostMs, cycles), LOST_MAX_MS) + rank * lostStaggerMs;
+  }
+
+  #makeToken(): void {
+    const token = newToken({ epoch: (this.#seen?.epoch ?? 0) + 1, maker: this.#incarnation, map: this.#map });
+    assert(isNewer(token, this.#seen), "a token made anew is the newest");
+    this.#made++;
+    this.#see(token);
+    if (this.#map.members.length > 1) this.#readMembers("the token is lost");
+    this.#apply(token);
+  }
+
+  /** Says good-bye: others read who is a member, and what it had to tell goes out with the token if that is here. */
+  #leave(): void {
+    this.#isLeaving = true;
+    this.#desk.death({ url: this.#url, incarnation: this.#incarnation, by: this.#url });
+  }
+
+  #tellDue(): void {
+    const byOwner = new Map<string | null, StoredTimer[]>();
+    for (const timer of this.#watch.takeDue(this.#now)) {
+      const owner = this.#map.ownerOf(partitionOf(timer.execution, this.#map.partitions))?.url ?? null;
+      const timers = byOwner.get(owner);
+      if (timers === undefined) byOwner.set(owner, [timer]);
+      else timers.push(timer);
+    }
+    for (const [to, timers] of byOwner) this.#emit({ kind: "timer-due", to, timers });
+  }
+
+  /** A node that slept past its lease takes no hint away from the owner of now. */
+  #owns(partition: number): boolean {
+    return this.#owned.has(partition) && this.#now < this.#leaseUntil - this.#settings.leaseSlackMs;
+  }
+
+  #isNear({ due }: StoredTimer): boolean {
+    return due <= this.#now + this.#settings.horizonMs + HORIZON_SLACK_MS;
+  }
+
+  #readMembers(why: string): void {
+    if (this.#now < this.#readMembersAt) return;
+    this.#readMembersAt = this.#now + this.#settings.readMembersMs;
+    this.#emit({ kind: "read-members", why });
+  }
+
+  #emit(output: RingOutput): void {
+    this.#outputs.push(output);
+  }
+}

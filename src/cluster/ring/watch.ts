@@ -1,0 +1,195 @@
+/**
+ * Another node's timers, watched. Only the nearest are in memory, fed by scans of the store and by the token.
+ *
+ * 1. A scan is wanted at first, every minute, and soon after the ring, the partitions or a parcel gave reason to.
+ * 2. A timer that is past due and grace is told to its owner, again and again: firing is decided in the execution.
+ * 3. It is forgotten only when it is said to have ended, or when a scan finds that its row is gone.
+ */
+import { Heap } from "../../std/heap.ts";
+import type { StoredTimer } from "../../store/store.ts";
+import type { RingSettings } from "./settings.ts";
+import type { TimerName } from "./token.ts";
+
+/** What to read from the store. */
+export interface TimerScan {
+  readonly partitions: readonly number[];
+  readonly until: number;
+  readonly max: number;
+}
+
+interface Watched extends StoredTimer {
+  /** When it is told to its owner (next). */
+  readonly tellAt: number;
+  readonly tellings: number;
+  readonly order: number;
+}
+
+/** How late watched timers were when their owner was first told. */
+export interface Lateness {
+  readonly count: number;
+  readonly lastMs: number;
+  readonly maxMs: number;
+}
+
+const REPEATS_DOUBLE_MAX = 4;
+
+export class TimerWatch {
+  readonly #settings: RingSettings;
+  readonly #watched = new Map<string, Watched>();
+  #heap = soonestFirst();
+  #order = 0;
+  #partitions: readonly number[] = [];
+  #scanning: TimerScan | null = null;
+  #isStale = false;
+  #scannedAt = Number.NEGATIVE_INFINITY;
+  #nextScanAt = Number.POSITIVE_INFINITY;
+  #nextTellAt = Number.NEGATIVE_INFINITY;
+  /** Timers up to here are in memory. */
+  #knownUntil = Number.NEGATIVE_INFINITY;
+  /** Said to be set or to have ended while a scan was under way: newer than what it finds. */
+  readonly #saidSince = new Set<string>();
+  #lateness: Lateness = { count: 0, lastMs: 0, maxMs: 0 };
+
+  constructor(settings: RingSettings) {
+    this.#settings = settings;
+  }
+
+  get size(): number {
+    return this.#watched.size;
+  }
+
+  get partitions(): readonly number[] {
+    return this.#partitions;
+  }
+
+  get lateness(): Lateness {
+    return this.#lateness;
+  }
+
+  /** The partitions to watch from now on, after a change of the ring; what is known of others stays until the scan. */
+  watch(partitions: readonly number[], now: number): void {
+    this.#partitions = partitions;
+    if (partitions.length === 0) {
+      this.#watched.clear();
+      this.#rebuild();
+      this.#nextScanAt = Number.POSITIVE_INFINITY;
+      this.#knownUntil = Number.NEGATIVE_INFINITY;
+    } else this.rescan(now);
+  }
+
+  /** The store is to be read soon. */
+  rescan(at: number): void {
+    if (this.#partitions.length === 0) return;
+    this.#isStale = this.#scanning !== null;
+    this.#nextScanAt = Math.min(this.#nextScanAt, Math.max(at, this.#scannedAt + this.#settings.rescanMinMs));
+  }
+
+  wantedScan(now: number): TimerScan | null {
+    if (this.#scanning !== null || now < this.#nextScanAt) return null;
+    const until = now + this.#settings.horizonMs;
+    this.#scanning = { partitions: this.#partitions, until, max: this.#settings.timersMax };
+    this.#scannedAt = now;
+    this.#nextScanAt = now + this.#settings.rescanMs;
+    // From now on, so that what is said while the scan runs is not missed.
+    this.#knownUntil = Math.max(this.#knownUntil, until);
+    return this.#scanning;
+  }
+
+  /** What the scan found, soonest first; null: it failed. */
+  scanned(timers: readonly StoredTimer[] | null, now: number): void {
+    const scan = this.#scanning;
+    if (scan === null) return;
+    this.#scanning = null;
+    if (timers !== null) this.#replace(scan, timers);
+    this.#saidSince.clear();
+    if (timers === null || this.#isStale) this.rescan(now);
+    this.#isStale = false;
+  }
+
+  /** A timer was set: kept if it is near. */
+  set({ execution, timer, due }: StoredTimer): void {
+    const key = `${execution}/${timer}`;
+    if (this.#scanning !== null) this.#saidSince.add(key);
+    if (due > this.#knownUntil) this.#watched.delete(key);
+    else if (this.#watched.has(key) || this.#watched.size < this.#settings.timersMax)
+      this.#keep({ execution, timer, due });
+    // No room: the scan that makes some finds it.
+    else this.rescan(due);
+  }
+
+  ended({ execution, timer }: TimerName): void {
+    const key = `${execution}/${timer}`;
+    if (this.#scanning !== null) this.#saidSince.add(key);
+    this.#watched.delete(key);
+  }
+
+  /** Timers that are past due and grace, oldest first, a bounded number at a time. */
+  takeDue(now: number): StoredTimer[] {
+    const due: StoredTimer[] = [];
+    if (now < this.#nextTellAt) return due;
+    while (due.length < this.#settings.dueMax) {
+      const top = this.#heap.peek();
+      if (top === undefined || top.tellAt > now) break;
+      this.#heap.pop();
+      const key = `${top.execution}/${top.timer}`;
+      if (this.#watched.get(key) !== top) continue;
+      if (top.tellings === 0) this.#noteLate(now - top.due);
+      const again = this.#settings.repeatMs * 2 ** Math.min(top.tellings, REPEATS_DOUBLE_MAX);
+      this.#put(key, { ...top, tellAt: now + again, tellings: top.tellings + 1 });
+      due.push({ execution: top.execution, timer: top.timer, due: top.due });
+    }
+    if (due.length === this.#settings.dueMax) this.#nextTellAt = now + this.#settings.dueEveryMs;
+    return due;
+  }
+
+  /** When to look again. */
+  nextAt(): number {
+    const tellAt = this.#heap.peek()?.tellAt ?? Number.POSITIVE_INFINITY;
+    const scanAt = this.#scanning === null ? this.#nextScanAt : Number.POSITIVE_INFINITY;
+    return Math.min(Math.max(tellAt, this.#nextTellAt), scanAt);
+  }
+
+  #replace(scan: TimerScan, timers: readonly StoredTimer[]): void {
+    const isCut = timers.length >= scan.max;
+    const found = new Set<string>();
+    for (const { execution, timer, due } of timers) {
+      const key = `${execution}/${timer}`;
+      found.add(key);
+      if (!this.#saidSince.has(key)) this.#keep({ execution, timer, due });
+    }
+    for (const key of this.#watched.keys())
+      if (!found.has(key) && !this.#saidSince.has(key)) this.#watched.delete(key);
+    this.#knownUntil = isCut ? (timers.at(-1) as StoredTimer).due : scan.until;
+    this.#rebuild();
+    // A cut scan goes on when what it gave is due.
+    if (isCut) this.rescan(this.#knownUntil);
+  }
+
+  #keep(timer: StoredTimer): void {
+    const key = `${timer.execution}/${timer.timer}`;
+    if (this.#watched.get(key)?.due === timer.due) return;
+    const tellAt = timer.due + this.#settings.graceMs;
+    this.#put(key, { ...timer, tellAt, tellings: 0, order: this.#order++ });
+  }
+
+  #put(key: string, watched: Watched): void {
+    this.#watched.set(key, watched);
+    this.#heap.push(watched);
+    if (this.#heap.size > 2 * this.#settings.timersMax) this.#rebuild();
+  }
+
+  /** Leaves out what was replaced or forgotten. */
+  #rebuild(): void {
+    this.#heap = soonestFirst();
+    for (const watched of this.#watched.values()) this.#heap.push(watched);
+  }
+
+  #noteLate(ms: number): void {
+    const { count, maxMs } = this.#lateness;
+    this.#lateness = { count: count + 1, lastMs: ms, maxMs: Math.max(maxMs, ms) };
+  }
+}
+
+function soonestFirst(): Heap<Watched> {
+  return new Heap((a, b) => a.tellAt < b.tellAt || (a.tellAt === b.tellAt && a.order < b.order));
+}

@@ -1,0 +1,42 @@
+/** Which projects a token is bound to, read from the store; for nodes that serve no API and so have no token list. */
+import { EVERY_PROJECT } from "../kernel/command/topic-rules.ts";
+import { allDocuments, fields, isNumber, isText, jsonForm, orNull } from "../store/document-form.ts";
+import type { Store } from "../store/store.ts";
+
+/** The fields of a stored token that others than its own list need. */
+interface BoundToken {
+  readonly project: string | null;
+}
+
+/** The form of tokens. */
+export const TOKEN_FORM = jsonForm<BoundToken>(
+  "token",
+  fields({
+    id: isText,
+    name: isText,
+    role: isText,
+    project: orNull(isText),
+    createdAt: isNumber,
+    createdBy: isText,
+    expiresAt: orNull(isNumber),
+    hash: isText,
+  }),
+);
+
+const PROJECT = /"project":(?:null|"([A-Za-z][A-Za-z0-9_-]*)")/;
+
+/** The projects of all tokens that are stored. */
+export async function boundProjects(store: Pick<Store, "listDocuments">): Promise<ReadonlySet<string>> {
+  const projects = new Set<string>();
+  for await (const token of allDocuments(store, TOKEN_FORM)) {
+    const project = token.damage === undefined ? token.value.project : guardedBy(token.body);
+    if (project !== null) projects.add(project);
+  }
+  return projects;
+}
+
+/** The project that a damaged token guards: the one that can still be read in it, else every project; null: none. */
+export function guardedBy(body: string): string | null {
+  const found = PROJECT.exec(body);
+  return found === null ? EVERY_PROJECT : (found[1] ?? null);
+}

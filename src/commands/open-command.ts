@@ -1,0 +1,204 @@
+/**
+ * Finds the open command that a receipt without a mark can only be of. It has both hashes, its receipt topic is the one
+ * on which the receipt came, and no other such command was open since the step began: the receipt could be a
+ * duplicate of the other one's. What was handed in as a document is found by its name, which is made of the hash;
+ * workflows that were written otherwise are noted under theirs when they are stored (`noteCommandWorkflows`).
+ */
+import type { CommandView } from "../kernel/command/command-view.ts";
+import { parseStored } from "../kernel/definition/parse-definition.ts";
+import { compilePlan, type HandlerPlan, type Plan } from "../kernel/definition/plan.ts";
+import { decodeAttempt } from "../protocol/attempt-id.ts";
+import type { ReportedAttempt } from "../protocol/work.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import { DAMAGED, type Store, type StoredHead } from "../store/store.ts";
+import { isSubmissionName, submissionName } from "./submission-definition.ts";
+
+/** What a receipt says of its command. */
+export interface CommandHashes {
+  readonly cmdHash: string;
+  readonly workflowHash: string;
+  /** The topic on which it came. */
+  readonly receiptTopic: string;
+}
+
+export interface OpenCommandParts {
+  readonly store: Pick<Store, "listHeads" | "listDocuments">;
+  /** A definition by its hash; null: there is none that this version can read. */
+  readonly planOf: (hash: string) => Promise<Plan | null>;
+  /** An execution that has not ended, wherever its owner is. */
+  readonly lookAt: (execution: string) => Promise<SeenExecution>;
+}
+
+/** What is known of an execution: its commands, and the attempts whose receipts are awaited. */
+export interface SeenExecution {
+  readonly commands: readonly Pick<CommandView, "phase" | "handler" | "startedAt" | "receiptedAt">[];
+  readonly attempts: readonly OpenAttempt[];
+}
+
+/** An attempt whose receipt is awaited. */
+export interface OpenAttempt {
+  /** Its id, as wires have it. */
+  readonly attempt: string;
+  readonly phase: string;
+  readonly handler: string;
+  readonly task: number;
+}
+
+/** The one attempt, or why there is not exactly one. */
+export type OpenCommand =
+  | { readonly kind: "one"; readonly execution: string; readonly attempt: string }
+  | { readonly kind: "none" }
+  | { readonly kind: "several" };
+
+/** A command that may have been sent, from when its phase began: `until` is when its receipt came, infinite while none has. */
+interface Sent {
+  readonly execution: string;
+  readonly from: number;
+  readonly until: number;
+  /** Its attempts whose receipt is awaited. */
+  readonly attempts: readonly string[];
+  /** It is sent once, and not for each of several tasks, which all have the same hashes. */
+  readonly isSingle: boolean;
+}
+
+const KIND = "command-workflow";
+const NAMES_MAX = 100;
+const HEADS = 100;
+/** Executions that are looked at; where there are more, nobody could tell which one is meant. */
+const HEADS_MAX = 1_000;
+const OPEN_STATUSES = ["running", "paused", "cancelling"];
+/** Of executions that have ended the newest are looked at, so many of each status. */
+const ENDED_MAX = 1_000;
+const ENDED_STATUSES = ["done", "failed", "cancelled", DAMAGED];
+const HASH = /^[\da-f]{64}$/;
+
+/** Gives the attempt that a receipt without a mark is of, or why there is none. */
+export function commandFinder(
+  parts: OpenCommandParts,
+): (receipt: Readonly<Record<string, unknown>>, topic: string) => Promise<ReportedAttempt | Rejection> {
+  return async ({ cmd_metadata }, receiptTopic) => {
+    const { cmd_hash, workflow_hash } = (cmd_metadata ?? {}) as Readonly<Record<string, unknown>>;
+    if (typeof cmd_hash !== "string" || typeof workflow_hash !== "string")
+      return reject("invalid_input", `${NO_MARK} it does not have both hashes`);
+    const hashes = { cmdHash: cmd_hash, workflowHash: workflow_hash, receiptTopic };
+    const found = await findOpenCommand(parts, hashes);
+    const at = found.kind === "one" ? decodeAttempt(found.attempt) : null;
+    if (at !== null) return at;
+    return found.kind === "several"
+      ? reject("conflict", `${NO_MARK} ${SEVERAL}`)
+      : reject("not_found", `${NO_MARK} no open command with its hashes has this receipt topic`);
+  };
+}
+
+const NO_MARK = "`cmd_metadata.rondo` is missing, and";
+const SEVERAL = "several commands have its hashes: it may be of one that was open at the same time";
+
+/** The open command with these hashes. */
+export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHashes): Promise<OpenCommand> {
+  if (!HASH.test(hashes.workflowHash) || !HASH.test(hashes.cmdHash)) return { kind: "none" };
+  const names = await namesOf(parts.store, hashes.workflowHash);
+  const sent: Sent[] = [];
+  let seen = 0;
+  for await (const head of headsOf(parts.store, names, OPEN_STATUSES)) {
+    if (++seen > HEADS_MAX) return { kind: "several" };
+    const places = placesOf(await parts.planOf(head.hash), hashes);
+    if (places.length > 0) sent.push(...sentOf(head.id, await parts.lookAt(head.id), places));
+  }
+  const [one, another] = sent.filter(({ attempts }) => attempts.length > 0);
+  const attempt = one?.attempts[0];
+  if (one === undefined || attempt === undefined) return { kind: "none" };
+  if (another !== undefined || !one.isSingle) return { kind: "several" };
+  const isRival = (other: Sent) =>
+    // Within an execution a command may be sent by the commit that has the receipt of the one before.
+    other.execution === one.execution ? other.until > one.from : other.until >= one.from;
+  if (sent.some((other) => other !== one && isRival(other))) return { kind: "several" };
+  for await (const head of headsOf(parts.store, names, ENDED_STATUSES, ENDED_MAX)) {
+    // Of what is damaged it is not known which commands were open.
+    if ((head.finishedAt ?? Number.POSITIVE_INFINITY) < one.from) continue;
+    if (placesOf(await parts.planOf(head.hash), hashes).length > 0) return { kind: "several" };
+  }
+  return { kind: "one", execution: one.execution, attempt };
+}
+
+/** Has every workflow with commands noted under their hash when it is stored; those named by it need no note. */
+export function noteCommandWorkflows(store: Pick<Store, "putDefinition" | "putDocument">): void {
+  const put = store.putDefinition.bind(store);
+  store.putDefinition = async (name, hash, body) => {
+    const workflowHash = isSubmissionName(name) ? null : commandsHashOf(body);
+    // Before the definition itself: an execution of it can then be found from its first moment on.
+    if (workflowHash !== null) await store.putDocument(KIND, `${workflowHash} ${name}`, "{}");
+    await put(name, hash, body);
+  };
+}
+
+/** The names of the workflows that have the commands of a hash. */
+async function namesOf(store: OpenCommandParts["store"], workflowHash: string): Promise<string[]> {
+  const noted = await store.listDocuments(KIND, {
+    after: `${workflowHash} `,
+    before: `${workflowHash}!`,
+    max: NAMES_MAX,
+  });
+  const names = noted.map(({ id }) => id.slice(workflowHash.length + 1));
+  return [submissionName(workflowHash), ...names];
+}
+
+/** Executions of these workflows, newest first, at most `max` of each workflow and status. */
+async function* headsOf(
+  store: OpenCommandParts["store"],
+  names: readonly string[],
+  statuses: readonly string[],
+  max = Number.POSITIVE_INFINITY,
+): AsyncGenerator<StoredHead> {
+  for (const workflow of names) {
+    for (const status of statuses) {
+      let before: number | null = null;
+      for (let count = 0; count < max; ) {
+        const heads: readonly StoredHead[] = await store.listHeads(
+          { workflow, status },
+          { before, max: HEADS },
+        );
+        yield* heads;
+        count += heads.length;
+        before = heads.at(-1)?.order ?? null;
+        if (heads.length < HEADS) break;
+      }
+    }
+  }
+}
+
+/** Where a workflow has the command: equal ones can be at several places. */
+function placesOf(plan: Plan | null, { cmdHash, workflowHash, receiptTopic }: CommandHashes): Place[] {
+  return (plan?.commands ?? []).flatMap(({ phase, handler, command }) =>
+    command.hash === cmdHash && command.workflowHash === workflowHash && command.receiptTopic === receiptTopic
+      ? [{ phase: phase.name, handler: handler.name, isSingle: isSingle(handler) }]
+      : [],
+  );
+}
+
+interface Place {
+  readonly phase: string;
+  readonly handler: string;
+  readonly isSingle: boolean;
+}
+
+function isSingle({ definition, enumerateUse }: HandlerPlan): boolean {
+  return definition.tasks === undefined && enumerateUse === null;
+}
+
+/** The commands of an execution at these places that may have been sent. */
+function sentOf(execution: string, { commands, attempts }: SeenExecution, places: readonly Place[]): Sent[] {
+  return places.flatMap(({ phase, handler, isSingle }) => {
+    const isHere = (at: Pick<Place, "phase" | "handler">) => at.phase === phase && at.handler === handler;
+    const command = commands.find(isHere);
+    if (command === undefined || command.startedAt === null) return [];
+    const open = attempts.filter((at) => at.task >= 0 && isHere(at)).map(({ attempt }) => attempt);
+    const until = (open.length > 0 ? null : command.receiptedAt) ?? Number.POSITIVE_INFINITY;
+    return [{ execution, from: command.startedAt, until, attempts: open, isSingle }];
+  });
+}
+
+function commandsHashOf(body: string): string | null {
+  if (!body.includes('"command"')) return null;
+  const definition = parseStored(JSON.parse(body));
+  return isRejection(definition) ? null : (compilePlan(definition).commands[0]?.command.workflowHash ?? null);
+}

@@ -1,0 +1,165 @@
+/**
+ * Performs post-operations for an engine: keeps results of commands in state stores, and tells them to others. The
+ * result is read from the journal. What went wrong is an outcome; `fatal` where trying again would change nothing.
+ */
+import type { PostOps, PostOpTask } from "../../engine/post-ops/post-ops.ts";
+import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
+import type { PostOpOutcome } from "../../kernel/message.ts";
+import { byteLength } from "../../std/json.ts";
+import { type Rejection, RondoError, reject } from "../../std/rejection.ts";
+import { type Store, StoreFault } from "../../store/store.ts";
+import type { StateEntry, StatePlace } from "../state/state-store.ts";
+import type { StateStores } from "../state/state-stores.ts";
+import { type BroadcastParts, sendBroadcast } from "./broadcast.ts";
+
+export interface PerformerParts extends BroadcastParts {
+  readonly store: Store;
+  readonly stateStores: StateStores;
+}
+
+/** A result, and when it was journaled. */
+interface Result {
+  readonly text: string;
+  readonly at: number;
+}
+
+/** The longest that one try may take, whatever the command says. */
+const TRY_MS_MAX = 60_000;
+const READ_MS = 10_000;
+/** What is the key of an index in every database. */
+const PLACE_BYTES_MAX = 2_000;
+
+export class Performer implements PostOps {
+  readonly #parts: PerformerParts;
+  /** By receipt: broadcasts whose bodies are being read. They begin in the order in which they came. */
+  readonly #turns = new Map<string, Promise<unknown>>();
+
+  constructor(parts: PerformerParts) {
+    this.#parts = parts;
+  }
+
+  /** Tries once. */
+  async perform(task: PostOpTask, signal: AbortSignal): Promise<PostOpOutcome> {
+    try {
+      return task.op === "persistence" ? await this.#persist(task, signal) : await this.#tell(task, signal);
+    } catch (thrown) {
+      return failure(thrown);
+    }
+  }
+
+  /** Why nothing can be kept at a place, as far as it and the settings tell; null: it may be. */
+  refusalOf(place: StatePlace): Rejection | null {
+    return this.#parts.stateStores.refusalOf(place.store) ?? wrongPlace(place);
+  }
+
+  /** What is kept at a place; null: nothing is. */
+  async readState(place: StatePlace): Promise<StateEntry | null | Rejection> {
+    const refusal = this.refusalOf(place);
+    if (refusal !== null) return refusal;
+    try {
+      const opened = await this.#parts.stateStores.open(place.store);
+      return await opened.get(place, { timeoutMs: READ_MS });
+    } catch (thrown) {
+      // Rondo's own store is looked after by whoever asks.
+      if (thrown instanceof StoreFault || !(thrown instanceof Error)) throw thrown;
+      return reject(
+        "store_unavailable",
+        `the state store "${place.store}" does not answer: ${thrown.message}`,
+      );
+    }
+  }
+
+  /** Ends the connections of state stores. */
+  close(): Promise<void> {
+    return this.#parts.stateStores.close();
+  }
+
+  async #persist(task: PostOpTask & { op: "persistence" }, signal: AbortSignal): Promise<PostOpOutcome> {
+    const { execution, project, receipt, plan } = task;
+    const { store, key, partition } = plan;
+    const place: StatePlace = { store, key, partition };
+    const wrong = wrongPlace(place);
+    if (wrong !== null) return fatal("WrongPlace", wrong.message);
+    const result = await this.#result(task);
+    if (result === null) return noResult(task);
+    const opened = await this.#parts.stateStores.open(store);
+    const verdict = await opened.put(
+      place,
+      { value: result.text, version: { at: result.at, execution, seq: receipt }, project },
+      { timeoutMs: Math.min(plan.timeoutMs, TRY_MS_MAX), signal },
+    );
+    if (verdict !== "foreign") return { kind: "done" };
+    return fatal(
+      "ForeignState",
+      `"${key}" in the state store "${store}" belongs to another project than "${project}"; use another key`,
+    );
+  }
+
+  async #tell(task: PostOpTask & { op: "broadcast" }, signal: AbortSignal): Promise<PostOpOutcome> {
+    const { url, timeoutMs } = task.plan;
+    const body = await this.#inTurn(`${task.execution}/${task.receipt}`, this.#bodyOf(task));
+    if (body === undefined) return noResult(task);
+    const limitMs = Math.min(timeoutMs, TRY_MS_MAX);
+    return sendBroadcast(this.#parts, { id: task.id, url, body, timeoutMs: limitMs, signal });
+  }
+
+  async #bodyOf(task: PostOpTask & { op: "broadcast" }): Promise<string | undefined> {
+    const { staticPayload } = task.plan;
+    return staticPayload === undefined ? (await this.#result(task))?.text : JSON.stringify(staticPayload);
+  }
+
+  /** What is ready, once everything that came before it under the same name is ready or has failed. */
+  async #inTurn<T>(name: string, ready: Promise<T>): Promise<T> {
+    const turn = Promise.allSettled([this.#turns.get(name), ready]);
+    this.#turns.set(name, turn);
+    await turn;
+    if (this.#turns.get(name) === turn) this.#turns.delete(name);
+    return ready;
+  }
+
+  async #result({ execution, receipt }: PostOpTask): Promise<Result | null> {
+    const entries = await this.#parts.store.readJournal({ execution, from: receipt, to: receipt });
+    for (const recorded of entries.flatMap(decodeEntry)) {
+      const { seq, at, event } = recorded;
+      if (seq !== receipt || event.kind !== "command.receipted" || event.result === null) continue;
+      return { text: event.result, at };
+    }
+    return null;
+  }
+}
+
+/** Keys that one of the stores could not keep. */
+function wrongPlace({ key, partition }: StatePlace): Rejection | null {
+  const both = `${key}${partition ?? ""}`;
+  const isFine = !/\p{Cc}/u.test(both) && both.isWellFormed() && byteLength(both) <= PLACE_BYTES_MAX;
+  // A path of these is another one.
+  if (!["", ".", ".."].includes(key) && isFine) return null;
+  return reject(
+    "invalid_input",
+    `a key and its partition are texts without control characters, of up to ${PLACE_BYTES_MAX} bytes together, and a key is not "." or ".."`,
+    { path: "key" },
+  );
+}
+
+function failure(thrown: unknown): PostOpOutcome {
+  const error = thrown instanceof Error ? thrown : new Error(String(thrown));
+  const { code, isFinal } = error as { code?: unknown; isFinal?: unknown };
+  const isFatal = error instanceof RondoError || isFinal === true;
+  return {
+    kind: "failed",
+    error: {
+      name: error.name,
+      message: error.message || error.name,
+      ...(typeof code === "string" ? { code } : {}),
+    },
+    ...(isFatal ? { fatal: true } : {}),
+  };
+}
+
+function fatal(name: string, message: string): PostOpOutcome {
+  return { kind: "failed", error: { name, message }, fatal: true };
+}
+
+function noResult({ receipt }: PostOpTask): PostOpOutcome {
+  return fatal("NoResult", `event ${receipt} of the journal holds no result`);
+}

@@ -1,0 +1,142 @@
+/**
+ * State behind HTTP, in the shape of Dapr's state API: `GET /v1.0/state/<store>/<key>` gives the value with its ETag,
+ * `POST /v1.0/state/<store>` writes a list of one, only if the ETag is still the same, or if there is none yet. What
+ * Rondo has to know of a value is beside it, in the member `__rondo__`; a value that is no object is in `value`.
+ */
+import { HttpConnection } from "../../net/http-connection.ts";
+import type { Json } from "../../std/json.ts";
+import type { HttpStateSettings } from "./state-settings.ts";
+import {
+  compareEntries,
+  type NewEntry,
+  type PutVerdict,
+  parseVersion,
+  type StateCall,
+  type StateEntry,
+  type StatePlace,
+  type StateStore,
+  versionText,
+} from "./state-store.ts";
+
+const MARK = "__rondo__";
+const ANSWER_BYTES_MAX = 4 * 1_048_576;
+/** How often a write is tried that others come before. */
+const TRIES = 10;
+/** Somebody else came first. */
+const CONFLICTS = [409, 412];
+
+interface Found {
+  readonly entry: StateEntry;
+  readonly etag: string | undefined;
+}
+
+/** The store answered, and not as it should have. */
+export class StateRefused extends Error {
+  override name = "StateRefused";
+  /** True: the same request would be refused again. */
+  readonly isFinal: boolean;
+  constructor(message: string, isFinal: boolean) {
+    super(message);
+    this.isFinal = isFinal;
+  }
+}
+
+export class HttpState implements StateStore {
+  readonly #connection: HttpConnection;
+  readonly #base: string;
+  readonly #headers: Readonly<Record<string, string>>;
+
+  constructor({ url, store, token }: HttpStateSettings, name: string) {
+    this.#connection = new HttpConnection({ address: url, answerBytesMax: ANSWER_BYTES_MAX });
+    this.#base = `/v1.0/state/${encodeURIComponent(store ?? name)}`;
+    this.#headers = token === undefined ? {} : { "dapr-api-token": token };
+  }
+
+  async put(place: StatePlace, entry: NewEntry, call: StateCall): Promise<PutVerdict> {
+    for (let tries = 0; tries < TRIES; tries++) {
+      const found = await this.#read(place, call);
+      const verdict = compareEntries(entry, found?.entry ?? null);
+      if (verdict !== "stored") return verdict;
+      if (await this.#write(place, { entry, found }, call)) return "stored";
+    }
+    throw new StateRefused(`the state "${place.key}" is written to by too many at a time`, false);
+  }
+
+  async get(place: StatePlace, call: StateCall): Promise<StateEntry | null> {
+    return (await this.#read(place, call))?.entry ?? null;
+  }
+
+  async close(): Promise<void> {
+    this.#connection.close();
+  }
+
+  async #read({ key, partition }: StatePlace, call: StateCall): Promise<Found | null> {
+    const query = new URLSearchParams({ consistency: "strong" });
+    if (partition !== null) query.set("metadata.partitionKey", partition);
+    const path = `${this.#base}/${encodeURIComponent(key)}?${query.toString()}`;
+    const answer = await this.#connection.send({ method: "GET", path, headers: this.#headers, ...call });
+    if (answer.status === 204 || answer.status === 404) return null;
+    if (answer.status !== 200) throw refused(answer.status, answer.text);
+    // A key that is not there is answered with nothing by some.
+    if (answer.text === "") return null;
+    return { entry: decode(answer.text), etag: answer.headers.etag };
+  }
+
+  /** False: another was quicker. */
+  async #write(
+    { key, partition }: StatePlace,
+    { entry, found }: { readonly entry: NewEntry; readonly found: Found | null },
+    call: StateCall,
+  ): Promise<boolean> {
+    if (found !== null && found.etag === undefined)
+      throw new StateRefused(
+        "the store gives no ETag for its values, so nothing can be written without covering what is newer",
+        true,
+      );
+    const item = {
+      key,
+      value: encode(entry),
+      ...(found === null ? {} : { etag: found.etag }),
+      options: { concurrency: "first-write", consistency: "strong" },
+      ...(partition === null ? {} : { metadata: { partitionKey: partition } }),
+    };
+    const { status, text } = await this.#connection.send({
+      method: "POST",
+      path: this.#base,
+      headers: this.#headers,
+      body: JSON.stringify([item]),
+      ...call,
+    });
+    if (CONFLICTS.includes(status)) return false;
+    if (status < 200 || status > 299) throw refused(status, text);
+    return true;
+  }
+}
+
+function encode({ value, version, project }: NewEntry): Json {
+  const parsed = JSON.parse(value) as Json;
+  const isObject = typeof parsed === "object" && parsed !== null && !Array.isArray(parsed);
+  const mark = { version: versionText(version), project, ...(isObject ? {} : { wrapped: true }) };
+  return isObject ? { ...(parsed as object), [MARK]: mark } : { value: parsed, [MARK]: mark };
+}
+
+function decode(text: string): StateEntry {
+  const parsed = JSON.parse(text) as Json;
+  const isObject = typeof parsed === "object" && parsed !== null && !Array.isArray(parsed);
+  const { [MARK]: mark, ...rest } = isObject ? (parsed as Record<string, Json>) : {};
+  const marked = mark as { version?: unknown; project?: unknown; wrapped?: unknown } | null | undefined;
+  const version = parseVersion(marked?.version);
+  if (version === null) return { value: text, version: null, project: null };
+  return {
+    value: JSON.stringify(marked?.wrapped === true ? rest["value"] : rest),
+    version,
+    project: typeof marked?.project === "string" ? marked.project : null,
+  };
+}
+
+/** Too many requests and faults of the store go by; what it says of the request itself does not. */
+function refused(status: number, text: string): StateRefused {
+  const isFinal = status >= 300 && status < 500 && ![401, 403, 408, 425, 429].includes(status);
+  const says = text === "" ? "" : `: ${text.slice(0, 300)}`;
+  return new StateRefused(`the state store answered ${status}${says}`, isFinal);
+}

@@ -1,0 +1,133 @@
+/**
+ * State in a table of a PostgreSQL database that the operator names. The table is made when it is first used. One
+ * statement writes a value if it is newer; the database compares versions as bytes.
+ */
+import pg from "pg";
+import type { PostgresStateSettings } from "./state-settings.ts";
+import {
+  compareEntries,
+  type NewEntry,
+  type PutVerdict,
+  parseVersion,
+  type StateCall,
+  type StateEntry,
+  type StatePlace,
+  type StateStore,
+  versionText,
+} from "./state-store.ts";
+
+const CONNECTIONS_MAX = 4;
+const CONNECT_MS = 5_000;
+const IDLE_MS = 30_000;
+const NO_TABLE = "42P01";
+/** Two that make the same table at once: one of them may be told so in any of these ways, and it is there then. */
+const MADE_BY_ANOTHER = ["23505", "42P07", "42710"];
+
+interface Row {
+  readonly value: string;
+  readonly version: string;
+  readonly project: string;
+}
+
+export class PostgresState implements StateStore {
+  readonly #pool: pg.Pool;
+  readonly #table: string;
+  #made: Promise<void> | null = null;
+
+  constructor({ url, table = "rondo_state" }: PostgresStateSettings, onFault: (fault: Error) => void) {
+    this.#table = table
+      .split(".")
+      .map((part) => pg.escapeIdentifier(part))
+      .join(".");
+    this.#pool = new pg.Pool({
+      connectionString: url,
+      max: CONNECTIONS_MAX,
+      connectionTimeoutMillis: CONNECT_MS,
+      idleTimeoutMillis: IDLE_MS,
+      allowExitOnIdle: true,
+      application_name: "rondo state",
+    });
+    // A connection that waits in the pool and is cut: the next call makes another.
+    this.#pool.on("error", onFault);
+  }
+
+  async put(place: StatePlace, entry: NewEntry, call: StateCall): Promise<PutVerdict> {
+    await this.#make();
+    const { version, project, value } = entry;
+    const { at, execution, seq } = version;
+    const written = await this.#query(
+      `INSERT INTO ${this.#table} AS t (store, partition, key, value, version, project, execution, seq, at)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+       ON CONFLICT (store, partition, key) DO UPDATE SET value = excluded.value, version = excluded.version,
+         execution = excluded.execution, seq = excluded.seq, at = excluded.at
+       WHERE t.project = excluded.project AND t.version < excluded.version
+       RETURNING 1`,
+      [...keyOf(place), value, versionText(version), project, execution, seq, at],
+      call,
+    ).catch((thrown: { code?: string }) => {
+      // Somebody has taken the table away: the next try makes it again.
+      if (thrown.code === NO_TABLE) this.#made = null;
+      throw thrown;
+    });
+    if (written.length === 1) return "stored";
+    const verdict = compareEntries(entry, await this.get(place, call));
+    // Somebody took it away in between; what is not there is not newer.
+    if (verdict === "stored") throw new Error(`the state "${place.key}" changes while it is written`);
+    return verdict;
+  }
+
+  /** Where nothing has been written, there is no table yet. */
+  async get(place: StatePlace, call: StateCall): Promise<StateEntry | null> {
+    const [row] = await this.#query<Row>(
+      `SELECT value, version, project FROM ${this.#table} WHERE store = $1 AND partition = $2 AND key = $3`,
+      keyOf(place),
+      call,
+    ).catch((thrown: { code?: string }) => {
+      if (thrown.code === NO_TABLE) return [];
+      throw thrown;
+    });
+    if (row === undefined) return null;
+    return { value: row.value, version: parseVersion(row.version), project: row.project };
+  }
+
+  async close(): Promise<void> {
+    await this.#pool.end();
+  }
+
+  #make(): Promise<void> {
+    this.#made ??= this.#create().catch((thrown: unknown) => {
+      this.#made = null;
+      throw thrown;
+    });
+    return this.#made;
+  }
+
+  async #create(): Promise<void> {
+    try {
+      await this.#query(
+        `CREATE TABLE IF NOT EXISTS ${this.#table} (
+           store text NOT NULL, partition text NOT NULL, key text NOT NULL,
+           value text NOT NULL, version text COLLATE "C" NOT NULL, project text NOT NULL,
+           execution text NOT NULL, seq bigint NOT NULL, at bigint NOT NULL,
+           PRIMARY KEY (store, partition, key))`,
+        [],
+        { timeoutMs: CONNECT_MS },
+      );
+    } catch (thrown) {
+      if (!MADE_BY_ANOTHER.includes((thrown as { code?: string }).code ?? "")) throw thrown;
+    }
+  }
+
+  async #query<R extends pg.QueryResultRow>(
+    text: string,
+    values: readonly unknown[],
+    { timeoutMs }: StateCall,
+  ): Promise<R[]> {
+    const query = { text, values: [...values], query_timeout: timeoutMs };
+    return (await this.#pool.query<R>(query)).rows;
+  }
+}
+
+function keyOf({ store, partition, key }: StatePlace): string[] {
+  return [store, partition ?? "", key];
+}

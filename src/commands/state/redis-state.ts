@@ -1,0 +1,174 @@
+/**
+ * State in Redis: a hash per place with the fields `data` (the value), `version`, `project`, `execution`, `seq` and `at`.
+ * A script compares versions and writes, which nothing comes between. The package `redis` is the operator's to install.
+ */
+import { RondoError, reject } from "../../std/rejection.ts";
+import type { RedisStateSettings } from "./state-settings.ts";
+import {
+  type NewEntry,
+  type PutVerdict,
+  parseVersion,
+  type StateCall,
+  type StateEntry,
+  type StatePlace,
+  type StateStore,
+  versionText,
+} from "./state-store.ts";
+
+/** What is used of a client of the package `redis`, from version 5 on. */
+interface RedisClient {
+  readonly isOpen: boolean;
+  readonly isReady: boolean;
+  on(event: "error" | "ready", listener: (error: Error) => void): unknown;
+  connect(): Promise<unknown>;
+  eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>;
+  hmGet(key: string, fields: string[]): Promise<(string | null)[]>;
+  close(): Promise<unknown>;
+  destroy(): void;
+}
+
+/** Loads the package. */
+export type LoadRedis = () => Promise<{ createClient(options: object): unknown }>;
+
+const CONNECT_MS = 5_000;
+const RECONNECT_MS_MAX = 2_000;
+/** Bytes are compared one by one: the server's language may sort texts in its own way. */
+const PUT = `
+local function before(a, b)
+  for i = 1, math.min(#a, #b) do
+    local x, y = string.byte(a, i), string.byte(b, i)
+    if x ~= y then return x < y end
+  end
+  return #a < #b
+end
+local there = redis.call('HMGET', KEYS[1], 'version', 'project')
+if there[2] and there[2] ~= ARGV[2] then return 'foreign' end
+if there[1] and there[1] == ARGV[1] then return 'same' end
+if there[1] and before(ARGV[1], there[1]) then return 'newer' end
+redis.call('HSET', KEYS[1], 'version', ARGV[1], 'project', ARGV[2], 'data', ARGV[3],
+  'execution', ARGV[4], 'seq', ARGV[5], 'at', ARGV[6])
+return 'stored'`;
+
+export class RedisState implements StateStore {
+  readonly #settings: RedisStateSettings;
+  readonly #onFault: (fault: Error) => void;
+  readonly #load: LoadRedis;
+  #client: Promise<RedisClient> | null = null;
+
+  constructor(
+    settings: RedisStateSettings,
+    onFault: (fault: Error) => void,
+    load: LoadRedis = () => import("redis"),
+  ) {
+    this.#settings = settings;
+    this.#onFault = onFault;
+    this.#load = load;
+  }
+
+  async put(place: StatePlace, { version, project, value }: NewEntry, call: StateCall): Promise<PutVerdict> {
+    const { at, execution, seq } = version;
+    const values = [versionText(version), project, value, execution, String(seq), String(at)];
+    const verdict = await this.#call(call, (client) =>
+      client.eval(PUT, { keys: [this.#keyOf(place)], arguments: values }),
+    );
+    return verdict as PutVerdict;
+  }
+
+  async get(place: StatePlace, call: StateCall): Promise<StateEntry | null> {
+    const [data, version, project] = await this.#call(call, (client) =>
+      client.hmGet(this.#keyOf(place), ["data", "version", "project"]),
+    );
+    if (data === null || data === undefined) return null;
+    return { value: data, version: parseVersion(version), project: project ?? null };
+  }
+
+  async close(): Promise<void> {
+    const client = await this.#client?.catch(() => null);
+    if (client === null || client === undefined || !client.isOpen) return;
+    // One that has lost its connection would wait for another.
+    if (client.isReady) await client.close();
+    else client.destroy();
+  }
+
+  /** The parts are told apart by colons, which are escaped in them. */
+  #keyOf({ store, partition, key }: StatePlace): string {
+    const { prefix = "rondo:state" } = this.#settings;
+    const parts = [store, partition ?? "", key];
+    return [prefix, ...parts.map((part) => part.replace(/[%:]/g, encodeURIComponent))].join(":");
+  }
+
+  async #call<T>({ timeoutMs }: StateCall, run: (client: RedisClient) => Promise<T>): Promise<T> {
+    this.#client ??= this.#connect();
+    const limit = AbortSignal.timeout(timeoutMs);
+    return unlessLate(
+      this.#client.then(run),
+      limit,
+      () => new Error(`redis: no answer within ${timeoutMs} ms`),
+    );
+  }
+
+  async #connect(): Promise<RedisClient> {
+    try {
+      const redis = await this.#import();
+      let wasReady = false;
+      const client = redis.createClient({
+        url: this.#settings.url,
+        // A call fails at once while there is no connection: it is tried again later.
+        disableOfflineQueue: true,
+        socket: {
+          connectTimeout: CONNECT_MS,
+          reconnectStrategy: (tries: number, cause: Error) =>
+            wasReady ? Math.min(RECONNECT_MS_MAX, 50 * 2 ** tries) : cause,
+        },
+      }) as RedisClient;
+      let isTold = false;
+      // Told once, not at each try to connect again.
+      client.on("error", (fault) => {
+        if (!isTold) this.#onFault(fault);
+        isTold = true;
+      });
+      client.on("ready", () => {
+        wasReady = true;
+        isTold = false;
+      });
+      const limit = AbortSignal.timeout(CONNECT_MS);
+      const late = () => new Error(`redis: no connection within ${CONNECT_MS} ms`);
+      try {
+        await unlessLate(client.connect(), limit, late);
+      } catch (thrown) {
+        if (client.isOpen) client.destroy();
+        throw thrown;
+      }
+      return client;
+    } catch (thrown) {
+      this.#client = null;
+      throw thrown;
+    }
+  }
+
+  async #import(): ReturnType<LoadRedis> {
+    try {
+      return await this.#load();
+    } catch (cause) {
+      throw new RondoError(
+        reject(
+          "invalid_input",
+          'state stores of the kind redis need the package "redis", which is not here',
+          {
+            path: "stateStores",
+            hint: "npm install redis",
+          },
+        ),
+        { cause },
+      );
+    }
+  }
+}
+
+function unlessLate<T>(promise: Promise<T>, limit: AbortSignal, late: () => Error): Promise<T> {
+  return new Promise((resolve, fail) => {
+    const giveUp = (): void => fail(late());
+    limit.addEventListener("abort", giveUp);
+    void promise.then(resolve, fail).finally(() => limit.removeEventListener("abort", giveUp));
+  });
+}

@@ -1,0 +1,88 @@
+/**
+ * State stores by their names, each opened when it is first used. Without a configuration every name is kept in Rondo's
+ * own store, under that name; with one, only the configured names and `embedded` exist.
+ */
+import { type Rejection, RondoError, reject } from "../../std/rejection.ts";
+import type { Store } from "../../store/store.ts";
+import { EmbeddedState } from "./embedded-state.ts";
+import type { StateStoreSettings } from "./state-settings.ts";
+import type { StateStore } from "./state-store.ts";
+
+export interface StateStoresOptions {
+  /** Rondo's own. */
+  readonly store: Store;
+  /** Nothing in it: any name is fine. */
+  readonly settings: Readonly<Record<string, StateStoreSettings>>;
+  readonly onFault: (fault: Error) => void;
+}
+
+const EMBEDDED = "embedded";
+const NAME_CHARS_MAX = 100;
+
+export class StateStores {
+  readonly #options: StateStoresOptions;
+  readonly #embedded: EmbeddedState;
+  readonly #open = new Map<string, Promise<StateStore>>();
+
+  constructor(options: StateStoresOptions) {
+    this.#options = options;
+    this.#embedded = new EmbeddedState(options.store);
+  }
+
+  /** Why there is no store of this name; null: there is one. */
+  refusalOf(name: string): Rejection | null {
+    if (name === "" || name.length > NAME_CHARS_MAX)
+      return reject("not_found", `a state store has a name of up to ${NAME_CHARS_MAX} characters`);
+    const { settings } = this.#options;
+    const names = Object.keys(settings);
+    if (names.length === 0 || name === EMBEDDED || Object.hasOwn(settings, name)) return null;
+    return reject("not_found", `there is no state store "${name}"`, {
+      hint: `there are: ${[...new Set([...names, EMBEDDED])].sort().join(", ")}; more are added by the setting stateStores`,
+    });
+  }
+
+  /** The store of a name; throws if there is none. */
+  async open(name: string): Promise<StateStore> {
+    const refusal = this.refusalOf(name);
+    if (refusal !== null) throw new RondoError(refusal);
+    const { settings: all } = this.#options;
+    const settings = Object.hasOwn(all, name) ? all[name] : undefined;
+    if (settings === undefined || settings.kind === EMBEDDED) return this.#embedded;
+    let opened = this.#open.get(name);
+    if (opened === undefined) {
+      opened = openStateStore(name, settings, this.#options.onFault);
+      this.#open.set(name, opened);
+    }
+    return opened;
+  }
+
+  /** Ends connections. */
+  async close(): Promise<void> {
+    for (const opened of this.#open.values()) await (await opened).close();
+    this.#open.clear();
+  }
+}
+
+/** Opens a store that is not Rondo's own. Loaded here: who does not use a kind of store does not pay for it. */
+export async function openStateStore(
+  name: string,
+  settings: Exclude<StateStoreSettings, { kind: "embedded" }>,
+  tell: (fault: Error) => void,
+): Promise<StateStore> {
+  const onFault = (fault: Error): void =>
+    tell(new Error(`state store "${name}": ${fault.message}`, { cause: fault }));
+  switch (settings.kind) {
+    case "postgres": {
+      const { PostgresState } = await import("./postgres-state.ts");
+      return new PostgresState(settings, onFault);
+    }
+    case "redis": {
+      const { RedisState } = await import("./redis-state.ts");
+      return new RedisState(settings, onFault);
+    }
+    case "http": {
+      const { HttpState } = await import("./http-state.ts");
+      return new HttpState(settings, name);
+    }
+  }
+}

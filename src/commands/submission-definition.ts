@@ -1,0 +1,77 @@
+/**
+ * A submission as a definition: one phase for each step, `step-0`, `step-1`, ..., each with one command handler of the
+ * same name. The workflow is named by the hash of its commands, so that whoever has that hash finds the executions.
+ */
+import { commandsHash } from "../kernel/command/command-hash.ts";
+import { receiptTopicOf } from "../kernel/command/topic.ts";
+import type { Definition } from "../kernel/definition/definition.ts";
+import { parseDefinition } from "../kernel/definition/parse-definition.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import type { SubmittedWorkflow } from "./parse-submission.ts";
+
+/** The tag of executions that were handed in as documents; its value is the hash of their commands. */
+export const COMMANDS_TAG = "rondo.commands";
+
+const NAME_DIGITS = 16;
+const SUBMISSION_NAME = /^commands-[\da-f]{16}$/;
+
+/** The name of submitted workflows whose commands have this hash; others may share it, since it is cut short. */
+export function submissionName(workflowHash: string): string {
+  return `commands-${workflowHash.slice(0, NAME_DIGITS)}`;
+}
+
+/** All such names: their definitions go with their last executions. */
+export const SUBMISSION_NAMES = { prefix: "commands-", isOne: isSubmissionName } as const;
+
+/** Whether a workflow's name is one of those. */
+export function isSubmissionName(name: string): boolean {
+  return SUBMISSION_NAME.test(name);
+}
+
+/** The definition, and the hash of its commands; or what is wrong with a step, by its place in what was handed in. */
+export function submissionDefinition(
+  workflow: SubmittedWorkflow,
+): { readonly definition: Definition; readonly workflowHash: string } | Rejection {
+  const phases = workflow.steps.map(({ command, topic, options }, i) => {
+    const name = `step-${i}`;
+    const { receiptTopic, ...others } = options;
+    // What is read says where receipts come back; handed in again, that is the same workflow.
+    const isImplied = typeof topic === "string" && receiptTopic === receiptTopicOf(topic);
+    const given = isImplied ? others : options;
+    return { name, handlers: { [name]: { command, topic, ...given } } };
+  });
+  const parsed = parseDefinition({ rondo: 1, name: "commands", phases });
+  if (isRejection(parsed)) return inDocument(parsed, workflow.path);
+  const commands = parsed.phases.flatMap(({ handlers }) =>
+    Object.values(handlers).flatMap(({ command }) => (command === undefined ? [] : [command])),
+  );
+  const workflowHash = commandsHash(commands);
+  return { definition: { ...parsed, name: submissionName(workflowHash) }, workflowHash };
+}
+
+/** Names of a handler's options, as a document has them. */
+const FIELDS: Readonly<Record<string, string>> = {
+  command: "cmd",
+  topic: "proc.target_topic_name",
+  receiptTopic: "proc.receipt_topic_name",
+  retry: "proc.retry",
+  timeout: "proc.timeout",
+};
+
+/** A definition's refusal in the words of the document that it was made from. */
+export function inDocument({ code, message, hint, path = "" }: Rejection, at: string): Rejection {
+  const before = at === "" ? "" : `${at}.`;
+  const renamed = (text: string): string =>
+    text.replace(/^phase "step-(\d+)" handler "step-\1"(?:\.(\w+))?/, (_, step: string, option?: string) => {
+      const field = option === undefined ? "" : `.${FIELDS[option] ?? option}`;
+      return `${before}steps[${step}]${field}`;
+    });
+  // Of a definition as a whole, with the step in the message and the place within its command as the path.
+  const [prefix, step] = /^step-(\d+)\.step-\1: /.exec(message) ?? [];
+  const place = step === undefined ? renamed(path) : `${before}steps[${step}].cmd.${path}`;
+  const text = prefix === undefined ? renamed(message) : `${place}: ${message.slice(prefix.length)}`;
+  return reject(code === "forbidden" ? code : "invalid_input", text, {
+    path: place.slice(0, 200),
+    ...(hint === undefined ? {} : { hint }),
+  });
+}

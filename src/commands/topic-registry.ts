@@ -1,0 +1,117 @@
+/**
+ * The role of each topic in the whole deployment: commands go to it, or receipts come from it. The first use of a name
+ * decides. The store decides between nodes that use a name at the same time, by compare-and-set, and keeps the role.
+ */
+import { DamagedData } from "../kernel/journal/damage.ts";
+import { type Rejection, reject } from "../std/rejection.ts";
+import { fields, isText, jsonForm, oneOf, readDocument } from "../store/document-form.ts";
+import type { Store } from "../store/store.ts";
+
+export type TopicRole = "command" | "receipt";
+
+/** One use of a name. */
+export interface TopicUse {
+  readonly name: string;
+  readonly role: TopicRole;
+}
+
+interface StoredTopic {
+  readonly role: TopicRole;
+  /** The project that used it first. */
+  readonly project: string;
+}
+
+const KIND = "topic";
+/** The form of topics' roles. */
+export const TOPIC_FORM = jsonForm<StoredTopic>(
+  KIND,
+  fields({ role: oneOf(["command", "receipt"] satisfies TopicRole[]), project: isText }),
+);
+/** Roles that are kept in memory; they never change. */
+const KEPT_MAX = 10_000;
+
+export class TopicRegistry {
+  readonly #store: Pick<Store, "swapDocument" | "getDocument">;
+  readonly #known = new Map<string, StoredTopic>();
+
+  constructor(store: Pick<Store, "swapDocument" | "getDocument">) {
+    this.#store = store;
+  }
+
+  /** Why one of the names cannot have its role; null: each has it, or has none yet. */
+  async check(uses: readonly TopicUse[]): Promise<Rejection | null> {
+    for (const use of uses) {
+      const stored = this.#known.get(use.name) ?? (await this.#read(use.name));
+      const refusal = this.#refusal(use, stored);
+      if (refusal !== null) return refusal;
+    }
+    return null;
+  }
+
+  /** Gives the names their roles, for good; or says which of them has the other role. */
+  async claim(uses: readonly TopicUse[], project: string): Promise<Rejection | null> {
+    // A refused use leaves the other names as they were.
+    const refusal = await this.check(uses);
+    if (refusal !== null) return refusal;
+    for (const use of uses) {
+      if (this.#known.has(use.name)) continue;
+      const topic: StoredTopic = { role: use.role, project };
+      const isFirst = await this.#store.swapDocument(KIND, use.name, {
+        was: null,
+        body: JSON.stringify(topic),
+      });
+      const stored = isFirst ? this.#keep(use.name, topic) : await this.#read(use.name);
+      const late = this.#refusal(use, stored);
+      if (late !== null) return late;
+    }
+    return null;
+  }
+
+  #refusal({ name, role }: TopicUse, stored: StoredTopic | DamagedData | null): Rejection | null {
+    if (stored instanceof DamagedData)
+      return reject("wrong_status", `the role of the topic "${name}" is not known: ${stored.message}`, {
+        path: role === "command" ? "topic" : "receiptTopic",
+        hint: "decide it again by the definitions that use the topic: rondo audit --repair",
+      });
+    if (stored === null || stored.role === role) return null;
+    const [is, cannot] =
+      role === "command"
+        ? ["receipts come back on it", "no command can go there"]
+        : ["commands go to it", "no receipt can come back on it"];
+    return reject(
+      "invalid_input",
+      `"${name}" is a ${stored.role} topic since its first use: ${is}, so ${cannot}`,
+      { path: role === "command" ? "topic" : "receiptTopic", hint: "choose another name" },
+    );
+  }
+
+  async #read(name: string): Promise<StoredTopic | DamagedData | null> {
+    try {
+      const topic = await readDocument(this.#store, TOPIC_FORM, name);
+      return topic === null ? null : this.#keep(name, topic);
+    } catch (thrown) {
+      if (thrown instanceof DamagedData) return thrown;
+      throw thrown;
+    }
+  }
+
+  #keep(name: string, topic: StoredTopic): StoredTopic {
+    if (this.#known.size >= KEPT_MAX) this.#known.clear();
+    this.#known.set(name, topic);
+    return topic;
+  }
+}
+
+/** Both uses of a command's topics. */
+export function usesOf({
+  topic,
+  receiptTopic,
+}: {
+  readonly topic: string;
+  readonly receiptTopic: string;
+}): TopicUse[] {
+  return [
+    { name: topic, role: "command" },
+    { name: receiptTopic, role: "receipt" },
+  ];
+}

@@ -1,0 +1,97 @@
+/** Post-operations by their settings: checked when Rondo opens, loaded only where they are configured or performed. */
+
+import type { Performer } from "../commands/post-ops/post-op-performer.ts";
+import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
+import type { StateStoreGiven } from "../commands/state/state-settings.ts";
+import type { StateEntry, StatePlace } from "../commands/state/state-store.ts";
+import type { PostOps, PostOpTask } from "../engine/post-ops/post-ops.ts";
+import type { PostOpOutcome } from "../kernel/message.ts";
+import { readManifest } from "../package-root.ts";
+import type { Clock } from "../std/clock.ts";
+import { type Rejection, unwrap } from "../std/rejection.ts";
+import type { Store } from "../store/store.ts";
+
+/** What is done with results of commands, and what may be reached by it. */
+export interface PostOpOptions {
+  /**
+   * State stores by name: `embedded`, the URL of a database, of Redis or of Dapr's state API, or an object with more.
+   * Without any, every name is kept in Rondo's own store.
+   */
+  readonly stateStores?: Readonly<Record<string, StateStoreGiven>>;
+  /** Hosts, addresses and ranges, each perhaps with a port, that broadcasts may go to beyond public ones. */
+  readonly allowTargets?: readonly string[];
+  /** Secrets that broadcasts are signed with: for every host, or by host. */
+  readonly webhookSecrets?: WebhookSecretsGiven;
+}
+
+interface PostOpParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly onFault: (fault: Error) => void;
+}
+
+/** The performer behind a door that opens when somebody comes. */
+export class LazyPostOps implements PostOps {
+  readonly #load: () => Promise<Performer>;
+  #loaded: Promise<Performer> | null = null;
+
+  constructor(load: () => Promise<Performer>) {
+    this.#load = load;
+  }
+
+  async perform(task: PostOpTask, signal: AbortSignal): Promise<PostOpOutcome> {
+    return (await this.loaded()).perform(task, signal);
+  }
+
+  /** What is kept at a place; null: nothing is. */
+  async readState(place: StatePlace): Promise<StateEntry | null | Rejection> {
+    return (await this.loaded()).readState(place);
+  }
+
+  /** Why nothing can be kept at a place, as far as it and the settings tell; null: it may be. */
+  async refusalOf(place: StatePlace): Promise<Rejection | null> {
+    return (await this.loaded()).refusalOf(place);
+  }
+
+  /** Ends connections. */
+  async close(): Promise<void> {
+    await (await this.#loaded)?.close();
+  }
+
+  /** The performer; throws if the settings are wrong. */
+  loaded(): Promise<Performer> {
+    this.#loaded ??= this.#load();
+    return this.#loaded;
+  }
+}
+
+/** The performer that the options ask for. Wrong ones are refused here. */
+export async function openPostOps(options: PostOpOptions, parts: PostOpParts): Promise<LazyPostOps> {
+  const { stateStores = {}, allowTargets = [], webhookSecrets = [] } = options;
+  const lazy = new LazyPostOps(() => makePerformer({ stateStores, allowTargets, webhookSecrets }, parts));
+  const isConfigured = [stateStores, allowTargets, webhookSecrets].some(
+    (setting) => Object.keys(setting).length > 0,
+  );
+  if (isConfigured) await lazy.loaded();
+  return lazy;
+}
+
+async function makePerformer(options: Required<PostOpOptions>, parts: PostOpParts): Promise<Performer> {
+  const [{ Performer }, { StateStores }, { parseStateStores }, { WebhookSecrets }, { AllowList }, guards] =
+    await Promise.all([
+      import("../commands/post-ops/post-op-performer.ts"),
+      import("../commands/state/state-stores.ts"),
+      import("../commands/state/state-settings.ts"),
+      import("../commands/post-ops/webhook-secrets.ts"),
+      import("../net/guard/allow-list.ts"),
+      import("../net/guard/guarded-http.ts"),
+    ]);
+  const settings = unwrap(parseStateStores(options.stateStores));
+  return new Performer({
+    ...parts,
+    stateStores: new StateStores({ ...parts, settings }),
+    guard: new guards.GuardedHttp({ allow: unwrap(AllowList.parse(options.allowTargets)) }),
+    secrets: unwrap(WebhookSecrets.parse(options.webhookSecrets)),
+    version: readManifest().version,
+  });
+}

@@ -1,0 +1,262 @@
+/** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
+import { availableParallelism } from "node:os";
+import type { AmqpBridge } from "../broker/bridge.ts";
+import { boundProjects } from "../commands/bound-projects.ts";
+import { noteCommandWorkflows } from "../commands/open-command.ts";
+import type { TopicGuard } from "../commands/topic-guard.ts";
+import { TopicRegistry } from "../commands/topic-registry.ts";
+import { Engine, type EngineOptions } from "../engine/driver.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
+import type { Settings } from "../engine/settings.ts";
+import { isBrokerUrl } from "../protocol/broker-address.ts";
+import {
+  A_FUNCTION,
+  A_LIST,
+  A_TEXT,
+  AN_OBJECT,
+  type Called,
+  checkOptions,
+  type OptionRule,
+  wholeFrom,
+} from "../protocol/check-options.ts";
+import { DirectoryInUse } from "../rondo/directory-in-use.ts";
+import { type Elsewhere, LocalRondo, type LogLine } from "../rondo/local-rondo.ts";
+import type { OtherNodes } from "../server/other-nodes.ts";
+import { type Clock, systemClock } from "../std/clock.ts";
+import { type Random, systemRandom } from "../std/random.ts";
+import { RondoError, reject } from "../std/rejection.ts";
+import { FaultLog } from "../store/fault-log.ts";
+import { MemoryStore } from "../store/memory/memory-store.ts";
+import { DirectoryOwned } from "../store/sqlite/faults.ts";
+import { openSqliteStore } from "../store/sqlite/sqlite-store.ts";
+import { type Store, StoreFault, type StoreInfo } from "../store/store.ts";
+import { Secrets } from "../worker/log/secrets.ts";
+import type { ScriptOptions } from "../worker/script-runner.ts";
+import { type BrokerOptions, engineSettings, openBroker, topicGuard } from "./compose-broker.ts";
+import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-post-ops.ts";
+
+export { restoreBackup } from "../store/sqlite/restore-backup.ts";
+
+export interface OpenOptions extends PostOpOptions, BrokerOptions {
+  /** `file:<directory>` (default `file:.rondo`), `memory:`, or `postgres://...`, which many nodes can share. */
+  readonly store?: string | Store;
+  /** Items in flight at the worker in this process. */
+  readonly capacity?: number;
+  readonly clock?: Clock;
+  readonly random?: Random;
+  readonly settings?: Partial<Settings>;
+  /** Values that are written as `[redacted]` in logs and errors; each of at least 4 characters. */
+  readonly secrets?: readonly string[];
+  /** Runs scripts without the outer layer of their sandbox where it cannot be had. For trusted scripts only. */
+  readonly unsafeNoJail?: boolean;
+  /** Gets what handlers log, as they log it. */
+  readonly onLog?: (line: LogLine) => void;
+  /** Gets faults of the world that the engine works around, such as a full disk: each, as often as it comes. */
+  readonly onFault?: (fault: Error) => void;
+  /** Without `onFault`: gets lines about them, when one begins, lasts, or is over; stderr by default. */
+  readonly onFaultLine?: (line: string) => void;
+  /** Called if the engine had to stop; by default the process ends, since ownership must move on. */
+  readonly onStop?: (reason: Error) => void;
+}
+
+/** Items in flight at a worker, unless asked for otherwise. */
+export const CAPACITY = 2_000;
+/** The silence after which an attempt of a worker elsewhere is lost. */
+const REMOTE_SILENCE_MS = 30_000;
+
+const OPEN = {
+  name: "openRondo",
+  example: 'openRondo({ store: "file:.rondo" })',
+  options: {
+    store: { ...A_TEXT, is: (value) => typeof value === "string" || isStore(value) },
+    capacity: wholeFrom(1),
+    clock: AN_OBJECT,
+    random: AN_OBJECT,
+    settings: AN_OBJECT,
+    secrets: A_LIST,
+    unsafeNoJail: { what: "true or false", is: (value) => typeof value === "boolean" },
+    onLog: A_FUNCTION,
+    onFault: A_FUNCTION,
+    onFaultLine: A_FUNCTION,
+    onStop: A_FUNCTION,
+    stateStores: AN_OBJECT,
+    allowTargets: A_LIST,
+    webhookSecrets: { what: "a list, or an object of lists", is: (value) => Object(value) === value },
+    broker: {
+      what: "the address of a broker",
+      is: (value) => value === null || isBrokerUrl(value),
+      hint: 'openRondo({ broker: "amqp://user:password@127.0.0.1:5672" })',
+    },
+    prefix: A_TEXT,
+    brokerSettings: AN_OBJECT,
+    receiptTopics: A_LIST,
+  } satisfies Readonly<Record<keyof OpenOptions, OptionRule>>,
+} satisfies Called;
+
+/**
+ * Opens Rondo in this process.
+ *
+ * @throws DirectoryInUse (a `RondoError` with the code `conflict`) if a process has the directory open
+ */
+export async function openRondo(options: OpenOptions = {}): Promise<LocalRondo> {
+  const refused = checkOptions(options, OPEN);
+  if (refused !== null) throw new RondoError(refused);
+  if (isShared(options.store)) {
+    // A node of a cluster serves the others: they have to reach it.
+    const { openServer } = await import("./compose-server.ts");
+    return (await openServer({ ...options, port: 0 })).rondo;
+  }
+  const settingsFor = async (info: StoreInfo, store: Store): Promise<Partial<Settings>> => {
+    // A server that crashed may have had workers elsewhere, which do not know of it.
+    if (info.owned.every(({ uncleanEpoch }) => uncleanEpoch === 0)) return {};
+    const { mayRunRemotely } = await import("../server/remote-mark.ts");
+    const suspectMs = options.settings?.heartbeatMs ?? REMOTE_SILENCE_MS;
+    return (await mayRunRemotely(store, info)) ? { suspectMs } : {};
+  };
+  try {
+    return (await assemble({ ...options, settingsFor })).rondo;
+  } catch (thrown) {
+    throw thrown instanceof DirectoryOwned ? new DirectoryInUse(thrown) : thrown;
+  }
+}
+
+function isStore(value: unknown): boolean {
+  return typeof (value as Partial<Store> | null)?.commit === "function";
+}
+
+/** Whether many processes share the store that this names. */
+export function isShared(store: OpenOptions["store"]): boolean {
+  return typeof store === "string" && /^postgres(ql)?:/.test(store);
+}
+
+/** The parts of Rondo in this process. */
+export interface Assembled {
+  readonly engine: EnginePort;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly rondo: LocalRondo;
+  readonly onFault: (fault: Error) => void;
+  /** The broker, if there is one. */
+  readonly broker: AmqpBridge | null;
+  readonly postOps: LazyPostOps;
+  /** Which topics may be used. */
+  readonly topics: TopicGuard;
+}
+
+/** Puts the parts together. */
+export async function assemble(
+  options: OpenOptions & Pick<EngineOptions, "settingsFor">,
+): Promise<Assembled> {
+  const parts = sharedParts(options);
+  const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
+  const settings = engineSettings(options);
+  const settingsFor = async (info: StoreInfo, opened: Store): Promise<Partial<Settings>> => ({
+    boundProjects: await boundProjects(opened),
+    ...(await options.settingsFor?.(info, opened)),
+  });
+  const { clock, onStop, onFault } = parts;
+  parts.watchStore(store);
+  const postOps = await openPostOps(options, { store, clock, onFault });
+  const engine = await Engine.open({
+    store,
+    clock,
+    onStop,
+    onFault,
+    postOps,
+    settings,
+    settingsFor,
+  });
+  return assembleOn(engine, { ...options, store, postOps }, parts);
+}
+
+/** What an engine and all that is over it share. */
+export type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
+  readonly onStop: (reason: Error) => void;
+  /** Listens to the store, to tell when its faults are over; before it is opened. */
+  readonly watchStore: (store: Store) => void;
+};
+
+/** Those parts, from options. */
+export function sharedParts(options: OpenOptions): SharedParts {
+  // Refused before anything is opened.
+  new Secrets(options.secrets);
+  const clock = options.clock ?? systemClock({ hold: true });
+  const faults = new FaultLog(clock, options.onFaultLine ?? ((line) => console.error(`rondo: ${line}`)));
+  return {
+    clock,
+    random: options.random ?? systemRandom,
+    onStop: options.onStop ?? endProcess,
+    onFault: options.onFault ?? faults.tell,
+    watchStore: (store) => (options.onFault === undefined ? faults.watch(store) : undefined),
+  };
+}
+
+/** Rondo over an engine that is open. */
+export async function assembleOn(
+  engine: EnginePort,
+  options: OpenOptions & {
+    readonly store: Store;
+    readonly postOps: LazyPostOps;
+    readonly elsewhere?: Elsewhere;
+    /** In a cluster: the other nodes. */
+    readonly otherNodes?: OtherNodes;
+  },
+  parts: SharedParts,
+): Promise<Assembled> {
+  const { clock, random, onFault, onStop } = parts;
+  const { store, postOps, elsewhere, otherNodes } = options;
+  noteCommandWorkflows(store);
+  const registry = new TopicRegistry(store);
+  const broker = await openBroker(engine, options, { store, registry, clock, random, onFault, otherNodes });
+  const topics = topicGuard(options, registry, () => broker);
+  topics.bind(await boundProjects(store));
+  const rondo = new LocalRondo({
+    engine,
+    store,
+    clock,
+    random,
+    capacity: options.capacity ?? CAPACITY,
+    scripts: scriptsOf(options.unsafeNoJail === true),
+    ...(elsewhere === undefined ? {} : { elsewhere }),
+    ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
+    reserved: (name) => topics.reserved(name),
+    admit: (project, commands) => topics.admit(project, commands),
+    onClosed: () => postOps.close(),
+    onLog: options.onLog ?? (() => {}),
+    onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
+  });
+  return { engine, store, clock, random, rondo, onFault, broker, postOps, topics };
+}
+
+/** How a worker of this process runs scripts: the sandbox is loaded with the first of them. */
+export function scriptsOf(unsafeNoJail: boolean): ScriptOptions {
+  return {
+    atOnce: availableParallelism(),
+    async open() {
+      const { openSandboxPool } = await import("../worker/sandbox/sandbox-pool.ts");
+      return openSandboxPool({ unsafeNoJail });
+    },
+  };
+}
+
+/** The store that a URL names. */
+export function storeOf(url: string): Store {
+  if (url === "memory:") return new MemoryStore();
+  if (url.startsWith("file:") && url.length > 5)
+    return openSqliteStore({ directory: url.slice(5).replace(/^\/\/(?=\/)/, "") });
+  throw new RondoError(
+    reject("invalid_input", `"${url}" is not a store this version knows`, {
+      path: "store",
+      hint: 'use "file:<directory>", "memory:" or "postgres://..."',
+    }),
+  );
+}
+
+/** Where a bug came up helps those who mend it; of what is set up wrong the words are enough. */
+function endProcess(reason: Error): void {
+  const isBug = !(reason instanceof StoreFault || reason instanceof RondoError);
+  console.error(`rondo: the engine stopped: ${isBug ? (reason.stack ?? reason.message) : reason.message}`);
+  // 8: the store is damaged, as the CLI has it for a store that is refused when it is opened.
+  process.exit(reason.name === "StoreUnreadable" ? 8 : 70);
+}

@@ -1,0 +1,108 @@
+/**
+ * Executions whose stored data cannot be read. Such an execution leaves memory, its head says `damaged` with the reason,
+ * and whoever asks is shown what can be read. Nothing else of the node is touched: other executions go on.
+ */
+
+import type { Execution } from "../../kernel/execution.ts";
+import { type Damage, damageRemedy, describeDamage } from "../../kernel/journal/damage.ts";
+import { type ExecutionView, viewExecution } from "../../kernel/view.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import { DAMAGED, type StoredHead } from "../../store/store.ts";
+import type { Inspection } from "../io.ts";
+import { tellToStop } from "../leases/report-intake.ts";
+import type { NodeState } from "../node-state.ts";
+import type { Slot } from "./slot.ts";
+
+const ERROR_CHARS = 500;
+
+/** What was found, with what can be shown. */
+export interface Found {
+  readonly damage: Damage;
+  readonly head: StoredHead;
+  /** The state up to the damaged row; null: nothing of it can be read. */
+  readonly readable: Execution | null;
+}
+
+/**
+ * The head is to say that the execution is damaged, whoever asked or follows it is told, and what the node holds of it
+ * ends. Followers are told once: whoever begins to follow it later is told when they look at it.
+ */
+export function declareDamaged(node: NodeState, slot: Slot, found: Found): void {
+  if (found.head.status !== DAMAGED) {
+    node.emit({ kind: "damaged", head: damagedHead(found) });
+    const end = { status: DAMAGED, output: null } as const;
+    node.emit({ kind: "progressed", execution: slot.id, seq: found.readable?.seq ?? 0, end });
+  }
+  const inspection = inspectDamaged(found, node.now);
+  for (const { request } of slot.inspections.splice(0)) node.emit({ kind: "inspected", request, inspection });
+  letGo(node, slot);
+}
+
+/** How a damaged execution is shown: what its readable rows say, with the damage named. */
+function inspectDamaged(found: Found, now: number): Inspection {
+  const { damage, head } = found;
+  const remedy = damageRemedy(damage, head.id);
+  const toDo = `${remedy.charAt(0).toUpperCase()}${remedy.slice(1)}.`;
+  return { view: viewDamaged(found, now), why: `It is damaged: ${describeDamage(damage)}. ${toDo}` };
+}
+
+/** What whoever wants to change a damaged execution is told. */
+export function refuseDamaged({ damage, head }: Found): Rejection {
+  return reject("wrong_status", `execution ${head.id} is damaged: ${describeDamage(damage)}`, {
+    hint: damageRemedy(damage, head.id),
+  });
+}
+
+/** The head of a damaged execution: nobody works on it, lists show why, and without an end no retention takes it. */
+function damagedHead({ head, damage }: Found): StoredHead {
+  const error = describeDamage(damage).slice(0, ERROR_CHARS);
+  return { ...head, status: DAMAGED, want: "nothing", finishedAt: null, error };
+}
+
+function viewDamaged(found: Found, now: number): ExecutionView {
+  const { damage, head, readable } = found;
+  const shown = {
+    status: DAMAGED,
+    finishedAt: null,
+    damage: { table: damage.table, row: damage.row, why: damage.why },
+    error: { code: "Damaged", message: describeDamage(damage) },
+  } as const;
+  const { id, workflow, hash, project, phase, tags, createdAt } = head;
+  const nothing: ExecutionView = {
+    ...{ id, workflow, workflowHash: hash, project, phase, tags, createdAt },
+    ...{ input: null, output: null, phases: [], parent: null, revision: 0 },
+    ...shown,
+  };
+  if (readable === null) return nothing;
+  try {
+    return { ...viewExecution(readable, now), ...shown };
+  } catch {
+    // The readable part ends in the middle of something that cannot be shown by itself.
+    return { ...nothing, revision: readable.seq };
+  }
+}
+
+/** Ends what the node holds of the execution: open leases, and what a former owner handed over. */
+function letGo(node: NodeState, slot: Slot): void {
+  for (const desk of slot.allDesks)
+    for (const lease of [...desk.leases.values()]) {
+      if (!lease.reported) tellToStop(node, slot, { desk, lease }, "lost");
+      node.endLease(desk, lease, null);
+    }
+  for (const handed of node.handedOver.get(slot.id) ?? []) {
+    const { execution, phase, visit, handler, round, epoch, task, attempt, claim, worker, permits } = handed;
+    for (const permit of permits) node.limits.give(permit);
+    const attempts = [
+      { execution, phase, visit, handler, round, epoch, attempts: [{ task, attempt, claim }] },
+    ];
+    node.emit({ kind: "cancel", worker, attempts, why: "lost" });
+  }
+  node.handedOver.delete(slot.id);
+  node.suspects.delete(slot.id);
+  const told = new Set(slot.beats.map(({ worker }) => worker));
+  for (const worker of told) {
+    const attempts = slot.beats.filter((one) => one.worker === worker).map(({ beat }) => beat);
+    node.emit({ kind: "cancel", worker, attempts, why: "lost" });
+  }
+  slot.beats.splice(0);
+}

@@ -1,0 +1,401 @@
+/**
+ * Which executions are in memory: those with work, up to a window; those that messages came for; a few idle ones.
+ * What does not fit stays in the store, which knows what wants work, and comes in as others leave: oldest first, by
+ * (project, workflow), so that no pair keeps another out.
+ */
+import type { Plan } from "../../kernel/definition/plan.ts";
+import { assert } from "../../std/assert.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import { DAMAGED, type LoadedExecution, type StoredHead, workKey } from "../../store/store.ts";
+import { forgetSent, SentSlots } from "../dispatch/sent-commands.ts";
+import { isServed, mayBeServed } from "../dispatch/served.ts";
+import type { NodeState } from "../node-state.ts";
+import { declareDamaged, type Found, refuseDamaged } from "./damages.ts";
+import { canWant, hashInJournal, restoreSlot } from "./restore-execution.ts";
+import { type Queued, Slot } from "./slot.ts";
+
+/** Who goes on with what comes into memory. */
+interface Heir {
+  becameClean(slot: Slot): void;
+  /** Nothing came of a message. */
+  turnAway(execution: string, queued: Queued): void;
+  /** Nothing will come of a message: its execution is damaged. */
+  refuse(queued: Queued, why: Rejection): void;
+  /** An execution or its head was damaged and is not any more. */
+  mended(slot: Slot): void;
+}
+
+export class Residency {
+  readonly #node: NodeState;
+  readonly #toLoad: string[] = [];
+  readonly #loading = new Set<string>();
+  #loads = 0;
+  readonly #purging = new Set<string>();
+  readonly #waitingForPlan = new Map<string, { slot: Slot; loaded: LoadedExecution }[]>();
+  /** Clean slots with nothing to do, oldest first. */
+  readonly #idle = new Set<Slot>();
+  readonly #sent: SentSlots;
+  /** There is work in the store that is not in memory. */
+  #backlog = true;
+  #scanning = false;
+  /** Everything is to be looked at again once the scan under way is over. */
+  #isStale = false;
+  #after: Record<string, number> = {};
+  #working = 0;
+  /** Executions with work in memory, by (project, workflow). */
+  readonly #perPair = new Map<string, number>();
+  /** Pairs known to have more work in the store. */
+  readonly #behind = new Set<string>();
+  /** Those that became so while a scan was under way, which does not show it; true: only by new executions. */
+  readonly #meanwhile = new Map<string, boolean>();
+
+  readonly #heir: () => Heir;
+  readonly #areLettersKnown: () => boolean;
+  /** Slots of executions that were damaged and seem not to be any more: letters to them may tell otherwise. */
+  readonly #waitingForLetters = new Set<Slot>();
+
+  constructor(node: NodeState, heir: () => Heir, areLettersKnown: () => boolean) {
+    this.#node = node;
+    this.#sent = new SentSlots(node);
+    this.#heir = heir;
+    this.#areLettersKnown = areLettersKnown;
+  }
+
+  /** The slot of an execution; if it is not in memory, it is loaded. */
+  slot(id: string): Slot {
+    const known = this.#node.slots.get(id);
+    if (known !== undefined) {
+      this.#idle.delete(known);
+      this.#sent.delete(known);
+      return known;
+    }
+    const slot = this.#newSlot(id);
+    this.#load(id);
+    return slot;
+  }
+
+  /** A slot for an execution whose id was just made and that cannot exist. */
+  freshSlot(id: string): Slot {
+    const slot = this.#newSlot(id);
+    slot.status = "clean";
+    return slot;
+  }
+
+  #newSlot(id: string): Slot {
+    const tenure = this.#node.tenures.of(id);
+    assert(tenure !== undefined, "only executions of this node's partitions are in memory");
+    const slot = new Slot(id, tenure);
+    this.#node.slots.set(id, slot);
+    tenure.slots.add(slot);
+    return slot;
+  }
+
+  /** Whether one that was just counted may stay: the first of a pair always may, so no pair keeps another out. */
+  hasRoomBeside(pair: string): boolean {
+    return this.#working <= this.#node.settings.windowMax || this.#perPair.get(pair) === 1;
+  }
+
+  /** What cannot be kept in memory waits in the store. */
+  noteBacklog(pair: string, isNew: boolean): void {
+    this.#backlog = true;
+    this.#behind.add(pair);
+    // A new one is younger than all that was looked at; any other may have been passed over.
+    if (!isNew) delete this.#after[pair];
+    if (this.#scanning) this.#meanwhile.set(pair, isNew && (this.#meanwhile.get(pair) ?? true));
+  }
+
+  /** New workers may serve what was passed over: look at everything again. */
+  rescan(): void {
+    this.#after = {};
+    this.#backlog = true;
+    this.#isStale = this.#scanning;
+    for (const slot of this.#node.slots.values()) this.count(slot);
+  }
+
+  /** Reload after a commit that failed: the messages stay, the state goes. */
+  drop(slot: Slot): void {
+    slot.reset();
+    this.#load(slot.id);
+  }
+
+  /** Something of it could not be read: it is loaded anew, all of its journal, which shows whether it is damaged. */
+  doubt(slot: Slot): void {
+    slot.isDoubted = true;
+    if (slot.status === "clean") this.drop(slot);
+  }
+
+  /** Executions with work in memory. */
+  get working(): number {
+    return this.#working;
+  }
+  /** Executions that are being loaded. */
+  get loading(): number {
+    return this.#loading.size;
+  }
+
+  #load(id: string): void {
+    this.#toLoad.push(id);
+    this.#loading.add(id);
+  }
+
+  /** These are being purged: whoever is asked for waits until that is done. */
+  purging(ids: readonly string[]): void {
+    for (const id of ids) this.#purging.add(id);
+    this.#node.dropped.forget(ids);
+  }
+
+  /** They are gone, or could not be purged. A new execution with one of these ids has other attempt ids than the old. */
+  purged(ids: readonly string[]): void {
+    for (const id of ids) {
+      this.#purging.delete(id);
+      const tenure = this.#node.tenures.of(id);
+      if (tenure !== undefined) tenure.lapses++;
+    }
+  }
+
+  ask(): void {
+    const node = this.#node;
+    if (this.#waitingForLetters.size > 0 && this.#areLettersKnown()) this.#loadWaiting();
+    const ids = this.#toLoad.splice(0);
+    if (this.#purging.size > 0) this.#toLoad.push(...ids.filter((id) => this.#purging.has(id)));
+    const free = this.#toLoad.length === 0 ? ids : ids.filter((id) => !this.#purging.has(id));
+    if (free.length > 0) {
+      this.#loads++;
+      for (const id of free) {
+        const slot = node.slots.get(id);
+        if (slot !== undefined) slot.load = this.#loads;
+      }
+      const isDoubted = (id: string): boolean => node.slots.get(id)?.isDoubted === true;
+      const [doubted, others] = [free.filter(isDoubted), free.filter((id) => !isDoubted(id))];
+      if (others.length > 0) node.emit({ kind: "load", ids: others, load: this.#loads });
+      if (doubted.length > 0) node.emit({ kind: "load", ids: doubted, load: this.#loads, whole: true });
+    }
+    if (!this.#backlog || this.#scanning || node.closing) return;
+    const isThin =
+      this.#working < node.settings.windowMax / 2 ||
+      [...this.#behind].some((pair) => !this.#perPair.has(pair));
+    if (!isThin) return;
+    this.#scanning = true;
+    node.emit({
+      kind: "scan-work",
+      after: { ...this.#after },
+      each: Math.max(16, node.settings.windowMax / 8),
+      partitions: node.tenures.scope,
+    });
+  }
+
+  scanned(heads: readonly StoredHead[], each: number): void {
+    this.#scanning = false;
+    const perPair = new Map<string, number>();
+    const coming = new Set<string>();
+    const cut = new Set<string>();
+    const { windowMax } = this.#node.settings;
+    this.#behind.clear();
+    for (const head of heads) {
+      const pair = workKey(head.project, head.workflow);
+      const seen = (perPair.get(pair) ?? 0) + 1;
+      perPair.set(pair, seen);
+      if (seen >= each) this.#behind.add(pair);
+      if (cut.has(pair) || this.#node.tenures.of(head.id) === undefined) continue;
+      const known = this.#node.slots.get(head.id);
+      if (known !== undefined) known.wasPassed = true;
+      if (known === undefined && mayBeServed(this.#node, head)) {
+        const isFirst = !this.#perPair.has(pair) && !coming.has(pair);
+        if (this.#working + this.#toLoad.length >= windowMax && !isFirst) {
+          // From here on the rest of the pair waits: its cursor stays.
+          cut.add(pair);
+          this.#behind.add(pair);
+          continue;
+        }
+        coming.add(pair);
+        this.slot(head.id);
+      }
+      this.#after[pair] = Math.max(this.#after[pair] ?? 0, head.order);
+    }
+    for (const [pair, isNew] of this.#meanwhile) {
+      this.#behind.add(pair);
+      if (!isNew) delete this.#after[pair];
+    }
+    this.#meanwhile.clear();
+    this.#backlog = this.#behind.size > 0;
+    if (!this.#isStale) return;
+    this.#isStale = false;
+    this.#after = {};
+    this.#backlog = true;
+  }
+
+  loaded(load: number, id: string, loaded: LoadedExecution | null): void {
+    const slot = this.#node.slots.get(id);
+    // What a load of an earlier tenure found may be older than what was written since.
+    if (slot === undefined || slot.status !== "loading" || slot.load !== load) return;
+    if (loaded === null) {
+      this.#node.damagedLetters.delete(id);
+      return this.#ready(slot);
+    }
+    const { head, damage } = loaded;
+    if (damage !== undefined) return this.#damaged(slot, { damage, head, readable: null });
+    const hash = slot.isDoubted ? hashInJournal(loaded) : head.hash;
+    const plan = this.#node.plans.get(hash);
+    if (plan !== undefined) return this.#restore(slot, loaded, plan);
+    const waiting = this.#waitingForPlan.get(hash);
+    if (waiting !== undefined) waiting.push({ slot, loaded });
+    else {
+      this.#waitingForPlan.set(hash, [{ slot, loaded }]);
+      this.#node.emit({ kind: "get-definition", hash });
+    }
+  }
+
+  /** `damage`: why the definition cannot be read; without it, a plan of null is of a newer version. */
+  definition(hash: string, plan: Plan | null, damage?: string): void {
+    const waiting = this.#waitingForPlan.get(hash) ?? [];
+    this.#waitingForPlan.delete(hash);
+    if (plan !== null) this.#node.plans.put(plan);
+    for (const { slot, loaded } of waiting) {
+      if (this.#node.slots.get(slot.id) !== slot || slot.status !== "loading") continue;
+      const place = { table: "definitions", execution: slot.id, row: hash.slice(0, 12) };
+      if (plan !== null) this.#restore(slot, loaded, plan);
+      else if (damage === undefined)
+        this.#giveUp(slot, `its definition ${hash.slice(0, 12)} is not readable by this version`);
+      else this.#damaged(slot, { damage: { ...place, why: damage }, head: loaded.head, readable: null });
+    }
+  }
+
+  /** After a commit or a load: counts the slot, and lets go of it if nothing needs it in memory. */
+  settle(slot: Slot): void {
+    const node = this.#node;
+    if (
+      slot.status !== "clean" ||
+      slot.queue.length > 0 ||
+      slot.inspections.length > 0 ||
+      slot.leaseCount > slot.sentLeases
+    )
+      return;
+    const { execution } = slot;
+    if (slot.leaseCount > 0 && !this.#sent.mayLeave(slot)) return;
+    const isLeft = execution?.ended === true && !slot.hasEventsRow && !node.performs(slot.id);
+    if (execution === null || isLeft) {
+      this.evict(slot);
+      return;
+    }
+    if (execution.ended && node.performs(slot.id)) return;
+    // What has ended and has events to be published is let go of like what is idle.
+    if (slot.want === "time" && !execution.ended) {
+      // Let go of only when the store knows it too, or nobody would bring it back.
+      if (slot.storedWant !== "time" || slot.retryFired)
+        return node.enqueue(slot, { kind: "mark", mark: null });
+    } else if (!execution.ended && isServed(this.#node, slot)) {
+      this.#idle.delete(slot);
+      this.#letWait(slot);
+      return;
+    }
+    this.#idle.add(slot);
+    if (this.#idle.size <= node.settings.idleMax) return;
+    for (const oldest of this.#idle) {
+      this.#idle.delete(oldest);
+      if (oldest.status !== "clean" || oldest.queue.length > 0) continue;
+      if (oldest.leaseCount > oldest.sentLeases) continue;
+      // Somebody serves it by now: the scan has passed it over, since it is in memory.
+      if (oldest.want !== "time" && isServed(this.#node, oldest)) continue;
+      this.evict(oldest);
+      return;
+    }
+  }
+
+  /** One that was brought in by a message or a look, beside a full window, goes back to wait for its turn. */
+  #letWait(slot: Slot): void {
+    const pair = slot.countedAs;
+    // What was made here has been asked after its first commit (clean-up.ts), which knows that it is new.
+    if (!slot.wasLoaded || pair === null || slot.storedWant !== "work" || this.hasRoomBeside(pair)) return;
+    this.noteBacklog(pair, false);
+    this.evict(slot);
+  }
+
+  /** Recounts a slot whose want may have changed. */
+  count(slot: Slot): void {
+    const { execution } = slot;
+    const works =
+      slot.want === "work" && slot.status !== "loading" && execution !== null && isServed(this.#node, slot);
+    const pair = works ? workKey(execution.project, execution.plan.definition.name) : null;
+    if (pair === slot.countedAs) return;
+    this.#uncount(slot);
+    if (pair === null) return;
+    slot.countedAs = pair;
+    this.#working++;
+    this.#perPair.set(pair, (this.#perPair.get(pair) ?? 0) + 1);
+  }
+
+  #uncount(slot: Slot): void {
+    const pair = slot.countedAs;
+    if (pair === null) return;
+    slot.countedAs = null;
+    this.#working--;
+    const left = (this.#perPair.get(pair) ?? 1) - 1;
+    if (left === 0) this.#perPair.delete(pair);
+    else this.#perPair.set(pair, left);
+  }
+
+  evict(slot: Slot): void {
+    this.#idle.delete(slot);
+    this.#sent.delete(slot);
+    if (slot.leaseCount > 0) forgetSent(this.#node, slot);
+    this.#loading.delete(slot.id);
+    this.#node.slots.delete(slot.id);
+    slot.tenure.slots.delete(slot);
+    this.#node.dispatcher.withdraw(slot);
+    const { suspects } = slot;
+    if (suspects.length > 0) this.#node.suspects.set(slot.id, suspects);
+    this.#uncount(slot);
+    slot.status = "loading";
+    for (const desk of slot.desks) for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
+  }
+
+  #restore(slot: Slot, loaded: LoadedExecution, plan: Plan): void {
+    const [node, { head }] = [this.#node, loaded];
+    const unreadable = restoreSlot(node, slot, loaded, plan);
+    if (unreadable?.kind === "newer") return this.#giveUp(slot, unreadable.why);
+    if (unreadable !== null) return this.#damaged(slot, { ...unreadable, head });
+    const letter = node.damagedLetters.get(slot.id);
+    if (letter !== undefined) return this.#damaged(slot, { damage: letter, head, readable: slot.execution });
+    if (head.status === DAMAGED && !this.#areLettersKnown()) return void this.#waitingForLetters.add(slot);
+    slot.isDoubted = false;
+    if (head.status === DAMAGED || !canWant(slot, head)) this.#heir().mended(slot);
+    this.#ready(slot);
+  }
+
+  /** Looks a second time, at the whole journal and past what is cached of it, before it is called damaged. */
+  #damaged(slot: Slot, found: Found): void {
+    if (!slot.isDoubted) {
+      slot.isDoubted = true;
+      return this.drop(slot);
+    }
+    declareDamaged(this.#node, slot, found);
+    for (const queued of slot.queue.splice(0)) this.#heir().refuse(queued, refuseDamaged(found));
+    this.evict(slot);
+  }
+
+  #loadWaiting(): void {
+    for (const slot of this.#waitingForLetters)
+      if (this.#node.slots.get(slot.id) === slot && slot.status === "loading") this.drop(slot);
+    this.#waitingForLetters.clear();
+  }
+
+  #ready(slot: Slot): void {
+    slot.status = "clean";
+    this.#loading.delete(slot.id);
+    this.count(slot);
+    this.#heir().becameClean(slot);
+  }
+
+  #giveUp(slot: Slot, why: string): void {
+    const node = this.#node;
+    const answer = reject("not_ready", `execution ${slot.id} cannot be read: ${why}`);
+    node.emit({ kind: "unreadable", execution: slot.id, partition: slot.tenure.partition, why });
+    for (const { request } of slot.inspections) node.emit({ kind: "inspected", request, inspection: answer });
+    for (const queued of slot.queue.splice(0)) {
+      if (queued.kind === "message" && queued.request !== null)
+        node.emit({ kind: "reply", request: queued.request, answer });
+      else this.#heir().turnAway(slot.id, queued);
+    }
+    this.evict(slot);
+  }
+}

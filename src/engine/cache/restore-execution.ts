@@ -1,0 +1,177 @@
+/** Executions come into memory: their state from a snapshot and rows, and what a former owner may have left open. */
+
+import type { Plan } from "../../kernel/definition/plan.ts";
+import { Execution } from "../../kernel/execution.ts";
+import { type Damage, DamagedData, damageOf, WRONG_CHECKSUM } from "../../kernel/journal/damage.ts";
+import { decodeEntry, UnknownVersion } from "../../kernel/journal/journal-entry.ts";
+import { replay } from "../../kernel/journal/replay.ts";
+import { readSnapshot, snapshotKey } from "../../kernel/journal/snapshot.ts";
+import { sealState } from "../../std/seal.ts";
+import type { LoadedExecution, StoredHead } from "../../store/store.ts";
+import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import { restoreSent } from "../dispatch/sent-commands.ts";
+import { enumerationMark } from "../leases/lease-granter.ts";
+import { takeOver } from "../leases/lease-handover.ts";
+import { restoreOutbox } from "../mailbox/outbox.ts";
+import type { NodeState } from "../node-state.ts";
+import { uncleanEndFrom } from "../partitions/tenures.ts";
+import type { Slot } from "./slot.ts";
+
+/** Why an execution cannot come into memory: its rows are of a newer version, or they are damaged. */
+export type Unreadable =
+  | { readonly kind: "newer"; readonly why: string }
+  | {
+      readonly kind: "damaged";
+      readonly damage: Damage;
+      /** The state that the rows before the damaged one lead to; null: not even the first one can be read. */
+      readonly readable: Execution | null;
+    };
+
+/** Makes the slot what was loaded; else gives why that cannot be. */
+export function restoreSlot(
+  node: NodeState,
+  slot: Slot,
+  loaded: LoadedExecution,
+  plan: Plan,
+): Unreadable | null {
+  const execution = fold(node, slot.id, loaded, plan);
+  if ("kind" in execution) return execution;
+  node.declareRestored(plan, execution);
+  slot.execution = execution;
+  slot.wasLoaded = true;
+  slot.chain = loaded.chain;
+  slot.opened = { ...loaded.opened };
+  if (node.settings.outbox) restoreOutbox(slot);
+  slot.rowsSinceSnapshot = loaded.entries.length;
+  slot.want = loaded.head.want;
+  slot.storedWant = loaded.head.want;
+  slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
+  // Whether a retry row exists is not known; the next commit sets it right.
+  const mayHaveRow = loaded.head.want === "time" || execution.postops.size > 0 || execution.draining;
+  slot.retryRow = mayHaveRow ? -1 : 0;
+  slot.refreshDesks();
+  for (const desk of slot.desks)
+    desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
+  const suspects = node.suspects.get(slot.id);
+  node.suspects.delete(slot.id);
+  // An epoch that has not been yet is damaged: then it is not known what was open.
+  const { uncleanEpoch, epoch } = slot.tenure;
+  const isSuspect = loaded.epoch <= uncleanEpoch || loaded.epoch > epoch;
+  if (suspects !== undefined || isSuspect)
+    suspect(node, slot, { committedIn: Math.min(loaded.epoch, uncleanEpoch), handlers: suspects });
+  takeOver(node, slot);
+  restoreSent(node, slot);
+  return null;
+}
+
+/**
+ * Replays what was loaded. Whatever is thrown here comes from the stored data of this one execution, since the fold is
+ * the same for all of them: so it concerns this execution alone.
+ */
+function fold(node: NodeState, id: string, loaded: LoadedExecution, plan: Plan): Execution | Unreadable {
+  const { events: reads, fold: version } = node.settings.vocabulary;
+  const taken = loaded.snapshot?.foldVersion === version ? loaded.snapshot : null;
+  let readable: Execution | null = null;
+  try {
+    if (taken !== null && sealState(taken.body, snapshotKey(id, taken.seq)) === "broken")
+      throw new DamagedData({ table: "snapshots", execution: id, row: taken.seq, why: WRONG_CHECKSUM });
+    const execution = taken === null ? new Execution(id, plan) : readSnapshot(id, plan, taken.body);
+    for (const entry of loaded.entries) {
+      replay(execution, [entry], { reads });
+      if (execution.seq > 0) readable = execution;
+    }
+    if (execution.seq > 0) return execution;
+    throw new DamagedData({ table: "journal", execution: id, row: 1, why: "it is missing" });
+  } catch (thrown) {
+    if (thrown instanceof UnknownVersion) return { kind: "newer", why: thrown.message };
+    const row = (readable?.seq ?? taken?.seq ?? 0) + 1;
+    const damage = damageOf(thrown, { table: "journal", execution: id, row });
+    return { kind: "damaged", damage: { ...damage, execution: id }, readable };
+  }
+}
+
+/** The hash of the definition as the first event has it; as the head has it, if that event cannot be read. */
+export function hashInJournal({ head, entries }: LoadedExecution): string {
+  const [first] = entries;
+  if (first?.seq !== 1) return head.hash;
+  try {
+    const event = decodeEntry(first)[0]?.event;
+    return event?.kind === "created" ? event.hash : head.hash;
+  } catch (thrown) {
+    if (thrown instanceof DamagedData || thrown instanceof UnknownVersion) return head.hash;
+    throw thrown;
+  }
+}
+
+interface Suspicion {
+  /** The last epoch in which the execution was committed. */
+  readonly committedIn: number;
+  /** The handlers concerned; undefined: all. */
+  readonly handlers: readonly string[] | undefined;
+}
+
+/**
+ * Leases of a former owner may be open. Attempts whose starts are recorded have until a heartbeat after the last owner
+ * ended to show themselves; then they are lost. Tasks without a recorded start may run too: they are given out a
+ * heartbeat after the last owner ended that gave tasks out without a record, and from then on with one.
+ */
+function suspect(node: NodeState, slot: Slot, { committedIn, handlers }: Suspicion): void {
+  const { settings } = node;
+  const { tenure } = slot;
+  slot.suspect = true;
+  for (const desk of slot.desks) {
+    if (desk.state.finished || desk.state.plan.waits) continue;
+    const isChildren = desk.state.plan.mode === "workflow" && desk.state.plan.enumerateUse === null;
+    const last = uncleanEndFrom(tenure, tenure.uncleanEpoch);
+    const free =
+      node.roster.queued === null ? uncleanEndFrom(tenure, freeSince(slot, desk, committedIn)) : last;
+    if (!isChildren) {
+      desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
+      slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
+      slot.carefulMarks[freeEpochMark(desk)] = free.epoch;
+      slot.carefulMarks[freeBelowMark(desk)] = desk.carefulBelow;
+    }
+    // The others were judged before it was let go of, be it without a commit that says how careful to be.
+    if (handlers !== undefined && !handlers.includes(desk.key)) {
+      desk.suspectsJudged = true;
+      continue;
+    }
+    if (isChildren || settings.suspectMs === 0) continue;
+    const silenceMs = Math.max(settings.suspectMs, node.heartbeatMs(desk.state.plan));
+    desk.lostAt = last.at + silenceMs;
+    const { sealed, enumeration } = desk.state;
+    const isEnumerating = !sealed && slot.opened[enumerationMark(desk)] === enumeration.ended + 1;
+    desk.suspectUntil = isEnumerating ? desk.lostAt : free.at + silenceMs;
+  }
+}
+
+/**
+ * The last epoch in which tasks of the handler may have been given out without a record. The owner after an unclean end
+ * writes it down with its first commit, and records every start up to the page it found open. If more pages are open, it
+ * is the epoch of the last commit: nothing has been committed since the next unclean end.
+ */
+function freeSince(slot: Slot, desk: HandlerDesk, committedIn: number): number {
+  const epoch = slot.opened[freeEpochMark(desk)];
+  const below = slot.opened[freeBelowMark(desk)] ?? 0;
+  return epoch === undefined || desk.offeredEnd > below ? committedIn : Math.min(epoch, committedIn);
+}
+
+/** The mark that keeps tasks careful beyond the epoch after an unclean stop. */
+function carefulMark(desk: HandlerDesk): string {
+  return `${desk.markName}?`;
+}
+
+/** Whether a head's want can be right. Scans pass over a head with another one, so nobody would give out its tasks. */
+export function canWant({ execution }: Slot, { want }: StoredHead): boolean {
+  return want === "time" || want === (execution?.ended === true ? "nothing" : "work");
+}
+
+/** The mark with the last epoch in which tasks were given out without a record. */
+function freeEpochMark(desk: HandlerDesk): string {
+  return `${desk.markName}?epoch`;
+}
+
+/** The mark with the tasks to which the last epoch applies: those below this number. */
+function freeBelowMark(desk: HandlerDesk): string {
+  return `${desk.markName}?below`;
+}

@@ -1,0 +1,401 @@
+/**
+ * What follows a verdict. After a commit: leases end, grants that waited go out, answers are given, timers set,
+ * observers told; then the clean execution is looked at: drain it, lose what is lost, open pages, offer work.
+ */
+import { viewCommands } from "../../kernel/command/command-view.ts";
+import { holdsTasks } from "../../kernel/command/owed-op.ts";
+import type { FinalStatus } from "../../kernel/event.ts";
+import type { Answer, Message, Verdict } from "../../kernel/message.ts";
+import { type ExecutionView, viewExecution } from "../../kernel/view.ts";
+import { UNKNOWN_WORKER } from "../../protocol/work.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import { type ExecutionWrite, workKey } from "../../store/store.ts";
+import type { Residency } from "../cache/execution-cache.ts";
+import type { Queued, Slot } from "../cache/slot.ts";
+import { startChildren } from "../dispatch/child-starter.ts";
+import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import { tellClosed, withdrawQueued } from "../dispatch/queue-notices.ts";
+import { checkSent, endSent, expireCommands } from "../dispatch/sent-commands.ts";
+import { workerReleases } from "../dispatch/worker-arrivals.ts";
+import { attemptFacts } from "../leases/attempt-facts.ts";
+import { giveHeld } from "../leases/held-grant.ts";
+import { ENUMERATION } from "../leases/lease.ts";
+import { enumerationMark } from "../leases/lease-granter.ts";
+import { loseUnconfirmed } from "../leases/lease-sweeper.ts";
+import { beat, endReported, tellToStop } from "../leases/report-intake.ts";
+import type { LetterDesk } from "../mailbox/mailbox.ts";
+import { catchUpEvents, EVENTS_TIMER, giveOutEvents } from "../mailbox/outbox.ts";
+import type { NodeState } from "../node-state.ts";
+import { heldBack, notOwner } from "../partitions/partition-ownership.ts";
+import type { PostOpDesk } from "../post-ops/post-op-queue.ts";
+import { type TimerDesk, WAKE } from "../timers/timer-queue.ts";
+import { queuedOf, runningOf } from "../views/running-counts.ts";
+import { addTotals } from "../views/totals.ts";
+import { whyWaiting } from "../views/why.ts";
+import type { Stepped } from "./stepping.ts";
+
+interface CleanUpParts {
+  readonly residency: Residency;
+  readonly timers: TimerDesk;
+  readonly letters: LetterDesk;
+  readonly postOps: PostOpDesk;
+}
+
+export class CleanUp {
+  readonly #node: NodeState;
+  readonly #residency: Residency;
+  readonly #timers: TimerDesk;
+  readonly #letters: LetterDesk;
+  readonly #postOps: PostOpDesk;
+
+  constructor(node: NodeState, parts: CleanUpParts) {
+    const { residency, timers, letters, postOps } = parts;
+    this.#node = node;
+    this.#postOps = postOps;
+    this.#letters = letters;
+    this.#residency = residency;
+    this.#timers = timers;
+  }
+
+  /** After the commit of what was stepped, or if nothing had to be written. */
+  finish(stepped: Stepped): void {
+    const node = this.#node;
+    const { slot, write } = stepped;
+    this.#keepPages(stepped);
+    for (const { queued, answer, existed } of stepped.taken) {
+      const isApplied = answer.kind === "applied";
+      if (queued.kind !== "report" && queued.held !== undefined)
+        giveHeld(this.#node, slot, queued.held, isApplied);
+      if (queued.kind === "report") {
+        endReported(node, slot, queued.report);
+        const verdicts = verdictsOf(answer);
+        if (slot.execution !== null) node.dropped.note(queued, verdicts, node.now);
+        this.#verdict(queued, verdicts);
+      } else if (queued.kind === "message") {
+        this.#endLost(slot, queued.message);
+        if (!isApplied) takeBackChildren(slot, queued.message);
+        if (queued.request !== null) {
+          const view = queued.views === true && answer.kind !== "rejection" ? this.#view(slot) : null;
+          const reply = { kind: "reply", request: queued.request, answer, existed } as const;
+          node.emit(view === null ? reply : { ...reply, view });
+        }
+      }
+    }
+    if (write !== null) {
+      if (!node.tenures.isWhole) this.#tellTimers(slot.id, write);
+      for (const timer of write.timersCleared) this.#timers.clear(slot.id, timer);
+      for (const { timer, due } of write.timersSet) this.#timers.set(slot.id, timer, due);
+      for (const letter of write.letters ?? []) this.#letters.sent(letter);
+      if (write.logs !== undefined) node.emit({ kind: "logged", execution: slot.id });
+      addTotals(node.totals, stepped.totals);
+      if (stepped.eventCount > 0 && slot.execution !== null) {
+        const { seq, ended, status, output } = slot.execution;
+        node.emit({
+          kind: "progressed",
+          execution: slot.id,
+          seq,
+          end: ended ? { status: status as FinalStatus, output } : null,
+        });
+      }
+    }
+    if (node.settings.outbox && write !== null) giveOutEvents(node, slot, write.entries);
+    this.#residency.count(slot);
+    this.#closeDesks(slot);
+    for (const desk of slot.desks) this.#dropSettledPages(slot, desk);
+    this.becameClean(slot);
+    if (write !== null) this.#admit(slot, write.create);
+  }
+
+  /** Others watch the timers of this node. */
+  #tellTimers(execution: string, { timersSet, timersCleared }: ExecutionWrite): void {
+    const set = timersSet.filter(({ timer }) => timer !== EVENTS_TIMER);
+    const ended = timersCleared.filter((timer) => timer !== EVENTS_TIMER);
+    if (set.length === 0 && ended.length === 0) return;
+    this.#node.emit({
+      kind: "timers-changed",
+      set: set.map(({ timer, due }) => ({ execution, timer, due })),
+      ended: ended.map((timer) => ({
+        execution,
+        timer,
+        due: this.#timers.dueOf(execution, timer) ?? this.#node.now,
+      })),
+    });
+  }
+
+  /** An execution with work that there is no room for waits in the store. */
+  #admit(slot: Slot, isNew: boolean): void {
+    const { execution } = slot;
+    if (execution === null || slot.leaseCount > 0 || slot.queue.length > 0 || slot.status !== "clean") return;
+    // One that begins by waiting may wait for long, and those that wait are many: it is not kept in memory.
+    const isWaiting = slot.want === "time" && slot.storedWant === "time" && !slot.hasEventsRow;
+    if (isNew && isWaiting) return this.#residency.evict(slot);
+    if (slot.want !== "work" || slot.storedWant !== "work" || slot.inspections.length > 0) return;
+    const pair = workKey(execution.project, execution.plan.definition.name);
+    if (slot.countedAs === null || this.#residency.hasRoomBeside(pair)) return;
+    this.#residency.noteBacklog(pair, isNew && !slot.wasPassed);
+    this.#residency.evict(slot);
+  }
+
+  /** After a commit that failed: the messages go back to the front, grants that waited are taken back. */
+  again(stepped: Stepped): void {
+    const { slot } = stepped;
+    const back = stepped.taken.filter(({ queued }) => {
+      if (queued.kind === "report" || queued.held === undefined) return true;
+      giveHeld(this.#node, slot, queued.held, false);
+      return false;
+    });
+    for (const desk of slot.allDesks) for (const lease of desk.leases.values()) lease.recorded = false;
+    slot.queue = [...back.map(({ queued }) => queued), ...slot.queue];
+    this.#residency.drop(slot);
+    this.#residency.count(slot);
+  }
+
+  /**
+   * What was stepped has events that a node of the cluster does not read yet: it is as if it had not been. Reports and
+   * what the store knows of wait here; whoever asks is told.
+   */
+  holdBack(stepped: Stepped): void {
+    const { slot } = stepped;
+    this.again(stepped);
+    this.#node.dispatcher.withdraw(slot);
+    slot.queue = slot.queue.filter((queued) => {
+      const isAsked = queued.kind === "message" && queued.request !== null;
+      if (isAsked) this.#node.emit({ kind: "reply", request: queued.request, answer: heldBack(slot.id) });
+      return !isAsked;
+    });
+  }
+
+  /** After the commit of what was stepped, if its partition is no longer this node's: only answers are left to give. */
+  answer({ slot, taken, totals }: Stepped, isWritten: boolean): void {
+    if (isWritten) addTotals(this.#node.totals, totals);
+    for (const { queued, answer, existed } of taken) {
+      if (!isWritten) this.turnAway(slot.id, queued);
+      else if (queued.kind === "message" && queued.request !== null)
+        this.#node.emit({ kind: "reply", request: queued.request, answer, existed });
+      else if (queued.kind === "report") this.#verdict(queued, verdictsOf(answer));
+    }
+  }
+
+  /** Nothing came of a message: whoever waits for its answer is told to ask the owner. */
+  turnAway(execution: string, queued: Queued): void {
+    if (queued.kind === "report") this.#verdict(queued, ["elsewhere"]);
+    else if (queued.kind === "message" && queued.request !== null)
+      this.#node.emit({ kind: "reply", request: queued.request, answer: notOwner(execution) });
+  }
+
+  /** Nothing will come of a message, since its execution is damaged. A letter stays in the store. */
+  refuse(queued: Queued, why: Rejection): void {
+    if (queued.kind === "report") this.#verdict(queued, ["stale"]);
+    if (queued.kind !== "message") return;
+    if (queued.letter !== undefined) this.#letters.putBack(queued.letter);
+    if (queued.request !== null) this.#node.emit({ kind: "reply", request: queued.request, answer: why });
+  }
+
+  /** Its next commit says so in the head. Timers and letters that came meanwhile were refused: they come again. */
+  mended(slot: Slot): void {
+    this.#node.enqueue(slot, { kind: "mark", mark: null });
+    this.#timers.forget((execution) => execution === slot.id);
+    this.#timers.rescan();
+    this.#letters.rescan();
+  }
+
+  /** The execution's state is what is committed: see what it needs. */
+  becameClean(slot: Slot): void {
+    const node = this.#node;
+    if (slot.isDoubted) return this.#residency.drop(slot);
+    const { execution } = slot;
+    if (slot.beats.length > 0)
+      for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
+    if (slot.releases.length > 0)
+      for (const { beat: late, worker } of slot.releases.splice(0)) workerReleases(node, worker, [late]);
+    // Before anything is given out: broadcasts go before the next command.
+    this.#postOps.attend(slot);
+    if (execution !== null && !execution.ended) {
+      for (const desk of slot.desks) this.#expireSuspects(slot, desk);
+      expireCommands(node, slot);
+      if (slot.retryFired) checkSent(node, slot);
+      if (execution.draining) this.#drain(slot);
+      if (node.roster.queued !== null && !execution.open) withdrawQueued(node, slot);
+      this.#openPages(slot);
+      for (const desk of slot.desks) if (desk.state.plan.mode === "workflow") startChildren(node, slot, desk);
+      node.offerAll(slot);
+      this.#scheduleWake(slot);
+      slot.want = slot.computeWant(node.now);
+      this.#residency.count(slot);
+    } else if (execution !== null && node.performs(slot.id)) this.#scheduleWake(slot);
+    if (node.settings.outbox) catchUpEvents(node, slot);
+    this.inspect(slot);
+    if (slot.queue.length > 0) node.wake(slot);
+    else this.#residency.settle(slot);
+  }
+
+  /** Answers those who asked how it is. */
+  inspect(slot: Slot): void {
+    const node = this.#node;
+    if (slot.inspections.length === 0) return;
+    for (const { request, attempt } of slot.inspections.splice(0)) {
+      const { execution } = slot;
+      if (execution === null) {
+        const inspection = reject("not_found", `there is no execution ${slot.id}`, {
+          hint: "check the id, or list executions",
+        });
+        node.emit({ kind: "inspected", request, inspection });
+        continue;
+      }
+      const view = this.#view(slot) as ExecutionView;
+      const commands = viewCommands(execution, node.now, runningOf(slot), queuedOf(slot));
+      const inspection = {
+        view,
+        why: whyWaiting(node, slot),
+        ...(commands.length === 0 ? {} : { commands }),
+        ...(attempt === null ? {} : { attempt: attemptFacts(node, slot, attempt) }),
+      };
+      node.emit({ kind: "inspected", request, inspection });
+    }
+    if (slot.status === "clean" && slot.queue.length === 0) this.#residency.settle(slot);
+  }
+
+  #view(slot: Slot): ExecutionView | null {
+    const { execution } = slot;
+    return execution === null ? null : viewExecution(execution, this.#node.now, runningOf(slot));
+  }
+
+  /** What became of one report; the worker hears when all of its batch are judged. */
+  #verdict({ answer, index }: Extract<Queued, { kind: "report" }>, verdicts: readonly Verdict[]): void {
+    answer.verdicts[index] = verdicts;
+    answer.open--;
+    if (answer.open > 0) return;
+    const { worker, report } = answer;
+    this.#node.emit({ kind: "verdicts", worker, report, verdicts: answer.verdicts });
+  }
+
+  /** Pages that were just journaled are kept in memory while there is room: they are needed soon. */
+  #keepPages({ slot, pages }: Stepped): void {
+    for (const { seq, event } of pages)
+      if (event.kind === "tasks.enumerated") this.#node.pages.put(slot.id, seq, event);
+  }
+
+  /** Pages are settled mostly in order: those before the first open task are not needed any more. */
+  #dropSettledPages(slot: Slot, desk: HandlerDesk): void {
+    const { pageFrom, pageSeq, tasks, total } = desk.state;
+    while (desk.pagesDropped < pageSeq.length) {
+      const end = pageFrom[desk.pagesDropped + 1] ?? total;
+      if (tasks.settled.nextMissing(pageFrom[desk.pagesDropped] as number, end) >= 0) return;
+      this.#node.pages.drop(slot.id, pageSeq[desk.pagesDropped] as number);
+      desk.pagesDropped++;
+    }
+  }
+
+  /** A loss that is journaled ends the lease, and the worker is told. */
+  #endLost(slot: Slot, message: Message): void {
+    if (message.kind !== "lost" && message.kind !== "enumeration.lost") return;
+    const desk = slot.desk(message);
+    if (desk !== undefined) desk.isLosing = false;
+    const lost =
+      message.kind === "lost" ? message.attempts : [{ task: ENUMERATION, attempt: message.attempt }];
+    for (const { task, attempt } of lost) {
+      const lease = desk?.leases.get(task);
+      if (desk === undefined || lease === undefined || lease.attempt !== attempt) continue;
+      tellToStop(this.#node, slot, { desk, lease }, "lost");
+      this.#node.endLease(desk, lease);
+      desk.forgetLapses(task);
+    }
+  }
+
+  /** Leases of a visit that is over: whoever still works on it is told to stop. */
+  #closeDesks(slot: Slot): void {
+    for (const desk of slot.closedDesks.splice(0)) {
+      for (const lease of [...desk.leases.values()]) {
+        if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
+        this.#node.endLease(desk, lease);
+      }
+      if (this.#node.roster.queued !== null) tellClosed(this.#node, slot, desk);
+      for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
+    }
+  }
+
+  /** Failing or cancelling: attempts are told to stop, and when none is open, the visit can end. */
+  #drain(slot: Slot): void {
+    const { execution } = slot;
+    if (execution === null) return;
+    for (const desk of slot.desks)
+      for (const lease of desk.leases.values())
+        if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
+    if (this.#node.roster.queued === null) endSent(this.#node, slot);
+    // Attempts of a former owner may still show themselves.
+    if (slot.desks.some((desk) => !desk.state.finished && desk.isSuspect(this.#node.now))) return;
+    const isAsked = slot.queue.some(
+      (queued) => queued.kind === "message" && queued.message.kind === "drained",
+    );
+    const { current, round } = execution;
+    if (slot.leaseCount > 0 || isAsked || (current?.openChildren ?? 0) > 0 || holdsTasks(execution)) return;
+    this.#node.enqueue(slot, {
+      kind: "message",
+      message: { kind: "drained", phase: current?.plan.name ?? "", visit: current?.visit ?? 0, round },
+      request: null,
+    });
+  }
+
+  /** When the wait after a takeover is over, recorded starts that did not show themselves are lost. */
+  #expireSuspects(slot: Slot, desk: HandlerDesk): void {
+    const node = this.#node;
+    loseUnconfirmed(node, slot, desk);
+    if (!slot.suspect || desk.suspectsJudged || desk.isSuspect(node.now)) return;
+    desk.suspectsJudged = true;
+    desk.suspectUntil = 0;
+    desk.lostAt = 0;
+    const place = { ...desk.visit.place(desk.state.plan.name), round: desk.visit.round };
+    const attempts = desk.state.tasks
+      .starts()
+      .filter(([task]) => !desk.leases.has(task))
+      .map(([task, { attempt, worker }]) => ({ task, attempt, worker }));
+    if (attempts.length > 0) {
+      desk.isLosing = true;
+      node.enqueue(slot, { kind: "message", message: { kind: "lost", ...place, attempts }, request: null });
+    }
+    const attempt = desk.state.enumeration.ended + 1;
+    if (
+      !desk.state.sealed &&
+      slot.opened[enumerationMark(desk)] === attempt &&
+      !desk.leases.has(ENUMERATION)
+    ) {
+      desk.isLosing = true;
+      node.enqueue(slot, {
+        kind: "message",
+        message: { kind: "enumeration.lost", ...place, attempt, worker: UNKNOWN_WORKER },
+        request: null,
+      });
+    }
+  }
+
+  /** Forces a commit if tasks wait only for their pages to be marked as opened. */
+  #openPages(slot: Slot): void {
+    if (slot.queue.length > 0 || slot.execution?.open !== true) return;
+    const isStuck = slot.desks.some(
+      (desk) =>
+        desk.state.paged &&
+        desk.offeredEnd < desk.state.total &&
+        desk.cursor >= desk.offeredEnd - this.#node.settings.openTasksAhead / 8,
+    );
+    if (isStuck) this.#node.enqueue(slot, { kind: "mark", mark: null });
+  }
+
+  #scheduleWake(slot: Slot): void {
+    const due = slot.nextDue(this.#node.now, this.#node.settings.checkMs);
+    if (due === Number.POSITIVE_INFINITY || due === slot.wakeAt) return;
+    slot.wakeAt = due;
+    this.#timers.set(slot.id, WAKE, due);
+  }
+}
+
+function verdictsOf(answer: Answer): readonly Verdict[] {
+  if (answer.kind === "rejection") return ["stale"];
+  return answer.verdicts ?? [answer.kind === "applied" ? "accepted" : "duplicate"];
+}
+
+/** Children that were asked for while nothing may start (a pause came first) are asked for again later. */
+function takeBackChildren(slot: Slot, message: Message): void {
+  if (message.kind !== "children") return;
+  const desk = slot.desk(message);
+  if (desk?.round === message.round) for (const { task } of message.tasks) desk.giveBack(task);
+}

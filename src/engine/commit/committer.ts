@@ -1,0 +1,171 @@
+/**
+ * Commits: steps the executions that have messages, writes what they did in as few commits as may be under way, and
+ * hands the verdicts on. An execution is in at most one commit under way.
+ */
+import { assert } from "../../std/assert.ts";
+import type { CommitVerdict } from "../../store/store.ts";
+import type { Slot } from "../cache/slot.ts";
+import type { DoneLetter, LetterDesk } from "../mailbox/mailbox.ts";
+import type { NodeState } from "../node-state.ts";
+import type { TimerDesk } from "../timers/timer-queue.ts";
+import type { CleanUp } from "./after-commit.ts";
+import { type Stepped, stepSlot } from "./stepping.ts";
+
+/** Messages of one execution that are stepped before others have their turn. */
+const SLICE_MESSAGES = 256;
+/** Fewer executions than this are not split over two commits. */
+const SHARE_MIN = 16;
+
+interface UnderWay {
+  readonly stepped: readonly Stepped[];
+  /** Letters that go with it without a write of their own. */
+  readonly lettersDone: readonly DoneLetter[];
+}
+
+export class CommitDesk {
+  readonly #node: NodeState;
+  readonly #cleanUp: CleanUp;
+  readonly #letters: LetterDesk;
+  readonly #timers: TimerDesk;
+  readonly #lose: (partitions: readonly number[]) => void;
+  /** Commits without a verdict yet, by number. */
+  readonly #underWay = new Map<number, UnderWay>();
+  #commits = 0;
+
+  constructor(
+    node: NodeState,
+    parts: {
+      cleanUp: CleanUp;
+      letters: LetterDesk;
+      timers: TimerDesk;
+      lose: (partitions: readonly number[]) => void;
+    },
+  ) {
+    this.#node = node;
+    this.#cleanUp = parts.cleanUp;
+    this.#letters = parts.letters;
+    this.#timers = parts.timers;
+    this.#lose = parts.lose;
+  }
+
+  get underWay(): number {
+    return this.#underWay.size;
+  }
+
+  /** Steps what waits and asks for commits of it, as many as may be under way. */
+  flush(): void {
+    const { runnable, settings } = this.#node;
+    while (this.#underWay.size < settings.commitsMax && runnable.length > 0) this.#flushOne();
+    if (this.#letters.hasDone && this.#underWay.size === 0) this.#emit([]);
+  }
+
+  committed(commit: number, verdict: CommitVerdict): void {
+    const underWay = this.#underWay.get(commit);
+    if (underWay === undefined) return;
+    this.#underWay.delete(commit);
+    this.#unhold(underWay);
+    if (verdict.kind === "fenced" || verdict.fenced.length > 0) this.#fenced(underWay, verdict);
+    if (verdict.kind === "fenced") return;
+    this.#letters.close(underWay.lettersDone.map(({ id }) => id));
+    const exists = new Set(verdict.exists);
+    for (const stepped of underWay.stepped) {
+      this.#letters.close(stepped.letters);
+      const { tenure } = stepped.slot;
+      if (tenure.isOver) this.#cleanUp.answer(stepped, !verdict.fenced.includes(tenure.partition));
+      else if (exists.has(stepped.slot.id)) this.#cleanUp.again(stepped);
+      else {
+        stepped.slot.status = "clean";
+        this.#cleanUp.finish(stepped);
+      }
+    }
+  }
+
+  /** Nothing written, or nobody knows: drop what was in memory, reload, step the same messages again. */
+  failed(commit: number): void {
+    const underWay = this.#underWay.get(commit);
+    if (underWay === undefined) return;
+    this.#underWay.delete(commit);
+    this.#unhold(underWay);
+    for (const letter of underWay.lettersDone) this.#letters.applied(letter.to, [letter.id]);
+    this.#letters.rescan();
+    // It may have been made: then timers are set that nobody here has seen.
+    this.#timers.rescan();
+    for (const stepped of underWay.stepped) {
+      if (stepped.slot.tenure.isOver) this.#cleanUp.answer(stepped, false);
+      else this.#cleanUp.again(stepped);
+    }
+  }
+
+  /** They do not wait for this commit any more. */
+  #unhold({ stepped }: UnderWay): void {
+    const { holds } = this.#node.dispatcher;
+    if (!holds.isEmpty) for (const { slot } of stepped) holds.remove(slot.id);
+  }
+
+  /** Others have these partitions: nothing of them was written, and nothing of them is this node's any more. */
+  #fenced({ stepped }: UnderWay, verdict: CommitVerdict): void {
+    const partitions = verdict.kind === "fenced" ? verdict.partitions : verdict.fenced;
+    const why = verdict.kind === "fenced" ? verdict.why : "another owner has the partition";
+    this.#node.emit({ kind: "fenced", why, partitions });
+    this.#lose(partitions);
+    if (verdict.kind === "fenced") for (const one of stepped) this.#cleanUp.answer(one, false);
+  }
+
+  /** Steps a share of what waits: the rest goes into the next commit, which is stepped while this one is written. */
+  #flushOne(): void {
+    const node = this.#node;
+    const { commitsMax, commitMessagesMax, commitCharsMax } = node.settings;
+    const share = Math.ceil(node.runnable.length / (commitsMax - this.#underWay.size));
+    const writesMax = Math.min(node.settings.commitWritesMax, Math.max(share, SHARE_MIN));
+    const stepped: Stepped[] = [];
+    const idle: Stepped[] = [];
+    let messages = 0;
+    let chars = 0;
+    let taken = 0;
+    for (; taken < node.runnable.length; taken++) {
+      if (stepped.length >= writesMax || messages >= commitMessagesMax || chars >= commitCharsMax) break;
+      const slot = node.runnable[taken] as Slot;
+      slot.isRunnable = false;
+      if (slot.status !== "clean" || slot.queue.length === 0 || node.isHeldBack(slot)) continue;
+      const result = stepSlot(node, slot, Math.min(SLICE_MESSAGES, commitMessagesMax - messages));
+      slot.needs = result.needs;
+      if (node.isHeldBack(slot)) {
+        this.#cleanUp.holdBack(result);
+        continue;
+      }
+      messages += result.messages;
+      chars += result.chars;
+      if (result.write === null) {
+        idle.push(result);
+        this.#letters.applied(slot.id, result.letters);
+      } else {
+        slot.status = "dirty";
+        node.holdLower(slot);
+        stepped.push(result);
+      }
+    }
+    node.runnable.splice(0, taken);
+    if (stepped.length > 0) this.#emit(stepped);
+    for (const result of idle) this.#cleanUp.finish(result);
+  }
+
+  #emit(stepped: readonly Stepped[]): void {
+    const node = this.#node;
+    const lettersDone = this.#letters.hasDone ? this.#letters.takeDone() : NO_LETTERS;
+    this.#underWay.set(++this.#commits, { stepped, lettersDone });
+    const writes = stepped.map(({ write }) => {
+      assert(write !== null, "a stepped slot has a write");
+      return write;
+    });
+    const taken = lettersDone.map(({ id }) => id);
+    for (const { letters } of stepped) if (letters.length > 0) taken.push(...letters);
+    const content = { fence: node.tenures.fence, writes };
+    node.emit({
+      kind: "commit",
+      commit: this.#commits,
+      content: taken.length === 0 ? content : { ...content, lettersTaken: taken },
+    });
+  }
+}
+
+const NO_LETTERS: readonly DoneLetter[] = [];

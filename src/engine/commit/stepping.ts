@@ -1,0 +1,399 @@
+/**
+ * Drain, step, write: takes the messages of clean executions, steps them, and builds one commit for all. Nothing
+ * leaves the node here: answers, grants and notices wait in the commit under way until its verdict.
+ */
+
+import { EVENT_VERSION, type Recorded, type TasksSettled } from "../../kernel/event.ts";
+import type { Execution } from "../../kernel/execution.ts";
+import { encodeEntries } from "../../kernel/journal/journal-entry.ts";
+import { snapshotKey, writeSnapshot } from "../../kernel/journal/snapshot.ts";
+import { versionNeeded } from "../../kernel/journal/vocabulary.ts";
+import type { Answer, Message, Sent, StartMessage } from "../../kernel/message.ts";
+import { create, step } from "../../kernel/step.ts";
+import { endOfChild } from "../../kernel/tasks/notify-parent.ts";
+import { assert } from "../../std/assert.ts";
+import { canonicalJson } from "../../std/canonical-json.ts";
+import type { Json } from "../../std/json.ts";
+import { reject } from "../../std/rejection.ts";
+import { seal } from "../../std/seal.ts";
+import type { DeadLetter, ExecutionWrite, LogRow, Snapshot } from "../../store/store.ts";
+import type { Queued, Slot } from "../cache/slot.ts";
+import { headOf } from "../cache/slot-head.ts";
+import { knownRuns } from "../leases/attempt-facts.ts";
+import {
+  toLogRow,
+  toMessage,
+  unrecordedStarts,
+  verdictOnRest,
+  verdictsOnStarts,
+} from "../leases/report-intake.ts";
+import { toLetter } from "../mailbox/mailbox.ts";
+import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "../mailbox/outbox.ts";
+import type { NodeState } from "../node-state.ts";
+import { countEvent, noTotals, type Totals } from "../views/totals.ts";
+import { extendChain } from "./journal-chain.ts";
+
+/** The name of the row that brings an execution back for its earliest retry. */
+export const RETRY_TIMER = "~retry";
+
+export interface Stepped {
+  readonly slot: Slot;
+  readonly write: ExecutionWrite | null;
+  readonly taken: readonly { readonly queued: Queued; readonly answer: Answer; readonly existed: boolean }[];
+  /** The commit takes its time and events are large: only those are kept that mean something after it. */
+  readonly eventCount: number;
+  /** The version that readers of its events must know; 0: everybody does. */
+  readonly needs: number;
+  readonly pages: readonly Recorded[];
+  readonly totals: Totals;
+  readonly messages: number;
+  readonly chars: number;
+  /** Letters that were applied. */
+  readonly letters: readonly string[];
+}
+
+/** Steps what waits at one slot. */
+export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Stepped {
+  const snapshot = takeSnapshot(node, slot);
+  const before = slot.execution?.seq ?? 0;
+  const taken: { queued: Queued; answer: Answer; existed: boolean }[] = [];
+  const stale: string[] = [];
+  const into: Collected = { events: NO_EVENTS, effects: { sent: [], logs: [] } };
+  const { effects } = into;
+  const letters: string[] = [];
+  const marks: Record<string, number> = {};
+  const queue = slot.queue;
+  const count = Math.min(queue.length, messagesMax);
+  slot.queue = count === queue.length ? [] : queue.slice(count);
+  for (let i = 0; i < count; i++) {
+    const queued = queue[i] as Queued;
+    if (queued.kind === "mark") {
+      if (queued.mark !== null) marks[queued.mark.name] = queued.mark.value;
+      taken.push({ queued, answer: { kind: "applied", seq: before }, existed: false });
+      continue;
+    }
+    const { answer, existed } = stepOne(node, slot, queued, into);
+    taken.push({ queued, answer, existed });
+    if (queued.kind === "message" && queued.letter !== undefined) letters.push(queued.letter);
+    if (queued.kind === "message" && queued.message.kind === "timer" && answer.kind === "ignored")
+      stale.push(queued.message.timer);
+  }
+  if (slot.execution !== null) {
+    for (const message of unrecordedStarts(slot))
+      collect(into, step(slot.execution, message, node.now).events);
+  }
+  const { events } = into;
+  const entries = encodeEntries(events, slot.id);
+  let chars = 0;
+  for (const entry of entries) chars += entry.body.length;
+  return {
+    slot,
+    write: buildWrite(node, slot, { before, events, entries, snapshot, stale, marks, effects }),
+    taken,
+    eventCount: events.length,
+    needs: node.writes < EVENT_VERSION ? versionNeeded(events, slot.id) : 0,
+    pages: pagesIn(events),
+    totals: totalsOf(events),
+    messages: count,
+    chars,
+    letters,
+  };
+}
+
+const NO_PAGES: readonly Recorded[] = [];
+
+function pagesIn(events: readonly Recorded[]): readonly Recorded[] {
+  return events.some(({ event }) => event.kind === "tasks.enumerated")
+    ? events.filter(({ event }) => event.kind === "tasks.enumerated")
+    : NO_PAGES;
+}
+
+function totalsOf(events: readonly Recorded[]): Totals {
+  const totals = noTotals();
+  for (const recorded of events) countEvent(totals, recorded);
+  return totals;
+}
+
+/** What a step owes besides its events. */
+interface Effects {
+  readonly sent: Sent[];
+  readonly logs: LogRow[];
+}
+
+interface Collected {
+  events: Recorded[];
+  readonly effects: Effects;
+}
+
+const NO_EVENTS: Recorded[] = [];
+
+function stepOne(
+  node: NodeState,
+  slot: Slot,
+  queued: Exclude<Queued, { kind: "mark" }>,
+  into: Collected,
+): { answer: Answer; existed: boolean } {
+  if (queued.kind === "report") {
+    const { report, worker } = queued;
+    if (report.kind === "logs") return { answer: keepLines(node, slot, queued, into), existed: false };
+    if (report.kind === "started") {
+      const verdicts = verdictsOnStarts(node, slot, report, worker);
+      return { answer: { kind: "ignored", why: "nothing to step", verdicts }, existed: false };
+    }
+    const message = slot.execution === null ? null : toMessage(node, slot, report, worker);
+    if (message === null)
+      return {
+        answer: { kind: "ignored", why: "nothing to step", verdicts: [verdictOnRest(slot, report)] },
+        existed: false,
+      };
+    return { answer: run(node, slot, message, into), existed: false };
+  }
+  const { message } = queued;
+  if (message.kind !== "start") {
+    if (slot.execution === null)
+      return {
+        answer: reject("not_found", `there is no execution ${slot.id}`, {
+          hint: "check the id, or list executions",
+        }),
+        existed: false,
+      };
+    return { answer: run(node, slot, message, into), existed: false };
+  }
+  if (slot.execution !== null) {
+    const answer = repeatedStart(slot.execution, message);
+    if (queued.letter !== undefined) rejoin(node, slot, { message, letter: queued.letter, answer }, into);
+    return { answer, existed: true };
+  }
+  assert(queued.plan !== undefined, "a start comes with its plan");
+  const created = create(message, queued.plan, node.now);
+  slot.execution = created.execution;
+  slot.refreshDesks();
+  collect(into, created.events);
+  for (const sent of created.sent) into.effects.sent.push(sent);
+  return { answer: created.answer, existed: false };
+}
+
+/** Lines of a live attempt are stored with this commit. */
+function keepLines(
+  node: NodeState,
+  slot: Slot,
+  { report, worker }: Extract<Queued, { kind: "report" }>,
+  { effects }: Collected,
+): Answer {
+  const row = report.kind === "logs" && slot.execution !== null ? toLogRow(node, slot, report, worker) : null;
+  if (row === null) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
+  const { lines, refusal } = knownRuns(slot, row);
+  if (lines.length > 0) effects.logs.push({ ...row, lines });
+  return { kind: "applied", seq: slot.execution?.seq ?? 0, verdicts: [refusal ?? "accepted"] };
+}
+
+function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage>, into: Collected): Answer {
+  const stepped = step(slot.execution as Execution, message, node.now);
+  collect(into, stepped.events);
+  for (const sent of stepped.sent) into.effects.sent.push(sent);
+  slot.refreshDesks();
+  return stepped.answer;
+}
+
+/** The same start again is answered with what is there; anything else under its id is a conflict. */
+function repeatedStart(execution: Execution, message: StartMessage): Answer {
+  const sameWorkflow = execution.plan.definition.name === message.workflow;
+  if (
+    sameWorkflow &&
+    (execution.input === message.input || canonical(execution.input) === canonical(message.input))
+  ) {
+    return { kind: "applied", seq: execution.seq };
+  }
+  const what = sameWorkflow ? "another input" : `the workflow "${execution.plan.definition.name}"`;
+  return reject("conflict", `execution ${execution.id} exists with ${what}`, { hint: "choose another id" });
+}
+
+/**
+ * The first start of a child finds it there: its parent was purged and began anew. What has not ended will say so; what
+ * is done says so again; anything else is tried again. One of another input is not the child that is wanted.
+ */
+function rejoin(
+  node: NodeState,
+  slot: Slot,
+  { message, letter, answer }: { message: StartMessage; letter: string; answer: Answer },
+  into: Collected,
+): void {
+  const { parent } = message;
+  const execution = slot.execution as Execution;
+  // A letter that is stepped twice, after a commit of unknown outcome, is of the same life.
+  if (parent === undefined || message.again === true || parent.since === execution.parent?.since) return;
+  if (answer.kind === "rejection") {
+    const payload = JSON.stringify({ code: answer.code, message: answer.message });
+    into.effects.sent.push(
+      endOfChild(slot.id, { id: `${letter}/refused`, parent, status: "cancelled", payload }),
+    );
+  } else if (execution.status === "done") {
+    const payload = execution.output ?? "null";
+    into.effects.sent.push(endOfChild(slot.id, { id: `${letter}/done`, parent, status: "done", payload }));
+  } else if (execution.ended)
+    run(
+      node,
+      slot,
+      {
+        kind: "retry",
+        id: `rejoin~${parent.since}~parent`,
+        by: `parent ${parent.execution}`,
+        reason: null,
+        fromParent: true,
+      },
+      into,
+    );
+}
+
+function canonical(text: string): string {
+  return canonicalJson(JSON.parse(text) as Json);
+}
+
+/** Adds the events of a step, which are nobody else's: those of the first one become the list. */
+function collect(into: Collected, more: Recorded[]): void {
+  if (into.events === NO_EVENTS) into.events = more;
+  else for (const event of more) into.events.push(event);
+}
+
+interface Parts {
+  readonly before: number;
+  readonly events: readonly Recorded[];
+  readonly entries: ExecutionWrite["entries"];
+  readonly snapshot: Snapshot | null;
+  /** Rows of timers that are not armed any more. */
+  readonly stale: readonly string[];
+  readonly marks: Readonly<Record<string, number>>;
+  readonly effects: Effects;
+}
+
+function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite | null {
+  const { execution } = slot;
+  if (execution === null) return null;
+  const timersSet: { timer: string; due: number }[] = [];
+  const timersCleared: string[] = [...parts.stale];
+  let deadLetters: DeadLetter[] = [];
+  let clearedFrom = 0;
+  for (const { seq, event } of parts.events) {
+    if (event.kind === "tasks.settled") {
+      const tasks = failedIn(event);
+      if (tasks.length > 0) deadLetters.push({ seq, tasks });
+    } else if (event.kind === "postop.failed") {
+      // A persistence that failed for good has failed its task.
+      if (event.until === null && event.op === "broadcast") deadLetters.push({ seq, tasks: [event.task] });
+    } else if (event.kind === "retried") {
+      // What is done again is the visit that was reopened, and what came after it; broadcasts are not.
+      clearedFrom = execution.redoneFrom;
+      deadLetters = deadLetters.filter(({ seq: before }) => before < clearedFrom);
+      for (const { seq: failed, task } of execution.undeliveredAtRetry)
+        if (failed >= clearedFrom) deadLetters.push({ seq: failed, tasks: [task] });
+    } else if (event.kind === "timer.set") timersSet.push({ timer: event.timer, due: event.due });
+    else if (event.kind === "timer.fired" || event.kind === "timer.cleared") timersCleared.push(event.timer);
+  }
+  const opened = markOpened(node, slot, parts.marks);
+  const want = slot.computeWant(node.now);
+  // What is owed is found again by its time, whatever else the execution waits for.
+  const retryDue = Math.min(
+    slot.owedDue,
+    want === "time" ? slot.nextDue(node.now, node.settings.checkMs) : Number.POSITIVE_INFINITY,
+  );
+  const retryRow = retryDue === Number.POSITIVE_INFINITY ? 0 : retryDue;
+  slot.retryFired = false;
+  if (retryRow !== slot.retryRow) {
+    if (retryRow === 0) timersCleared.push(RETRY_TIMER);
+    else timersSet.push({ timer: RETRY_TIMER, due: retryRow });
+  }
+  const outbox = node.settings.outbox ? outboxRow(slot) : null;
+  if (outbox === "set") timersSet.push({ timer: EVENTS_TIMER, due: EVENTS_DUE });
+  else if (outbox === "cleared") timersCleared.push(EVENTS_TIMER);
+  const head = headOf(execution, slot.tenure.partition, want);
+  const headKey = `${head.status}/${head.phase}/${head.want}`;
+  const isNothing =
+    parts.events.length === 0 &&
+    opened === null &&
+    parts.effects.logs.length === 0 &&
+    parts.effects.sent.length === 0 &&
+    headKey === slot.headKey &&
+    timersSet.length === 0 &&
+    timersCleared.length === 0;
+  if (isNothing) return null;
+  if (node.settings.outbox) Object.assign(slot.carefulMarks, outboxMark(slot, outbox));
+  const marks = Object.keys(slot.carefulMarks).length === 0 ? opened : { ...slot.carefulMarks, ...opened };
+  Object.assign(slot.opened, slot.carefulMarks);
+  slot.carefulMarks = {};
+  const headChanged = headKey !== slot.headKey;
+  slot.want = want;
+  slot.headKey = headKey;
+  slot.storedWant = want;
+  slot.retryRow = retryRow;
+  slot.chain = extendChain(slot.chain, parts.entries);
+  slot.rowsSinceSnapshot =
+    parts.snapshot === null ? slot.rowsSinceSnapshot + parts.entries.length : parts.entries.length;
+  const write: Writable = {
+    execution: slot.id,
+    create: parts.before === 0,
+    after: parts.before,
+    entries: parts.entries,
+    chain: slot.chain,
+    head: headChanged ? head : null,
+    // A timer set and cleared in one step leaves nothing; the later word counts.
+    timersSet: timersSet.filter(
+      ({ timer, due }) => isOwnRow(timer) || execution.timers.get(timer)?.due === due,
+    ),
+    timersCleared: timersCleared.filter((timer) => isOwnRow(timer) || !execution.timers.has(timer)),
+    opened: marks,
+    snapshot: parts.snapshot,
+  };
+  const { sent, logs } = parts.effects;
+  if (sent.length > 0) write.letters = sent.map(toLetter);
+  if (logs.length > 0) write.logs = logs;
+  if (deadLetters.length > 0) write.deadLetters = deadLetters;
+  if (clearedFrom > 0) write.deadLettersCleared = clearedFrom;
+  return write;
+}
+
+/** A row of the engine, of which the execution knows nothing. */
+function isOwnRow(timer: string): boolean {
+  return timer === RETRY_TIMER || timer === EVENTS_TIMER;
+}
+
+type Writable = { -readonly [Field in keyof ExecutionWrite]: ExecutionWrite[Field] };
+
+function failedIn({ tasks, statuses }: TasksSettled): number[] {
+  const failed: number[] = [];
+  for (let i = 0; i < tasks.length; i++) if (statuses[i] === "failed") failed.push(tasks[i] as number);
+  return failed;
+}
+
+/** Opens pages ahead of need in this commit, so that leases on them never wait for one of their own. */
+function markOpened(
+  node: NodeState,
+  slot: Slot,
+  asked: Readonly<Record<string, number>>,
+): Record<string, number> | null {
+  const marks: Record<string, number> = { ...asked };
+  Object.assign(slot.opened, asked);
+  for (const desk of slot.desks) {
+    const { state } = desk;
+    if (!state.paged || state.finished || desk.offeredEnd >= state.total) continue;
+    const wanted = Math.min(state.total, desk.cursor + node.settings.openTasksAhead);
+    if (wanted <= desk.offeredEnd) continue;
+    const end = state.pageEnd(wanted - 1);
+    desk.opened = end;
+    slot.opened[desk.markName] = end;
+    marks[desk.markName] = end;
+  }
+  return Object.keys(marks).length === 0 ? null : marks;
+}
+
+/** A snapshot of the committed state, taken before anything new is stepped. */
+function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
+  const { execution } = slot;
+  if (execution === null || slot.rowsSinceSnapshot < node.settings.snapshotRows) return null;
+  const { fold: foldVersion } = node.settings.vocabulary;
+  return {
+    seq: execution.seq,
+    foldVersion,
+    chain: slot.chain,
+    body: seal(writeSnapshot(execution), snapshotKey(slot.id, execution.seq)),
+  };
+}

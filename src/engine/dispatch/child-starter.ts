@@ -1,0 +1,120 @@
+/**
+ * Starts children: tasks of a handler that names a workflow. No worker takes them: the owner asks its own execution to
+ * start them, as far as the handler's limit goes, and the messages to the children go out with that commit.
+ */
+import type { Plan } from "../../kernel/definition/plan.ts";
+import type { Slot } from "../cache/slot.ts";
+import { fetchPage, taskText } from "../cache/task-pages.ts";
+import { rateName } from "../limits/limits.ts";
+import { waiterOf } from "../limits/permits.ts";
+import type { NodeState } from "../node-state.ts";
+import type { HandlerDesk } from "./handler-queue.ts";
+
+/** Children asked for in one message. */
+const STARTS_MAX = 256;
+
+/** How often what was missing is asked for again. */
+const ASK_AGAIN_MS = 30_000;
+
+/** The newest definitions of workflows that are named by handlers. */
+export class NewestPlans {
+  readonly #plans = new Map<string, Plan | null>();
+  readonly #asking = new Set<string>();
+  #nextAskAt = 0;
+  /** Asked for before a newer definition was stored: the answer may be too old. */
+  readonly #stale = new Set<string>();
+
+  /** The plan; null: there is no such workflow; undefined: it is asked for. */
+  get(node: NodeState, workflow: string): Plan | null | undefined {
+    const known = this.#plans.get(workflow);
+    if (known !== undefined || this.#asking.has(workflow)) return known;
+    this.#asking.add(workflow);
+    node.emit({ kind: "find-workflow", workflow });
+    return undefined;
+  }
+
+  /** False: a newer one may have been stored since it was asked for. */
+  found(workflow: string, plan: Plan | null): boolean {
+    this.#asking.delete(workflow);
+    if (this.#stale.delete(workflow)) return false;
+    this.#plans.set(workflow, plan);
+    return true;
+  }
+
+  /** A newer definition may be there. */
+  forget(workflow: string): void {
+    this.#plans.delete(workflow);
+    if (this.#asking.has(workflow)) this.#stale.add(workflow);
+  }
+
+  /** Workflows that were not there and are worth asking for again: the word that another node stored one may be lost. */
+  missingAgain(now: number): readonly string[] {
+    if (now < this.#nextAskAt) return [];
+    this.#nextAskAt = now + ASK_AGAIN_MS;
+    return [...this.#plans].filter(([, plan]) => plan === null).map(([workflow]) => workflow);
+  }
+
+  /** Whether it is known that there is no such workflow. */
+  isMissing(workflow: string): boolean {
+    return this.#plans.get(workflow) === null;
+  }
+}
+
+/** Executions with children of this workflow that can be looked at now. */
+export function waitingFor(node: NodeState, workflow: string): readonly Slot[] {
+  return [...node.slots.values()].filter(
+    ({ status, desks }) =>
+      status === "clean" && desks.some(({ state }) => state.plan.definition.workflow === workflow),
+  );
+}
+
+/** Asks for the children that can start now. */
+export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): void {
+  const { state } = desk;
+  const { workflow, concurrency = Number.POSITIVE_INFINITY, rate } = state.plan.definition;
+  if (workflow === undefined || slot.execution?.open !== true || node.closing) return;
+  const isAsked = slot.queue.some(
+    (queued) => queued.kind === "message" && queued.message.kind === "children",
+  );
+  const room = Math.min(STARTS_MAX, concurrency - state.openChildren);
+  if (isAsked || room <= 0 || !desk.hasTasks(node.now)) return;
+  const plan = node.newest.get(node, workflow);
+  if (plan === undefined || plan === null) return;
+  const tasks: { task: number; input: string }[] = [];
+  const scope = `${slot.execution.project}/${state.plan.scope}`;
+  while (tasks.length < room) {
+    const task = desk.peek(node.now);
+    if (task < 0) break;
+    const who = waiterOf(slot, desk);
+    if (rate !== undefined && !node.limits.mayTake(rateName(scope), who, node.now)) {
+      waitForRate(node, scope, slot, desk);
+      break;
+    }
+    const input = taskText(node, slot, desk, task);
+    if (input === undefined) {
+      fetchPage(node, slot, desk, task);
+      break;
+    }
+    desk.take(task);
+    if (rate !== undefined) node.limits.start(scope, who, node.now);
+    tasks.push({ task, input });
+  }
+  if (tasks.length === 0) return;
+  node.plans.put(plan);
+  const at = desk.visit.place(state.plan.name);
+  node.enqueue(slot, {
+    kind: "message",
+    message: { kind: "children", ...at, round: desk.visit.round, workflow, hash: plan.hash, tasks },
+    request: null,
+  });
+}
+
+/** Asks again when the rate allows it; if the slot is dirty then, it asks when it is clean. */
+function waitForRate(node: NodeState, scope: string, parent: Slot, waiting: HandlerDesk): void {
+  const { key } = waiting;
+  node.limits.wait(rateName(scope), waiterOf(parent, waiting), () => {
+    const slot = node.slots.get(parent.id);
+    const desk = slot?.desks.find((candidate) => candidate.key === key);
+    if (slot?.status === "clean" && desk !== undefined) startChildren(node, slot, desk);
+  });
+}

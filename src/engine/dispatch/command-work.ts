@@ -1,0 +1,50 @@
+/** What goes out for a task: the task itself, or the command that it stands for, with its references resolved. */
+import { topicError } from "../../kernel/command/command-state.ts";
+import { resolveCommand } from "../../kernel/command/resolve-command.ts";
+import { ENGINE } from "../../kernel/timers.ts";
+import type { Slot } from "../cache/slot.ts";
+import { taskText } from "../cache/task-pages.ts";
+import { ENUMERATION } from "../leases/lease.ts";
+import type { NodeState } from "../node-state.ts";
+import type { HandlerDesk } from "./handler-queue.ts";
+
+/**
+ * When the receipt of a command that goes out now must have come: whoever has it may well be alive and say nothing. A
+ * worker counts too, from when it begins, and has a little longer to say so; who takes it out of a queue does not count.
+ */
+export function receiptDueAt(
+  node: NodeState,
+  { state }: HandlerDesk,
+  { task, from, queued }: { task: number; from: number; queued: boolean },
+): number {
+  const { timeoutMs, command } = state.plan;
+  if (command === null || timeoutMs === null || task === ENUMERATION) return Number.POSITIVE_INFINITY;
+  return from + timeoutMs + (queued ? 0 : node.settings.askMs);
+}
+
+/** The text to give out; undefined: its page is not in memory; null: it cannot be sent, and its task fails. */
+export function workText(
+  node: NodeState,
+  slot: Slot,
+  desk: HandlerDesk,
+  task: number,
+): string | null | undefined {
+  const text = taskText(node, slot, desk, task);
+  const { command } = desk.state.plan;
+  if (command === null || text === undefined || slot.execution === null) return text;
+  const refusal = node.topics.refusal(slot.execution.project, command);
+  const resolved =
+    refusal === null ? resolveCommand(slot.execution, command, text) : { error: topicError(refusal) };
+  if ("text" in resolved) return resolved.text;
+  desk.take(task);
+  const outcome = { status: "failed", fatal: true, payload: resolved.error } as const;
+  const attempt = desk.state.tasks.nextAttempt(task);
+  const receipt = { task, attempt, round: desk.visit.round, live: true, worker: ENGINE, ms: 0, outcome };
+  const place = desk.visit.place(desk.state.plan.name);
+  node.enqueue(slot, {
+    kind: "message",
+    message: { kind: "receipts", ...place, receipts: [receipt] },
+    request: null,
+  });
+  return null;
+}

@@ -1,0 +1,170 @@
+/**
+ * Who is next: fair across projects, then (within a project, higher priority first) across handlers and the
+ * executions that wait in them, in rings. Holds only who is ready; what to give is decided at the desk.
+ */
+import type { Wanted } from "../../kernel/definition/plan.ts";
+import type { Slot } from "../cache/slot.ts";
+import { PriorityHolds } from "../limits/priority-holds.ts";
+import type { HandlerDesk } from "./handler-queue.ts";
+import type { RosterEntry, WorkerRoster } from "./worker-roster.ts";
+
+/** A handler of an execution with something to give out to those who serve what is wanted. */
+export interface Ready {
+  readonly slot: Slot;
+  readonly desk: HandlerDesk;
+  readonly wanted: Wanted;
+}
+
+/** A queue with cheap removal at the front. */
+class Ring {
+  readonly wanted: Wanted;
+  #items: Ready[] = [];
+  #head = 0;
+
+  constructor(wanted: Wanted) {
+    this.wanted = wanted;
+  }
+
+  /** Those among them whose executions are not in memory any more. */
+  #gone = 0;
+
+  get size(): number {
+    return this.#items.length - this.#head - this.#gone;
+  }
+
+  push(ready: Ready): void {
+    this.#items.push(ready);
+  }
+
+  shift(): Ready | undefined {
+    for (;;) {
+      const ready = this.#items[this.#head];
+      if (ready === undefined) {
+        this.#gone = 0;
+        return undefined;
+      }
+      this.#head++;
+      if (this.#head > 256 && this.#head * 2 > this.#items.length) {
+        this.#items = this.#items.slice(this.#head);
+        this.#head = 0;
+      }
+      if (ready.desk.queued.includes(this.wanted.key)) return ready;
+      // Withdrawn; where its execution was being reloaded then, nobody could tell this ring.
+      this.#gone = Math.max(0, this.#gone - 1);
+    }
+  }
+
+  /** The execution of one of them has left memory: it must not be kept by its place here. */
+  leave(): void {
+    this.#gone++;
+    if (this.#gone < 64 || this.#gone * 2 < this.#items.length - this.#head) return;
+    this.#items = this.#items.slice(this.#head).filter(({ desk }) => desk.queued.includes(this.wanted.key));
+    this.#head = 0;
+    this.#gone = 0;
+  }
+}
+
+interface Level {
+  readonly priority: number;
+  readonly rings: Map<string, Ring>;
+}
+
+export class Dispatcher {
+  /** Only what has something ready is here; the order of the map is the order of turns. */
+  readonly #projects = new Map<string, Level[]>();
+  /** Handlers in the rings. */
+  size = 0;
+  /** Higher priorities that wait for a commit. */
+  readonly holds = new PriorityHolds();
+
+  /** Puts a handler at the end of its ring, once. */
+  offer(ready: Ready): void {
+    const { slot, desk, wanted } = ready;
+    const { key } = wanted;
+    if (desk.queued.includes(key) || slot.execution === null) return;
+    desk.queued.push(key);
+    this.#ring(slot.execution.project, desk.state.plan.priority, wanted).push(ready);
+    this.size++;
+  }
+
+  /** An execution leaves memory, and with it what it had ready. */
+  withdraw(slot: Slot): void {
+    for (const desk of slot.desks) {
+      for (const key of desk.queued.splice(0)) {
+        this.size--;
+        this.#find(slot.execution?.project ?? "", desk.state.plan.priority, key)?.leave();
+      }
+    }
+  }
+
+  #find(project: string, priority: number, key: string): Ring | undefined {
+    const level = this.#projects.get(project)?.find((candidate) => candidate.priority === priority);
+    return level?.rings.get(key);
+  }
+
+  /** The next handler this worker can serve, taken out of its ring: from the project whose turn it is. */
+  next(worker: RosterEntry, roster: WorkerRoster): Ready | undefined {
+    for (const [project, levels] of this.#projects) {
+      if (!worker.isFor(project)) continue;
+      const floor = this.holds.isEmpty
+        ? Number.NEGATIVE_INFINITY
+        : this.holds.floor(project, (wanted) => roster.servedBy(worker, wanted, project) !== undefined);
+      for (const level of levels) {
+        if (level.priority < floor) break;
+        const ready = this.#fromLevel(level, project, { worker, roster });
+        if (ready === undefined) continue;
+        // The only one has the next turn too.
+        if (this.#projects.size === 1 && level.rings.size > 0) return ready;
+        this.#projects.delete(project);
+        const left = level.rings.size > 0 ? levels : levels.filter((other) => other !== level);
+        if (left.length > 0) this.#projects.set(project, left);
+        return ready;
+      }
+    }
+    return undefined;
+  }
+
+  #fromLevel(
+    { rings }: Level,
+    project: string,
+    { worker, roster }: { worker: RosterEntry; roster: WorkerRoster },
+  ): Ready | undefined {
+    for (const [key, ring] of rings) {
+      if (roster.servedBy(worker, ring.wanted, project) === undefined) continue;
+      const ready = ring.shift();
+      if (ring.size === 0) rings.delete(key);
+      else if (rings.size > 1) {
+        rings.delete(key);
+        rings.set(key, ring);
+      }
+      if (ready === undefined) continue;
+      const { queued } = ready.desk;
+      if (queued.length === 1) queued.pop();
+      else queued.splice(queued.indexOf(key), 1);
+      this.size--;
+      return ready;
+    }
+    return undefined;
+  }
+
+  #ring(project: string, priority: number, wanted: Wanted): Ring {
+    let levels = this.#projects.get(project);
+    if (levels === undefined) {
+      levels = [];
+      this.#projects.set(project, levels);
+    }
+    let level = levels.find((candidate) => candidate.priority === priority);
+    if (level === undefined) {
+      level = { priority, rings: new Map() };
+      levels.push(level);
+      levels.sort((a, b) => b.priority - a.priority);
+    }
+    const { key } = wanted;
+    let ring = level.rings.get(key);
+    if (ring === undefined) {
+      ring = new Ring(wanted);
+      level.rings.set(key, ring);
+    }
+    return ring;
+  }
+}

@@ -1,0 +1,389 @@
+/**
+ * What one handler of the current visit has to give out, and to whom it has given it: fresh tasks by a cursor, tasks
+ * that came back, tasks parked at a full key, the leases. Reads the execution's state; never journals anything.
+ */
+import type { HandlerState, Visit } from "../../kernel/execution.ts";
+import type { PhaseCounts } from "../../protocol/work.ts";
+import { Heap } from "../../std/heap.ts";
+import { SparseMap, SparseSet } from "../../std/sparse.ts";
+import type { Page } from "../cache/page-cache.ts";
+import { ENUMERATION, isSent, type Lease } from "../leases/lease.ts";
+
+/** Task numbers parked at full keys; beyond this many, scanning waits. */
+const PARKED_MAX = 100_000;
+/** How long a task steps aside that must run alone and finds no empty worker. */
+const ASIDE_MIN_MS = 5_000;
+const ASIDE_MAX_MS = 60_000;
+/** Tasks whose retry time has come that are held at once; the others are taken as these leave. */
+const BACK_MAX = 4_096;
+/** Commands of one handler whose results wait to be persisted at once. */
+const HELD_MAX = 64;
+/** Most commands at a broker with which a handler may leave memory. */
+const SENT_MAX = 16;
+/** Longest time between two looks after a command at a broker, as a multiple of the first. */
+const CHECKS_MAX = 8;
+/** A task that took its process down this often runs alone. */
+export const ALONE_AFTER_CRASHES = 2;
+
+export class HandlerDesk {
+  readonly visit: Visit;
+  readonly state: HandlerState;
+  readonly round: number;
+  readonly leases = new SparseMap<number, Lease>();
+  /** How far pages are durably marked as opened: tasks beyond are not given out. */
+  opened: number;
+  /** Tasks below this number may have been started before an unclean stop: their starts are journaled first. */
+  carefulBelow = 0;
+  /** Until then tasks without a recorded start may still run at workers of a former owner. */
+  suspectUntil = 0;
+  /** Until then attempts whose starts a former owner recorded may show themselves. */
+  lostAt = 0;
+  suspectsJudged = false;
+  /** Attempts of a former owner are on their way to the journal as lost: until then nothing is given out. */
+  isLosing = false;
+  /** The page that was looked at last. */
+  page: Page | null = null;
+  /** The key of the one task that is the input; null: it has none; undefined: nobody has asked yet. */
+  inputKey: string | null | undefined;
+  /** Pages before this index are settled and out of memory. */
+  pagesDropped = 0;
+  /** What earlier phases came to, for code that reads it. */
+  counts: PhaseCounts | null = null;
+  /** The page being read from the store; -1: none. */
+  fetching = -1;
+  /** Tasks that were taken out and wait for an empty worker. */
+  heldAlone = 0;
+  /** The turn in which it gave something out last. */
+  servedAt = 0;
+  /** Leases whose receipt has not come. */
+  openLeases = 0;
+  /** In the dispatcher's rings, by use. */
+  readonly queued: string[] = [];
+  #cursor = 0;
+  readonly #back = new Heap<number>(isBefore);
+  readonly #isBack = new SparseSet<number>();
+  #parked: Map<string, number[]> | null = null;
+  /** The number of the first claim of each attempt: above all that were given out before the desk was made. */
+  #firstClaim: number;
+  /** Claims of a task's next attempt that lapsed unstarted. */
+  #lapsed: Map<number, number> | null = null;
+  #parkedCount = 0;
+  /** Tasks set aside: until when (0: not now), and how often so far. */
+  #aside: Map<number, { until: number; tries: number }> | null = null;
+
+  constructor(visit: Visit, state: HandlerState, firstClaim: number) {
+    this.visit = visit;
+    this.round = visit.round;
+    this.state = state;
+    this.#firstClaim = firstClaim;
+    this.opened = firstPageEnd(state);
+  }
+
+  /** Identifies the handler, visit and round this desk serves. */
+  get key(): string {
+    return `${this.visit.plan.name}.${this.visit.visit}.${this.state.plan.name}.${this.round}`;
+  }
+
+  /** Whether this is the desk of that handler in that visit and its present round. */
+  serves(visit: Visit, handler: string): boolean {
+    return (
+      this.visit.plan.name === visit.plan.name &&
+      this.visit.visit === visit.visit &&
+      this.round === visit.round &&
+      this.state.plan.name === handler
+    );
+  }
+
+  /** The name of this handler's opened mark in the store. */
+  get markName(): string {
+    return `${this.visit.plan.name}.${this.visit.visit}.${this.state.plan.name}`;
+  }
+
+  /** Where fresh tasks go on: all before it are settled, given out or back, whoever settled them. */
+  get cursor(): number {
+    this.#advanceCursor();
+    return this.#cursor;
+  }
+
+  get parked(): number {
+    return this.#parkedCount;
+  }
+
+  /** Tasks that may be given out now, as far as the opened mark goes. */
+  get offeredEnd(): number {
+    return this.state.paged
+      ? Math.min(this.state.total, Math.max(this.opened, firstPageEnd(this.state)))
+      : this.state.offered;
+  }
+
+  /** Open leases of commands that the broker has, where they are few: nothing of them needs memory. */
+  get sentLeases(): number {
+    if (this.state.plan.command === null || this.leases.size > SENT_MAX) return 0;
+    let n = 0;
+    for (const lease of this.leases.values()) if (isSent(lease)) n++;
+    return n;
+  }
+
+  /** When a command here has to be looked after, be it in the past: its receipt is overdue, or it may be lost. */
+  receiptDue(now: number, checkMs: number): number {
+    const { command, timeoutMs } = this.state.plan;
+    let due = Number.POSITIVE_INFINITY;
+    if (command === null) return due;
+    if (timeoutMs !== null)
+      for (const { dueAt, reported } of this.leases.values()) if (!reported && dueAt < due) due = dueAt;
+    if (this.sentLeases > 0)
+      for (const { sentAt } of this.leases.values()) due = Math.min(due, nextCheck(sentAt, now, checkMs));
+    return due;
+  }
+
+  /** Whether an enumeration attempt is wanted at `now`. */
+  wantsEnumeration(now: number): boolean {
+    const { state } = this;
+    if (state.sealed || state.plan.waits || state.plan.definition.tasks !== undefined) return false;
+    if ((state.impliesTask && !state.paged) || this.fetching >= 0) return false;
+    const { failed, until } = state.enumeration;
+    return !failed && until <= now && !this.leases.has(ENUMERATION) && this.suspectUntil <= now;
+  }
+
+  /** Whether tasks can be taken at `now`. */
+  hasTasks(now: number): boolean {
+    if (this.state.plan.waits || this.suspectUntil > now || this.isLosing || this.fetching >= 0) return false;
+    if (this.state.impliesTask && this.leases.has(ENUMERATION)) return false;
+    // Results that wait to be persisted are in memory: no more are asked for meanwhile.
+    if (this.state.receipted.size > 0 && this.state.held >= HELD_MAX) return false;
+    this.refill(now);
+    this.#dropSettled();
+    if (this.#back.size > 0) return true;
+    if (this.#parkedCount >= PARKED_MAX) return false;
+    return this.#advanceCursor() >= 0;
+  }
+
+  /** Moves tasks whose retry time has come to those that are back. */
+  refill(now: number): void {
+    const { tasks } = this.state;
+    for (const [task, aside] of this.#aside ?? []) {
+      if (aside.until === 0 || aside.until > now) continue;
+      aside.until = 0;
+      this.giveBack(task);
+    }
+    if (tasks.nextDue() > now || this.#back.size >= BACK_MAX) return;
+    for (const task of tasks.takeDue(now, BACK_MAX)) {
+      // After a reload, a task that is leased again shows its old time once more; its lease counts.
+      const lease = this.leases.get(task);
+      const isOver = lease === undefined ? !this.#isInDoubt(task) : lease.attempt <= tasks.ended(task);
+      if (isOver) this.giveBack(task);
+    }
+  }
+
+  /** The oldest task that can be taken, or -1. */
+  peek(now: number): number {
+    if (!this.hasTasks(now)) return -1;
+    const back = this.#back.peek();
+    const fresh = this.#parkedCount >= PARKED_MAX ? -1 : this.#advanceCursor();
+    if (back === undefined) return fresh;
+    return fresh < 0 || back < fresh ? back : fresh;
+  }
+
+  /** Takes the task that `peek` gave. */
+  take(task: number): void {
+    if (!this.#isBack.delete(task)) this.#cursor = task + 1;
+    else if (this.#back.peek() === task) this.#back.pop();
+    else this.#back.remove(task);
+  }
+
+  /** A task that must run alone found no empty worker: it tries again later, each time a little later. */
+  setAside(task: number, now: number): void {
+    this.#aside ??= new Map();
+    const tries = (this.#aside.get(task)?.tries ?? 0) + 1;
+    this.#aside.set(task, { until: now + Math.min(ASIDE_MAX_MS, ASIDE_MIN_MS * 2 ** (tries - 1)), tries });
+  }
+
+  /** Whether tasks wait aside for an empty worker. */
+  get hasAside(): boolean {
+    for (const { until } of this.#aside?.values() ?? []) if (until > 0) return true;
+    return false;
+  }
+
+  /** A task that was taken and is pending again. */
+  giveBack(task: number): void {
+    if (this.#isBack.has(task) || this.state.isClosed(task)) return;
+    this.#isBack.add(task);
+    this.#back.push(task);
+  }
+
+  /** Sets a task aside until its key has room. */
+  park(key: string, task: number): void {
+    this.#parked ??= new Map();
+    const parked = this.#parked.get(key) ?? [];
+    // One that was brought back and found the key full again is older than the others.
+    let at = parked.length;
+    while (at > 0 && (parked[at - 1] as number) > task) at--;
+    parked.splice(at, 0, task);
+    this.#parked.set(key, parked);
+    this.#parkedCount++;
+  }
+
+  /** Whether an older task than this one is parked at the key. */
+  hasOlderParked(key: string, task: number): boolean {
+    return (this.#parked?.get(key)?.[0] ?? Number.POSITIVE_INFINITY) < task;
+  }
+
+  /** Brings back the oldest task parked at the key. */
+  unpark(key: string): boolean {
+    const parked = this.#parked?.get(key);
+    if (parked === undefined) return false;
+    for (;;) {
+      const task = parked.shift();
+      if (parked.length === 0) this.#parked?.delete(key);
+      if (task === undefined) return false;
+      this.#parkedCount--;
+      // A late receipt may have settled it meanwhile.
+      if (this.state.isClosed(task)) continue;
+      this.giveBack(task);
+      return true;
+    }
+  }
+
+  /** The key at which most tasks are parked. */
+  get fullestKey(): string | null {
+    let fullest: string | null = null;
+    let most = 0;
+    for (const [key, parked] of this.#parked ?? []) {
+      if (parked.length <= most) continue;
+      most = parked.length;
+      fullest = key;
+    }
+    return fullest;
+  }
+
+  hasParked(key: string): boolean {
+    return this.#parked?.has(key) ?? false;
+  }
+
+  /** True if all that is left waits for a later retry time: then nothing needs to stay in memory. */
+  waitsForTimeOnly(now: number): boolean {
+    const { state } = this;
+    if (state.finished || state.plan.waits) return true;
+    const sent = this.sentLeases;
+    if (this.openLeases > sent || this.heldAlone > 0 || this.isSuspect(now) || this.fetching >= 0)
+      return false;
+    if (!state.sealed && !(state.impliesTask && (state.tasks.ended(0) > 0 || sent > 0))) {
+      if (state.impliesTask || state.enumeration.until <= now) return false;
+    }
+    // At the limit of its children only their ends bring it on.
+    if (state.openChildren >= (state.plan.definition.concurrency ?? Number.POSITIVE_INFINITY)) return true;
+    if (this.#back.size > 0 || this.#parkedCount > 0 || this.hasAside || state.tasks.nextDue() <= now)
+      return false;
+    return this.#advanceCursor() < 0 && this.opened >= state.total;
+  }
+
+  /** When something becomes ready by time alone, after `now`; Infinity: never. */
+  nextDue(now: number): number {
+    const { state } = this;
+    if (state.finished || state.plan.waits) return Number.POSITIVE_INFINITY;
+    let next = Number.POSITIVE_INFINITY;
+    for (const { until } of this.#aside?.values() ?? []) if (until > now && until < next) next = until;
+    const enumerationAt = state.sealed ? 0 : state.enumeration.until;
+    for (const at of [state.tasks.nextDue(), enumerationAt, this.suspectUntil, this.lostAt])
+      if (at > now && at < next) next = at;
+    return next;
+  }
+
+  /** Takes over the leases of a desk for the same handler, visit and round whose state was dropped. */
+  inherit(before: HandlerDesk): void {
+    // All of them: the messages that ended some of them are stepped again, and end them then.
+    for (const [task, lease] of before.leases) this.leases.set(task, lease);
+    this.openLeases = [...this.leases.values()].filter((lease) => !lease.reported).length;
+    this.#firstClaim = before.#firstClaim;
+    this.#lapsed = before.#lapsed;
+    this.carefulBelow = before.carefulBelow;
+    this.suspectUntil = before.suspectUntil;
+    this.lostAt = before.lostAt;
+    this.suspectsJudged = before.suspectsJudged;
+    this.isLosing = before.isLosing;
+  }
+
+  /** Whether attempts of a former owner may still show themselves. */
+  isSuspect(now: number): boolean {
+    return this.suspectUntil > now || this.lostAt > now;
+  }
+
+  /** A former owner recorded the start of an attempt that has neither shown itself nor been lost. */
+  #isInDoubt(task: number): boolean {
+    // @plant recorded attempts given out again while they are in doubt
+    return this.lostAt > 0 && !this.suspectsJudged && this.state.tasks.startOf(task) !== undefined;
+  }
+
+  /** The claim number for the next lease of a task. */
+  claimOf(task: number): number {
+    return this.#firstClaim + this.lapsesOf(task);
+  }
+
+  /** How many claims of the task's next attempt lapsed unstarted, as far as is known here. */
+  lapsesOf(task: number): number {
+    return this.#lapsed?.get(task) ?? 0;
+  }
+
+  /** A claim lapsed before it started: no attempt is burnt, but the same attempt gets another claim number. */
+  lapse(task: number): void {
+    this.#lapsed ??= new Map();
+    this.#lapsed.set(task, this.lapsesOf(task) + 1);
+  }
+
+  /** The attempt is over, and the next one has another number. */
+  forgetLapses(task: number): void {
+    this.#lapsed?.delete(task);
+  }
+
+  /** Tasks that were settled while they were back. What is parked may have been waiting for their turn to end. */
+  #dropSettled(): void {
+    let isOne = false;
+    for (
+      let task = this.#back.peek();
+      task !== undefined && this.state.isClosed(task);
+      task = this.#back.peek()
+    ) {
+      this.#back.pop();
+      this.#isBack.delete(task);
+      isOne = true;
+    }
+    if (isOne) for (const key of [...(this.#parked?.keys() ?? [])]) this.unpark(key);
+  }
+
+  /** The next fresh task at or after the cursor, or -1. */
+  #advanceCursor(): number {
+    const { tasks } = this.state;
+    const end = this.offeredEnd;
+    for (;;) {
+      const n = tasks.settled.nextMissing(this.#cursor, end);
+      if (n < 0) {
+        this.#cursor = Math.max(this.#cursor, end);
+        return -1;
+      }
+      this.#cursor = n;
+      // A task with a retry time, a lease or a place among those that are back is not fresh.
+      if (tasks.until(n) === 0 && !this.leases.has(n) && !this.#isBack.has(n) && !this.#isInDoubt(n))
+        return n;
+      this.#cursor = n + 1;
+    }
+  }
+}
+
+/** When a command that was sent then is looked after next: later each time, and from some time on regularly. */
+function nextCheck(sentAt: number, now: number, checkMs: number): number {
+  let step = checkMs;
+  let at = sentAt + step;
+  while (at <= now && step < checkMs * CHECKS_MAX) {
+    step *= 2;
+    at = sentAt + step;
+  }
+  return at > now ? at : at + Math.ceil((now - at + 1) / step) * step;
+}
+
+function isBefore(a: number, b: number): boolean {
+  return a < b;
+}
+
+function firstPageEnd(state: HandlerState): number {
+  return state.pageFrom[1] ?? state.total;
+}

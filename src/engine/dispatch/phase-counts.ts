@@ -1,0 +1,63 @@
+/** What the phases so far came to, as grants carry it for code that reads earlier results. */
+
+import type { Plan } from "../../kernel/definition/plan.ts";
+import type { Execution } from "../../kernel/execution.ts";
+import type { Grant, PhaseCounts } from "../../protocol/work.ts";
+import type { HandlerDesk } from "./handler-queue.ts";
+
+/** What earlier phases came to does not change while a visit lasts; only a decision looks at its own visit too. */
+export function countsOf(desk: HandlerDesk, execution: Execution, work: Grant["do"]): PhaseCounts {
+  if (work === "next") return phaseCounts(execution);
+  desk.counts ??= phaseCounts(execution);
+  return desk.counts;
+}
+
+/** Counts of every visit so far, the current one as far as it is; phases that were not visited have none. */
+function phaseCounts(execution: Execution): PhaseCounts {
+  const { current, visited, plan } = execution;
+  const isOpen = current !== null && current.status === "running";
+  const counts = isOpen
+    ? visited.filter((visit) => visit.phase !== current.plan.name || visit.visit !== current.visit)
+    : [...visited];
+  const all: PhaseCounts[number][] = [...unvisited(plan), ...counts];
+  if (isOpen) {
+    all.push({
+      phase: current.plan.name,
+      visit: current.visit,
+      firstSeq: current.firstSeq,
+      lastSeq: execution.seq,
+      handlers: current.handlers.map(({ plan: { name }, total, tasks, value }) => ({
+        name,
+        total,
+        done: tasks.done,
+        failed: tasks.failed.size,
+        value,
+      })),
+    });
+  }
+  return all;
+}
+
+const unvisitedOf = new WeakMap<Plan, PhaseCounts>();
+
+/** The counts of a plan's phases before any of them is visited. */
+function unvisited(plan: Plan): PhaseCounts {
+  let counts = unvisitedOf.get(plan);
+  if (counts === undefined) {
+    counts = plan.phases.map(({ name, handlers }) => ({
+      phase: name,
+      visit: 0,
+      firstSeq: 1,
+      lastSeq: 0,
+      handlers: handlers.map((handler) => ({
+        name: handler.name,
+        total: 0,
+        done: 0,
+        failed: 0,
+        value: null,
+      })),
+    }));
+    unvisitedOf.set(plan, counts);
+  }
+  return counts;
+}

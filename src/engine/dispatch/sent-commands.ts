@@ -1,0 +1,238 @@
+/**
+ * Commands that the broker has confirmed. Nothing is known of them until a receipt comes, so their executions need no
+ * memory. A mark in the store, named after task and attempt, says when each was sent. By it the lease is made again
+ * when the execution comes back for a receipt, a timeout, a cancel or a look.
+ */
+import type { Outcome } from "../../kernel/message.ts";
+import { type Beat, BROKER_WORKER } from "../../protocol/work.ts";
+import { showDuration } from "../../std/duration.ts";
+import type { Queued, Slot } from "../cache/slot.ts";
+import { isSameAttempt, isSent, type Lease } from "../leases/lease.ts";
+import { tellToStop } from "../leases/report-intake.ts";
+import { areEventsOut } from "../mailbox/outbox.ts";
+import type { NodeState } from "../node-state.ts";
+import { receiptDueAt } from "./command-work.ts";
+import type { HandlerDesk } from "./handler-queue.ts";
+
+/** The broker has confirmed these commands; gives the executions that they are of. */
+export function noteSent(node: NodeState, worker: string, beats: readonly Beat[]): readonly Slot[] {
+  const touched: Slot[] = [];
+  for (const beat of beats) {
+    const slot = node.slots.get(beat.execution);
+    const desk = slot?.desk(beat);
+    if (slot === undefined || desk === undefined || desk.visit.round !== beat.round) continue;
+    for (const { task, attempt, claim } of beat.attempts) {
+      const lease = desk.leases.get(task);
+      if (lease?.worker !== worker || !isSameAttempt(lease, attempt, claim, beat.epoch)) continue;
+      if (lease.sentAt === 0) lease.sentAt = node.now;
+    }
+    touched.push(slot);
+  }
+  return touched;
+}
+
+/** The marks that let the execution leave memory; empty: the store has them all. */
+function marksToWrite(slot: Slot): readonly Queued[] {
+  const marks: Queued[] = [];
+  for (const desk of slot.desks) {
+    if (desk.sentLeases === 0) continue;
+    for (const lease of desk.leases.values()) {
+      if (!isSent(lease) || lease.isMarked) continue;
+      lease.isMarked = true;
+      const name = markOf(desk, lease.task);
+      marks.push({ kind: "mark", mark: { name, value: sentFrom(desk, lease) } });
+      marks.push({ kind: "mark", mark: { name: `${name}#`, value: attemptValue(desk, lease.attempt) } });
+      const value = lease.claim * EPOCHS_MAX + (lease.epoch % EPOCHS_MAX);
+      marks.push({ kind: "mark", mark: { name: `${name}%`, value } });
+    }
+  }
+  return marks;
+}
+
+/**
+ * Executions in memory whose commands are at the broker, which the store does not know yet. Most receipts come soon, so
+ * the marks are written only for those that have waited longest, as soon as there are many.
+ */
+export class SentSlots {
+  readonly #node: NodeState;
+  /** Oldest first. */
+  readonly #slots = new Set<Slot>();
+
+  constructor(node: NodeState) {
+    this.#node = node;
+  }
+
+  delete(slot: Slot): void {
+    this.#slots.delete(slot);
+  }
+
+  /** Whether an execution with leases of sent commands may leave memory: the store knows them. */
+  mayLeave(slot: Slot): boolean {
+    const isKnown = slot.sentLeases === slot.markedLeases;
+    if (!isKnown) this.#slots.add(slot);
+    this.#markOldest();
+    return isKnown;
+  }
+
+  /** All that are too many: events that are published late hold some up, and these are made up for later. */
+  #markOldest(): void {
+    const { settings } = this.#node;
+    for (const oldest of this.#slots) {
+      // Events that are published later would bring it back.
+      if (this.#slots.size <= settings.sentMax || !areEventsOut(this.#node, oldest)) return;
+      this.#slots.delete(oldest);
+      if (oldest.status === "clean" && oldest.want === "time")
+        for (const mark of marksToWrite(oldest)) this.#node.enqueue(oldest, mark);
+    }
+  }
+}
+
+/** Leases of sent commands leave memory with their execution; the row in the store brings it back in time. */
+export function forgetSent(node: NodeState, slot: Slot): void {
+  for (const desk of slot.desks)
+    for (const { reported, worker } of desk.leases.values()) {
+      const entry = node.roster.workers.get(worker);
+      if (!reported && entry !== undefined) entry.held--;
+    }
+  node.unwake(slot);
+}
+
+/** Makes the leases of commands that the marks say are at the broker. */
+export function restoreSent(node: NodeState, slot: Slot): void {
+  for (const desk of slot.desks) {
+    const { plan, tasks } = desk.state;
+    if (plan.command === null || desk.state.finished) continue;
+    const prefix = `${desk.markName}@`;
+    for (const [name, sentAt] of Object.entries(slot.opened)) {
+      if (sentAt === 0 || !name.startsWith(prefix) || /[#%]$/.test(name)) continue;
+      const task = Number(name.slice(prefix.length));
+      const attempt = tasks.nextAttempt(task);
+      const isIt = slot.opened[`${name}#`] === attemptValue(desk, attempt);
+      if (!isIt || desk.state.isClosed(task) || desk.leases.has(task)) continue;
+      const given = slot.opened[`${name}%`] ?? 0;
+      const [claim, epoch] = [Math.floor(given / EPOCHS_MAX), given % EPOCHS_MAX];
+      const lease = restored(node, desk, { task, attempt, sentAt, claim, epoch });
+      desk.leases.set(task, lease);
+      desk.openLeases++;
+      const entry = node.roster.workers.get(lease.worker);
+      if (entry !== undefined) entry.held++;
+    }
+    // All that is open is at the broker: nothing of a former owner can run anywhere else.
+    if (desk.sentLeases === 0 || desk.openLeases < desk.offeredEnd - tasks.settled.size) continue;
+    desk.suspectUntil = 0;
+    desk.lostAt = 0;
+    desk.suspectsJudged = true;
+  }
+}
+
+function restored(
+  node: NodeState,
+  desk: HandlerDesk,
+  at: Pick<Lease, "task" | "attempt" | "sentAt" | "claim" | "epoch">,
+): Lease {
+  const { task, sentAt } = at;
+  return {
+    ...at,
+    anyClaim: true,
+    worker: node.roster.queued?.id ?? BROKER_WORKER,
+    local: false,
+    queued: true,
+    startedAt: 0,
+    isMarked: true,
+    until: Number.POSITIVE_INFINITY,
+    dueAt: receiptDueAt(node, desk, { task, from: sentAt, queued: true }),
+    recorded: false,
+    reported: false,
+    cancelled: false,
+    asked: false,
+    position: 0,
+    lastLine: 0,
+    permits: [],
+  };
+}
+
+/** The worker that queues commands is asked whether these are still where it put them. */
+export function checkSent(node: NodeState, slot: Slot): void {
+  const worker = node.roster.queued?.id;
+  if (worker === undefined) return;
+  for (const desk of slot.desks) {
+    const { command } = desk.state.plan;
+    if (command === null || desk.sentLeases === 0) continue;
+    const at = {
+      ...desk.visit.place(desk.state.plan.name),
+      execution: slot.id,
+      round: desk.visit.round,
+    };
+    for (const { task, attempt, claim, epoch, ...lease } of desk.leases.values())
+      if (lease.queued && !lease.reported && lease.sentAt > 0)
+        node.emit({
+          kind: "check-sent",
+          worker,
+          at: {
+            attempt: { ...at, epoch, task, attempt, claim },
+            topic: command.topic,
+            receiptTopic: command.receiptTopic,
+            project: slot.execution?.project ?? "",
+          },
+        });
+  }
+}
+
+/** Without the broker nobody gives back what was sent there. */
+export function endSent(node: NodeState, slot: Slot): void {
+  for (const desk of slot.desks)
+    for (const lease of [...desk.leases.values()])
+      if (lease.sentAt > 0 && !lease.reported) node.lapse(slot, desk, lease);
+}
+
+/** Commands whose receipt is overdue count as killed. */
+export function expireCommands(node: NodeState, slot: Slot): void {
+  for (const desk of slot.desks) {
+    if (desk.state.plan.command === null || desk.state.plan.timeoutMs === null) continue;
+    for (const lease of desk.leases.values())
+      if (!lease.reported && lease.dueAt <= node.now) expire(node, slot, desk, lease);
+  }
+}
+
+function expire(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
+  const { task, attempt, claim, epoch, worker } = lease;
+  const ms = desk.state.plan.timeoutMs ?? 0;
+  const error = { name: "Timeout", code: "timeout", message: `no receipt came within ${showDuration(ms)}` };
+  const outcome: Outcome = { status: "killed", payload: JSON.stringify(error) };
+  const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.visit.round };
+  const receipts = [{ task, attempt, claim, ms, outcome }];
+  lease.until = lease.dueAt = Number.POSITIVE_INFINITY;
+  tellToStop(node, slot, { desk, lease }, "lost");
+  node.noteReported(desk, lease);
+  // Nobody waits for its verdict.
+  const answer = { worker, report: 0, verdicts: [], open: 1 };
+  const report = { kind: "receipts" as const, ...place, epoch, receipts };
+  node.enqueue(slot, { kind: "report", report, worker, answer, index: 0 });
+}
+
+/**
+ * The mark that says when the command of a task was sent. Beside it are those that say which attempt it is (`#`), and by
+ * which claim (`%`).
+ */
+function markOf(desk: HandlerDesk, task: number): string {
+  return `${desk.markName}@${task}`;
+}
+
+/** An attempt of this round, as the value of a mark. */
+function attemptValue({ visit }: HandlerDesk, attempt: number): number {
+  return attempt * ROUNDS_MAX + (visit.round % ROUNDS_MAX);
+}
+
+const ROUNDS_MAX = 1_000_000;
+const EPOCHS_MAX = 1_000_000;
+
+/** The command of a lease is not at the broker any more: a mark that says so is void from the next write on. */
+export function voidMark(slot: Slot, desk: HandlerDesk, lease: Lease): void {
+  if (lease.isMarked) slot.carefulMarks[markOf(desk, lease.task)] = 0;
+}
+
+/** The time from which the timeout counts. */
+function sentFrom({ state }: HandlerDesk, { sentAt, dueAt }: Lease): number {
+  const { timeoutMs } = state.plan;
+  return timeoutMs === null || dueAt === Number.POSITIVE_INFINITY ? sentAt : dueAt - timeoutMs;
+}

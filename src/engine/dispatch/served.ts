@@ -1,0 +1,46 @@
+/** Whether somebody serves what an execution has to give out: only such executions take up room in the window. */
+import type { HandlerPlan } from "../../kernel/definition/plan.ts";
+import type { StoredHead } from "../../store/store.ts";
+import type { Slot } from "../cache/slot.ts";
+import type { NodeState } from "../node-state.ts";
+import type { HandlerDesk } from "./handler-queue.ts";
+
+/** Whether somebody serves what the execution has to give out; what drains needs nobody. */
+export function isServed(node: NodeState, slot: Slot): boolean {
+  if (slot.execution?.draining === true) return true;
+  const project = slot.execution?.project ?? "";
+  return slot.desks.some(
+    (desk) =>
+      !desk.state.finished &&
+      node.enumeratorAt(slot, desk) === null &&
+      !waitsForEnumerator(node, desk, project) &&
+      isHandlerServed(node, desk.state.plan, project),
+  );
+}
+
+/** Whether all that it has to give out is an enumeration, and those who serve its code only process. */
+function waitsForEnumerator({ roster }: NodeState, { state }: HandlerDesk, project: string): boolean {
+  const { plan, sealed, total, tasks } = state;
+  if (plan.enumerateUse === null || sealed || total > tasks.settled.size) return false;
+  return roster.isOnlyProcessed(plan.enumerator, project);
+}
+
+/** False if it is known that nobody serves the phase that a stored execution is in. */
+export function mayBeServed(node: NodeState, head: StoredHead): boolean {
+  const phase = node.plans.get(head.hash)?.byName.get(head.phase ?? "");
+  if (phase === undefined || head.status === "cancelling") return true;
+  const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
+  // Whether its one task must not go to code that enumerates is known once it is loaded.
+  return handlers.some((plan) => isHandlerServed(node, plan, head.project));
+}
+
+function isHandlerServed(
+  { roster, newest }: NodeState,
+  { mode, wanted, enumerator, enumerateUse, definition }: HandlerPlan,
+  project: string,
+): boolean {
+  if (enumerateUse !== null && roster.isServed(enumerator, project)) return true;
+  return mode === "workflow"
+    ? !newest.isMissing(definition.workflow ?? "")
+    : roster.isServed(wanted, project);
+}

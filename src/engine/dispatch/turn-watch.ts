@@ -1,0 +1,109 @@
+/**
+ * What must hold of the grants of a node's turns: nothing is given out past work of higher priority that only waits for its
+ * commit, and nobody who waits at a limit is passed again and again by the same one. It knows a turn by what it left behind.
+ */
+import type { Grant } from "../../protocol/work.ts";
+import type { Slot } from "../cache/slot.ts";
+import type { Output } from "../io.ts";
+import { isLimited, waiterOf } from "../limits/permits.ts";
+import type { Held } from "../limits/priority-holds.ts";
+import type { Waiter } from "../limits/wait-queue.ts";
+import type { NodeState } from "../node-state.ts";
+
+/** Who waits at a limit, and how often others were given something past it. */
+interface Passed {
+  /** Another one after each time that it was called. */
+  readonly entry: Waiter;
+  readonly by: Map<string, number>;
+}
+
+export class TurnWatch {
+  /** Executions whose commits were under way before the turn, and what they hold up. */
+  readonly #waiting = new Map<Slot, readonly Held[]>();
+  /** By limit and waiter. */
+  #passed = new Map<string, Passed>();
+
+  /** What did not hold of a turn that gave this; null: all did. */
+  broken(node: NodeState, outputs: readonly Output[]): string | null {
+    let broken: string | null = null;
+    const committed = outputs.flatMap((output) => (output.kind === "commit" ? output.content.writes : []));
+    // What was lost with its partition waits for nothing any more.
+    const isSame = (slot: Slot) =>
+      slot.status === "dirty" &&
+      node.slots.get(slot.id) === slot &&
+      !committed.some(({ execution }) => execution === slot.id);
+    for (const slot of [...this.#waiting.keys()]) if (!isSame(slot)) this.#waiting.delete(slot);
+    for (const output of outputs) {
+      if (output.kind !== "grant") continue;
+      broken ??= this.#brokenGrant(node, output.worker, output.grant);
+    }
+    this.#note(node);
+    return broken;
+  }
+
+  #brokenGrant(node: NodeState, workerId: string, grant: Grant): string | null {
+    const slot = node.slots.get(grant.execution);
+    const desk = slot?.desk(grant);
+    const worker = node.roster.workers.get(workerId);
+    if (slot === undefined || desk === undefined || worker === undefined) return null;
+    const { priority } = desk.state.plan;
+    const leases = grant.items.flatMap(({ number }) => desk.leases.get(number) ?? []);
+    // What was recorded first, or marked as an enumeration, was taken in an earlier turn.
+    const isCareful =
+      grant.do === "enumerate" || leases.some(({ task }) => desk.state.tasks.startOf(task) !== undefined);
+    for (const [other, held] of isCareful ? [] : this.#waiting) {
+      const higher = held.find(
+        (one) =>
+          one.project === slot.execution?.project &&
+          one.priority > priority &&
+          node.roster.servedBy(worker, one.wanted, one.project) !== undefined,
+      );
+      if (higher !== undefined)
+        return `${slot.id} of priority ${priority} is given out while ${other.id} of ${higher.priority} waits for its commit`;
+    }
+    const { id } = waiterOf(slot, desk);
+    for (const { permits } of leases) {
+      for (const name of permits) {
+        const limit = node.limits.look(name);
+        for (const waiter of node.limits.waiting(name)) {
+          const passed = this.#passed.get(`${name} ${waiter.id}`);
+          if (passed?.entry !== waiter || waiter.priority < priority || waiter.id.startsWith(id)) continue;
+          const times = (passed.by.get(id) ?? 0) + 1;
+          passed.by.set(id, times);
+          if (times > 2 * (limit?.max ?? 0) + 4)
+            return `limit ${name}: ${id} was given ${times} permits past ${waiter.id}, which waits`;
+        }
+      }
+    }
+    return null;
+  }
+
+  /** How the turn has left the node. */
+  #note(node: NodeState): void {
+    for (const slot of node.slots.values())
+      if (slot.status === "dirty" && !this.#waiting.has(slot)) this.#waiting.set(slot, heldBy(node, slot));
+    const passed = new Map<string, Passed>();
+    for (const [name] of node.limits.states()) {
+      for (const entry of node.limits.waiting(name)) {
+        const key = `${name} ${entry.id}`;
+        const before = this.#passed.get(key);
+        passed.set(key, before?.entry === entry ? before : { entry, by: new Map() });
+      }
+    }
+    this.#passed = passed;
+  }
+}
+
+/** What an execution will have to give out after its commit, as far as no limit and no time is in its way. */
+function heldBy(node: NodeState, slot: Slot): Held[] {
+  const { execution } = slot;
+  if (execution?.open !== true || slot.tenure.isYielding) return [];
+  const { project } = execution;
+  return slot.desks.flatMap((desk) => {
+    const { plan, finished } = desk.state;
+    const isReady = plan.mode !== "workflow" && !plan.waits && !finished && desk.hasTasks(node.now);
+    return isReady && !isLimited(node, slot, desk)
+      ? [{ project, priority: plan.priority, wanted: plan.wanted }]
+      : [];
+  });
+}

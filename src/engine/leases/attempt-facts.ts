@@ -1,0 +1,65 @@
+/** What the node says about one attempt to those who ask, and what it checks of what they say about runs of a script. */
+import { finishedRuns, indexOfRun } from "../../kernel/tasks/script-runs.ts";
+import { type ReportedAttempt, type ScriptWork, UNKNOWN_WORKER } from "../../protocol/work.ts";
+import { isRejection, type Rejection } from "../../std/rejection.ts";
+import type { LogRow } from "../../store/store.ts";
+import type { Slot } from "../cache/slot.ts";
+import type { NodeState } from "../node-state.ts";
+import { ENUMERATION } from "./lease.ts";
+import { scriptOf } from "./lease-granter.ts";
+import { deskOf, holderOf, isLive } from "./report-intake.ts";
+
+/** Who holds the lease of an attempt. */
+export interface AttemptHolder {
+  readonly worker: string;
+  /** The attempt is to stop. */
+  readonly isCancelled: boolean;
+  /** Of a command: which one of its workflow, counted from 0. */
+  readonly step?: number;
+}
+
+/** An attempt that holds its lease. */
+export interface AttemptFacts extends AttemptHolder {
+  /** Null: it is not an attempt of a script. */
+  readonly script: ScriptFacts | null;
+}
+
+/** How far an attempt of a script is. */
+export interface ScriptFacts {
+  readonly runs: ScriptWork["runs"];
+  /** How many of them are finished. */
+  readonly finished: number;
+  /** The state before the next run: a JSON text, or the sequence number of the event that holds it. */
+  readonly state: string | number;
+}
+
+/** How an attempt is, from committed state; one of a former owner is adopted by the question. Null: it has no lease. */
+export function attemptFacts(node: NodeState, slot: Slot, at: ReportedAttempt): AttemptFacts | null {
+  if (!isLive(node, slot, at, UNKNOWN_WORKER)) return null;
+  const holder = holderOf(slot, at);
+  const desk = deskOf(slot, at);
+  if (holder === null || desk === undefined) return null;
+  const { plan } = desk.state;
+  if (plan.mode !== "script" || at.task === ENUMERATION) return { ...holder, script: null };
+  const { runs, state } = scriptOf(plan);
+  const finished = finishedRuns(desk.state, at);
+  const begin = state ?? (desk.state.paged ? desk.state.pageOf(at.task) : (slot.execution?.input ?? "null"));
+  return { ...holder, script: { runs, finished: finished.length, state: finished.at(-1)?.seq ?? begin } };
+}
+
+/** The lines of a row without those that say that a run began or crashed which the script does not have. */
+export function knownRuns(
+  slot: Slot,
+  row: LogRow,
+): Pick<LogRow, "lines"> & { readonly refusal: Rejection | null } {
+  if (!row.lines.some(({ level }) => level === "run")) return { lines: row.lines, refusal: null };
+  const handler = slot.execution?.handlerAt(row);
+  let refusal: Rejection | null = null;
+  const lines = row.lines.filter(({ level, run }) => {
+    if (level !== "run" || run === undefined || handler === undefined) return true;
+    const index = indexOfRun(handler, { name: run, index: null });
+    if (isRejection(index)) refusal = index;
+    return !isRejection(index);
+  });
+  return { lines, refusal };
+}

@@ -1,0 +1,291 @@
+/**
+ * The lease table of an owner that ends gracefully while attempts still run at workers of other processes. It is stored,
+ * and the next owner begins with it: those attempts go on, everything else is given out at once, nothing is in doubt.
+ */
+import { DamagedData } from "../../kernel/journal/damage.ts";
+import type { ReportPlace } from "../../protocol/work.ts";
+import {
+  fields,
+  isFlag,
+  isNumber,
+  isText,
+  jsonForm,
+  listOf,
+  parseDocument,
+} from "../../store/document-form.ts";
+import type { Ownership, Store } from "../../store/store.ts";
+import type { Slot } from "../cache/slot.ts";
+import { receiptDueAt } from "../dispatch/command-work.ts";
+import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { Declared } from "../limits/limits.ts";
+import type { HandedHome, StoredHome } from "../limits/quota-server.ts";
+import { readHomes } from "../limits/stored-quotas.ts";
+import type { NodeState } from "../node-state.ts";
+import type { Tenure } from "../partitions/tenures.ts";
+import { ENUMERATION, type Lease } from "./lease.ts";
+
+/** A lease as it is handed over. */
+export interface HandedLease
+  extends ReportPlace,
+    Pick<Lease, "task" | "attempt" | "claim" | "worker" | "position" | "lastLine" | "permits"> {
+  readonly isStarted: boolean;
+  readonly queued?: true;
+  readonly sentAt?: number;
+}
+
+export interface LeaseTable {
+  /** The owner that wrote it: it counts for the next one only. */
+  readonly epoch: number;
+  readonly leases: readonly HandedLease[];
+  /** Limits that were at home in the partition; undefined: there are none. Null is of an earlier version: it did not know all. */
+  readonly home?: HandedHome | null;
+  /** The limits under which the leases count, where other nodes count under them too. */
+  readonly declared?: Readonly<Record<string, Declared>>;
+}
+
+/** What former owners left. */
+export interface Left {
+  readonly leases: readonly HandedLease[];
+  /** Limits at home in these partitions; null: they have to be asked for. */
+  readonly homes: ReadonlyMap<number, HandedHome | null>;
+  readonly declared: Readonly<Record<string, Declared>>;
+  /** Partitions whose tables are damaged: it is not known what is open there. */
+  readonly doubtful?: readonly number[];
+  /** Lasting limits as the last owners stored them, by partition. */
+  readonly stored?: ReadonlyMap<number, StoredHome>;
+}
+
+const KIND = "leases";
+const isLease = fields({
+  execution: isText,
+  task: isNumber,
+  attempt: isNumber,
+  worker: isText,
+  permits: listOf(isText),
+  isStarted: isFlag,
+});
+const FORM = jsonForm<LeaseTable>(KIND, fields({ epoch: isNumber, leases: listOf(isLease) }));
+
+/** The tables of all partitions; null: something is open in this process. */
+export function leaseTables(node: NodeState): ReadonlyMap<number, LeaseTable> | null {
+  const tables = new Map<number, LeaseTable>();
+  for (const tenure of node.tenures.all()) {
+    const table = leaseTable(node, tenure);
+    if (table === null) return null;
+    tables.set(tenure.partition, table);
+  }
+  return tables;
+}
+
+/** Everything of a partition that is open at workers elsewhere; null: something is open in this process, and ends with it. */
+export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
+  const leases: HandedLease[] = [];
+  for (const slot of tenure.slots) {
+    for (const desk of slot.allDesks) {
+      const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.round };
+      for (const lease of desk.leases.values()) {
+        if (lease.local) return null;
+        // A word that is held back is said again to the next owner: until then the lease is open.
+        if (lease.reported && !node.isHeldBack(slot)) continue;
+        const { task, attempt, claim, epoch, worker, position, lastLine, permits } = lease;
+        const isStarted = lease.startedAt > 0;
+        leases.push({
+          ...place,
+          epoch,
+          task,
+          attempt,
+          claim,
+          worker,
+          position,
+          lastLine,
+          permits,
+          isStarted,
+          ...(lease.queued ? { queued: true as const } : {}),
+          ...(lease.sentAt > 0 ? { sentAt: lease.sentAt } : {}),
+        });
+      }
+    }
+  }
+  // Those that nobody has asked for since the last owner.
+  for (const [execution, handed] of node.handedOver)
+    if (node.tenures.of(execution) === tenure) leases.push(...handed);
+  const { epoch } = tenure;
+  const home = tenure.home.hand(node.now);
+  const isEmpty = Object.keys(home).length === 1 && home.limits.length === 0;
+  return { epoch, leases, ...(isEmpty ? {} : { home }), ...declaredOf(node, leases) };
+}
+
+/** The limits under which these count. */
+function declaredOf({ limits }: NodeState, leases: readonly HandedLease[]): Pick<LeaseTable, "declared"> {
+  if (limits.shares === null) return {};
+  const declared: Record<string, Declared> = {};
+  for (const { permits } of leases) {
+    for (const name of permits) {
+      const limit = limits.shares.declared(name);
+      if (limit === undefined) continue;
+      const { max, declaredAt, silenceMs } = limit;
+      declared[name] = { max, declaredAt, silenceMs };
+    }
+  }
+  return { declared };
+}
+
+/**
+ * Stores the table; false: it could not be, and what is open is in doubt. Whoever stood still while it wrote does not
+ * cover what a later owner has left.
+ */
+export async function storeLeases(
+  store: Pick<Store, "getDocument" | "putDocument" | "swapDocument">,
+  partition: number,
+  table: LeaseTable | null,
+): Promise<boolean> {
+  if (table === null) return false;
+  if (table.leases.length === 0 && table.home === undefined) return true;
+  const id = String(partition);
+  const was = await readTable(store, partition);
+  // A damaged one is in nobody's way. Until it is gone, what is open is in doubt.
+  if (was === "damaged") await store.putDocument(KIND, id, null);
+  if (was === "damaged" || (was !== null && was.table.epoch > table.epoch)) return false;
+  return store.swapDocument(KIND, id, { was: was?.body ?? null, body: JSON.stringify(table) });
+}
+
+/** Stores the tables of all partitions; false: something is open in this process, and ends with it. */
+export async function storeAllLeases(
+  store: Store,
+  tables: ReadonlyMap<number, LeaseTable> | null,
+): Promise<boolean> {
+  if (tables === null) return false;
+  let isStored = true;
+  for (const [partition, table] of tables)
+    isStored = (await storeLeases(store, partition, table)) && isStored;
+  return isStored;
+}
+
+/** What the last owners left of these partitions, as far as they ended well. */
+export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<Left> {
+  const clean = owned.filter(({ epoch, uncleanEpoch }) => epoch > 1 && uncleanEpoch !== epoch - 1);
+  const doubtful: number[] = [];
+  const tables = await Promise.all(
+    clean.map(async (own) => {
+      const read = await readTable(store, own.partition);
+      if (read === "damaged") doubtful.push(own.partition);
+      const table = read === "damaged" ? null : tableFor(own, read?.body ?? null);
+      return table === null ? [] : [{ own, table }];
+    }),
+  );
+  const unclean = owned.filter(({ epoch, uncleanEpoch }) => epoch > 1 && uncleanEpoch === epoch - 1);
+  return { ...leftBy(tables.flat()), doubtful, stored: await readHomes(store, unclean) };
+}
+
+/** What was taken, where partitions whose lease tables are damaged count as if their last owner had not ended well. */
+export function inDoubt(owned: readonly Ownership[], { doubtful = [] }: Left): readonly Ownership[] {
+  return owned.map((own) =>
+    doubtful.includes(own.partition) ? { ...own, uncleanEpoch: own.epoch - 1 } : own,
+  );
+}
+
+/** The stored table of a partition; null: there is none. */
+async function readTable(
+  store: Pick<Store, "getDocument">,
+  partition: number,
+): Promise<{ readonly body: string; readonly table: LeaseTable } | "damaged" | null> {
+  try {
+    const body = await store.getDocument(KIND, String(partition));
+    return body === null ? null : { body, table: parseDocument(FORM, String(partition), body) };
+  } catch (thrown) {
+    if (thrown instanceof DamagedData) return "damaged";
+    throw thrown;
+  }
+}
+
+/** What these tables leave. */
+export function leftBy(tables: readonly { readonly own: Ownership; readonly table: LeaseTable }[]): Left {
+  return {
+    leases: tables.flatMap(({ table }) => table.leases),
+    homes: new Map(
+      tables.flatMap(({ own, table }) =>
+        table.home === undefined ? [] : [[own.partition, table.home] as const],
+      ),
+    ),
+    declared: Object.assign({}, ...tables.map(({ table }) => table.declared ?? {})),
+  };
+}
+
+/** What a stored table leaves to this owner; null: it is of an owner long before it. */
+export function tableFor({ partition, epoch }: Ownership, body: string | null): LeaseTable | null {
+  const table = body === null ? null : parseDocument(FORM, String(partition), body);
+  return table?.epoch === epoch - 1 ? table : null;
+}
+
+/** Limits count these from now on; each is a lease again as soon as its execution is in memory. */
+export function noteHandedOver(
+  node: NodeState,
+  leases: readonly HandedLease[],
+  declared: Left["declared"] = {},
+): void {
+  for (const [name, limit] of Object.entries(declared))
+    if (node.limits.shares?.declared(name) === undefined) node.limits.declareKey(name, limit);
+  for (const lease of leases) {
+    const others = node.handedOver.get(lease.execution);
+    if (others === undefined) node.handedOver.set(lease.execution, [lease]);
+    else others.push(lease);
+    for (const permit of lease.permits) node.limits.take(permit);
+  }
+}
+
+/** An execution has come into memory: what was handed over of it is leased as it was. */
+export function takeOver(node: NodeState, slot: Slot): void {
+  const leases = node.handedOver.get(slot.id);
+  if (leases === undefined) return;
+  node.handedOver.delete(slot.id);
+  for (const handed of leases) {
+    const desk = slot.desk(handed);
+    if (desk !== undefined && isOpen(desk, handed)) give(node, slot, desk, handed);
+    else for (const permit of handed.permits) node.limits.give(permit);
+  }
+}
+
+/** Whether the attempt is still the one that its task waits for. */
+function isOpen(desk: HandlerDesk, { task, attempt, round }: HandedLease): boolean {
+  const { tasks, sealed, enumeration } = desk.state;
+  if (desk.visit.round !== round || desk.leases.has(task)) return false;
+  if (task === ENUMERATION) return !sealed && attempt === enumeration.ended + 1;
+  return !tasks.settled.has(task) && attempt === tasks.nextAttempt(task);
+}
+
+function give(node: NodeState, slot: Slot, desk: HandlerDesk, handed: HandedLease): void {
+  const { openedAt } = slot.tenure;
+  const { task, attempt, claim, epoch, worker, position, lastLine, permits, isStarted } = handed;
+  const queued = handed.queued === true;
+  // Earlier versions did not say when.
+  const sentAt = queued && desk.state.plan.command !== null ? (handed.sentAt ?? openedAt) : 0;
+  const silenceMs = isStarted ? node.heartbeatMs(desk.state.plan) : node.settings.claimLeaseMs;
+  desk.leases.set(task, {
+    task,
+    attempt,
+    claim,
+    epoch,
+    worker,
+    local: false,
+    queued,
+    startedAt: isStarted ? openedAt : 0,
+    sentAt,
+    isMarked: false,
+    // From the opening on, however late the execution is loaded.
+    until: queued ? Number.POSITIVE_INFINITY : openedAt + silenceMs,
+    dueAt:
+      queued || isStarted
+        ? receiptDueAt(node, desk, { task, from: sentAt > 0 ? sentAt : openedAt, queued })
+        : Number.POSITIVE_INFINITY,
+    recorded: task !== ENUMERATION && desk.state.tasks.startOf(task) !== undefined,
+    reported: false,
+    cancelled: false,
+    asked: false,
+    position,
+    lastLine,
+    permits,
+  });
+  desk.openLeases++;
+  const entry = node.roster.workers.get(worker);
+  if (entry !== undefined) entry.held++;
+}

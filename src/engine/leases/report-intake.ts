@@ -1,0 +1,419 @@
+/**
+ * What workers say: starts, pages, receipts, beats. Reports become messages when their execution is stepped; leases
+ * decide whether an attempt is live. After the commit the leases they ended are dropped.
+ */
+import type { Message, Receipt, Verdict } from "../../kernel/message.ts";
+import { encodeAttempt } from "../../protocol/attempt-id.ts";
+import {
+  type Beat,
+  type Report,
+  type ReportedAttempt,
+  type ReportPlace,
+  UNKNOWN_WORKER,
+} from "../../protocol/work.ts";
+import type { LogRow } from "../../store/store.ts";
+import type { Slot } from "../cache/slot.ts";
+import { receiptDueAt } from "../dispatch/command-work.ts";
+import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import { adoptedPermits, hasRoomToAdopt, noteBegun } from "../limits/permits.ts";
+import type { NodeState } from "../node-state.ts";
+import type { AttemptHolder } from "./attempt-facts.ts";
+import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
+
+/** Notes at once that the worker has its hands free, and that attempts have begun. */
+export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
+  const desk = deskOf(slot, report);
+  if (desk === undefined) return;
+  if (report.kind === "receipts") {
+    for (const receipt of report.receipts) {
+      const lease = desk.leases.get(receipt.task);
+      if (lease === undefined || !isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch))
+        continue;
+      countStart(node, slot, desk, lease);
+      node.noteReported(desk, lease);
+    }
+  } else if (report.kind === "enumeration") {
+    const lease = desk.leases.get(ENUMERATION);
+    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
+      node.noteReported(desk, lease);
+  } else if (report.kind === "started") {
+    for (const begun of report.attempts) {
+      const lease = desk.leases.get(begun.task);
+      if (lease === undefined || !isSameAttempt(lease, begun.attempt, begun.claim, report.epoch)) continue;
+      countStart(node, slot, desk, lease);
+      start(node, desk, lease);
+    }
+  } else {
+    const lease = desk.leases.get("task" in report ? report.task : ENUMERATION);
+    if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
+      start(node, desk, lease);
+  }
+}
+
+/**
+ * Whether attempts may begin: only while they hold their leases. That they have is recorded with the next commit, by
+ * `unrecordedStarts`, unless they are settled by then.
+ */
+export function verdictsOnStarts(
+  node: NodeState,
+  slot: Slot,
+  report: Extract<Report, { kind: "started" }>,
+  worker: string,
+): Verdict[] {
+  return report.attempts.map(({ task, attempt, claim }) =>
+    isLive(node, slot, { ...placeOf(report), task, attempt, claim }, worker) ? "accepted" : "stale",
+  );
+}
+
+/** The kernel's message for a report; null if it needs none. */
+export function toMessage(
+  node: NodeState,
+  slot: Slot,
+  report: Exclude<Report, { kind: "started" | "logs" }>,
+  worker: string,
+): Exclude<Message, { kind: "start" }> | null {
+  const { phase, visit, handler, round } = report;
+  const place = { phase, visit, handler };
+  const desk = deskOf(slot, report);
+  switch (report.kind) {
+    case "receipts": {
+      const receipts: Receipt[] = report.receipts.map(({ task, attempt, claim, ms, outcome }) => {
+        const lease = desk?.leases.get(task);
+        const live =
+          lease !== undefined
+            ? isSameAttempt(lease, attempt, claim, report.epoch)
+            : adopt(node, slot, report, { task, attempt, claim, worker });
+        const receipt = { task, attempt, round, live, worker, ms, outcome };
+        if ((desk?.state.plan.command ?? null) === null) return receipt;
+        return { ...receipt, attemptId: encodeAttempt({ ...placeOf(report), task, attempt, claim }) };
+      });
+      return { kind: "receipts", ...place, receipts };
+    }
+    case "step":
+    case "run": {
+      const { task, attempt } = report;
+      const live = isLive(node, slot, report, worker);
+      const done =
+        report.kind === "step"
+          ? { kind: report.kind, name: report.name, result: report.result }
+          : {
+              kind: report.kind,
+              name: report.name,
+              index: report.index,
+              state: report.state,
+              oversized: report.oversized,
+              stats: report.stats,
+            };
+      return { kind: "checkpoint", ...place, round, task, attempt, live, done };
+    }
+    case "page":
+    case "enumeration": {
+      const lease = desk?.leases.get(ENUMERATION);
+      if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch))
+        return null;
+      const byIdentity = desk?.state.identities !== null;
+      if (report.kind === "enumeration") {
+        // By identity, tasks cannot be counted by their numbers: the stream must have come whole.
+        if (byIdentity && report.outcome.status === "done" && report.outcome.total !== lease.position)
+          return null;
+        return {
+          kind: "enumeration",
+          ...place,
+          attempt: report.attempt,
+          round,
+          worker,
+          outcome: report.outcome,
+        };
+      }
+      if (byIdentity && report.from > lease.position) return null;
+      lease.position = Math.max(lease.position, report.from + report.tasks.length);
+      const { from, tasks, keys, identities } = report;
+      return { kind: "page", ...place, attempt: report.attempt, round, from, tasks, keys, identities };
+    }
+  }
+}
+
+/** What is said to a report that needs no message: the end of an enumeration may be said again, all else is too late. */
+export function verdictOnRest(slot: Slot, report: Report): Verdict {
+  const state = deskOf(slot, report)?.state;
+  const isRepeat =
+    report.kind === "enumeration" && state?.sealed === true && report.attempt === state.enumeration.ended + 1;
+  return isRepeat ? "duplicate" : "stale";
+}
+
+/** The row for lines that an attempt logged; null: it has no right to log any more. */
+export function toLogRow(
+  node: NodeState,
+  slot: Slot,
+  report: Extract<Report, { kind: "logs" }>,
+  worker: string,
+): LogRow | null {
+  if (!isLive(node, slot, report, worker)) return null;
+  const { phase, visit, handler, task, attempt } = report;
+  const lease = deskOf(slot, report)?.leases.get(task);
+  const before = lease?.lastLine ?? 0;
+  if (lease !== undefined) lease.lastLine = Math.max(before, report.lines.at(-1)?.n ?? 0);
+  return {
+    attempt: encodeAttempt(report),
+    phase,
+    visit,
+    handler,
+    task,
+    number: attempt,
+    worker,
+    lines: report.lines,
+    // Said twice, or stepped again after a commit of unknown outcome, or said to a former owner.
+    mayRepeat: report.epoch !== slot.tenure.epoch || (report.lines[0]?.n ?? 0) <= before,
+  };
+}
+
+/** Whether an attempt holds its lease, be it by adoption now. */
+export function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker: string): boolean {
+  const { task, attempt, claim, epoch } = at;
+  const lease = deskOf(slot, at)?.leases.get(task);
+  return lease !== undefined
+    ? isSameAttempt(lease, attempt, claim, epoch)
+    : adopt(node, slot, at, { task, attempt, claim, worker });
+}
+
+/** Starts that no commit has recorded yet: they ride along with the next one. */
+export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }>[] {
+  const messages: Exclude<Message, { kind: "start" }>[] = [];
+  for (const desk of slot.desks) {
+    if (desk.openLeases === 0) continue;
+    const attempts: { task: number; attempt: number; worker: string }[] = [];
+    for (const lease of desk.leases.values()) {
+      if (lease.startedAt === 0 || lease.recorded || lease.reported || lease.task === ENUMERATION) continue;
+      if (lease.isUnconfirmed === true) continue;
+      lease.recorded = true;
+      attempts.push(lease);
+    }
+    if (attempts.length > 0)
+      messages.push({
+        kind: "started",
+        ...desk.visit.place(desk.state.plan.name),
+        round: desk.visit.round,
+        attempts,
+      });
+  }
+  return messages;
+}
+
+/** After the commit of a report: the leases it ended are dropped; whoever works on what is settled is told to stop. */
+export function endReported(node: NodeState, slot: Slot, report: Report): void {
+  const desk = slot.desk(report);
+  if (desk === undefined) return;
+  // A receipt of an earlier round may have settled a task that somebody works on in this one.
+  const isRound = desk.visit.round === report.round;
+  if (report.kind === "enumeration") {
+    const lease = isRound ? desk.leases.get(ENUMERATION) : undefined;
+    if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return;
+    const { sealed, enumeration } = desk.state;
+    if (sealed || enumeration.ended >= report.attempt) node.endLease(desk, lease);
+    // What it said was not taken.
+    else node.endUnrecorded(slot, desk, lease);
+    return;
+  }
+  if (report.kind !== "receipts") return;
+  for (const receipt of report.receipts) {
+    const lease = desk.leases.get(receipt.task);
+    if (lease === undefined) continue;
+    const isOwn = isRound && isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch);
+    // A word of an earlier claim or attempt, which changed nothing.
+    if (!isOwn && !desk.state.isClosed(receipt.task)) continue;
+    if (!isOwn) tellToStop(node, slot, { desk, lease }, "cancel");
+    const isOver = desk.state.isClosed(receipt.task) || desk.state.tasks.ended(receipt.task) >= lease.attempt;
+    if (!isOver) node.endUnrecorded(slot, desk, lease);
+    else {
+      node.endLease(desk, lease);
+      desk.forgetLapses(receipt.task);
+    }
+  }
+}
+
+/** A beat keeps its attempts; one whose lease is gone, or that is to stop, is told so. */
+export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): void {
+  const desk = deskOf(slot, beat);
+  const gone: { task: number; attempt: number; claim: number }[] = [];
+  const stopped: typeof gone = [];
+  // Committed: of a cancel that is on its way to the journal nobody is told yet.
+  const isDraining = slot.status === "clean" && slot.execution?.draining === true;
+  let isAdopted = false;
+  for (const attempt of beat.attempts) {
+    const known = desk?.leases.get(attempt.task);
+    const isKnown = known !== undefined && isSameAttempt(known, attempt.attempt, attempt.claim, beat.epoch);
+    if (!isKnown && !adopt(node, slot, beat, { ...attempt, worker })) {
+      gone.push(attempt);
+      continue;
+    }
+    const lease = desk?.leases.get(attempt.task);
+    if (desk === undefined || lease === undefined) continue;
+    isAdopted ||= !isKnown;
+    start(node, desk, lease);
+    if (isDraining) lease.cancelled = true;
+    // Said again: whoever was to pass it on may have forgotten the attempt, or was not there.
+    if (lease.cancelled) stopped.push(attempt);
+  }
+  if (isAdopted) recordConfirmed(node);
+  if (gone.length > 0)
+    node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: gone }], why: "lost" });
+  if (stopped.length > 0)
+    node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: stopped }], why: "cancel" });
+}
+
+/** Who holds the lease of an attempt, and whether it is to stop; null: nobody does, as far as is known in memory. */
+export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHolder | null {
+  const desk = slot === undefined ? undefined : deskOf(slot, at);
+  const lease = desk?.leases.get(at.task);
+  if (lease === undefined || lease.reported || !isSameAttempt(lease, at.attempt, at.claim, at.epoch))
+    return null;
+  const step = desk?.state.plan.command?.step;
+  return {
+    worker: lease.worker,
+    isCancelled: lease.cancelled,
+    ...(step === undefined ? {} : { step }),
+  };
+}
+
+/** Tells the worker of a lease to stop, once; that it is lost, in any case. */
+export function tellToStop(
+  node: NodeState,
+  slot: Slot,
+  { desk, lease }: { desk: HandlerDesk; lease: Lease },
+  why: "cancel" | "lost",
+): void {
+  if (lease.cancelled && why === "cancel") return;
+  lease.cancelled = true;
+  const { task, attempt, claim, epoch } = lease;
+  const at = {
+    ...desk.visit.place(desk.state.plan.name),
+    execution: slot.id,
+    round: desk.visit.round,
+    epoch,
+  };
+  const command = task === ENUMERATION ? null : desk.state.plan.command;
+  node.emit({
+    kind: "cancel",
+    worker: lease.worker,
+    attempts: [{ ...at, attempts: [{ task, attempt, claim }] }],
+    why,
+    ...(command === null ? {} : { topic: command.topic }),
+  });
+}
+
+/** The worker's own status API says that these attempts still run: that extends them, once. */
+export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
+  const desk = deskOf(slot, beat);
+  for (const { task, attempt, claim } of beat.attempts) {
+    const lease = desk?.leases.get(task);
+    if (desk === undefined || lease === undefined || !isSameAttempt(lease, attempt, claim, beat.epoch))
+      continue;
+    if (lease.until !== Number.POSITIVE_INFINITY) lease.until = node.now + node.heartbeatMs(desk.state.plan);
+  }
+}
+
+/** Under a rate an attempt counts from when it is known to have begun. */
+function countStart(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
+  noteBegun(node, slot, desk, lease);
+  lease.rateAt = undefined;
+}
+
+function start(node: NodeState, desk: HandlerDesk, lease: Lease): void {
+  lease.asked = false;
+  if (lease.startedAt === 0) {
+    lease.startedAt = node.now;
+    if (!lease.queued)
+      lease.dueAt = receiptDueAt(node, desk, { task: lease.task, from: node.now, queued: false });
+  }
+  if (!lease.queued) lease.until = node.now + node.heartbeatMs(desk.state.plan);
+}
+
+/** After a takeover, an attempt of a former owner that shows itself in time is taken over as it is. */
+function adopt(
+  node: NodeState,
+  slot: Slot,
+  place: ReportPlace,
+  at: { task: number; attempt: number; claim: number; worker: string },
+): boolean {
+  const desk = deskOf(slot, place);
+  if (desk === undefined || at.task < 0 || place.epoch >= slot.tenure.epoch) return false;
+  const { tasks } = desk.state;
+  const isRecorded = tasks.startOf(at.task)?.attempt === at.attempt;
+  if ((isRecorded ? desk.lostAt : desk.suspectUntil) <= node.now) return false;
+  const begunBy = tasks.startOf(at.task)?.worker;
+  const worker = at.worker === UNKNOWN_WORKER ? (begunBy ?? UNKNOWN_WORKER) : at.worker;
+  if (
+    desk.state.isClosed(at.task) ||
+    at.task >= desk.offeredEnd ||
+    at.attempt !== tasks.nextAttempt(at.task) ||
+    desk.leases.has(at.task) ||
+    // A claim that lapsed: another worker has begun the same attempt, and may have left checkpoints.
+    (begunBy ?? worker) !== worker ||
+    !hasRoomToAdopt(node, slot, desk, at.task)
+  )
+    return false;
+  const entry = node.roster.workers.get(worker);
+  const queued = entry?.queued === true;
+  const lease: Lease = {
+    task: at.task,
+    attempt: at.attempt,
+    claim: at.claim,
+    epoch: place.epoch,
+    worker,
+    local: false,
+    queued,
+    startedAt: node.now,
+    sentAt: 0,
+    isMarked: false,
+    until: queued ? Number.POSITIVE_INFINITY : node.now + node.heartbeatMs(desk.state.plan),
+    dueAt: receiptDueAt(node, desk, { task: at.task, from: node.now, queued }),
+    asked: false,
+    recorded: begunBy !== undefined,
+    reported: false,
+    cancelled: false,
+    position: 0,
+    lastLine: 0,
+    permits: adoptedPermits(node, slot, desk, at.task),
+  };
+  desk.leases.set(at.task, lease);
+  desk.openLeases++;
+  if (entry !== undefined) entry.held++;
+  if (!lease.recorded) {
+    lease.isUnconfirmed = true;
+    node.unconfirmed.set(lease, slot.id);
+  }
+  return true;
+}
+
+/**
+ * Records the starts of adopted attempts as soon as the homes of their limits know of them. From then on the next owner
+ * knows of them too, even if this one ends uncleanly. Before, they have the time that their first owner left them.
+ */
+export function recordConfirmed(node: NodeState): void {
+  const { limits, unconfirmed } = node;
+  const recorded = new Set<string>();
+  for (const [lease, execution] of unconfirmed) {
+    const isConfirmed = lease.permits.every((permit) => limits.shares?.isConfirmed(permit) !== false);
+    if (!isConfirmed) continue;
+    unconfirmed.delete(lease);
+    lease.isUnconfirmed = undefined;
+    recorded.add(execution);
+  }
+  for (const execution of recorded) {
+    const slot = node.slots.get(execution);
+    if (slot !== undefined) node.enqueue(slot, { kind: "mark", mark: null });
+  }
+}
+
+/**
+ * The desk that a word is about; undefined: its visit or round is over. A word of an earlier round says nothing about
+ * the leases of this one, though their attempts may have the same number.
+ */
+export function deskOf(slot: Slot, place: ReportPlace): HandlerDesk | undefined {
+  const desk = slot.desk(place);
+  return desk?.visit.round === place.round ? desk : undefined;
+}
+
+function placeOf({ execution, phase, visit, handler, round, epoch }: ReportPlace): ReportPlace {
+  return { execution, phase, visit, handler, round, epoch };
+}

@@ -1,0 +1,58 @@
+// Fairness under limits over one node and three: permits go round the executions and the nodes.
+import { describe, expect, test } from "vitest";
+import type { NodeBench } from "../../../test/conformance/node-bench.ts";
+import { PermitBench } from "../../../test/conformance/permit-bench.ts";
+import { phase } from "../../../test/scenarios/kernel-run.ts";
+
+const KINDS = ["handler", "key", "project", "key with project"] as const;
+const CASES = [1, 3].flatMap((nodes) =>
+  KINDS.flatMap((kind) =>
+    [1, 2, 7].flatMap((limit) => [1, 2, 7, 200].map((capacity) => [nodes, kind, limit, capacity] as const)),
+  ),
+);
+
+function benchOf([nodes, kind, limit, capacity]: (typeof CASES)[number]) {
+  const projects = kind.endsWith("project") ? { default: { concurrency: limit } } : {};
+  const bench = new PermitBench(nodes, { projects }, limit);
+  bench.join(["w.a"], capacity);
+  const options = {
+    ...(kind === "handler" ? { concurrency: limit } : {}),
+    ...(kind.startsWith("key") ? { key: "/k", concurrencyPerKey: limit } : {}),
+  };
+  const planOf = (n: number) => (node: NodeBench) => {
+    const tasks = Array.from({ length: n }, (_, i) => ({ k: "same", i }));
+    return node.plan([phase("a", { tasks, ...options })], `of-${n}`);
+  };
+  return { bench, planOf };
+}
+
+describe("under a limit", () => {
+  test.each(CASES)(
+    "%i nodes, of a %s, %i, capacity %i: one task starts within 5 grants per node, behind 1,000 that wait",
+    (...of) => {
+      const [nodes, , limit] = of;
+      for (let at = 0; at < nodes; at++) {
+        const { bench, planOf } = benchOf(of);
+        bench.start(0, "a", planOf(1_000));
+        for (let i = 0; i < 10; i++) bench.endSome();
+        const before = bench.granted.length;
+        const b = bench.start(at, "b", planOf(1));
+        while (!bench.granted.includes(b) && bench.endSome())
+          expect(bench.open.length).toBeLessThanOrEqual(limit);
+        const behind = bench.granted.slice(before).indexOf(b);
+        expect(behind).toBeGreaterThanOrEqual(0);
+        expect(behind).toBeLessThan(5 * nodes);
+      }
+    },
+  );
+
+  test.each(CASES)("%i nodes, of a %s, %i, capacity %i: six equal executions end together", (...of) => {
+    const [nodes, , limit] = of;
+    const { bench, planOf } = benchOf(of);
+    const ids = Array.from({ length: 6 }, (_, i) => bench.start(i % nodes, `e${i}`, planOf(20)));
+    while (bench.endSome()) expect(bench.open.length).toBeLessThanOrEqual(limit);
+    const last = ids.map((id) => bench.granted.lastIndexOf(id));
+    expect(bench.granted).toHaveLength(120);
+    expect(Math.max(...last) / Math.min(...last)).toBeLessThan(1.5);
+  });
+});

@@ -1,0 +1,209 @@
+/** Permits of limits: taken with a lease, by handler and by key; whoever finds a limit full waits at it. */
+
+import { encodeName } from "../../kernel/definition/names.ts";
+import type { Execution } from "../../kernel/execution.ts";
+import type { Slot } from "../cache/slot.ts";
+import { fetchPage, taskKey, taskText } from "../cache/task-pages.ts";
+import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { Lease } from "../leases/lease.ts";
+import type { NodeState } from "../node-state.ts";
+import { projectScope, rateName } from "./limits.ts";
+import type { Waiter } from "./wait-queue.ts";
+
+/** Permits for a task; `full`: its handler's limit is reached; `parked`: its key's is, and it was set aside. */
+export function takePermits(
+  node: NodeState,
+  slot: Slot,
+  desk: HandlerDesk,
+  task: number,
+): readonly string[] | "full" | "parked" {
+  if (!isLimited(node, slot, desk)) return NO_PERMITS;
+  const { plan } = desk.state;
+  const { concurrency, concurrencyPerKey, rate } = plan.definition;
+  const { project } = slot.execution as Execution;
+  const scope = `${project}/${plan.scope}`;
+  const who = waiterOf(slot, desk);
+  const again = () => offerAgain(node, slot.id, desk.key);
+  if (node.limits.isBlocked(scope, node.now)) {
+    node.limits.wait(scope, who, again);
+    return "full";
+  }
+  const adopted = adoptedScope(scope);
+  if (concurrencyPerKey !== undefined && (node.limits.look(adopted)?.held ?? 0) > 0) {
+    // Keys of attempts taken over from a former owner may not be known yet: until they are, none is given out.
+    node.limits.declareGate(adopted);
+    node.limits.wait(adopted, who, again);
+    return "full";
+  }
+  const ofRate = rate === undefined ? null : rateName(scope);
+  const ofProject = node.settings.projects[project]?.concurrency === undefined ? null : projectScope(project);
+  const names = [ofRate, ofProject, concurrency === undefined ? null : scope];
+  node.limits.unreserve(names, who.id);
+  const until = node.now + node.settings.permitReserveMs;
+  const permits: string[] = [];
+  for (const name of names) {
+    if (name === null) continue;
+    if (!node.limits.mayTake(name, who, node.now)) {
+      node.limits.reserve(permits, who.id, until);
+      node.limits.wait(name, who, again);
+      return "full";
+    }
+    permits.push(name);
+  }
+  const key = concurrencyPerKey === undefined ? undefined : taskKey(node, slot, desk, task);
+  if (key !== undefined && concurrencyPerKey !== undefined) {
+    const name = `${scope}#${key}`;
+    const ofKey = { ...who, id: `${who.id}/${key}` };
+    node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
+    if (desk.hasOlderParked(key, task) || !node.limits.mayTake(name, ofKey, node.now)) {
+      node.limits.reserve(permits, who.id, until);
+      desk.take(task);
+      desk.park(key, task);
+      waitForKey(node, slot, desk, { key, name });
+      return "parked";
+    }
+    node.limits.take(name, ofKey);
+    // Those of this handler that wait for the key have their next turn after the others.
+    if (desk.hasParked(key)) waitForKey(node, slot, desk, { key, name });
+    permits.push(name);
+  }
+  for (const name of names) if (name !== null && name !== ofRate) node.limits.take(name, who);
+  if (rate !== undefined) node.limits.start(scope, who, node.now);
+  // That of the rate is not the lease's: it goes by time.
+  return permits.filter((permit) => permit !== ofRate);
+}
+
+/** Whether the handler's tasks need permits. */
+export function isLimited(node: NodeState, slot: Slot, desk: HandlerDesk): boolean {
+  const { concurrency, concurrencyPerKey, rate } = desk.state.plan.definition;
+  if (concurrency !== undefined || concurrencyPerKey !== undefined || rate !== undefined) return true;
+  return node.settings.projects[slot.execution?.project ?? ""]?.concurrency !== undefined;
+}
+
+/** Whether the handler's next task finds room under the limits that count for all of its tasks. */
+export function findsRoom(node: NodeState, slot: Slot, desk: HandlerDesk): boolean {
+  const { concurrency, rate } = desk.state.plan.definition;
+  const project = slot.execution?.project ?? "";
+  const scope = `${project}/${desk.state.plan.scope}`;
+  const { limits, now } = node;
+  if (rate !== undefined && !limits.hasRoom(rateName(scope), now)) return false;
+  if (limits.isBlocked(scope, now)) return false;
+  if (desk.leases.size > desk.openLeases) return true;
+  if (
+    node.settings.projects[project]?.concurrency !== undefined &&
+    !limits.hasRoom(projectScope(project), now)
+  )
+    return false;
+  return concurrency === undefined || limits.hasRoom(scope, now);
+}
+
+/** How the handler waits at limits. */
+export function waiterOf(slot: Slot, desk: HandlerDesk): Waiter {
+  return { id: `${encodeName(slot.id)}/${desk.key}`, age: slot.age, priority: desk.state.plan.priority };
+}
+
+/** An attempt is known to have begun: under a rate it counts from now on, since what it calls sees it from now on. */
+export function noteBegun(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
+  if (lease.rateAt === undefined) return;
+  node.limits.began(`${slot.execution?.project}/${desk.state.plan.scope}`, lease.rateAt, node.now);
+  lease.rateAt = node.now;
+}
+
+/** Whether a rate allows that what was taken before goes out now. */
+export function mayBegin(node: NodeState, slot: Slot, desk: HandlerDesk, { rateAt }: Lease): boolean {
+  if (rateAt === undefined) return true;
+  return node.limits.mayBegin(`${slot.execution?.project}/${desk.state.plan.scope}`, rateAt, node.now);
+}
+
+const NO_PERMITS: readonly string[] = [];
+
+/** Counts the adopted attempts of a handler with a limit per key whose keys are not known yet. */
+function adoptedScope(scope: string): string {
+  return `${scope}!`;
+}
+
+/** Whether an attempt of a former owner fits in; the wait after a takeover does not hold it up. */
+export function hasRoomToAdopt(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): boolean {
+  return adoptedNames(node, slot, desk, task).every((name) => {
+    const limit = node.limits.look(name);
+    return limit === null || limit.held < limit.max;
+  });
+}
+
+/** Permits for an attempt that is taken over. */
+export function adoptedPermits(
+  node: NodeState,
+  slot: Slot,
+  desk: HandlerDesk,
+  task: number,
+): readonly string[] {
+  const permits = adoptedNames(node, slot, desk, task);
+  for (const permit of permits) node.limits.take(permit);
+  const { concurrencyPerKey } = desk.state.plan.definition;
+  if (concurrencyPerKey !== undefined && taskText(node, slot, desk, task) === undefined)
+    fetchPage(node, slot, desk, task);
+  return permits;
+}
+
+/** A page has come: keys of adopted attempts may be known now. */
+export function nameKeys(node: NodeState, slot: Slot, desk: HandlerDesk): void {
+  if (desk.state.plan.definition.concurrencyPerKey === undefined) return;
+  const adopted = adoptedScope(`${slot.execution?.project}/${desk.state.plan.scope}`);
+  for (const lease of desk.leases.values()) {
+    if (!lease.permits.includes(adopted)) continue;
+    if (taskText(node, slot, desk, lease.task) === undefined) return fetchPage(node, slot, desk, lease.task);
+    const names = keyNames(node, slot, desk, lease.task);
+    for (const name of names) node.limits.take(name);
+    lease.permits = [...lease.permits.filter((permit) => permit !== adopted), ...names];
+    node.limits.give(adopted);
+  }
+}
+
+/** The limit of the task's key, if it has one; while its page is not there, that of all whose keys are not known. */
+function keyNames(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string[] {
+  const { plan } = desk.state;
+  const { concurrencyPerKey } = plan.definition;
+  if (concurrencyPerKey === undefined) return [];
+  const scope = `${slot.execution?.project}/${plan.scope}`;
+  if (taskText(node, slot, desk, task) === undefined) return [adoptedScope(scope)];
+  const key = taskKey(node, slot, desk, task);
+  if (key === undefined) return [];
+  const name = `${scope}#${key}`;
+  node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
+  return [name];
+}
+
+function adoptedNames(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string[] {
+  const { concurrency } = desk.state.plan.definition;
+  const scope = `${slot.execution?.project}/${desk.state.plan.scope}`;
+  const project = slot.execution?.project ?? "";
+  return [
+    ...(node.settings.projects[project]?.concurrency === undefined ? [] : [projectScope(project)]),
+    ...(concurrency === undefined ? [] : [scope]),
+    ...keyNames(node, slot, desk, task),
+  ];
+}
+
+function waitForKey(node: NodeState, slot: Slot, desk: HandlerDesk, at: { key: string; name: string }): void {
+  const who = waiterOf(slot, desk);
+  node.limits.wait(at.name, { ...who, id: `${who.id}/${at.key}` }, () => {
+    const now = deskNow(node, slot.id, desk.key);
+    if (now?.desk.unpark(at.key) === true) node.offer(now.slot, now.desk);
+  });
+}
+
+function offerAgain(node: NodeState, execution: string, deskKey: string): void {
+  const now = deskNow(node, execution, deskKey);
+  if (now !== null) node.offer(now.slot, now.desk);
+}
+
+/** The desk as it is now: a reload may have replaced the one that began to wait. */
+function deskNow(
+  node: NodeState,
+  execution: string,
+  deskKey: string,
+): { slot: Slot; desk: HandlerDesk } | null {
+  const slot = node.slots.get(execution);
+  const desk = slot?.desks.find((candidate) => candidate.key === deskKey);
+  return slot === undefined || desk === undefined ? null : { slot, desk };
+}

@@ -1,0 +1,533 @@
+/**
+ * The home of limits: for those whose names fall into a partition of this node, it says how many permits each node has.
+ * It believes what nodes declare, and gives out what is free, one by one to those who wait. The permits of a dead node come
+ * back when none of its attempts can be adopted any more. Whoever adopts one tells the home before that.
+ *
+ * Limits of handlers and projects last: their home stores a bound for each node before it gives out more, so the next home
+ * knows what dead nodes can have, even if this one dies. Limits of keys and rates come and go too fast for that. Their next
+ * home passes on what living nodes declare and give back. The rest is given out when every node has declared, and when
+ * attempts of dead nodes cannot run any more.
+ */
+import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
+
+interface Holder {
+  quota: number;
+  wants: number;
+  /** The highest priority among those that wait there. */
+  priority: number;
+  /** Permits of attempts that went on to other nodes, by the node's word, and how many of them those nodes have by now. */
+  moved: number;
+  claimed: number;
+  n: number;
+  silenceMs: number;
+  isContended: boolean;
+  /** When the node was seen to have gone; null: it is there. */
+  goneAt: number | null;
+  toldAt: number;
+  /** It has declared more than its stored bound: it is answered when the bound is stored. */
+  isUnanswered: boolean;
+}
+
+interface HomeLimit {
+  max: number;
+  declaredAt: number;
+  silenceMs: number;
+  /** Permits that living nodes had by their own word: no dead node can have those. */
+  known: number;
+  /** What nodes may have of it is stored. */
+  isLasting: boolean;
+  /** In the order in which they get the next permit. */
+  readonly holders: Map<string, Holder>;
+}
+
+/** What a home knows, for the next one, which goes on where this one was. */
+export interface HandedHome {
+  readonly limits: readonly HandedLimit[];
+  /** How long ago it was that permits were left which nobody declared; undefined: never. */
+  readonly undeclaredMs?: number;
+  /** How long ago a home of lasting limits ended that stored nothing; undefined: never. */
+  readonly unstoredMs?: number;
+  /** Nodes that have not said what they have. */
+  readonly awaited?: readonly string[];
+}
+
+/** A limit as it is handed over. */
+export interface HandedLimit {
+  readonly name: string;
+  readonly max: number;
+  readonly declaredAt: number;
+  readonly silenceMs: number;
+  /** Permits that living nodes had by their own word; undefined: not known. */
+  readonly known?: number;
+  readonly isLasting?: true;
+  readonly holders: readonly HandedHolder[];
+}
+
+interface HandedHolder {
+  readonly node: string;
+  readonly quota: number;
+  readonly n: number;
+  readonly wants?: number;
+  readonly moved?: number;
+  readonly claimed?: number;
+  /** How long ago the node was seen to have gone; undefined: it is there. */
+  readonly goneMs?: number;
+}
+
+/** Lasting limits as a home stores them. */
+export interface StoredHome {
+  /** The epoch of the owner that stored it. */
+  readonly epoch: number;
+  readonly limits: readonly StoredLimit[];
+  /** When a home ended that had stored nothing, if permits of that time may still be out. */
+  readonly unstoredSince?: number;
+}
+
+interface StoredLimit {
+  readonly name: string;
+  readonly max: number;
+  readonly declaredAt: number;
+  readonly silenceMs: number;
+  readonly holders: readonly StoredHolder[];
+}
+
+interface StoredHolder {
+  readonly node: string;
+  /** The node has no more permits than this. */
+  readonly bound: number;
+  /** When the node was seen to have gone. */
+  readonly goneAt?: number;
+}
+
+interface HomeOptions {
+  readonly epoch: number;
+  /** From when a node is seen to have gone until others have its partitions and know what runs there. */
+  readonly takeoverMs: number;
+  /** How far the clocks of two nodes may differ. */
+  readonly marginMs: number;
+  /** How often those who have permits are told that others wait. */
+  readonly reminderMs: number;
+  /** Since when permits that nobody declares may be held by what goes on without its node; null: there are none. */
+  readonly undeclaredSince: number | null;
+  /** When the last home of lasting limits ended, if it stored nothing of use; null: all of them are known. */
+  readonly unstoredSince: number | null;
+  /** Nodes whose word is needed before anything is given out that is not stored. */
+  readonly awaited: readonly string[];
+  /** Nodes that are there. */
+  readonly live: readonly string[];
+  readonly now: number;
+}
+
+export class PermitHome {
+  readonly #limits = new Map<string, HomeLimit>();
+  readonly #takeoverMs: number;
+  readonly #reminderMs: number;
+  readonly #epoch: number;
+  readonly awaited: Set<string>;
+  readonly #marginMs: number;
+  #live: ReadonlySet<string>;
+  #undeclaredSince: number | null;
+  #unstoredSince: number | null;
+  /** Something may have become free that has not been looked at since. */
+  #isFresh: boolean;
+  /** Bounds that are stored, and those that are about to be. */
+  #bounds: Bounds = new Map();
+  #storing: Bounds | null = null;
+  #isUnstored = false;
+
+  constructor(options: HomeOptions, handed: readonly HandedLimit[] = [], stored: StoredHome | null = null) {
+    const { takeoverMs, reminderMs, marginMs, undeclaredSince, unstoredSince, live, now, epoch } = options;
+    this.#takeoverMs = takeoverMs;
+    this.#reminderMs = reminderMs;
+    this.#epoch = epoch;
+    this.#undeclaredSince = undeclaredSince;
+    this.#unstoredSince = unstoredSince;
+    this.#marginMs = marginMs;
+    this.awaited = new Set(options.awaited);
+    this.#live = new Set(live);
+    this.#isFresh = handed.length > 0;
+    for (const { holders, ...limit } of handed) {
+      const known = { ...limit, known: limit.known ?? 0, isLasting: limit.isLasting === true };
+      const at = new Map<string, Holder>();
+      for (const { node, goneMs, ...had } of holders) {
+        const goneAt = goneMs === undefined ? null : now - goneMs;
+        const { wants = 0, moved = 0, claimed = 0 } = had;
+        at.set(node, { ...newHolder({ ...limit, ...had }), wants, moved, claimed, goneAt });
+      }
+      this.#limits.set(limit.name, { ...known, holders: at });
+    }
+    if (stored !== null) this.#begin(stored, now);
+    if (live.length > 0) this.members(this.#live, now);
+    if (unstoredSince !== null) this.#isUnstored = true;
+  }
+
+  /** Goes on with what the last home stored. */
+  #begin({ limits }: StoredHome, now: number): void {
+    for (const { holders, ...limit } of limits) {
+      const at = new Map<string, Holder>();
+      const bounds = new Map<string, number>();
+      for (const { node, bound, goneAt } of holders) {
+        const had = { quota: bound, n: 0, silenceMs: limit.silenceMs };
+        const isGone = goneAt !== undefined || !this.#live.has(node);
+        at.set(node, { ...newHolder(had), goneAt: isGone ? (goneAt ?? now) : null });
+        // The next home must not begin this wait anew.
+        if (isGone && goneAt === undefined) this.#isUnstored = true;
+        bounds.set(node, bound);
+      }
+      this.#limits.set(limit.name, { ...limit, known: 0, isLasting: true, holders: at });
+      this.#bounds.set(limit.name, bounds);
+    }
+  }
+
+  /** Whether there is something to store that is not being stored. */
+  get isUnstored(): boolean {
+    return this.#isUnstored && this.#storing === null;
+  }
+
+  /** What is to be stored now; null: nothing, or it is being stored. */
+  takeUnstored(): StoredHome | null {
+    if (!this.isUnstored) return null;
+    this.#isUnstored = false;
+    this.#storing = new Map();
+    const limits: StoredLimit[] = [];
+    for (const [name, limit] of this.#limits) {
+      if (!limit.isLasting) continue;
+      const { max, declaredAt, silenceMs } = limit;
+      const bounds = this.#boundsFor(limit);
+      const holders: StoredHolder[] = [];
+      for (const [node, bound] of bounds) {
+        const goneAt = limit.holders.get(node)?.goneAt ?? null;
+        if (bound > 0) holders.push({ node, bound, ...(goneAt === null ? {} : { goneAt }) });
+      }
+      if (holders.length === 0) continue;
+      this.#storing.set(name, bounds);
+      limits.push({ name, max, declaredAt, silenceMs, holders });
+    }
+    const since = this.#unstoredSince;
+    return { epoch: this.#epoch, limits, ...(since === null ? {} : { unstoredSince: since }) };
+  }
+
+  /** What `takeUnstored` gave is stored; false: it is not. */
+  stored(isStored: boolean): void {
+    if (this.#storing === null) return;
+    if (isStored) this.#bounds = this.#storing;
+    else this.#isUnstored = true;
+    this.#storing = null;
+    this.#isFresh = true;
+    for (const [name, limit] of this.#limits)
+      for (const [node, { quota }] of limit.holders)
+        if (!this.#isCovered(name, limit, node, quota)) this.#isUnstored = true;
+  }
+
+  /**
+   * The bounds to store: what nodes have, what is free for those who wait, and some slack, so that a permit that goes
+   * round the nodes of a large limit is not stored each time. If this home dies, the slack is missing for a while.
+   */
+  #boundsFor({ max, holders }: HomeLimit): Map<string, number> {
+    const bounds = new Map(Array.from(holders, ([node, { quota }]) => [node, quota]));
+    let free = max + Math.floor(max / SLACK_OF);
+    for (const { quota } of holders.values()) free -= quota;
+    const living = [...holders].filter(([, { goneAt }]) => goneAt === null).map(([node]) => node);
+    const priorityOf = (node: string) => holders.get(node)?.priority ?? 0;
+    const waiting = living
+      .filter((node) => (holders.get(node)?.wants ?? 0) > 0)
+      .sort((a, b) => priorityOf(b) - priorityOf(a));
+    const next = waiting.length > 0 ? waiting : living;
+    for (let i = 0; free > 0 && next.length > 0; i++, free--) {
+      const node = next[i % next.length] as string;
+      const bound = bounds.get(node) ?? 0;
+      if (bound < max) bounds.set(node, bound + 1);
+    }
+    return bounds;
+  }
+
+  /** The bound that is stored. While another one is being stored, it is not known which of them counts. */
+  #boundOf(name: string, node: string): number {
+    const bound = this.#bounds.get(name)?.get(node) ?? 0;
+    return this.#storing === null ? bound : Math.min(bound, this.#storing.get(name)?.get(node) ?? 0);
+  }
+
+  /** Whether the node may have what it has by what is stored. */
+  #isCovered(name: string, { isLasting }: HomeLimit, node: string, quota: number): boolean {
+    // @plant permits given out before their bound is stored
+    return !isLasting || quota <= this.#boundOf(name, node);
+  }
+
+  /** A node has said all that it has. */
+  declared(node: string): void {
+    this.awaited.delete(node);
+  }
+
+  /** The clock was set forward: no time has passed. */
+  extend(ms: number): void {
+    if (this.#undeclaredSince !== null) this.#undeclaredSince += ms;
+    if (this.#unstoredSince !== null) this.#unstoredSince += ms;
+    for (const { holders } of this.#limits.values())
+      for (const holder of holders.values()) if (holder.goneAt !== null) holder.goneAt += ms;
+  }
+
+  /** Who is there now. */
+  members(live: ReadonlySet<string>, now: number): void {
+    this.#live = live;
+    for (const [name, limit] of this.#limits) {
+      for (const [node, holder] of limit.holders) {
+        if (live.has(node)) holder.goneAt = null;
+        else if (holder.goneAt === null) {
+          holder.goneAt = now;
+          if (limit.isLasting) this.#isUnstored = true;
+        }
+      }
+      for (const node of this.#bounds.get(name)?.keys() ?? [])
+        if (!live.has(node) && !limit.holders.has(node)) this.#isUnstored = true;
+    }
+    for (const node of this.awaited) {
+      if (live.has(node)) continue;
+      this.awaited.delete(node);
+      this.#undeclaredSince = now;
+      if (this.#unstoredSince !== null) this.#unstoredSince = now;
+    }
+  }
+
+  /** A node's word; gives what nodes are to be told now, the one who asked in any case. */
+  asked(node: string, ask: PermitAsk, now: number): Map<string, PermitGrant> {
+    const told = new Map<string, PermitGrant>();
+    const { name, max, declaredAt, silenceMs, quota, wants, n } = ask;
+    const isLasting = ask.isLasting === true;
+    const limit = this.#limits.get(name) ?? {
+      max,
+      declaredAt,
+      silenceMs,
+      known: 0,
+      isLasting,
+      holders: new Map(),
+    };
+    const known = limit.holders.get(node);
+    if (known !== undefined && known.n >= n) return told;
+    this.#limits.set(name, limit);
+    if (declaredAt >= limit.declaredAt) Object.assign(limit, { max, declaredAt });
+    limit.silenceMs = Math.max(limit.silenceMs, silenceMs);
+    // What a node has beyond what it was given here, it had from a former home or has taken over.
+    if (ask.moved !== undefined) limit.known += Math.max(0, quota - ask.moved - (known?.quota ?? 0));
+    // Whoever gives something back has had its turn.
+    if (known !== undefined && quota < known.quota + known.claimed) limit.holders.delete(node);
+    const holder = known ?? newHolder(ask);
+    const { priority = 0, moved = 0 } = ask;
+    // A permit that comes back may be one that another node has by now.
+    const claimed = Math.min(moved, Math.max(0, holder.claimed - Math.max(0, holder.moved - moved)));
+    const excess = quota - moved - (known === undefined ? 0 : known.quota);
+    Object.assign(holder, { quota: quota - claimed, wants, priority, moved, claimed, n });
+    holder.silenceMs = Math.max(holder.silenceMs, silenceMs);
+    if (excess > 0) claimMoved(limit.holders, holder, excess);
+    limit.holders.set(node, holder);
+    this.#share(name, limit, { now, told });
+    this.#answer(name, limit, { node, holder, told });
+    if (holder.quota === 0 && holder.wants === 0) limit.holders.delete(node);
+    if (limit.holders.size === 0) this.#limits.delete(name);
+    return told;
+  }
+
+  /** Tells a node what it has, as soon as that is stored. */
+  #answer(
+    name: string,
+    limit: HomeLimit,
+    { node, holder, told }: { node: string; holder: Holder; told: Map<string, PermitGrant> },
+  ): void {
+    holder.isUnanswered = !this.#isCovered(name, limit, node, holder.quota);
+    if (!holder.isUnanswered) told.set(node, grantOf(name, holder));
+    else {
+      told.delete(node);
+      this.#isUnstored = true;
+    }
+  }
+
+  /** What has become free by time; gives what nodes are to be told. */
+  tick(now: number): { node: string; grant: PermitGrant }[] {
+    const all: { node: string; grant: PermitGrant }[] = [];
+    this.#isFresh = false;
+    for (const [name, limit] of this.#limits) {
+      const told = new Map<string, PermitGrant>();
+      this.#share(name, limit, { now, told });
+      for (const [node, holder] of limit.holders)
+        if (holder.isUnanswered && holder.goneAt === null) this.#answer(name, limit, { node, holder, told });
+      for (const [node, grant] of told) all.push({ node, grant });
+      if (limit.holders.size === 0) this.#limits.delete(name);
+    }
+    return all;
+  }
+
+  /** When `tick` is needed again, if no word comes; Infinity: never. */
+  nextAt(now: number): number {
+    let next = Number.POSITIVE_INFINITY;
+    if (this.#isFresh) return now;
+    for (const limit of this.#limits.values()) {
+      const { holders } = limit;
+      if (!isAwaited(holders)) continue;
+      if (this.#isBlocked(limit, now)) {
+        // Until then there is nothing to give and nobody to remind. While nodes have not declared, time alone changes nothing.
+        const until = this.#blockedUntil(limit);
+        if (until > now) next = Math.min(next, until);
+        continue;
+      }
+      for (const holder of holders.values()) {
+        next = Math.min(next, this.#endOf(limit, holder));
+        if (holder.quota > 0 && holder.goneAt === null)
+          next = Math.min(next, holder.toldAt + this.#reminderMs);
+      }
+    }
+    return next;
+  }
+
+  /** What the next home begins with. */
+  hand(now: number): HandedHome {
+    const limits = Array.from(this.#limits, ([name, limit]) => ({
+      name,
+      max: limit.max,
+      declaredAt: limit.declaredAt,
+      silenceMs: limit.silenceMs,
+      ...(limit.known === 0 ? {} : { known: limit.known }),
+      ...(limit.isLasting ? { isLasting: true as const } : {}),
+      holders: Array.from(limit.holders, ([node, { quota, n, wants, moved, claimed, goneAt }]) => ({
+        node,
+        quota,
+        n,
+        ...(wants === 0 ? {} : { wants }),
+        ...(moved === 0 ? {} : { moved }),
+        ...(claimed === 0 ? {} : { claimed }),
+        ...(goneAt === null ? {} : { goneMs: Math.max(0, now - goneAt) }),
+      })),
+    }));
+    const undeclared = this.#undeclaredSince;
+    const unstored = this.#unstoredSince;
+    return {
+      limits,
+      ...(undeclared === null ? {} : { undeclaredMs: Math.max(0, now - undeclared) }),
+      ...(unstored === null ? {} : { unstoredMs: Math.max(0, now - unstored) }),
+      ...(this.awaited.size === 0 ? {} : { awaited: [...this.awaited] }),
+    };
+  }
+
+  #sinceOf({ isLasting }: HomeLimit): number | null {
+    return isLasting ? this.#unstoredSince : this.#undeclaredSince;
+  }
+
+  #blockedUntil(limit: HomeLimit): number {
+    const since = this.#sinceOf(limit);
+    return since === null ? 0 : since + this.#takeoverMs + limit.silenceMs;
+  }
+
+  /** Permits may be out that are not known here. */
+  #isBlocked(limit: HomeLimit, now: number): boolean {
+    const isKnown = limit.isLasting && this.#unstoredSince === null;
+    return !isKnown && (this.awaited.size > 0 || this.#blockedUntil(limit) > now);
+  }
+
+  /** From when on no attempt of a dead node can be adopted; Infinity: the node is there. */
+  #endOf({ isLasting }: HomeLimit, { goneAt, silenceMs }: Holder): number {
+    if (goneAt === null) return Number.POSITIVE_INFINITY;
+    return goneAt + silenceMs + (isLasting ? this.#marginMs : this.#takeoverMs);
+  }
+
+  /** Gives what is free to those who wait, one permit at a time, in turn. */
+  #share(
+    name: string,
+    limit: HomeLimit,
+    { now, told }: { now: number; told: Map<string, PermitGrant> },
+  ): void {
+    const { holders } = limit;
+    for (const [node, holder] of holders) {
+      if (this.#endOf(limit, holder) > now) continue;
+      holders.delete(node);
+      if (limit.isLasting) this.#isUnstored = true;
+    }
+    const most = this.#isBlocked(limit, now) ? Math.min(limit.known, limit.max) : limit.max;
+    let out = 0;
+    for (const { quota } of holders.values()) out += quota;
+    while (out < most) {
+      const next = nextOf(holders);
+      if (next === undefined) break;
+      const [node, holder] = next;
+      if (!this.#isCovered(name, limit, node, holder.quota + 1)) {
+        // It gets the permit when its bound is stored. Nobody overtakes it meanwhile.
+        this.#isUnstored = true;
+        break;
+      }
+      holder.quota++;
+      holder.wants--;
+      out++;
+      // Whoever got one is the last to get the next.
+      holders.delete(node);
+      holders.set(node, holder);
+      told.set(node, grantOf(name, holder));
+    }
+    // A new home asks for nothing that it could not pass on.
+    const isContended = isAwaited(holders) && most > 0;
+    for (const [node, holder] of holders) {
+      const isThere = holder.goneAt === null && holder.quota > 0;
+      const isReminded = isContended && isThere && holder.toldAt + this.#reminderMs <= now;
+      if (holder.isContended !== isContended || isReminded) {
+        holder.isContended = isContended;
+        told.set(node, grantOf(name, holder));
+      }
+      // A node hears nothing that it could take for an answer before its bound is stored.
+      if (told.has(node)) {
+        holder.toldAt = now;
+        this.#answer(name, limit, { node, holder, told });
+      }
+    }
+  }
+}
+
+/** Bounds may exceed the limit by this part of it. */
+const SLACK_OF = 4;
+
+type Bounds = Map<string, Map<string, number>>;
+
+function newHolder({ quota, n, silenceMs }: { quota: number; n: number; silenceMs: number }): Holder {
+  return {
+    quota,
+    n,
+    silenceMs,
+    wants: 0,
+    priority: 0,
+    moved: 0,
+    claimed: 0,
+    isContended: false,
+    goneAt: null,
+    toldAt: 0,
+    isUnanswered: false,
+  };
+}
+
+/**
+ * A node has permits that this home did not give it: those of attempts that it took over. As many are taken from nodes that
+ * say that attempts of theirs went on to others, so that none counts twice.
+ */
+function claimMoved(holders: ReadonlyMap<string, Holder>, by: Holder, excess: number): void {
+  let left = excess;
+  for (const holder of holders.values()) {
+    const claimed = holder === by ? 0 : Math.min(left, holder.moved - holder.claimed, holder.quota);
+    holder.claimed += claimed;
+    holder.quota -= claimed;
+    left -= claimed;
+  }
+}
+
+/** The node that gets the next permit: of the highest priority, and of those the one whose turn it is. */
+function nextOf(holders: ReadonlyMap<string, Holder>): [string, Holder] | undefined {
+  let next: [string, Holder] | undefined;
+  for (const [node, holder] of holders) {
+    if (holder.wants === 0 || holder.goneAt !== null) continue;
+    if (next === undefined || holder.priority > next[1].priority) next = [node, holder];
+  }
+  return next;
+}
+
+/** Whether somebody waits. */
+function isAwaited(holders: ReadonlyMap<string, Holder>): boolean {
+  for (const { wants } of holders.values()) if (wants > 0) return true;
+  return false;
+}
+
+function grantOf(name: string, { n, quota, isContended }: Holder): PermitGrant {
+  return { name, n, quota, isContended };
+}

@@ -1,0 +1,176 @@
+// Homes of lasting limits: what they store before they give out permits, and what the next home makes of it.
+import { describe, expect, test } from "vitest";
+import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
+import { SeededRandom } from "../../std/random.ts";
+import { MemoryStore } from "../../store/memory/memory-store.ts";
+import { MemoryTables } from "../../store/memory/memory-tables.ts";
+import { PermitHome, type StoredHome } from "./quota-server.ts";
+import { homeFor, readHomes, storeHome } from "./stored-quotas.ts";
+
+const OPTIONS = {
+  epoch: 1,
+  takeoverMs: 1_000,
+  marginMs: 10,
+  reminderMs: 500,
+  undeclaredSince: null,
+  unstoredSince: null,
+  awaited: [],
+};
+
+function homeAt(now: number, live: readonly string[], stored: StoredHome | null = null): PermitHome {
+  return new PermitHome({ ...OPTIONS, live, now }, [], stored);
+}
+
+function ask(over: Partial<PermitAsk>): PermitAsk {
+  return {
+    ...{ name: "l", max: 2, declaredAt: 1, n: 1, quota: 0, wants: 0, silenceMs: 50, isLasting: true },
+    ...over,
+  };
+}
+
+function quotas(told: Iterable<readonly [string, PermitGrant]>): Record<string, number> {
+  return Object.fromEntries(Array.from(told, ([node, { quota }]) => [node, quota]));
+}
+
+function store(home: PermitHome): StoredHome {
+  const stored = home.takeUnstored();
+  if (stored === null) throw new Error("there is nothing to store");
+  home.stored(true);
+  return stored;
+}
+
+const ticked = (home: PermitHome, now: number) =>
+  quotas(home.tick(now).map(({ node, grant }) => [node, grant] as const));
+
+describe("a home of lasting limits", () => {
+  test("gives out a permit only after its bound is stored", () => {
+    const home = homeAt(0, ["a"]);
+    expect(quotas(home.asked("a", ask({ wants: 1 }), 0))).toEqual({ a: 0 });
+    expect(home.takeUnstored()).toMatchObject({
+      limits: [{ name: "l", holders: [{ node: "a", bound: 2 }] }],
+    });
+    expect(ticked(home, 1)).toEqual({});
+    home.stored(true);
+    expect(ticked(home, 2)).toEqual({ a: 1 });
+  });
+
+  test("stores again what could not be stored", () => {
+    const home = homeAt(0, ["a"]);
+    home.asked("a", ask({ wants: 1 }), 0);
+    const first = home.takeUnstored();
+    expect(home.takeUnstored()).toBeNull();
+    home.stored(false);
+    expect(home.takeUnstored()).toEqual(first);
+  });
+
+  test("confirms what a node has adopted only when that is stored", () => {
+    const home = homeAt(0, ["a"]);
+    expect(quotas(home.asked("a", ask({ quota: 3 }), 0))).toEqual({});
+    store(home);
+    expect(ticked(home, 1)).toEqual({ a: 3 });
+  });
+
+  test("that dies leaves the next one what a dead node may have, and from when on", () => {
+    const home = homeAt(0, ["a", "b"]);
+    home.asked("a", ask({ wants: 1 }), 0);
+    store(home);
+    ticked(home, 1);
+    home.asked("b", ask({ wants: 1 }), 2);
+    store(home);
+    expect(ticked(home, 3)).toMatchObject({ b: 1 });
+    home.members(new Set(["b"]), 100);
+    const stored = store(home);
+    const next = homeAt(110, ["b"], stored);
+    // The dead node and this one have a permit each: there is no more.
+    expect(quotas(next.asked("b", ask({ n: 2, quota: 1, wants: 1 }), 110))).toMatchObject({ b: 1 });
+    expect(ticked(next, 159)).toEqual({});
+    // 50 ms after the death, and what clocks may differ by: however many homes there were between.
+    const last = homeAt(155, ["b"], stored);
+    last.asked("b", ask({ n: 3, quota: 1, wants: 1 }), 155);
+    expect(last.nextAt(155)).toBe(160);
+    ticked(last, 160);
+    store(last);
+    expect(ticked(last, 161)).toEqual({ b: 2 });
+  });
+
+  test("remembers when it first saw that a node was gone, though it did not see it die", () => {
+    const stored: StoredHome = {
+      epoch: 1,
+      limits: [{ name: "l", max: 2, declaredAt: 1, silenceMs: 50, holders: [{ node: "a", bound: 2 }] }],
+    };
+    const second = homeAt(100, ["b"], stored);
+    expect(store(second).limits[0]?.holders).toEqual([{ node: "a", bound: 2, goneAt: 100 }]);
+  });
+
+  test("gives permits in turn, and nobody overtakes one whose bound is being stored", () => {
+    const home = homeAt(0, ["a", "b"]);
+    home.asked("a", ask({ max: 1, wants: 1 }), 0);
+    store(home);
+    expect(ticked(home, 1)).toEqual({ a: 1 });
+    home.asked("b", ask({ max: 1, wants: 1 }), 2);
+    expect(quotas(home.asked("a", ask({ max: 1, n: 2, quota: 0, wants: 1 }), 3))).toMatchObject({ a: 0 });
+    store(home);
+    expect(ticked(home, 4)).toMatchObject({ b: 1 });
+  });
+});
+
+test("a home gives out nothing by a bound that is about to be lowered", () => {
+  const home = homeAt(0, ["x", "y"]);
+  home.asked("x", ask({ max: 7, wants: 7 }), 0);
+  store(home);
+  ticked(home, 1);
+  // x gives back all; y waits: bounds for y are stored, and x asks again meanwhile.
+  home.asked("x", ask({ max: 7, n: 2, quota: 0 }), 2);
+  home.asked("y", ask({ max: 7, wants: 7 }), 3);
+  expect(home.takeUnstored()).toMatchObject({ limits: [{ holders: [{ node: "y" }] }] });
+  expect(quotas(home.asked("x", ask({ max: 7, n: 3, wants: 7 }), 4))).not.toMatchObject({ x: 7 });
+  home.stored(true);
+  ticked(home, 5);
+  const next = homeAt(6, ["z"], home.takeUnstored() ?? { epoch: 0, limits: [] });
+  expect(next.hand(6).limits[0]?.holders.reduce((sum, { quota }) => sum + quota, 0)).toBeGreaterThanOrEqual(
+    home.hand(6).limits[0]?.holders.reduce((sum, { quota }) => sum + quota, 0) ?? 0,
+  );
+});
+
+test("a permit of an attempt that went on to another node counts once", () => {
+  const home = homeAt(0, ["x", "y"]);
+  home.asked("x", ask({ max: 1, wants: 1 }), 0);
+  store(home);
+  ticked(home, 1);
+  // x hands its partition over with the attempt, and keeps the permit until y has it.
+  home.asked("x", ask({ max: 1, n: 2, quota: 1, moved: 1 }), 2);
+  home.asked("y", ask({ max: 1, quota: 1, moved: 0 }), 3);
+  expect(home.hand(3).limits[0]?.holders).toMatchObject([
+    { node: "x", quota: 0, moved: 1, claimed: 1 },
+    { node: "y", quota: 1 },
+  ]);
+  // The attempt ends, and x has left: the permit is free at once.
+  home.members(new Set(["y"]), 4);
+  home.asked("y", ask({ max: 1, n: 2, quota: 0, moved: 0, wants: 1 }), 5);
+  store(home);
+  expect(ticked(home, 6)).toMatchObject({ y: 1 });
+});
+
+test("a stored home counts from the epoch on from which all owners store theirs", () => {
+  const own = { partition: 0, epoch: 9, uncleanEpoch: 8 };
+  const body = JSON.stringify({ epoch: 5, limits: [] });
+  expect(homeFor({ ...own, limitsStoredFrom: 5 }, body)).toEqual({ epoch: 5, limits: [] });
+  // An owner of an older version was there between.
+  expect(homeFor({ ...own, limitsStoredFrom: 6 }, body)).toBeNull();
+  expect(homeFor({ ...own, limitsStoredFrom: 6 }, null)).toBeNull();
+  // Nothing was ever given out.
+  expect(homeFor({ ...own, limitsStoredFrom: 1 }, null)).toEqual({ epoch: 0, limits: [] });
+});
+
+test("a damaged document says nothing, and the next home that is stored replaces it", async () => {
+  const store = new MemoryStore(new MemoryTables({ random: new SeededRandom(1) }));
+  await store.open();
+  const own = { partition: 0, epoch: 9, uncleanEpoch: 8, limitsStoredFrom: 1 };
+  expect([...(await readHomes(store, [own])).values()]).toEqual([{ epoch: 0, limits: [] }]);
+  await store.putDocument("permits", "0", "{}");
+  expect((await readHomes(store, [own])).size).toBe(0);
+  expect(await storeHome(store, 0, { epoch: 9, limits: [] })).toBe(true);
+  expect((await readHomes(store, [own])).get(0)).toEqual({ epoch: 9, limits: [] });
+  // A former owner that stood still writes nothing any more.
+  expect(await storeHome(store, 0, { epoch: 8, limits: [] })).toBe(false);
+});

@@ -1,0 +1,183 @@
+// Children at a node: letters from the sender's commit to the receiver's, whatever fails between (DESIGN 2.5, 3.1, 4).
+import { describe, expect, test } from "vitest";
+import { expectFamilyDone, family, home, KID, kid } from "../../../test/conformance/family-bench.ts";
+import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
+import { phase } from "../../../test/scenarios/kernel-run.ts";
+
+const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
+const last = (bench: NodeBench) => bench.attempts().at(-1) as Attempt;
+
+describe("a letter", () => {
+  test("in the store when the process died is delivered by the next one", () => {
+    for (const clean of [true, false]) {
+      const { bench, plan } = home(3, { isServed: false });
+      bench.start(plan, "e1");
+      bench.holdsCommits = true;
+      bench.settle();
+      bench.commit();
+      bench.settle();
+      bench.commit();
+      expect(bench.letters).toHaveLength(3);
+      bench.holdsCommits = false;
+      bench.restart({ clean });
+      bench.join("w1", ["w.b"]);
+      expectFamilyDone(bench, 3);
+    }
+  });
+
+  test.each(["loseCommit", "commitUnheard"] as const)(
+    "survives a commit of the sender whose outcome is not known: %s",
+    (outcome) => {
+      const { bench, plan } = home(2);
+      bench.start(plan, "e1");
+      bench.holdsCommits = true;
+      bench.settle();
+      bench.commit();
+      bench.settle();
+      // The children's starts are in this one.
+      bench[outcome]();
+      bench.holdsCommits = false;
+      expectFamilyDone(bench, 2);
+    },
+  );
+
+  test.each(["loseCommit", "commitUnheard"] as const)(
+    "survives a commit of the receiver whose outcome is not known: %s",
+    (outcome) => {
+      const { bench, plan } = home(2);
+      bench.start(plan, "e1");
+      bench.holdsCommits = true;
+      bench.settle();
+      for (let i = 0; i < 2; i++) {
+        bench.commit();
+        bench.settle();
+      }
+      expect(bench.waiting[0]?.content.lettersTaken).toHaveLength(2);
+      bench[outcome]();
+      bench.holdsCommits = false;
+      expectFamilyDone(bench, 2);
+    },
+  );
+
+  test("that a scan under way finds again after it was taken changes nothing", () => {
+    const { bench, plan } = home(1, {
+      kid: [phase("b", { retry: { attempts: 1 } })],
+      handler: { retry: { attempts: 5, backoff: "constant", min: 0 } },
+    });
+    bench.start(plan, "e1");
+    bench.settle();
+    bench.holdsCommits = true;
+    bench.receipt(last(bench), failed);
+    bench.settle();
+    bench.commit();
+    bench.settle();
+    // The child is over: its letter to the parent goes in this commit, and a scan sees it in the store.
+    bench.commit();
+    expect(bench.letters).toEqual(["e1 child"]);
+    bench.held.add("scan-letters");
+    bench.start(bench.plan(KID, "other"), "o1");
+    bench.settle();
+    bench.loseCommit();
+    bench.holdsCommits = false;
+    bench.settle();
+    // By now the parent has taken it, and the child runs again.
+    expect(bench.events("e1", "child.started")).toHaveLength(2);
+    bench.held.clear();
+    bench.answer("scan-letters");
+    bench.settle();
+    expect(bench.events("e1", "child.finished")).toHaveLength(1);
+    bench.receipt(
+      bench.attempts().find(({ grant, item }) => grant.execution === kid(0) && item.attempt === 2) as Attempt,
+    );
+    bench.settle();
+    expect(bench.status("e1")).toBe("done");
+  });
+
+  test("written while a scan is under way is not missed by the scan that an unknown outcome asks for", () => {
+    const bench = new NodeBench();
+    bench.held.add("scan-letters");
+    bench.restart();
+    bench.plan(KID, "kid");
+    bench.join("w1", ["w.b"]);
+    bench.start(bench.plan(family(1)), "e1");
+    bench.holdsCommits = true;
+    bench.settle();
+    bench.commit();
+    bench.settle();
+    bench.commitUnheard();
+    bench.holdsCommits = false;
+    bench.settle();
+    bench.held.clear();
+    // The first scan was made when there was no letter.
+    bench.answer("scan-letters");
+    expectFamilyDone(bench, 1);
+  });
+
+  test("to an execution that is not there is gone, without a trace", () => {
+    const bench = new NodeBench();
+    const message = { kind: "cancel", id: "c1~parent", by: "parent x", reason: null, fromParent: true };
+    const letter = { id: "x/1/0", to: "nobody", body: JSON.stringify(message), order: 1 };
+    bench.input({ kind: "letters-scanned", letters: [letter], max: 10 });
+    bench.settle();
+    expect(bench.of("commit").map(({ content }) => [content.writes.length, content.lettersTaken])).toEqual([
+      [0, ["x/1/0"]],
+    ]);
+    expect(bench.status("nobody")).toBeUndefined();
+    expect(bench.node.residentCount).toBe(0);
+  });
+
+  test("that changed nothing goes with a commit of its own, and comes again if that one is lost", () => {
+    for (const outcome of ["loseCommit", "commitUnheard"] as const) {
+      const { bench, plan } = home(1);
+      bench.start(plan, "e1");
+      bench.settle();
+      bench.holdsCommits = true;
+      // The child ends while its parent's pause is on its way to it.
+      bench.receipt(last(bench));
+      bench.control("pause", "e1");
+      bench.settle();
+      while (bench.waiting.length > 0 && bench.waiting[0]?.content.writes.length !== 0) {
+        bench.commit();
+        bench.settle();
+      }
+      expect(bench.waiting).toHaveLength(1);
+      bench[outcome]();
+      bench.holdsCommits = false;
+      bench.settle();
+      expect(bench.letters).toEqual([]);
+      expect(bench.status("e1")).toBe("done");
+    }
+  });
+
+  test("of a cancel never overtakes the start, though the start waits for its definition", () => {
+    const { bench, plan } = home(1, { kid: [{ name: "b", handlers: { b: { waitFor: "go" } } }] });
+    bench.start(plan, "e1");
+    bench.holdsCommits = true;
+    bench.settle();
+    bench.commit();
+    bench.settle();
+    bench.control("cancel", "e1");
+    bench.settle();
+    bench.commit();
+    bench.settle();
+    // The start of the child and the cancel of its parent are under way; the child's start is not committed.
+    while (!bench.letters.includes(`${kid(0)} cancel`)) {
+      const { content } = bench.waiting[0] as { content: { writes: readonly { execution: string }[] } };
+      if (content.writes.some(({ execution }) => execution === kid(0))) bench.loseCommit();
+      else bench.commit();
+      bench.settle();
+    }
+    expect(bench.letters).toEqual([`${kid(0)} start`, `${kid(0)} cancel`]);
+    bench.holdsCommits = false;
+    bench.held.add("get-definition");
+    bench.restart();
+    bench.held.clear();
+    while (bench.heldReads > 0) {
+      bench.answer("get-definition");
+      bench.settle();
+    }
+    expect(bench.status("e1")).toBe("cancelled");
+    expect(bench.status(kid(0))).toBe("cancelled");
+    expect(bench.letters).toEqual([]);
+  });
+});

@@ -1,0 +1,213 @@
+/**
+ * Letters: messages from one execution to another. They are in the store from the sender's commit to the receiver's; this
+ * desk brings them to the receiver's queue: at once after the sender's commit, and by a scan after a start or a commit of
+ * unknown outcome. A letter that comes twice changes nothing, since its message does not.
+ */
+
+import type { Plan } from "../../kernel/definition/plan.ts";
+import { WRONG_CHECKSUM } from "../../kernel/journal/damage.ts";
+import type { Sent, StartMessage } from "../../kernel/message.ts";
+import { seal, unseal } from "../../std/seal.ts";
+import type { Letter, StoredLetter } from "../../store/store.ts";
+import type { Residency } from "../cache/execution-cache.ts";
+import type { NodeState } from "../node-state.ts";
+
+const SCAN_MAX = 1_000;
+
+/** What the checksum of a letter covers besides its body (std/seal.ts). */
+function letterKey({ id, to }: Pick<Letter, "id" | "to">): string {
+  return `${id}\n${to}`;
+}
+
+/** What is sent, as it is stored. */
+export function toLetter({ id, to, message }: Sent): Letter {
+  return { id, to, body: seal(JSON.stringify(message), letterKey({ id, to })) };
+}
+
+/** A letter that a commit takes without a write of its receiver. */
+export type DoneLetter = Pick<Letter, "id" | "to">;
+
+export class LetterDesk {
+  readonly #node: NodeState;
+  readonly #residency: Residency;
+  /** Letters that are in memory until a commit takes them: id -> receiver. */
+  readonly #open = new Map<string, string>();
+  /** Letters taken since the scan under way was asked for: it may find them once more. */
+  readonly #taken = new Set<string>();
+  /** Letters that were applied, or have nobody to apply them: gone with the next commit. */
+  #done: DoneLetter[] = [];
+  /** Starts whose definition is being read, by its hash, and the letters behind each. */
+  readonly #waiting = new Map<string, Letter[]>();
+  /** Receivers of such starts, with the hash. */
+  readonly #waitingFor = new Map<string, string>();
+  #after = 0;
+  /** The last scan did not reach the end: the next one goes on behind it, past letters that stay in the store. */
+  #isCut = false;
+  #wantsScan = true;
+  #scanning = false;
+  /** Everything is to be looked at again once the scan under way is over. */
+  #isStale = false;
+
+  constructor(node: NodeState, residency: Residency) {
+    this.#node = node;
+    this.#residency = residency;
+  }
+
+  /** Asks for letters in the store, if there may be some that are not in memory. */
+  ask(): void {
+    if (!this.#wantsScan || this.#scanning || this.#open.size >= SCAN_MAX || this.#node.closing) return;
+    const { tenures } = this.#node;
+    // Where others store letters too, one that is seen late can come before one that was seen.
+    if (!tenures.isWhole && !this.#isCut) this.#after = 0;
+    if (this.#after === 0) this.#node.damagedLetters.clear();
+    this.#scanning = true;
+    this.#node.emit({ kind: "scan-letters", after: this.#after, max: SCAN_MAX, partitions: tenures.scope });
+  }
+
+  /** Every letter to executions of this node is known: in memory, or as one that cannot be read. */
+  get areKnown(): boolean {
+    return !this.#wantsScan && !this.#scanning;
+  }
+
+  /** A commit's outcome is not known: its letters may be in the store. */
+  rescan(): void {
+    this.#after = 0;
+    this.#isCut = false;
+    this.#wantsScan = true;
+    this.#isStale = this.#scanning;
+  }
+
+  scanned(letters: readonly StoredLetter[], max: number): void {
+    this.#scanning = false;
+    this.#isCut = letters.length >= max;
+    if (!this.#isCut) this.#wantsScan = false;
+    for (const letter of letters) {
+      this.#after = letter.order;
+      if (!this.#taken.has(letter.id)) this.deliver(letter);
+    }
+    this.#taken.clear();
+    if (this.#isStale) this.rescan();
+  }
+
+  /**
+   * A letter that was just stored: while older ones may be in the store only, the scan brings it, in its turn. So it does
+   * where many are under way: those that are not in memory wait in the store.
+   */
+  sent(letter: Letter): void {
+    const { tenures } = this.#node;
+    if (tenures.of(letter.to) === undefined) {
+      this.#node.emit({ kind: "letters-sent", partitions: [tenures.partitionOf(letter.to)] });
+      return;
+    }
+    if (!this.#wantsScan && !this.#scanning && this.#open.size < SCAN_MAX) return this.deliver(letter);
+    this.#wantsScan = true;
+    this.#isStale = this.#scanning;
+  }
+
+  /** Puts a committed letter into its receiver's queue. */
+  deliver(letter: Letter & Pick<StoredLetter, "damage">): void {
+    if (this.#open.has(letter.id) || this.#node.tenures.of(letter.to) === undefined) return;
+    const message = readMessage(letter);
+    if (typeof message === "string") return this.#damaged(letter, message);
+    const plan = message.kind === "start" ? this.#node.plans.get(message.hash) : undefined;
+    this.#open.set(letter.id, letter.to);
+    const before = this.#waitingFor.get(letter.to);
+    // What comes after a start that waits stays behind it: a cancel finds somebody to cancel.
+    if (before !== undefined) this.#waiting.get(before)?.push(letter);
+    else if (message.kind === "start" && plan === undefined) this.#waitForPlan(message, letter);
+    else this.#enqueue(letter, message, plan);
+  }
+
+  /** A letter stays in the store, and its receiver cannot go on without it. */
+  #damaged({ id, to }: Letter, why: string): void {
+    this.#node.damagedLetters.set(to, { table: "letters", execution: to, row: id, why });
+    this.#residency.doubt(this.#residency.slot(to));
+  }
+
+  /** Nobody takes this letter now: it stays in the store, and the next scan brings it again. */
+  putBack(id: string): void {
+    this.#open.delete(id);
+  }
+
+  /** The definition of a start has come; without it the letter stays where it is. */
+  definition(hash: string, plan: Plan | null): void {
+    const waiting = this.#waiting.get(hash) ?? [];
+    this.#waiting.delete(hash);
+    for (const letter of waiting) {
+      this.#waitingFor.delete(letter.to);
+      if (plan === null) this.#open.delete(letter.id);
+      else this.#enqueue(letter, readMessage(letter) as Sent["message"], plan);
+    }
+  }
+
+  /** These letters changed nothing, so no write takes them: they go with the next commit. */
+  applied(to: string, ids: readonly string[]): void {
+    for (const id of ids) this.#done.push({ id, to });
+  }
+
+  /** Another owner has the receivers' partition by now: their letters are its to bring. */
+  forget(isOver: (execution: string) => boolean): void {
+    for (const [id, to] of this.#open) if (isOver(to)) this.#open.delete(id);
+    this.#done = this.#done.filter(({ to }) => !isOver(to));
+    for (const to of [...this.#waitingFor.keys()]) if (isOver(to)) this.#waitingFor.delete(to);
+    for (const [hash, letters] of this.#waiting)
+      this.#waiting.set(
+        hash,
+        letters.filter(({ to }) => !isOver(to)),
+      );
+  }
+
+  /** These letters went with a commit. */
+  close(ids: readonly string[]): void {
+    for (const id of ids) {
+      this.#open.delete(id);
+      if (this.#scanning) this.#taken.add(id);
+    }
+  }
+
+  /** Those that go with the commit that is being made. */
+  takeDone(): DoneLetter[] {
+    const done = this.#done;
+    this.#done = [];
+    return done;
+  }
+
+  get hasDone(): boolean {
+    return this.#done.length > 0;
+  }
+
+  #enqueue(letter: Letter, message: Sent["message"], plan: Plan | undefined): void {
+    if (plan !== undefined && message.kind === "start") this.#node.declareLimits(plan, message.project);
+    const slot = this.#residency.slot(letter.to);
+    this.#node.enqueue(slot, {
+      kind: "message",
+      message,
+      request: null,
+      letter: letter.id,
+      ...(plan === undefined ? {} : { plan }),
+    });
+  }
+
+  #waitForPlan({ hash }: StartMessage, letter: Letter): void {
+    this.#waitingFor.set(letter.to, hash);
+    const waiting = this.#waiting.get(hash);
+    if (waiting !== undefined) waiting.push(letter);
+    else {
+      this.#waiting.set(hash, [letter]);
+      this.#node.emit({ kind: "get-definition", hash });
+    }
+  }
+}
+
+/** The message of a letter; a text: why it cannot be read. */
+function readMessage(letter: Letter & Pick<StoredLetter, "damage">): Sent["message"] | string {
+  if (letter.damage !== undefined) return letter.damage;
+  const { text, state } = unseal(letter.body, letterKey(letter));
+  if (state === "broken") return WRONG_CHECKSUM;
+  try {
+    const message = JSON.parse(text) as Sent["message"] | null;
+    return typeof message?.kind === "string" ? message : "it holds no message";
+  } catch (thrown) {
+    return (thrown as Error).message;
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * Events on their way out to a broker. A mark says how far an execution's journal is published; while it is behind, a row
+ * among the timers, which is never due, says so: whoever comes after this process finds it there. Both are written by
+ * the commits that have events, and once more when all is published and nothing else is to be written.
+ */
+import type { Entry } from "../../kernel/journal/journal-entry.ts";
+import type { Slot } from "../cache/slot.ts";
+import type { NodeState } from "../node-state.ts";
+
+/** The row of an execution whose events are not all published, and its time, after all times. */
+export const EVENTS_TIMER = "~events";
+export const EVENTS_DUE = 8_700_000_000_000_000;
+/** The mark of how far they are. */
+const MARK = "~events";
+/** Larger commits are not kept in memory until they are published. */
+const KEPT_CHARS_MAX = 65_536;
+
+/** What the next write of an execution says of its row; null: nothing new. */
+export function outboxRow(slot: Slot): "set" | "cleared" | null {
+  const isBehind = slot.published < (slot.execution?.seq ?? 0);
+  return isBehind === slot.hasEventsRow ? null : isBehind ? "set" : "cleared";
+}
+
+/** How far it is, for a write that is made anyway. */
+export function outboxMark(slot: Slot, row: "set" | "cleared" | null): Readonly<Record<string, number>> {
+  if (row !== null) slot.hasEventsRow = row === "set";
+  return slot.opened[MARK] === slot.published ? {} : { [MARK]: slot.published };
+}
+
+/** An execution came from the store: what is behind is given out again. One of before there was a broker is not. */
+export function restoreOutbox(slot: Slot): void {
+  const seq = slot.execution?.seq ?? 0;
+  const mark = slot.opened[MARK];
+  slot.published = Math.max(slot.published, mark ?? seq);
+  slot.publishing = slot.published;
+  slot.hasEventsRow = mark !== undefined && mark < seq;
+}
+
+/** Rows that were just committed go out; what is large is read from the journal when it is its turn. */
+export function giveOutEvents(node: NodeState, slot: Slot, rows: readonly Entry[]): void {
+  const [first] = rows;
+  const last = rows.at(-1);
+  const plan = slot.execution?.plan;
+  if (first === undefined || last === undefined || slot.publishing !== first.seq - 1) return;
+  if (plan === undefined) return;
+  slot.publishing = last.seq + last.count - 1;
+  const isSmall = rows.reduce((sum, { body }) => sum + body.length, 0) <= KEPT_CHARS_MAX;
+  const to = slot.publishing;
+  node.emit({ kind: "publish", execution: slot.id, from: first.seq, to, rows: isSmall ? rows : null, plan });
+}
+
+/** A clean execution that is behind and has nothing under way gives out the rest, to be read from the journal. */
+export function catchUpEvents(node: NodeState, slot: Slot): void {
+  const { execution } = slot;
+  if (execution === null || slot.publishing >= execution.seq) return;
+  const from = slot.publishing + 1;
+  const { plan } = execution;
+  slot.publishing = execution.seq;
+  node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, rows: null, plan });
+}
+
+/** Events up to this one are published. What has nothing else to write forgets that it was behind. */
+export function notePublished(node: NodeState, slot: Slot, seq: number): void {
+  slot.published = Math.max(slot.published, seq);
+  slot.publishing = Math.max(slot.publishing, seq);
+  const { execution } = slot;
+  if (execution === null || slot.status !== "clean" || slot.queue.length > 0) return;
+  if (slot.published >= execution.seq && slot.hasEventsRow && slot.openLeases === 0)
+    node.enqueue(slot, { kind: "mark", mark: null });
+}
+
+/** Whether all events of an execution are published, as far as somebody does that. */
+export function areEventsOut({ settings }: NodeState, { published, execution }: Slot): boolean {
+  return !settings.outbox || published >= (execution?.seq ?? 0);
+}
+
+/** What was given out and not published is given out again. */
+export function publishAgain(node: NodeState): void {
+  for (const slot of node.slots.values()) {
+    slot.publishing = slot.published;
+    if (slot.status === "clean") catchUpEvents(node, slot);
+  }
+}

@@ -1,0 +1,82 @@
+/** An engine as its cluster sees it: partitions are given to it and taken from it, and the others speak to it. */
+import type { Ownership, Store } from "../../store/store.ts";
+import { Pending } from "../commit/pending.ts";
+import type { ClusterWord } from "../driver-options.ts";
+import type { Input, Output } from "../io.ts";
+import { inDoubt, type LeaseTable, readLeases, storeLeases } from "../leases/lease-handover.ts";
+import { storeHome } from "../limits/stored-quotas.ts";
+
+export class ClusterDoor {
+  readonly #store: Store;
+  readonly #input: (input: Input) => void;
+  readonly #onFault: (fault: Error) => void;
+  /** Partitions whose last owners' words are being read. */
+  readonly #coming = new Set<Ownership>();
+  readonly #taking = new Set<Promise<void>>();
+  /** Who waits for partitions to be handed over; null: they were lost instead. */
+  readonly #yields = new Pending<number, LeaseTable | null>();
+
+  constructor(store: Store, input: (input: Input) => void, onFault: (fault: Error) => void) {
+    this.#store = store;
+    this.#input = input;
+    this.#onFault = onFault;
+  }
+
+  /** Partitions are this engine's from now on. */
+  taken(owned: readonly Ownership[]): Promise<void> {
+    const taking = this.#take(owned).finally(() => this.#taking.delete(taking));
+    this.#taking.add(taking);
+    return taking;
+  }
+
+  async #take(owned: readonly Ownership[]): Promise<void> {
+    for (const own of owned) this.#coming.add(own);
+    const left = await readLeases(this.#store, owned);
+    // Some may have been lost meanwhile.
+    const here = owned.filter((own) => this.#coming.delete(own));
+    if (here.length > 0) this.#input({ kind: "taken", owned: inDoubt(here, left), left });
+  }
+
+  /**
+   * Lets go of partitions as soon as nothing is under way in them; what runs at workers is left to their next owners.
+   * False: they are not clean, since something may still run that nobody knows of.
+   */
+  async yield(partitions: readonly number[]): Promise<boolean> {
+    // What has not begun cannot be let go of.
+    await Promise.allSettled(this.#taking);
+    const yielded = partitions.map((partition) => this.#yields.ask(partition));
+    this.#input({ kind: "yield", partitions });
+    const tables = await Promise.all(yielded);
+    const stored = await Promise.all(
+      tables.map((table, i) => storeLeases(this.#store, partitions[i] as number, table)),
+    );
+    return stored.every((isStored) => isStored);
+  }
+
+  /** Stores the home of a partition's limits, and says whether that was possible. */
+  async storeHome({ partition, home }: Extract<Output, { kind: "store-home" }>): Promise<void> {
+    let isStored = false;
+    try {
+      isStored = await storeHome(this.#store, partition, home);
+    } catch (thrown) {
+      // The home tries again; until then it gives out no more than is stored.
+      this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+    }
+    this.#input({ kind: "home-stored", partition, epoch: home.epoch, isStored });
+  }
+
+  yielded({ partition, leases }: Extract<Output, { kind: "yielded" }>): void {
+    this.#yields.answer(partition, leases);
+  }
+
+  /** What the cluster has to say. */
+  hear(word: ClusterWord): void {
+    if (word.kind === "lost") this.#lost(word.partitions);
+    this.#input(word);
+  }
+
+  #lost(partitions: readonly number[]): void {
+    for (const partition of partitions) this.#yields.answer(partition, null);
+    for (const own of this.#coming) if (partitions.includes(own.partition)) this.#coming.delete(own);
+  }
+}

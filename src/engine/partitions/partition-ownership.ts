@@ -1,0 +1,175 @@
+/**
+ * Partitions come and go. What is taken is looked at as after a start. What is to be handed over gives out nothing more
+ * and is let go of once nothing of it is under way. What is lost is dropped at once: its new owner has it all from the
+ * store, and whoever waited for an answer is told to ask there.
+ */
+import { isPlainId } from "../../kernel/definition/names.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import type { Ownership } from "../../store/store.ts";
+import type { Residency } from "../cache/execution-cache.ts";
+import type { Slot } from "../cache/slot.ts";
+import type { CleanUp } from "../commit/after-commit.ts";
+import { type Left, leaseTable, noteHandedOver } from "../leases/lease-handover.ts";
+import { tellToStop } from "../leases/report-intake.ts";
+import type { LetterDesk } from "../mailbox/mailbox.ts";
+import type { NodeState } from "../node-state.ts";
+import type { PostOpDesk } from "../post-ops/post-op-queue.ts";
+import type { PostOpTask } from "../post-ops/post-ops.ts";
+import type { TimerDesk } from "../timers/timer-queue.ts";
+import type { Tenure } from "./tenures.ts";
+
+interface Parts {
+  readonly residency: Residency;
+  readonly timers: TimerDesk;
+  readonly letters: LetterDesk;
+  readonly cleanUp: CleanUp;
+  readonly postOps: PostOpDesk;
+}
+
+/** The answer about an execution that is not this node's. */
+export function notOwner(execution: string) {
+  return reject("not_owner", `execution ${execution} is at another node`, { hint: "ask again" });
+}
+
+/** The answer about an execution that waits for the end of an upgrade. */
+export function heldBack(execution: string): Rejection {
+  if (!isPlainId(execution))
+    return reject(
+      "not_ready",
+      `the id ${JSON.stringify(execution)} cannot be used while a node of an older version is in the cluster`,
+      { hint: "use letters, digits, _ : and -, or try again when the older nodes have been replaced" },
+    );
+  return reject("not_ready", `execution ${execution} waits until every node of the cluster is upgraded`, {
+    hint: "ask again when the older nodes have been replaced",
+  });
+}
+
+/** Why a request about an execution is not taken now; null: it is. */
+export function whyNotTaken(node: NodeState, execution: string): Rejection | null {
+  const tenure = node.tenures.of(execution);
+  if (tenure === undefined || tenure.isYielding) return notOwner(execution);
+  const slot = node.slots.get(execution);
+  return slot !== undefined && node.isHeldBack(slot) ? heldBack(execution) : null;
+}
+
+export class OwnershipDesk {
+  readonly #node: NodeState;
+  readonly #parts: Parts;
+  /** Those that are being handed over. */
+  readonly #yielding = new Set<Tenure>();
+
+  constructor(node: NodeState, parts: Parts) {
+    this.#node = node;
+    this.#parts = parts;
+  }
+
+  taken(owned: readonly Ownership[], { leases, homes, declared, stored }: Left): void {
+    const node = this.#node;
+    const { residency, timers, letters } = this.#parts;
+    // Taken anew without being lost before: what is in memory is of the former tenure.
+    this.lost(owned.map(({ partition }) => partition));
+    const { live } = node.members;
+    node.tenures.take(owned, node.now, { homes, live, stored });
+    noteHandedOver(node, leases, declared);
+    for (const { execution } of leases) residency.slot(execution);
+    residency.rescan();
+    timers.rescan();
+    letters.rescan();
+  }
+
+  yield(partitions: readonly number[]): void {
+    for (const partition of partitions) {
+      const tenure = this.#node.tenures.at(partition);
+      if (tenure === undefined || tenure.isYielding) continue;
+      tenure.isYielding = true;
+      this.#yielding.add(tenure);
+    }
+  }
+
+  /** Lets go of what nothing is under way in. */
+  release(): void {
+    for (const tenure of this.#yielding) {
+      if (!this.#isQuiet(tenure)) continue;
+      const leases = leaseTable(this.#node, tenure);
+      // What runs in this process ends first, unless its word is held back: then it ends in doubt.
+      const isHeldBack = () => [...tenure.slots].some((slot) => this.#node.isHeldBack(slot));
+      if (leases === null && !isHeldBack()) continue;
+      this.#yielding.delete(tenure);
+      const { partition } = tenure;
+      this.#node.emit({ kind: "yielded", partition, leases: this.#hasSuspects(tenure) ? null : leases });
+      this.lost([tenure.partition]);
+    }
+  }
+
+  #isQuiet({ slots }: Tenure): boolean {
+    for (const slot of slots)
+      if (slot.status === "dirty" || (slot.queue.length > 0 && !this.#node.isHeldBack(slot))) return false;
+    return true;
+  }
+
+  /** Whether attempts of a former owner may still run there. */
+  #hasSuspects(tenure: Tenure): boolean {
+    for (const slot of tenure.slots) if (slot.suspects.length > 0) return true;
+    for (const execution of this.#node.suspects.keys())
+      if (this.#node.tenures.of(execution) === tenure) return true;
+    return false;
+  }
+
+  lost(partitions: readonly number[]): void {
+    const node = this.#node;
+    const ended = new Map<number, Tenure>();
+    for (const partition of partitions) {
+      const tenure = node.tenures.at(partition);
+      if (tenure === undefined) continue;
+      ended.set(partition, tenure);
+      this.#yielding.delete(tenure);
+      node.tenures.end(tenure);
+      for (const slot of [...tenure.slots]) this.#drop(slot);
+    }
+    if (ended.size === 0) return;
+    const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));
+    node.roster.queued?.forget(isOver);
+    // What was to go out and has not: a stale owner gives out nothing, and has nothing performed.
+    const unperformed: PostOpTask[] = [];
+    node.outputs = node.outputs.filter((output) => {
+      if (output.kind === "grant") return !isOver(output.grant.execution);
+      if (output.kind !== "perform" || !isOver(output.task.execution)) return true;
+      unperformed.push(output.task);
+      return false;
+    });
+    this.#parts.postOps.takeBack(unperformed);
+    this.#parts.letters.forget(isOver);
+    this.#parts.timers.forget(isOver);
+    node.limits.forget(isOver);
+    for (const execution of [...node.suspects.keys()]) if (isOver(execution)) node.suspects.delete(execution);
+    for (const [execution, leases] of node.handedOver) {
+      if (!isOver(execution)) continue;
+      node.handedOver.delete(execution);
+      const { partition, epoch } = ended.get(node.tenures.partitionOf(execution)) as Tenure;
+      for (const { permits } of leases)
+        for (const permit of permits)
+          node.limits.linger(permit, { partition, epoch, ms: node.settings.takeoverMs });
+    }
+  }
+
+  #drop(slot: Slot): void {
+    const node = this.#node;
+    const { cleanUp, residency } = this.#parts;
+    for (const queued of slot.queue.splice(0)) cleanUp.turnAway(slot.id, queued);
+    for (const { request } of slot.inspections.splice(0))
+      node.emit({ kind: "inspected", request, inspection: notOwner(slot.id) });
+    for (const desk of slot.allDesks) {
+      for (const lease of [...desk.leases.values()]) {
+        // What runs elsewhere shows itself to the new owner; what runs here ends with this tenure.
+        if (lease.local && !lease.reported) tellToStop(node, slot, { desk, lease }, "lost");
+        // Its attempt goes on until its new owner has it, or has given it up.
+        const silenceMs = slot.tenure.isYielding ? 0 : node.heartbeatMs(desk.state.plan);
+        const { partition, epoch } = slot.tenure;
+        const ms = node.settings.takeoverMs + silenceMs;
+        node.endLease(desk, lease, node.tenures.isWhole ? null : { partition, epoch, ms });
+      }
+    }
+    residency.evict(slot);
+    node.suspects.delete(slot.id);
+  }
+}

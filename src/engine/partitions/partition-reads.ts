@@ -1,0 +1,82 @@
+/** What a node of a cluster shares with the others: partitions that come and go, and limits that all count under. */
+
+import type { Residency } from "../cache/execution-cache.ts";
+import type { CleanUp } from "../commit/after-commit.ts";
+import type { ClusterInput, Members } from "../io.ts";
+import { recordConfirmed } from "../leases/report-intake.ts";
+import { PermitHomes } from "../limits/quota-exchange.ts";
+import type { LetterDesk } from "../mailbox/mailbox.ts";
+import type { NodeState } from "../node-state.ts";
+import type { PostOpDesk } from "../post-ops/post-op-queue.ts";
+import type { TimerDesk } from "../timers/timer-queue.ts";
+import { OwnershipDesk } from "./partition-ownership.ts";
+
+interface Desks {
+  readonly residency: Residency;
+  readonly timers: TimerDesk;
+  readonly letters: LetterDesk;
+  readonly cleanUp: CleanUp;
+  readonly postOps: PostOpDesk;
+}
+
+export class ClusterDesk {
+  readonly #node: NodeState;
+  readonly #letters: LetterDesk;
+  readonly #timers: TimerDesk;
+  readonly #cleanUp: CleanUp;
+  readonly ownership: OwnershipDesk;
+  readonly permits: PermitHomes;
+
+  constructor(node: NodeState, desks: Desks) {
+    this.#node = node;
+    this.#letters = desks.letters;
+    this.#timers = desks.timers;
+    this.#cleanUp = desks.cleanUp;
+    this.ownership = new OwnershipDesk(node, desks);
+    this.permits = new PermitHomes(node);
+  }
+
+  #members(members: Members): void {
+    const node = this.#node;
+    const before = node.writes;
+    this.permits.members(members);
+    if (node.writes <= before) return;
+    // The last older node has gone.
+    for (const slot of [...node.slots.values()]) {
+      if (slot.needs === 0 || node.isHeldBack(slot)) continue;
+      slot.needs = 0;
+      if (slot.status === "clean") this.#cleanUp.becameClean(slot);
+    }
+  }
+
+  hear(input: ClusterInput): void {
+    switch (input.kind) {
+      case "taken":
+        if (this.#node.roster.queued !== null)
+          this.#node.emit({ kind: "took-over", worker: this.#node.roster.queued.id });
+        return this.ownership.taken(input.owned, input.left);
+      case "yield":
+        return this.ownership.yield(input.partitions);
+      case "lost":
+        return this.ownership.lost(input.partitions);
+      case "permits-asked":
+        return this.permits.asked(input);
+      case "permits-granted":
+        for (const grant of input.grants) this.#node.limits.granted(grant);
+        return recordConfirmed(this.#node);
+      case "permits-called":
+        return this.permits.called(input.partitions);
+      case "home-stored":
+        return this.permits.stored(input);
+      case "members":
+        return this.#members(input);
+      case "timers-due":
+        for (const timer of input.timers)
+          if (this.#node.tenures.of(timer.execution) !== undefined)
+            this.#timers.remind(timer, this.#node.now);
+        return;
+      case "letters-stored":
+        return this.#letters.rescan();
+    }
+  }
+}

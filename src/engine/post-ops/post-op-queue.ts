@@ -1,0 +1,108 @@
+/**
+ * Which post-operations are under way: so many of each kind, of one target and of one execution (post-op-pool.ts), in
+ * the order in which they are owed. What is owed is a function of committed state, so nothing here has to survive: after
+ * a restart, a takeover or a commit of unknown outcome it is given out again, with the same id.
+ */
+import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
+import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
+import type { Execution } from "../../kernel/execution.ts";
+import { assert } from "../../std/assert.ts";
+import type { Residency } from "../cache/execution-cache.ts";
+import type { Slot } from "../cache/slot.ts";
+import type { Input } from "../io.ts";
+import type { NodeState } from "../node-state.ts";
+import { PostOpPool } from "./post-op-pool.ts";
+import type { PostOpTask } from "./post-ops.ts";
+
+export class PostOpDesk {
+  readonly #node: NodeState;
+  readonly #residency: Residency;
+  readonly #pools: Readonly<Record<OwedOp["op"], PostOpPool>>;
+
+  constructor(node: NodeState, residency: Residency) {
+    this.#node = node;
+    this.#residency = residency;
+    const { postOpsMax, postOpsEach } = node.settings;
+    this.#pools = {
+      persistence: new PostOpPool(postOpsMax, postOpsEach),
+      broadcast: new PostOpPool(postOpsMax, postOpsEach),
+    };
+  }
+
+  /** Whether something of the execution is under way or waits for room. */
+  has(execution: string): boolean {
+    return this.#pools.persistence.has(execution) || this.#pools.broadcast.has(execution);
+  }
+
+  /** Gives out what a clean execution owes and what is due. */
+  attend(slot: Slot): void {
+    const { execution } = slot;
+    if (execution === null || execution.postops.size === 0 || slot.tenure.isYielding) return;
+    /** Receipts whose broadcasts wait for one that is to begin before them. */
+    const held = new Set<number>();
+    for (const op of execution.postops.values()) {
+      const pool = this.#pools[op.op];
+      if (pool.isFullFor(slot.id) || held.has(op.receipt)) continue;
+      if (op.until > this.#node.now || pool.isUnderWay(op.id) || isQueued(slot, op)) continue;
+      const task = taskOf(execution, op);
+      if (pool.take(op.id, { execution: slot.id, target: placeOf(task) }))
+        this.#node.emit({ kind: "perform", task });
+      else if (op.ended === 0) held.add(op.receipt);
+    }
+  }
+
+  /** A try has ended: its execution hears of it, and others have room. */
+  performed({ execution, op, attempt, outcome }: Extract<Input, { kind: "performed" }>): void {
+    for (const pool of Object.values(this.#pools)) pool.end(op);
+    if (this.#node.tenures.of(execution) !== undefined) {
+      const message = { kind: "postop", op, attempt, outcome } as const;
+      this.#node.enqueue(this.#residency.slot(execution), { kind: "message", message, request: null });
+    }
+    for (const pool of Object.values(this.#pools)) this.#fill(pool);
+  }
+
+  /** These were given out in a tenure that ended before anybody could begin. */
+  takeBack(tasks: readonly PostOpTask[]): void {
+    if (tasks.length === 0) return;
+    for (const { id, op } of tasks) this.#pools[op].end(id);
+    for (const pool of Object.values(this.#pools)) this.#fill(pool);
+  }
+
+  /** Those that wait go on, as far as there is room. One that is not clean now is attended to when it is. */
+  #fill(pool: PostOpPool): void {
+    for (let next = pool.next(); next !== undefined; next = pool.next()) {
+      if (this.#node.tenures.of(next) === undefined) continue;
+      const slot = this.#residency.slot(next);
+      if (slot.status === "clean") this.attend(slot);
+    }
+  }
+}
+
+/** Whether the end of its try waits to be stepped. */
+function isQueued({ queue }: Slot, { id }: OwedOp): boolean {
+  return queue.some(
+    (queued) => queued.kind === "message" && queued.message.kind === "postop" && queued.message.op === id,
+  );
+}
+
+function taskOf(execution: Execution, owed: OwedOp): PostOpTask {
+  const { id, phase, visit, handler, task, step, op, index, receipt, ended } = owed;
+  const command = commandAt(execution.plan, owed);
+  const plan = command === null ? undefined : postOpPlan(command, op, index);
+  assert(plan !== undefined, "a post-operation that is owed is in the plan");
+  return {
+    id,
+    execution: execution.id,
+    project: execution.project,
+    workflow: execution.plan.definition.name,
+    ...{ phase, visit, handler, task, step, index, receipt },
+    attempt: ended + 1,
+    ...("url" in plan ? { op: "broadcast", plan } : { op: "persistence", plan }),
+  };
+}
+
+/** What may hang: a state store, or the host of an address. */
+function placeOf({ plan }: PostOpTask): string {
+  const target = targetOf(plan);
+  return "url" in plan && URL.canParse(target) ? new URL(target).host : target;
+}

@@ -1,0 +1,119 @@
+// Post-operations through the driver: whatever a performer does, the try ends, and the node hears of it once.
+import { expect, test } from "vitest";
+import { VirtualClock } from "../../testing/virtual-clock.ts";
+import type { Input } from "../io.ts";
+import { Errands } from "./post-op-runner.ts";
+import type { PostOps, PostOpTask } from "./post-ops.ts";
+
+const TASK = {
+  id: "e1/a/1/a/0/broadcast/0",
+  execution: "e1",
+  attempt: 2,
+  plan: { timeoutMs: 1_000 },
+} as unknown as PostOpTask;
+
+function bench(perform: PostOps["perform"] | null): {
+  clock: VirtualClock;
+  errands: Errands;
+  heard: Extract<Input, { kind: "performed" }>[];
+} {
+  const clock = new VirtualClock();
+  const heard: Extract<Input, { kind: "performed" }>[] = [];
+  const errands = new Errands({ clock, ...(perform === null ? {} : { postOps: { perform } }) }, (one) =>
+    heard.push(one),
+  );
+  return { clock, errands, heard };
+}
+
+test("the outcome is told with the try that it is of", async () => {
+  const { clock, errands, heard } = bench(async () => ({ kind: "done" }));
+  errands.run(TASK);
+  await clock.settle();
+  expect(heard).toEqual([
+    { kind: "performed", execution: "e1", op: TASK.id, attempt: 2, outcome: { kind: "done" } },
+  ]);
+  expect(errands.isBusy).toBe(false);
+});
+
+test.each<[string, PostOps["perform"], string]>([
+  [
+    "throws at once",
+    () => {
+      throw new TypeError("no");
+    },
+    "no",
+  ],
+  [
+    "throws later",
+    async () => {
+      throw new Error("later");
+    },
+    "later",
+  ],
+  ["throws no error", () => Promise.reject("text"), "the performer threw something that is no error"],
+])("a performer that %s has failed", async (_, perform, message) => {
+  const { clock, errands, heard } = bench(perform);
+  errands.run(TASK);
+  await clock.settle();
+  expect(heard).toMatchObject([{ outcome: { kind: "failed", error: { message } } }]);
+});
+
+test("one that does not end in its time has failed and is told to stop; what it says then is not heard", async () => {
+  let finish: () => void = () => {};
+  let isAborted = false;
+  const { clock, errands, heard } = bench(
+    (_, signal) =>
+      new Promise((resolve) => {
+        signal.addEventListener("abort", () => (isAborted = true));
+        finish = () => resolve({ kind: "done" });
+      }),
+  );
+  errands.run(TASK);
+  await clock.advance(5_999);
+  expect(heard).toEqual([]);
+  await clock.advance(2);
+  expect(heard).toMatchObject([{ outcome: { kind: "failed", error: { name: "Timeout" } } }]);
+  expect(isAborted).toBe(true);
+  finish();
+  await clock.settle();
+  expect(heard).toHaveLength(1);
+});
+
+test("after a stop nothing is told, and what is under way is told to stop", async () => {
+  let isAborted = false;
+  const { clock, errands, heard } = bench(
+    (_, signal) =>
+      new Promise((resolve) =>
+        signal.addEventListener("abort", () => {
+          isAborted = true;
+          resolve({ kind: "done" });
+        }),
+      ),
+  );
+  errands.run(TASK);
+  errands.stop();
+  await clock.settle();
+  expect(isAborted).toBe(true);
+  expect(heard).toEqual([]);
+});
+
+test("without a performer nothing begins", async () => {
+  const { errands } = bench(null);
+  errands.run(TASK);
+  expect(errands.isBusy).toBe(false);
+  await errands.idle(1_000);
+});
+
+test("whoever waits for the end of all hears of it, or of the end of its patience", async () => {
+  const { clock, errands } = bench(() => new Promise(() => {}));
+  errands.run(TASK);
+  let isOver = false;
+  const idle = errands.idle(100).then(() => {
+    isOver = true;
+  });
+  await clock.advance(99);
+  expect(isOver).toBe(false);
+  await clock.advance(1);
+  await idle;
+  expect(errands.isBusy).toBe(true);
+});

@@ -1,0 +1,81 @@
+/**
+ * Has post-operations performed and tells the node how each try ended. A try that does not end in its time counts as
+ * failed, so that a performer that hangs holds nothing up for ever.
+ */
+import type { PostOpOutcome } from "../../kernel/message.ts";
+import type { Clock } from "../../std/clock.ts";
+import type { Input } from "../io.ts";
+import type { PostOps, PostOpTask } from "./post-ops.ts";
+
+/** How much longer than its own timeout a try may take before it is given up. */
+const PATIENCE_MS = 5_000;
+
+export class Errands {
+  readonly #postOps: PostOps | null;
+  readonly #clock: Clock;
+  readonly #tell: (performed: Extract<Input, { kind: "performed" }>) => void;
+  readonly #open = new Set<AbortController>();
+  #onIdle: () => void = () => {};
+
+  constructor(
+    { postOps, clock }: { readonly postOps?: PostOps; readonly clock: Clock },
+    tell: (performed: Extract<Input, { kind: "performed" }>) => void,
+  ) {
+    this.#postOps = postOps ?? null;
+    this.#clock = clock;
+    this.#tell = tell;
+  }
+
+  /** Begins a try. Without a performer nothing is done, and it stays owed. */
+  run(task: PostOpTask): void {
+    const postOps = this.#postOps;
+    if (postOps === null) return;
+    const abort = new AbortController();
+    this.#open.add(abort);
+    const end = (outcome: PostOpOutcome) => {
+      if (!this.#open.delete(abort)) return;
+      cancel();
+      const { execution, id: op, attempt } = task;
+      this.#tell({ kind: "performed", execution, op, attempt, outcome });
+      if (this.#open.size === 0) this.#onIdle();
+    };
+    const cancel = this.#clock.after(task.plan.timeoutMs + PATIENCE_MS, () => {
+      end(failed("Timeout", `no end within ${task.plan.timeoutMs} ms`));
+      abort.abort();
+    });
+    // Also what is thrown before there is a promise.
+    void (async () => postOps.perform(task, abort.signal))().then(end, (thrown: unknown) =>
+      end(
+        thrown instanceof Error
+          ? failed(thrown.name, thrown.message)
+          : failed("Error", "the performer threw something that is no error"),
+      ),
+    );
+  }
+
+  get isBusy(): boolean {
+    return this.#open.size > 0;
+  }
+
+  /** Resolves when nothing is under way, or after so long. */
+  async idle(graceMs: number): Promise<void> {
+    if (this.#open.size === 0) return;
+    await new Promise<void>((resolve) => {
+      const cancel = this.#clock.after(graceMs, resolve);
+      this.#onIdle = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+
+  /** Whatever is under way is told to stop; nothing is told to the node any more. */
+  stop(): void {
+    for (const abort of this.#open) abort.abort();
+    this.#open.clear();
+  }
+}
+
+function failed(name: string, message: string): PostOpOutcome {
+  return { kind: "failed", error: { name, message } };
+}

@@ -1,0 +1,26 @@
+/** The port through which an engine has post-operations performed: what is asked for, and who does it. */
+import type { BroadcastPlan, PersistencePlan } from "../../kernel/command/command-plan.ts";
+import type { PostOpRef } from "../../kernel/event.ts";
+import type { PostOpOutcome } from "../../kernel/message.ts";
+
+/** One try at a post-operation. */
+export type PostOpTask = Omit<PostOpRef, "op"> & {
+  /** The same for all tries, and told to the target. */
+  readonly id: string;
+  readonly execution: string;
+  readonly project: string;
+  readonly workflow: string;
+  /** Counted from 1. */
+  readonly attempt: number;
+} & (
+    | { readonly op: "persistence"; readonly plan: PersistencePlan }
+    | { readonly op: "broadcast"; readonly plan: BroadcastPlan }
+  );
+
+/**
+ * Performs post-operations. The result is in the journal: the event `command.receipted` with the sequence number
+ * `receipt`. A fault of the world is an outcome; what is thrown counts as a failed try.
+ */
+export interface PostOps {
+  perform(task: PostOpTask, signal: AbortSignal): Promise<PostOpOutcome>;
+}

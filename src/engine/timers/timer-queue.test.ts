@@ -1,0 +1,124 @@
+// The desk of the nearest timers, against a store of a hundred thousand.
+import { describe, expect, test } from "vitest";
+import { NodeBench } from "../../../test/conformance/node-bench.ts";
+import { SeededRandom } from "../../std/random.ts";
+import type { StoredTimer } from "../../store/store.ts";
+import { DEFAULT_SETTINGS } from "../settings.ts";
+import { TimerDesk, WAKE } from "./timer-queue.ts";
+
+/** Rows sorted by their time, as a store would give them. */
+class Rows {
+  readonly #rows: StoredTimer[];
+  #first = 0;
+
+  constructor(rows: StoredTimer[]) {
+    this.#rows = rows.toSorted((a, b) => a.due - b.due);
+  }
+
+  scan({ until, max }: { until: number; max: number }): StoredTimer[] {
+    return this.#rows.slice(this.#first, this.#first + max).filter(({ due }) => due <= until);
+  }
+
+  /** Rows are cleared in the order of their times here, since they fire in it. */
+  clear(): void {
+    this.#first++;
+  }
+
+  get left(): number {
+    return this.#rows.length - this.#first;
+  }
+}
+
+describe("the timer desk", () => {
+  test("fires 100,000 timers in their order, each once and never early, with a bounded number in memory", () => {
+    const random = new SeededRandom(1);
+    const rows = new Rows(
+      Array.from({ length: 100_000 }, (_, i) => ({
+        execution: `e${i}`,
+        timer: "t",
+        due: 1_000 + random.below(600_000),
+      })),
+    );
+    const settings = { ...DEFAULT_SETTINGS, timersMax: 1_000 };
+    const desk = new TimerDesk(settings);
+    let now = 0;
+    let fired = 0;
+    let last = 0;
+    let knownMax = 0;
+    let lateMax = 0;
+    let isInOrder = true;
+    for (let turn = 0; turn < 1_000_000 && rows.left > 0; turn++) {
+      const wanted = desk.wantedScan(now);
+      if (wanted !== null) {
+        const found = rows.scan(wanted);
+        knownMax = Math.max(knownMax, found.length);
+        desk.scanned(found, wanted.until, { max: wanted.max, now });
+      }
+      for (let due = desk.takeDue(now); due !== null; due = desk.takeDue(now)) {
+        isInOrder &&= due.due >= last && due.due <= now;
+        last = due.due;
+        lateMax = Math.max(lateMax, now - due.due);
+        fired++;
+        rows.clear();
+        desk.clear(due.execution, due.timer);
+      }
+      now = Math.max(now, desk.nextAt());
+    }
+    expect(fired).toBe(100_000);
+    expect(knownMax).toBeLessThanOrEqual(1_000);
+    expect(isInOrder).toBe(true);
+    expect(lateMax).toBeLessThanOrEqual(100);
+  });
+
+  test("asks again when half of its horizon has passed, and not before", () => {
+    const desk = new TimerDesk(DEFAULT_SETTINGS);
+    expect(desk.wantedScan(0)).toEqual({ until: 60_000, max: 10_000 });
+    expect(desk.wantedScan(0)).toBeNull();
+    desk.scanned([], 60_000, { max: 10_000, now: 0 });
+    expect(desk.nextAt()).toBe(30_000);
+    expect(desk.wantedScan(29_999)).toBeNull();
+    expect(desk.wantedScan(30_000)).toEqual({ until: 90_000, max: 10_000 });
+  });
+
+  test("keeps a timer that is committed while it is near, and forgets one that is cleared or set anew", () => {
+    const desk = new TimerDesk(DEFAULT_SETTINGS);
+    desk.wantedScan(0);
+    desk.scanned([], 60_000, { max: 10_000, now: 0 });
+    desk.set("e1", "a", 100);
+    desk.set("e1", "b", 200);
+    desk.set("e1", "far", 100_000);
+    desk.set("e1", "b", 300);
+    desk.clear("e1", "a");
+    expect(desk.takeDue(250)).toBeNull();
+    expect(desk.takeDue(300)).toMatchObject({ timer: "b", due: 300 });
+    desk.set("e1", WAKE, 500_000);
+    expect(desk.takeDue(499_999)).toBeNull();
+    expect(desk.takeDue(500_000)).toMatchObject({ timer: WAKE });
+  });
+
+  test("gives a timer again at the next scan if its row was not cleared", () => {
+    const desk = new TimerDesk(DEFAULT_SETTINGS);
+    const row = { execution: "e1", timer: "t", due: 50 };
+    desk.wantedScan(0);
+    desk.scanned([row], 60_000, { max: 10_000, now: 0 });
+    expect(desk.takeDue(50)).toMatchObject(row);
+    desk.clear("e1", "t");
+    desk.wantedScan(30_000);
+    desk.scanned([row], 90_000, { max: 10_000, now: 30_000 });
+    expect(desk.takeDue(30_000)).toMatchObject(row);
+  });
+});
+
+test("a timer whose commit was made, though its answer was lost, fires in its time", () => {
+  const bench = new NodeBench();
+  bench.holdsCommits = true;
+  const started = bench.start(bench.plan([{ name: "rest", handlers: { rest: { sleep: 5_000 } } }]), "e1");
+  bench.settle();
+  bench.commitUnheard();
+  bench.settle();
+  bench.holdsCommits = false;
+  bench.settle();
+  expect(bench.reply(started)).toMatchObject({ kind: "applied" });
+  bench.sleep(5_000);
+  expect(bench.status("e1")).toBe("done");
+});

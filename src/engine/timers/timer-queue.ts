@@ -1,0 +1,111 @@
+/**
+ * The nearest timers in memory, fed from the store: those due within the horizon, at most so many. A timer is
+ * forgotten only when a commit cleared its row; firing it twice is harmless, since firing is decided in the
+ * execution.
+ */
+import { Heap } from "../../std/heap.ts";
+import type { StoredTimer } from "../../store/store.ts";
+import type { Settings } from "../settings.ts";
+
+/** The name of a wake-up that exists in memory only. */
+export const WAKE = "~wake";
+
+interface Armed extends StoredTimer {
+  readonly order: number;
+}
+
+export class TimerDesk {
+  readonly #settings: Settings;
+  readonly #heap = new Heap<Armed>((a, b) => a.due < b.due || (a.due === b.due && a.order < b.order));
+  readonly #due = new Map<string, number>();
+  #order = 0;
+  #scanning = false;
+  #nextScanAt = 0;
+  /** The scan under way does not show everything. */
+  #isStale = false;
+  /** Timers up to here are in memory, unless their number forced a cut. */
+  #knownUntil = 0;
+
+  constructor(settings: Settings) {
+    this.#settings = settings;
+  }
+
+  /** A committed timer: kept in memory if it is near. */
+  set(execution: string, timer: string, due: number): void {
+    if (due > this.#knownUntil && timer !== WAKE) return;
+    const key = `${execution}/${timer}`;
+    if (this.#due.get(key) === due) return;
+    this.#due.set(key, due);
+    this.#heap.push({ execution, timer, due, order: this.#order++ });
+  }
+
+  /** When a timer that is in memory is due. */
+  dueOf(execution: string, timer: string): number | undefined {
+    return this.#due.get(`${execution}/${timer}`);
+  }
+
+  /** A timer is past due, says somebody who watches it: it fires, if it is still set. */
+  remind({ execution, timer, due }: StoredTimer, now: number): void {
+    if (due > now || this.#due.has(`${execution}/${timer}`)) return;
+    this.#due.set(`${execution}/${timer}`, due);
+    this.#heap.push({ execution, timer, due, order: this.#order++ });
+  }
+
+  clear(execution: string, timer: string): void {
+    this.#due.delete(`${execution}/${timer}`);
+  }
+
+  /** Everything is to be looked at again: there are partitions whose timers are not known. */
+  rescan(): void {
+    this.#nextScanAt = 0;
+    this.#isStale = this.#scanning;
+  }
+
+  /** Forgets the timers of executions that are not this node's any more. */
+  forget(isOver: (execution: string) => boolean): void {
+    for (const key of this.#due.keys()) if (isOver(key.slice(0, key.lastIndexOf("/")))) this.#due.delete(key);
+  }
+
+  /** The scan to ask for now, if one is due. */
+  wantedScan(now: number): { until: number; max: number } | null {
+    if (this.#scanning || now < this.#nextScanAt) return null;
+    this.#scanning = true;
+    const until = now + this.#settings.timerHorizonMs;
+    // From now on, so that a timer committed while the scan runs is not missed.
+    this.#knownUntil = Math.max(this.#knownUntil, until);
+    return { until, max: this.#settings.timersMax };
+  }
+
+  scanned(timers: readonly StoredTimer[], until: number, options: { max: number; now: number }): void {
+    this.#scanning = false;
+    const isCut = timers.length >= options.max;
+    this.#knownUntil = isCut ? (timers.at(-1) as StoredTimer).due : until;
+    for (const { execution, timer, due } of timers) this.set(execution, timer, due);
+    // A cut scan goes on when what it gave has fired; a full one when half of the horizon has passed.
+    this.#nextScanAt = isCut
+      ? Math.max(options.now + 100, this.#knownUntil)
+      : options.now + this.#settings.timerHorizonMs / 2;
+    if (this.#isStale) this.rescan();
+  }
+
+  /** The next timer that is due, taken out. */
+  takeDue(now: number): StoredTimer | null {
+    for (;;) {
+      const top = this.#heap.peek();
+      if (top === undefined || top.due > now) return null;
+      this.#heap.pop();
+      const key = `${top.execution}/${top.timer}`;
+      if (this.#due.get(key) !== top.due) continue;
+      if (top.timer === WAKE) this.#due.delete(key);
+      return top;
+    }
+  }
+
+  /** When to look again. */
+  nextAt(): number {
+    return Math.min(
+      this.#heap.peek()?.due ?? Number.POSITIVE_INFINITY,
+      this.#scanning ? Number.POSITIVE_INFINITY : this.#nextScanAt,
+    );
+  }
+}

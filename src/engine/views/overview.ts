@@ -1,0 +1,83 @@
+/** What a node holds, for status pages and scaling. Computed on request, nothing is kept for it. */
+import { encodeAttempt } from "../../protocol/attempt-id.ts";
+import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { AttemptFilter, OpenAttempt, Overview } from "../io.ts";
+import type { NodeState } from "../node-state.ts";
+
+/** The overview; `working` executions have work. */
+export function overviewOf(node: NodeState, working: number): Overview {
+  const ready = new Map<string, number>();
+  const add = (use: string, tasks: number) => {
+    if (tasks > 0) ready.set(use, (ready.get(use) ?? 0) + tasks);
+  };
+  let leases = 0;
+  for (const slot of node.slots.values()) {
+    leases += slot.openLeases;
+    if (slot.execution?.open !== true) continue;
+    for (const desk of slot.desks) {
+      const { state } = desk;
+      if (state.finished || state.plan.waits) continue;
+      if (desk.wantsEnumeration(node.now)) add(state.plan.enumerateUse ?? state.plan.use, 1);
+      if (state.plan.mode !== "workflow") add(state.plan.use, readyTasks(desk, node.now));
+    }
+  }
+  return {
+    workers: [...node.roster.workers.values()].map(({ id, local, capacity, held, serves }) => ({
+      id,
+      local,
+      capacity,
+      held,
+      serves,
+    })),
+    limits: [...node.limits.all(node.now)],
+    resident: node.slots.size,
+    working,
+    leases,
+    ready: [...ready].map(([use, tasks]) => ({ use, tasks })),
+    totals: structuredClone(node.totals),
+  };
+}
+
+/** Open attempts, of one worker, project and execution or of all, at most `max`. */
+export function openAttempts(
+  node: NodeState,
+  { worker, project = null, execution = null, commands, max }: AttemptFilter,
+): OpenAttempt[] {
+  const found: OpenAttempt[] = [];
+  const one = execution === null ? undefined : node.slots.get(execution);
+  for (const slot of execution === null ? node.slots.values() : one === undefined ? [] : [one]) {
+    if (project !== null && slot.execution?.project !== project) continue;
+    for (const desk of slot.desks) {
+      const { command } = desk.state.plan;
+      if (desk.openLeases === 0 || (commands === true && command === null)) continue;
+      const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id };
+      for (const lease of desk.leases.values()) {
+        if (lease.reported || (worker !== null && lease.worker !== worker)) continue;
+        if (found.length >= max) return found;
+        const { task, attempt, claim, epoch, startedAt, until, local } = lease;
+        const id = encodeAttempt({ ...place, round: desk.visit.round, epoch, task, attempt, claim });
+        found.push({
+          attempt: id,
+          ...place,
+          project: slot.execution?.project ?? "",
+          task,
+          ...(command === null ? {} : { topic: command.topic, receiptTopic: command.receiptTopic }),
+          n: attempt,
+          worker: lease.worker,
+          status: startedAt === 0 ? "claimed" : "running",
+          startedAt: startedAt === 0 ? null : startedAt,
+          leaseUntil: local || until === Number.POSITIVE_INFINITY ? null : until,
+        });
+      }
+    }
+  }
+  return found;
+}
+
+/** Tasks that are open, not given out, and wait for no time and no signal. */
+function readyTasks({ state, openLeases }: HandlerDesk, now: number): number {
+  const { tasks, progress, total } = state;
+  // Those that sleep are among those that wait for a time.
+  const later = tasks.countRetrying(now) + progress.countWaiting(now) - progress.countSleeping(now);
+  return total - tasks.settled.size - openLeases - later;
+}

@@ -1,0 +1,30 @@
+/** What is open of an execution's handlers, for views of it. */
+import type { QueuedAttempt } from "../../kernel/command/command-view.ts";
+import type { RunningCounts } from "../../kernel/view.ts";
+import type { Slot } from "../cache/slot.ts";
+import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import { ENUMERATION } from "../leases/lease.ts";
+
+/** Open attempts at tasks, by handler. */
+export function runningOf({ desks }: Slot): RunningCounts {
+  return new Map(desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
+}
+
+function runningTasks(desk: HandlerDesk): number {
+  return desk.openLeases - (desk.leases.get(ENUMERATION)?.reported === false ? 1 : 0);
+}
+
+/** Command handlers whose open leases are all in queues of a broker, with the oldest of them. */
+export function queuedOf({ desks }: Slot): ReadonlyMap<string, QueuedAttempt> {
+  const found = new Map<string, QueuedAttempt>();
+  for (const { leases, openLeases, state, visit: of } of desks) {
+    if (openLeases === 0 || state.plan.command === null) continue;
+    const open = [...leases.values()].filter(({ reported }) => !reported);
+    const [oldest] = open;
+    if (oldest === undefined || open.some(({ queued }) => !queued)) continue;
+    const { visit, round } = of;
+    const { task, attempt, claim, epoch } = oldest;
+    found.set(state.plan.name, { visit, round, task, attempt, claim, epoch });
+  }
+  return found;
+}

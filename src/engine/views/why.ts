@@ -1,0 +1,248 @@
+/** Why an execution waits, in one sentence with the holder named. Computed on request, nothing is stored. */
+
+import { topicOf } from "../../kernel/command/topic.ts";
+import { SCRIPT_USE, type Wanted } from "../../kernel/definition/plan.ts";
+import type { Execution } from "../../kernel/execution.ts";
+import { showDuration } from "../../std/duration.ts";
+import type { Slot } from "../cache/slot.ts";
+import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import { ENUMERATION } from "../leases/lease.ts";
+import { projectScope, rateName } from "../limits/limits.ts";
+import type { NodeState } from "../node-state.ts";
+import { whyCommand, whyStillOwed } from "./why-command.ts";
+
+/** The sentence. */
+export function whyWaiting(node: NodeState, slot: Slot): string {
+  const { execution } = slot;
+  if (execution === null) return "It does not exist.";
+  if (execution.ended) {
+    const owed = whyStillOwed(execution, node.now);
+    return `It is ${execution.status}${execution.error ? `: ${execution.error.message}` : ""}${owed === null ? "" : `; ${owed}`}.`;
+  }
+  if (node.isHeldBack(slot))
+    return `It waits for the end of an upgrade: it goes on with events of version ${slot.needs}, and a node reads only version ${node.writes}.`;
+  if (execution.status === "cancelling")
+    return `It is being cancelled by ${execution.cancelling?.by ?? "someone"}: ${open(slot)} must still end.`;
+  if (execution.paused !== null) {
+    const { by, reason } = execution.paused;
+    return `It is paused by ${by}${reason === null ? "" : ` (${reason})`}; resume it to go on.`;
+  }
+  if (execution.startAt !== null) return `It starts in ${showDuration(execution.startAt - node.now)}.`;
+  if (execution.draining)
+    return `Phase "${execution.current?.plan.name}" is failing: ${open(slot)} must still end.`;
+  const reasons = slot.desks
+    .map((desk) => whyHandler(node, execution, desk))
+    .filter((reason) => reason !== null);
+  return reasons.length === 0 ? "It is about to go on." : reasons.join(" ");
+}
+
+function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): string | null {
+  const { state } = desk;
+  const { plan } = state;
+  if (state.finished) return null;
+  const at = `"${desk.visit.plan.name}"${plan.name === desk.visit.plan.name ? "" : `/"${plan.name}"`}`;
+  if (plan.waits) return whyTimer(node, execution, desk, at);
+  if (plan.mode === "workflow") {
+    const children = whyChildren(node, desk, at);
+    if (children !== null) return children;
+  }
+  const isIdle = desk.openLeases === 0 && !desk.hasTasks(node.now);
+  const doubtEnds = isIdle ? Math.max(desk.suspectUntil, desk.lostAt) : desk.suspectUntil;
+  if (doubtEnds > node.now)
+    return `${at} waits ${showDuration(doubtEnds - node.now)} for attempts that may still run since before the restart.`;
+  const wanted = desk.wantsEnumeration(node.now) ? plan.enumerator : plan.wanted;
+  const running = desk.openLeases - (desk.leases.has(ENUMERATION) ? 1 : 0);
+  const scope = `${execution.project}/${plan.scope}`;
+  const limit = node.limits.look(scope);
+  const left = state.total - state.tasks.settled.size;
+  const command = whyCommand(node, execution, { desk, at });
+  if (command !== null) return command;
+  const waiting = whyWaits(node, desk, at);
+  if (running === 0 && waiting !== null) return waiting;
+  const enumerator = running > 0 ? null : node.enumeratorAt({ execution }, desk);
+  if (enumerator !== null) return `${at} ${whySingle(wanted, enumerator)}`;
+  if (
+    desk.wantsEnumeration(node.now) &&
+    !desk.leases.has(ENUMERATION) &&
+    node.roster.isOnlyProcessed(wanted, execution.project)
+  )
+    return `${at} waits for a worker that enumerates "${wanted.use}": the connected ones only process it.`;
+  const needsWorker = plan.mode !== "workflow" || desk.wantsEnumeration(node.now);
+  if (
+    needsWorker &&
+    running === 0 &&
+    !desk.leases.has(ENUMERATION) &&
+    !node.roster.isServed(wanted, execution.project)
+  )
+    return `${at} waits for a worker: none serves ${whoServes(node, wanted, execution.project)} now${lastLeft(node, wanted, execution.project)}${whyNoBroker(node)}.`;
+  const blocked = node.limits.blockedUntil(scope) - node.now;
+  if (blocked > 0 && left > running)
+    return `${at} waits ${showDuration(blocked)} for attempts that may still hold "${plan.scope}" since before the restart.`;
+  if (
+    plan.definition.rate !== undefined &&
+    !node.limits.hasRoom(rateName(scope), node.now) &&
+    left > running
+  ) {
+    const { limit: most, per } = plan.definition.rate;
+    // What other nodes have started is known at the home of the rate only.
+    const ms = node.limits.allowedAt(scope) - node.now;
+    return `${at} runs ${running}; ${left - running} more wait ${ms > 0 ? `${showDuration(ms)} ` : ""}because of the rate of ${most} in ${showDuration(per)}.`;
+  }
+  const ofProject = node.limits.look(projectScope(execution.project));
+  if (ofProject !== null && ofProject.held >= ofProject.max && left > running)
+    return `${at} runs ${running}; ${left - running} more wait because the project "${execution.project}" holds ${ofProject.held} of ${ofProject.max}.`;
+  if (
+    plan.definition.concurrency !== undefined &&
+    limit !== null &&
+    limit.held >= limit.max &&
+    left > running
+  ) {
+    return `${at} runs ${running}; ${left - running} more wait because "${plan.scope}" holds ${limit.held} of ${limit.max}.`;
+  }
+  if (plan.definition.concurrency !== undefined && left > running && !node.limits.hasRoom(scope, node.now))
+    return `${at} runs ${running}; ${left - running} more wait for permits of "${plan.scope}", which other nodes hold or have not told of yet.`;
+  if (desk.parked > 0)
+    return `${at} runs ${running}; ${desk.parked} wait because the key "${desk.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
+  const queued = whyQueued(node, execution, desk);
+  if (queued !== null) return `${at} ${queued}`;
+  if (running > 0)
+    return `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`;
+  if (desk.hasAside || isHeldFor(node, desk))
+    return `${at} waits for a worker to be empty: a task took its process down twice and runs alone.`;
+  const retryAt = desk.nextDue(node.now);
+  if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY && desk.waitsForTimeOnly(node.now))
+    return `${at} tries again in ${showDuration(retryAt - node.now)}: ${left === 0 ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`} failed before${state.lastError === null ? "" : ` (${state.lastError})`}.`;
+  if (desk.leases.has(ENUMERATION))
+    return `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`;
+  return `${at} ${whyNext(node, execution, desk)}.`;
+}
+
+/** Something could be given out now, or the handler is about to end. */
+function whyNext(node: NodeState, { project }: Execution, desk: HandlerDesk): string {
+  const { state } = desk;
+  const left = state.total - state.tasks.settled.size;
+  const isEnumeration = desk.wantsEnumeration(node.now);
+  if (!isEnumeration && left === 0) return "has no open tasks and is about to end";
+  const wanted = isEnumeration ? state.plan.enumerator : state.plan.wanted;
+  const workers = [...node.roster.workers.values()].filter(
+    (worker) => node.roster.servedBy(worker, wanted, project) !== undefined,
+  );
+  const [leaving] = workers.filter(({ why, queued }) => why !== null && !queued);
+  const taking = workers.filter(({ why }) => why === null);
+  const what = isEnumeration ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`;
+  if (leaving !== undefined && taking.length === 0)
+    return `waits for another worker: ${leaving.id} serves it and takes nothing more (${leaving.why})`;
+  if (workers.length === 0 || taking.some(({ capacity, held }) => held < capacity))
+    return `is about to give out ${what}`;
+  const held = workers.reduce((sum, worker) => sum + worker.held, 0);
+  const capacity = workers.reduce((sum, worker) => sum + worker.capacity, 0);
+  const who =
+    workers.length === 1 ? "the worker that serves it holds" : `${workers.length} workers that serve it hold`;
+  return `waits with ${what} for room: ${who} ${held} of ${capacity}`;
+}
+
+/** The definition gives it one task, but the code enumerates: it may have been meant as a fan-out. */
+function whySingle({ use }: Wanted, worker: string): string {
+  return (
+    `waits: by its definition its one task is the input, but the worker ${worker} enumerates "${use}". ` +
+    'To have the tasks enumerated, register the definition again with "rondo": 2 (POST /v1/workflows), cancel this execution ' +
+    `and start a new one. To have the input as its one task, serve "${use}" by code that does not enumerate.`
+  );
+}
+
+/** What waits in queues, or for queues of its own. */
+function whyQueued({ roster }: NodeState, { id }: Execution, desk: HandlerDesk): string | null {
+  if (roster.queued === null) return null;
+  const { desks, desksMax } = roster.queued;
+  const needsQueues = desk.state.plan.command === null && !desks.has(`${id}/${desk.key}`);
+  if (needsQueues && desks.size >= desksMax && desk.openLeases === 0)
+    return `waits for queues at the broker: ${desks.size} handlers of visits have some, which is the most at a time.`;
+  let waiting = 0;
+  for (const lease of desk.leases.values())
+    if (lease.queued && !lease.reported && lease.task !== ENUMERATION) waiting++;
+  const but = whyNoBroker({ roster });
+  if (waiting > 0)
+    return `has ${waiting} ${waiting === 1 ? "task" : "tasks"} at the broker, for workers there${but}.`;
+  const enumeration = desk.leases.get(ENUMERATION);
+  const { use } = desk.state.plan.enumerator;
+  return enumeration?.queued === true
+    ? `has its enumeration at the broker, for a worker there that enumerates "${use}"${but}.`
+    : null;
+}
+
+/** What keeps the broker from taking work, where it is known. */
+function whyNoBroker({ roster }: Pick<NodeState, "roster">): string {
+  const why = roster.queued?.why ?? null;
+  return why === null ? "" : `; ${why}`;
+}
+
+/** Tasks that wait for a time or a signal of their own, if nothing else is open. */
+function whyWaits(node: NodeState, desk: HandlerDesk, at: string): string | null {
+  const { progress, tasks, total } = desk.state;
+  const suspended = progress.tasks.size === 0 ? 0 : progress.countWaiting(node.now);
+  if (suspended === 0 || suspended < total - tasks.settled.size) return null;
+  const [signal] = progress.signals;
+  if (signal !== undefined)
+    return `${at} waits: ${suspended} ${suspended === 1 ? "task waits" : "tasks wait"} for a signal, such as "${signal}".`;
+  const next = tasks.nextDue();
+  const left = next > node.now ? ` for another ${showDuration(next - node.now)}` : "";
+  return `${at} waits: ${suspended} ${suspended === 1 ? "task sleeps" : "tasks sleep"}${left}.`;
+}
+
+function whyChildren(node: NodeState, desk: HandlerDesk, at: string): string | null {
+  const { openChildren, children, plan } = desk.state;
+  if (openChildren > 0) {
+    const [first] = [...children.values()].filter(({ isOpen }) => isOpen);
+    return `${at} waits for ${openChildren} ${openChildren === 1 ? "child" : "children"}, such as ${first?.child}.`;
+  }
+  const workflow = plan.definition.workflow ?? "";
+  if (node.newest.isMissing(workflow) && !desk.wantsEnumeration(node.now))
+    return `${at} waits for a workflow: there is none with the name "${workflow}".`;
+  return null;
+}
+
+/** Since when nobody does, where that is known. */
+function lastLeft({ roster, now }: NodeState, { use }: Wanted, project: string): string {
+  const leftAt = roster.leftAt(use);
+  return leftAt === undefined || roster.versions(use, project).length > 0
+    ? ""
+    : `; the last one left ${showDuration(now - leftAt)} ago`;
+}
+
+function whoServes(node: NodeState, { use, range }: Wanted, project: string): string {
+  const topic = topicOf(use);
+  const name = use === SCRIPT_USE ? "scripts" : topic === null ? `"${use}"` : `the topic "${topic}"`;
+  const versions = range === null ? [] : node.roster.versions(use, project);
+  if (range === null) return name;
+  const there =
+    versions.length === 0
+      ? ""
+      : ` (there are ${versions.map((v) => v || "one without a version").join(", ")})`;
+  return `${name} in a version that fits "${range}"${there}`;
+}
+
+function whyTimer(node: NodeState, execution: Execution, desk: HandlerDesk, at: string): string {
+  const { definition, mode, name } = desk.state.plan;
+  const timer = execution.timers.get(`${desk.visit.plan.name}.${desk.visit.visit}.${name}`);
+  const left = timer === undefined ? null : showDuration(timer.due - node.now);
+  if (mode === "sleep") return `${at} sleeps for another ${left ?? "moment"}.`;
+  return `${at} waits for the signal "${definition.waitFor}"${left === null ? "" : `, for another ${left} at most`}.`;
+}
+
+/** What a visit that drains waits for. */
+function open(slot: Slot): string {
+  const attempts = slot.leaseCount;
+  const children = slot.execution?.current?.openChildren ?? 0;
+  const parts = children > 0 ? [`${children} open ${children === 1 ? "child" : "children"}`] : [];
+  const owed = [...(slot.execution?.postops.values() ?? [])].filter(({ awaited }) => awaited).length;
+  if (owed > 0) parts.push(`${owed} owed ${owed === 1 ? "post-operation" : "post-operations"}`);
+  if (attempts > 0 || parts.length === 0)
+    parts.unshift(`${attempts} open ${attempts === 1 ? "attempt" : "attempts"}`);
+  return parts.join(" and ");
+}
+
+function isHeldFor(node: NodeState, desk: HandlerDesk): boolean {
+  for (const { alone } of node.roster.workers.values())
+    if (alone?.kind === "waiting" && alone.desk === desk) return true;
+  return false;
+}

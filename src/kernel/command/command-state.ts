@@ -1,0 +1,117 @@
+/**
+ * What the fold keeps of commands: results whose tasks are not done yet, the parts that later commands refer to, and
+ * per command of the workflow how it stands.
+ */
+import { assert } from "../../std/assert.ts";
+import type { Json } from "../../std/json.ts";
+import type { Rejection } from "../../std/rejection.ts";
+import type { CommandReceipted, Event, SettledStatus } from "../event.ts";
+import type { CommandState, Execution, HandlerState, Visit } from "../execution.ts";
+import { NEVER } from "../tasks/task-table.ts";
+import type { CommandPlan } from "./command-plan.ts";
+import { applyPostOp, applyPostOpRetried, oweAfter, receiptOf } from "./owed-op.ts";
+import { follow } from "./reference.ts";
+
+/** The phase of a command has begun. */
+export function commandStarted(execution: Execution, handler: HandlerState, command: CommandPlan): void {
+  // Who serves the topic gets what is there and enumerates nothing.
+  if (handler.impliesTask) handler.sealed = true;
+  execution.commands.set(command.step, {
+    startedAt: execution.now,
+    receiptedAt: null,
+    receipt: 0,
+    status: null,
+    error: null,
+  });
+}
+
+/** Applies an event of commands and their post-operations; false: it is none. */
+export function foldCommand(execution: Execution, event: Event): boolean {
+  switch (event.kind) {
+    case "command.receipted":
+      applyReceipted(execution, event);
+      return true;
+    case "postop.done":
+    case "postop.failed":
+      applyPostOp(execution, event);
+      return true;
+    case "postop.retried":
+      applyPostOpRetried(execution, event);
+      return true;
+    default:
+      return false;
+  }
+}
+
+/** A receipt came: a result is kept until its task is done, and owes what is to be done with it. */
+function applyReceipted(execution: Execution, event: CommandReceipted): void {
+  const handler = execution.handlerAt(event);
+  assert(handler !== undefined, "a receipt is of a handler of the current visit");
+  const { seq } = execution;
+  const { task, attempt, worker, ms, step, result, error, procStatus } = event;
+  change(execution, step, { receiptedAt: execution.now, receipt: seq, status: procStatus, error });
+  if (result === null) return;
+  const parts = execution.plan.referred.byStep.get(step) ?? [];
+  const value = parts.length === 0 ? null : (JSON.parse(result) as Json);
+  for (const reference of parts) {
+    const found = follow(value, reference.path);
+    if (found === null) execution.referred.delete(reference.text);
+    else execution.referred.set(reference.text, JSON.stringify(found.value));
+  }
+  if (handler.plan.command?.holds === true) {
+    handler.receipted.set(task, { seq, attempt, worker, ms, result });
+    handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: NEVER });
+  }
+  oweAfter(execution, receiptOf(event, seq), "receipt");
+}
+
+/** The task of a command is settled. */
+export function settleCommand(
+  execution: Execution,
+  handler: HandlerState,
+  end: { readonly task: number; readonly status: SettledStatus; readonly payload: string },
+): void {
+  const { command } = handler.plan;
+  if (command === null) return;
+  if (end.status === "done") handler.receipted.delete(end.task);
+  else if (end.status === "failed") change(execution, command.step, { status: "ERROR", error: end.payload });
+}
+
+/** A new round: commands with a result go on at their persistence, the others are sent again. */
+export function reopenCommands(execution: Execution, visit: Visit, handler: HandlerState): void {
+  const { command } = handler.plan;
+  if (command === null) return;
+  const isDone = handler.tasks.done === handler.total && handler.total > 0;
+  if (!isDone) change(execution, command.step, { status: null, error: null });
+  for (const [task, { seq, attempt }] of handler.receipted) {
+    handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: NEVER });
+    change(execution, command.step, { status: "COMPLETE", error: null });
+    const at = visit.place(handler.plan.name);
+    oweAfter(execution, { ...at, task, step: command.step, receipt: seq }, "receipt");
+  }
+}
+
+/** The error of a command as others see it: what the worker sent, or name, message and code. */
+export function procErr(error: string | null): Json {
+  if (error === null) return null;
+  const parsed = JSON.parse(error) as Json;
+  if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed)) return parsed;
+  const fields = parsed as Readonly<Record<string, Json>>;
+  if (Object.hasOwn(fields, "proc_err")) return fields["proc_err"] as Json;
+  const { stack: _, ...shown } = fields;
+  return shown;
+}
+
+/** The error (a JSON text) of a command whose topic may not be used. */
+export function topicError({ message, hint }: Rejection): string {
+  return JSON.stringify({
+    name: "TopicRefused",
+    code: "topic_refused",
+    message: hint === undefined ? message : `${message}; ${hint}`,
+  });
+}
+
+function change(execution: Execution, step: number, changes: Partial<CommandState>): void {
+  const known = execution.commands.get(step);
+  if (known !== undefined) execution.commands.set(step, { ...known, ...changes });
+}

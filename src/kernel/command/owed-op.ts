@@ -1,0 +1,109 @@
+/**
+ * Post-operations that an execution owes: what is done with the result of a command besides enrichment. Persistence
+ * comes alone and first; its end owes the broadcasts, in order. Part of the fold: what is owed follows from the
+ * journal, so a restart, a takeover and a commit of unknown outcome find the same. Payloads are not here.
+ */
+
+import { assert } from "../../std/assert.ts";
+import { encodeName } from "../definition/names.ts";
+import type { Plan } from "../definition/plan.ts";
+import type { CommandReceipted, Place, PostOpEvent, PostOpRef, PostOpRetried } from "../event.ts";
+import type { Execution } from "../execution.ts";
+import { readError } from "../tasks/stored-error.ts";
+import { type CommandPlan, postOpPlan } from "./command-plan.ts";
+
+/** A post-operation that is to be performed. */
+export interface OwedOp extends PostOpRef {
+  /** The same for all tries. */
+  readonly id: string;
+  /** The task is settled only when this has ended. */
+  readonly awaited: boolean;
+  /** Tries that have ended. */
+  readonly ended: number;
+  /** When it may be tried: once it is owed, at once. */
+  readonly until: number;
+  /** Why the last try failed; null: there was none. */
+  readonly lastError: string | null;
+}
+
+/** The id of a post-operation: what it is about, so that every try and every owner gives it the same. */
+export function postOpId(execution: string, ref: PostOpRef): string {
+  const { phase, visit, handler, task, op, index } = ref;
+  return `${encodeName(execution)}/${phase}/${visit}/${handler}/${task}/${op}/${index}`;
+}
+
+/** The command of a handler, in whichever visit. */
+export function commandAt(plan: Plan, { phase, handler }: Place): CommandPlan | null {
+  return plan.byName.get(phase)?.handlers.find(({ name }) => name === handler)?.command ?? null;
+}
+
+/** Owes what follows a result: its persistence, or, where there is none, its broadcasts. */
+export function oweAfter(execution: Execution, receipt: ReceiptRef, done: "receipt" | "persistence"): void {
+  const command = commandAt(execution.plan, receipt);
+  assert(command !== null, "a receipted command is in the plan");
+  if (done === "receipt" && command.persistence !== null) return owe(execution, receipt, "persistence", 0);
+  command.broadcasts.forEach((_, index) => owe(execution, receipt, "broadcast", index));
+}
+
+/** Whether something that the task's end waits for is owed. */
+export function isHeld(execution: Execution, place: Place, task: number): boolean {
+  for (const op of execution.postops.values())
+    if (op.awaited && op.task === task && isAt(op, place)) return true;
+  return false;
+}
+
+/** Whether anything is owed that keeps a task open. */
+export function holdsTasks(execution: Execution): boolean {
+  for (const { awaited } of execution.postops.values()) if (awaited) return true;
+  return false;
+}
+
+/** A try has ended. */
+export function applyPostOp(execution: Execution, event: PostOpEvent): void {
+  const id = postOpId(execution.id, event);
+  const op = execution.postops.get(id);
+  assert(op !== undefined, `post-operation ${id} is owed`);
+  if (event.until !== null) {
+    const lastError = readError(event.error).message;
+    execution.postops.set(id, { ...op, ended: event.attempt, until: event.until, lastError });
+    return;
+  }
+  execution.postops.delete(id);
+  if (event.kind === "postop.failed" && event.op === "broadcast")
+    execution.undelivered.set(id, { seq: execution.seq, task: event.task, receipt: event.receipt });
+  if (event.kind === "postop.done" && event.op === "persistence") oweAfter(execution, event, "persistence");
+}
+
+/** It is asked for again, after it had failed for good. */
+export function applyPostOpRetried(execution: Execution, event: PostOpRetried): void {
+  execution.applied.set(event.id, execution.seq);
+  execution.undelivered.delete(postOpId(execution.id, event));
+  owe(execution, event, event.op, event.index);
+  // Whoever waited for it waits no longer.
+  const id = postOpId(execution.id, event);
+  const op = execution.postops.get(id);
+  if (op !== undefined) execution.postops.set(id, { ...op, awaited: false });
+}
+
+/** Which receipt a post-operation is about. */
+export type ReceiptRef = Place & Pick<PostOpRef, "task" | "step" | "receipt">;
+
+/** The receipt that an event brings. */
+export function receiptOf({ phase, visit, handler, task, step }: CommandReceipted, seq: number): ReceiptRef {
+  return { phase, visit, handler, task, step, receipt: seq };
+}
+
+function owe(execution: Execution, at: ReceiptRef, op: PostOpRef["op"], index: number): void {
+  const { phase, visit, handler, task, step, receipt } = at;
+  const ref = { phase, visit, handler, task, step, receipt, op, index };
+  const command = commandAt(execution.plan, at);
+  const plan = command === null ? undefined : postOpPlan(command, op, index);
+  assert(plan !== undefined, "a post-operation that is owed is in the plan");
+  const id = postOpId(execution.id, ref);
+  const awaited = op === "persistence" || ("awaited" in plan && plan.awaited);
+  execution.postops.set(id, { ...ref, id, awaited, ended: 0, until: execution.now, lastError: null });
+}
+
+function isAt(op: Place, { phase, visit, handler }: Place): boolean {
+  return op.phase === phase && op.visit === visit && op.handler === handler;
+}

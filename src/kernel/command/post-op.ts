@@ -1,0 +1,125 @@
+/**
+ * The performer's words on post-operations, and what follows: persistence that is done lets the task settle, one that
+ * is out of attempts fails it; a broadcast that is out of attempts is left, and the workflow goes on.
+ */
+import { assert } from "../../std/assert.ts";
+import { reject } from "../../std/rejection.ts";
+import { advance } from "../advance.ts";
+import type { PostOpRef } from "../event.ts";
+import type { HandlerState } from "../execution.ts";
+import type { Answer, PostOpMessage, PostOpOutcome, PostOpRetryMessage } from "../message.ts";
+import type { Step } from "../step.ts";
+import { delayMs } from "../tasks/retry.ts";
+import { type BroadcastPlan, type PersistencePlan, postOpPlan, targetOf } from "./command-plan.ts";
+import { commandAt, isHeld, type OwedOp, postOpId } from "./owed-op.ts";
+
+/** How a try ended. Words on tries that are over change nothing. */
+export function postOp(step: Step, message: PostOpMessage): Answer {
+  const { execution } = step;
+  const { attempt, outcome } = message;
+  const op = execution.postops.get(message.op);
+  if (op === undefined || attempt !== op.ended + 1)
+    return { kind: "ignored", why: "the try is over or was never made" };
+  const plan = planOf(step, op);
+  const at = { ...refOf(op), attempt, target: targetOf(plan) };
+  if (outcome.kind === "done") step.emit({ kind: "postop.done", ...at, error: null, until: null });
+  else {
+    const until = retryAt(step, op, { plan, outcome, attempt });
+    step.emit({ kind: "postop.failed", ...at, error: JSON.stringify(outcome.error), until });
+  }
+  if (!execution.postops.has(op.id) && op.awaited) settle(step, op, outcome);
+  return { kind: "applied", seq: execution.seq };
+}
+
+/** A broadcast that failed for good is owed again. */
+export function retryPostOp(step: Step, message: PostOpRetryMessage): Answer {
+  const { execution } = step;
+  const { id, by, op } = message;
+  const before = execution.applied.get(id);
+  if (before !== undefined) return { kind: "applied", seq: before };
+  const command = commandAt(execution.plan, op);
+  const plan = command === null ? undefined : postOpPlan(command, op.op, op.index);
+  if (plan === undefined)
+    return reject("not_found", `execution ${execution.id} has no such post-operation`, {
+      hint: "list dead letters",
+    });
+  if (op.op === "persistence")
+    return reject("wrong_status", "a persistence that failed has failed its execution", {
+      hint: `retry the execution ${execution.id}: only the persistence is done again`,
+    });
+  const known = postOpId(execution.id, op);
+  if (execution.postops.has(known)) return { kind: "ignored", why: "it is owed already" };
+  if (execution.undelivered.get(known)?.receipt !== op.receipt)
+    return reject("wrong_status", "this broadcast was not given up", { hint: "list dead letters" });
+  step.emit({ kind: "postop.retried", ...refOf(op), target: targetOf(plan), by, id });
+  return { kind: "applied", seq: execution.seq };
+}
+
+/** Which operation it is, and nothing else. */
+function refOf({ phase, visit, handler, task, step, op, index, receipt }: PostOpRef): PostOpRef {
+  return { phase, visit, handler, task, step, op, index, receipt };
+}
+
+function planOf({ execution }: Step, op: OwedOp): PersistencePlan | BroadcastPlan {
+  const command = commandAt(execution.plan, op);
+  const plan = command === null ? undefined : postOpPlan(command, op.op, op.index);
+  assert(plan !== undefined, "a post-operation that is owed is in the plan");
+  return plan;
+}
+
+/** When it is tried again; null: it is not. */
+function retryAt(
+  step: Step,
+  op: OwedOp,
+  {
+    plan,
+    outcome,
+    attempt,
+  }: {
+    plan: PersistencePlan | BroadcastPlan;
+    outcome: Extract<PostOpOutcome, { kind: "failed" }>;
+    attempt: number;
+  },
+): number | null {
+  if (outcome.fatal === true || attempt >= plan.attempts) return null;
+  return step.now + delayMs(plan, attempt, { id: `${op.id}/${attempt}`, retryAfterMs: outcome.retryAfterMs });
+}
+
+/** Something that the task waited for has ended. */
+function settle(step: Step, op: OwedOp, outcome: PostOpOutcome): void {
+  const { execution } = step;
+  const handler = execution.handlerAt(op);
+  assert(handler !== undefined, "what holds a task open is of the current visit");
+  if (op.op === "persistence" && outcome.kind === "failed") {
+    const { message } = outcome.error;
+    const error = {
+      name: "PersistenceFailed",
+      code: "persistence_failed",
+      message: `the result could not be persisted: ${message}`,
+    };
+    settleTask(step, handler, op, { status: "failed", payload: JSON.stringify(error) });
+  } else if (!isHeld(execution, op, op.task))
+    settleTask(step, handler, op, { status: "done", payload: null });
+  advance(step);
+}
+
+function settleTask(
+  step: Step,
+  handler: HandlerState,
+  { task }: OwedOp,
+  end: { status: "done" | "failed"; payload: string | null },
+): void {
+  const receipted = handler.receipted.get(task);
+  assert(receipted !== undefined, "a command that is settled by a post-operation has a receipt");
+  step.emit({
+    kind: "tasks.settled",
+    ...step.execution.currentVisit().place(handler.plan.name),
+    tasks: [task],
+    attempts: [receipted.attempt],
+    statuses: [end.status],
+    reasons: [end.status === "done" ? null : "persistence"],
+    workers: [receipted.worker],
+    ms: [receipted.ms],
+    payloads: [end.payload ?? receipted.result],
+  });
+}

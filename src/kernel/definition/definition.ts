@@ -1,0 +1,127 @@
+/**
+ * A workflow as data, in canonical form: durations in milliseconds, defaults left out, always version 1. Stores keep this
+ * form and hash it. Knows nothing of code: handlers are named by `use`.
+ */
+import type { Json } from "../../std/json.ts";
+
+/**
+ * Versions in which a definition can be handed in; both are stored as version 1. In version 2 a handler with `use` and
+ * nothing else about its tasks enumerates them; in version 1 it has one task, the input.
+ */
+export type GivenVersion = 1 | 2;
+
+export interface Definition {
+  readonly rondo: 1;
+  readonly name: string;
+  readonly input?: Json;
+  readonly phases: readonly PhaseDefinition[];
+  readonly returns?: { readonly use: string };
+}
+
+export interface PhaseDefinition {
+  readonly name: string;
+  readonly handlers: { readonly [name: string]: HandlerDefinition };
+  readonly next?: string | { readonly use: string; readonly among: readonly string[] };
+  readonly onError?: string;
+  readonly final?: true | "failed";
+  readonly maxVisits?: number;
+}
+
+/** The name of the phase and handler that compute the output. */
+export const RETURNS = "returns";
+/** The name of the handler that decides where a phase goes on. */
+export const NEXT = "next";
+
+/** What a handler does: exactly one of these is present in a handler definition. */
+export const HANDLER_MODES = ["use", "sleep", "waitFor", "command", "script", "workflow"] as const;
+
+export interface RetryDefinition {
+  readonly attempts?: number;
+  readonly crashes?: number;
+  readonly backoff?: "exponential" | "constant";
+  readonly min?: number;
+  readonly max?: number;
+}
+
+/** One run of a script: JavaScript that evaluates to a function `(state, ctx) => nextState`. */
+export interface ScriptRunDefinition {
+  readonly name: string;
+  readonly expression: string;
+  readonly timeout?: number;
+}
+
+/** The seed's `cmd`, as it was written: hashes are over it. References in `cmd_data` are not resolved. */
+export interface CommandDefinition {
+  readonly cmd_type: string;
+  readonly cmd_data?: Json;
+  readonly cmd_metadata?: Readonly<Record<string, Json>>;
+}
+
+export interface HandlerDefinition {
+  readonly use?: string;
+  readonly sleep?: number;
+  readonly waitFor?: string;
+  readonly optional?: boolean;
+  readonly schema?: Json;
+  readonly command?: CommandDefinition;
+  /** Where the command goes, and where its receipt comes from if not from where the rule says. */
+  readonly topic?: string;
+  readonly receiptTopic?: string;
+  readonly script?: readonly ScriptRunDefinition[];
+  readonly state?: Json;
+  readonly resume?: boolean;
+  readonly workflow?: string;
+  /** Tasks written down, or the code that enumerates them; neither: one task, the input. */
+  readonly tasks?: readonly Json[];
+  readonly enumerate?: { readonly use: string };
+  readonly version?: string;
+  readonly timeout?: number;
+  readonly heartbeat?: number;
+  readonly retry?: RetryDefinition;
+  readonly concurrency?: number;
+  /** A JSON Pointer, or true where the enumerating code computes it. */
+  readonly key?: string | true;
+  readonly identity?: string | true;
+  readonly concurrencyPerKey?: number;
+  readonly rate?: { readonly limit: number; readonly per: number };
+  readonly priority?: number;
+  /** A number of failures, or a percentage such as "1%". */
+  readonly tolerate?: number | string;
+  readonly batch?: number;
+}
+
+/** Names that are written in code: of workflows, phases, handlers, projects. Those composed at run time: names.ts. */
+export const NAME_PATTERN = /^[A-Za-z][A-Za-z0-9_-]{0,39}$/;
+/** Wire names of handlers: dotted names, since they are made of workflow, phase and handler names. */
+export const USE_PATTERN = /^[A-Za-z][A-Za-z0-9_.-]{0,149}$/;
+export const DEFAULT_PROJECT = "default";
+
+export const LIMITS = {
+  inputBytes: 1_048_576,
+  taskBytes: 65_536,
+  resultBytes: 262_144,
+  pageTasks: 1_000,
+  pageBytes: 1_048_576,
+  rowItems: 1_000,
+  rowBytes: 262_144,
+  tasksPerVisit: 10_000_000,
+  phases: 1_000,
+  /** Of one name, and of all names of an execution. */
+  signalsKept: 1_000,
+  signalBytesKept: 1_048_576,
+  signalsKeptInAll: 10_000,
+  signalBytesKeptInAll: 8_388_608,
+  errorChars: 8_192,
+} as const;
+
+/** What holds where a definition says nothing. */
+export const DEFAULTS = {
+  attempts: 3,
+  crashes: 4,
+  retryMinMs: 1_000,
+  retryMaxMs: 60_000,
+  heartbeatMs: 30_000,
+  maxVisits: 1_000,
+  postOpAttempts: 10,
+  postOpTimeoutMs: 30_000,
+} as const;

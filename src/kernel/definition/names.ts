@@ -1,0 +1,114 @@
+/**
+ * Names that are composed at run time: ids of executions, and names of steps, signals, tags and keys. One rule holds
+ * for all of them. (Names that are written in code, of workflows, phases and handlers, follow `NAME_PATTERN`.) Where
+ * such a name becomes a part of something else (an attempt's id, an event's id, an idempotency key), it is written by
+ * `encodeName`.
+ */
+import { byteLength } from "../../std/json.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+
+/** Longest name, in bytes of UTF-8. */
+export const NAME_BYTES_MAX = 200;
+
+/** The rule in words, for hints. */
+export const NAME_RULE = `1 to ${NAME_BYTES_MAX} bytes of UTF-8, without control or format characters`;
+
+/** Control characters, format characters, lone surrogates. */
+const FORBIDDEN = /[\p{Cc}\p{Cf}\p{Cs}]/u;
+
+/** What the engine puts into ids that it makes itself; so no id of a user equals one of these. */
+export const ENGINE_MARK = "~";
+
+/** Ids as every version of Rondo takes them. */
+const PLAIN = /^[A-Za-z0-9][A-Za-z0-9_:~-]{0,199}$/;
+
+/** The version of events from which on nodes take every id that the rule allows. */
+export const ANY_ID_SINCE = 4;
+
+/** Why a value cannot be such a name; null: it can. */
+export function whyNoName(value: unknown): string | null {
+  if (value === undefined) return "is missing";
+  if (typeof value !== "string")
+    return `is not a text (its type is ${value === null ? "null" : typeof value})`;
+  if (value === "") return "is empty";
+  if (value.length > NAME_BYTES_MAX || byteLength(value) > NAME_BYTES_MAX)
+    return `has ${byteLength(value)} bytes; at most ${NAME_BYTES_MAX} are allowed`;
+  const found = FORBIDDEN.exec(value);
+  return found === null ? null : `holds ${nameOfCharacter(found[0])}`;
+}
+
+/** Why a value cannot be the id of an execution, be it a user's or one that the engine made; null: it can. */
+export function whyNoExecutionId(value: unknown): string | null {
+  const why = whyNoName(value);
+  if (why !== null) return why;
+  return value === "." || value === ".." ? "means something else in a URL" : null;
+}
+
+/** The refusal of a name; `path` says where it stands, `what` what it is. */
+export function refuseName(value: unknown, path: string, what: string): Rejection | null {
+  const why = whyNoName(value);
+  return why === null ? null : refusal(value, path, `is not ${what}: it ${why}`);
+}
+
+/** The refusal of an id that a user gives to an execution. */
+export function refuseExecutionId(value: unknown, path = "id"): Rejection | null {
+  const why =
+    whyNoExecutionId(value) ??
+    ((value as string).includes(ENGINE_MARK) ? "holds a ~, which only the engine's own ids have" : null);
+  return why === null ? null : refusal(value, path, `is not an execution id: it ${why}`);
+}
+
+/** The version of events that a node must read to take an execution of this id. */
+export function versionOfId(id: string): number {
+  return PLAIN.test(id) ? 1 : ANY_ID_SINCE;
+}
+
+/** Whether every version of Rondo, and a queue's name, takes the id as it is. */
+export function isPlainId(id: string): boolean {
+  return PLAIN.test(id);
+}
+
+/** A name in which only letters, digits, `_ : ~ -` stand for themselves: every other byte is `%` and two hex digits. */
+export function encodeName(name: string): string {
+  if (PLAIN.test(name)) return name;
+  return encodeURIComponent(name).replace(/%3A|[.!'()*]/g, (found) =>
+    found === "%3A" ? ":" : `%${found.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+/** The name that a text was made of by `encodeName`; null: of none. */
+export function decodeName(text: string): string | null {
+  if (PLAIN.test(text)) return text;
+  try {
+    const name = decodeURIComponent(text);
+    return whyNoName(name) === null && encodeName(name) === text ? name : null;
+  } catch (error) {
+    if (error instanceof URIError) return null;
+    throw error;
+  }
+}
+
+/** The longest beginning of a text that has at most so many bytes. */
+export function cutToBytes(text: string, bytesMax: number): string {
+  if (text.length * 3 <= bytesMax) return text;
+  let bytes = 0;
+  let kept = "";
+  for (const character of text) {
+    bytes += byteLength(character);
+    if (bytes > bytesMax) return kept;
+    kept += character;
+  }
+  return kept;
+}
+
+function refusal(value: unknown, path: string, why: string): Rejection {
+  const shown = typeof value === "string" ? `${JSON.stringify(cutToBytes(value, 60))} ` : "";
+  return reject("invalid_input", `${path}: ${shown}${why}`, { path, hint: NAME_RULE });
+}
+
+function nameOfCharacter(character: string): string {
+  const code = character.codePointAt(0) as number;
+  const shown = `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
+  if (code >= 0xd800 && code <= 0xdfff) return `an unpaired surrogate (${shown})`;
+  return `the ${/\p{Cc}/u.test(character) ? "control" : "format"} character ${shown}`;
+}

@@ -1,0 +1,225 @@
+/** A definition made ready to run: names resolved to indexes, defaults filled in, the `returns` phase appended. */
+import { assert } from "../../std/assert.ts";
+import { type CommandPlan, commandPlanner } from "../command/command-plan.ts";
+import { planReferred, type Referred } from "../command/referred.ts";
+import { topicUse } from "../command/topic.ts";
+import {
+  DEFAULTS,
+  type Definition,
+  type HandlerDefinition,
+  NEXT,
+  type PhaseDefinition,
+  RETURNS,
+} from "./definition.ts";
+import { definitionHash } from "./definition-hash.ts";
+
+export { NEXT, RETURNS };
+
+/** The name under which workers serve script tasks. */
+export const SCRIPT_USE = "~script";
+
+/** Code that is asked for by its name, in versions that fit. */
+export interface Wanted {
+  readonly use: string;
+  /** Null: any version. */
+  readonly range: string | null;
+  /** To enumerate: code that says that it only processes does not get it. */
+  readonly enumerates: boolean;
+  /** Name, range and what it is wanted for, as one text. */
+  readonly key: string;
+}
+
+export interface HandlerPlan {
+  readonly name: string;
+  readonly mode: "use" | "sleep" | "waitFor" | "command" | "script" | "workflow";
+  /** A sleep or a wait: its one task is settled by time or a signal, and no worker takes it. */
+  readonly waits: boolean;
+  /** Wire name of the code that processes; empty where no worker does. */
+  readonly use: string;
+  /** What its limits are counted under, within a project. */
+  readonly scope: string;
+  readonly wanted: Wanted;
+  /** Who enumerates, where the tasks are not known at once. */
+  readonly enumerator: Wanted;
+  /** Wire name of the code that enumerates; null: the tasks are known at once. */
+  readonly enumerateUse: string | null;
+  readonly definition: HandlerDefinition;
+  /** What is sent to a topic; null: it is no command. */
+  readonly command: CommandPlan | null;
+  readonly attempts: number;
+  readonly crashes: number;
+  readonly backoff: "exponential" | "constant";
+  readonly retryMinMs: number;
+  readonly retryMaxMs: number;
+  readonly timeoutMs: number | null;
+  /** The silence after which an attempt is lost; null: as the node's settings say. */
+  readonly heartbeatMs: number | null;
+  readonly priority: number;
+  readonly tolerateCount: number;
+  /** Millionths of the total, judged when the handler is sealed; null if tolerate is a number. */
+  readonly tolerateMillionths: number | null;
+  readonly work: "process" | "next" | "returns";
+}
+
+export interface PhasePlan {
+  readonly index: number;
+  readonly name: string;
+  readonly handlers: readonly HandlerPlan[];
+  readonly decision: HandlerPlan | null;
+  readonly among: readonly string[];
+  /** Index of the phase after this one; -1 at the end. */
+  readonly next: number;
+  readonly onError: number;
+  readonly final: true | "failed" | null;
+  readonly maxVisits: number;
+}
+
+/** A command of a workflow, and where it is. */
+export interface PlannedCommand {
+  readonly phase: PhasePlan;
+  readonly handler: HandlerPlan;
+  readonly command: CommandPlan;
+}
+
+export interface Plan {
+  readonly hash: string;
+  readonly definition: Definition;
+  readonly phases: readonly PhasePlan[];
+  readonly byName: ReadonlyMap<string, PhasePlan>;
+  /** The commands in order: the steps that others see. */
+  readonly commands: readonly PlannedCommand[];
+  /** What is kept of results for the commands that refer to them. */
+  readonly referred: Referred;
+  /** Index of the `returns` phase, -1 if there is none. */
+  readonly returns: number;
+}
+
+/** Compiles a checked definition. */
+export function compilePlan(definition: Definition): Plan {
+  const indexOf = new Map(definition.phases.map((phase, i) => [phase.name, i]));
+  const at = (name: string): number => {
+    const index = indexOf.get(name);
+    assert(index !== undefined, `phase ${name} exists in a checked definition`);
+    return index;
+  };
+  const commandOf = commandPlanner(definition);
+  const phases = definition.phases.map((phase, i): PhasePlan => {
+    const isLast = i === definition.phases.length - 1;
+    return {
+      index: i,
+      name: phase.name,
+      handlers: Object.entries(phase.handlers).map(([name, handler]) =>
+        planHandler(name, handler, {
+          work: "process",
+          scope: `${definition.name}.${phase.name}.${name}`,
+          command: commandOf(handler),
+        }),
+      ),
+      decision: planDecision(phase),
+      among: typeof phase.next === "object" ? phase.next.among : [],
+      next:
+        phase.final !== undefined
+          ? -1
+          : typeof phase.next === "string"
+            ? at(phase.next)
+            : isLast
+              ? -1
+              : i + 1,
+      onError: phase.onError === undefined ? -1 : at(phase.onError),
+      final: phase.final ?? null,
+      maxVisits: phase.maxVisits ?? DEFAULTS.maxVisits,
+    };
+  });
+  const returns = definition.returns === undefined ? -1 : phases.length;
+  if (definition.returns !== undefined) {
+    phases.push({
+      index: returns,
+      name: RETURNS,
+      handlers: [planHandler(RETURNS, { use: definition.returns.use }, { work: "returns", scope: RETURNS })],
+      decision: null,
+      among: [],
+      next: -1,
+      onError: -1,
+      final: true,
+      maxVisits: DEFAULTS.maxVisits,
+    });
+  }
+  const commands = phases.flatMap((phase) =>
+    phase.handlers.flatMap((handler) =>
+      handler.command === null ? [] : [{ phase, handler, command: handler.command }],
+    ),
+  );
+  return {
+    hash: definitionHash(definition),
+    definition,
+    phases,
+    byName: new Map(phases.map((phase) => [phase.name, phase])),
+    commands,
+    referred: planReferred(commands.flatMap(({ command }) => command.references)),
+    returns,
+  };
+}
+
+function planDecision(phase: PhaseDefinition): HandlerPlan | null {
+  return typeof phase.next === "object"
+    ? planHandler(NEXT, { use: phase.next.use }, { work: "next", scope: NEXT })
+    : null;
+}
+
+function planHandler(
+  name: string,
+  definition: HandlerDefinition,
+  { work, scope, command = null }: { work: HandlerPlan["work"]; scope: string; command?: CommandPlan | null },
+): HandlerPlan {
+  const mode = modeOf(definition);
+  const use =
+    mode === "script" ? SCRIPT_USE : command === null ? (definition.use ?? "") : topicUse(command.topic);
+  const range = definition.version ?? null;
+  const enumerateUse = definition.enumerate?.use ?? null;
+  const retry = definition.retry ?? {};
+  const { tolerate } = definition;
+  return {
+    name,
+    mode,
+    waits: mode === "sleep" || mode === "waitFor",
+    use,
+    scope: mode === "use" || mode === "command" ? use : scope,
+    wanted: want(use, range, false),
+    enumerateUse,
+    enumerator: want(enumerateUse ?? use, (enumerateUse ?? use) === use ? range : null, true),
+    definition,
+    command,
+    attempts: retry.attempts ?? DEFAULTS.attempts,
+    crashes: retry.crashes ?? DEFAULTS.crashes,
+    backoff: retry.backoff ?? "exponential",
+    retryMinMs: retry.min ?? DEFAULTS.retryMinMs,
+    retryMaxMs: retry.max ?? DEFAULTS.retryMaxMs,
+    timeoutMs: hasWorkers(mode) ? (definition.timeout ?? null) : null,
+    heartbeatMs: definition.heartbeat ?? null,
+    priority: definition.priority ?? 0,
+    tolerateCount:
+      typeof tolerate === "number" ? tolerate : typeof tolerate === "string" ? Number.POSITIVE_INFINITY : 0,
+    // A percentage has four decimals at most, so this is whole and the judgement exact.
+    tolerateMillionths:
+      typeof tolerate === "string" ? Math.round(Number.parseFloat(tolerate) * 10_000) : null,
+    work,
+  };
+}
+
+function want(use: string, range: string | null, enumerates: boolean): Wanted {
+  const key = range === null ? use : `${use} ${range}`;
+  return { use, range, enumerates, key: enumerates ? `${key}\nenumerate` : key };
+}
+
+/** Whether workers process its tasks. */
+function hasWorkers(mode: HandlerPlan["mode"]): boolean {
+  return mode === "use" || mode === "script" || mode === "command";
+}
+
+function modeOf(definition: HandlerDefinition): HandlerPlan["mode"] {
+  if (definition.sleep !== undefined) return "sleep";
+  if (definition.waitFor !== undefined) return "waitFor";
+  if (definition.script !== undefined) return "script";
+  if (definition.command !== undefined) return "command";
+  return definition.workflow === undefined ? "use" : "workflow";
+}

@@ -1,0 +1,26 @@
+import { contentHash } from "../../std/canonical-json.ts";
+import type { Json } from "../../std/json.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import type { Definition } from "./definition.ts";
+import { parseStored } from "./parse-definition.ts";
+
+/** A stored definition. A rejection: this version cannot read it. Null: it is damaged, so it does not have its hash. */
+export function readDefinition(body: string, hash: string): Definition | Rejection | null {
+  let data: Json;
+  try {
+    data = JSON.parse(body) as Json;
+  } catch {
+    return null;
+  }
+  return contentHash(data) === hash ? parseStored(data) : null;
+}
+
+/** The same for whoever asked for it by name or hash. */
+export function usableDefinition(found: {
+  readonly hash: string;
+  readonly body: string;
+}): Definition | Rejection {
+  const { hash, body } = found;
+  const damaged = `the stored definition ${hash.slice(0, 12)} is damaged: it does not have its hash`;
+  return readDefinition(body, hash) ?? reject("not_ready", damaged, { hint: "register the workflow again" });
+}

@@ -1,0 +1,254 @@
+/**
+ * How events are written in a journal row: one row holds the consecutive events of one step, at most 1,000 items or
+ * 256 KiB of payload. The body is text: a JSON header on the first line (columns shortened where all values are
+ * equal or count up by one), then all payload texts end to end, found by the lengths in the header. It ends in a
+ * checksum over the row and the name of its execution (std/seal.ts), which rows of older versions do not have. The header of
+ * the first row names the execution (`of`), so that the journal alone tells whose it is; 0.2 skips that field.
+ */
+import { assert } from "../../std/assert.ts";
+import { seal, sealState } from "../../std/seal.ts";
+import { LIMITS } from "../definition/definition.ts";
+import { versionOfId } from "../definition/names.ts";
+import { EVENT_VERSION, type Event, type Recorded, versionOf } from "../event.ts";
+import { DamagedData, damageOf, WRONG_CHECKSUM } from "./damage.ts";
+
+/** A row of the journal, as stores keep it. */
+export interface Entry {
+  /** Sequence number of the first event. */
+  readonly seq: number;
+  /** How many events the row holds. */
+  readonly count: number;
+  /** Time of the events (all of one step). */
+  readonly at: number;
+  readonly body: string;
+  /** Why the row cannot be trusted, where the store has found that out; its body is not to be read. */
+  readonly damage?: string;
+}
+
+/** Fields that hold lists of payload texts, by kind. */
+const PAYLOADS: Partial<Record<Event["kind"], string>> = {
+  "tasks.enumerated": "tasks",
+  "tasks.settled": "payloads",
+  "tasks.retrying": "errors",
+};
+
+/** Payload characters, and tasks, after which a new row is begun. */
+const ROW_CHARS = LIMITS.rowBytes;
+const ROW_ITEMS = LIMITS.rowItems;
+
+type Column =
+  | readonly unknown[]
+  | { readonly all: unknown; readonly n: number }
+  | { readonly up: number; readonly n: number };
+
+/**
+ * Packs the events of one step of an execution into rows. Versions that do not know names such as the execution's leave
+ * its rows alone.
+ */
+export function encodeEntries(events: readonly Recorded[], execution: string): Entry[] {
+  const entries: Entry[] = [];
+  let from = 0;
+  let chars = 0;
+  let items = 0;
+  for (let i = 0; i <= events.length; i++) {
+    const event = events[i];
+    const size = event === undefined ? 0 : payloadChars(event.event);
+    const count = event !== undefined && "tasks" in event.event ? event.event.tasks.length : 0;
+    const isFull = chars + size > ROW_CHARS || items + count > ROW_ITEMS;
+    if (event === undefined || (i > from && (isFull || event.at !== (events[from] as Recorded).at))) {
+      if (i > from)
+        entries.push(
+          encodeRow(from === 0 && i === events.length ? events : events.slice(from, i), execution),
+        );
+      from = i;
+      chars = 0;
+      items = 0;
+    }
+    chars += size;
+    items += count;
+  }
+  return entries;
+}
+
+/** A row as it was read, with what its checksum says of it; one without a checksum is taken as it is. */
+export function checkedEntry<Row extends Entry>(row: Row, execution: string): Row {
+  const key = keyOf(execution, row.seq, row.count, row.at);
+  return sealState(row.body, key) === "broken" ? { ...row, damage: WRONG_CHECKSUM } : row;
+}
+
+/** The execution that the first row of a journal names; null: it names none, as in rows of 0.2, or the row is damaged. */
+export function executionOf(row: Entry): string | null {
+  const end = row.body.indexOf("\n");
+  try {
+    const { of } = JSON.parse(end < 0 ? row.body : row.body.slice(0, end)) as { of?: unknown };
+    return typeof of === "string" && checkedEntry(row, of).damage === undefined ? of : null;
+  } catch (thrown) {
+    if (thrown instanceof SyntaxError || thrown instanceof TypeError) return null;
+    throw thrown;
+  }
+}
+
+/** The events of a row. */
+export function decodeEntry(entry: Entry): Recorded[] {
+  return decodeUpTo(EVENT_VERSION, entry);
+}
+
+/** The same for whoever goes over rows of many executions: a damaged row has none. */
+export function decodeReadable(entry: Entry): Recorded[] {
+  try {
+    return decodeEntry(entry);
+  } catch (thrown) {
+    if (thrown instanceof DamagedData) return [];
+    throw thrown;
+  }
+}
+
+/** The same with empty lists of payload texts, for who goes over many rows and does not look at them. */
+export function decodeColumns(entry: Entry): Recorded[] {
+  return decodeUpTo(EVENT_VERSION, entry, false);
+}
+
+/** The events of a row, for whoever reads versions up to this. Throws `UnknownVersion` or `DamagedData`. */
+export function decodeUpTo(reads: number, entry: Entry, withPayloads = true): Recorded[] {
+  const place = { table: "journal", execution: null, row: entry.seq };
+  if (entry.damage !== undefined) throw new DamagedData({ ...place, why: entry.damage });
+  try {
+    const events = decodeRow(reads, entry, withPayloads);
+    if (events.length === entry.count) return events;
+  } catch (thrown) {
+    if (thrown instanceof UnknownVersion) throw thrown;
+    throw new DamagedData(damageOf(thrown, place), { cause: thrown });
+  }
+  throw new DamagedData({ ...place, why: "it does not hold as many events as it says" });
+}
+
+function decodeRow(reads: number, entry: Entry, withPayloads: boolean): Recorded[] {
+  const end = entry.body.indexOf("\n");
+  const header = JSON.parse(end < 0 ? entry.body : entry.body.slice(0, end)) as {
+    v: number;
+    events: Record<string, unknown>[];
+  };
+  if (!Number.isInteger(header.v) || header.v < 1) throw new Error("it has no version");
+  if (header.v > reads) throw new UnknownVersion(header.v, reads);
+  let at = end + 1;
+  return header.events.map((packed, i) => {
+    const event: Record<string, unknown> = {};
+    const kind = packed["kind"] as Event["kind"];
+    const payloads = PAYLOADS[kind];
+    const hasColumns = kind.startsWith("tasks.");
+    for (const [field, value] of Object.entries(packed)) {
+      if (field === payloads && !withPayloads) {
+        event[field] = [];
+        continue;
+      }
+      event[field] = hasColumns && isColumn(value) ? unpack(value) : value;
+      if (field !== payloads) continue;
+      event[field] = (event[field] as number[]).map((length) => entry.body.slice(at, (at += length)));
+    }
+    return { seq: entry.seq + i, at: entry.at, event: event as unknown as Event };
+  });
+}
+
+/** A row written by a newer Rondo. */
+export class UnknownVersion extends Error {
+  override name = "UnknownVersion";
+  constructor(version: number, reads: number) {
+    super(`the journal holds rows of version ${version}; this Rondo reads versions up to ${reads}`);
+  }
+}
+
+function encodeRow(events: readonly Recorded[], execution: string): Entry {
+  const first = events[0] as Recorded;
+  const parts: string[] = [];
+  const packed: unknown[] = [];
+  let v = versionOfId(execution);
+  for (const { event } of events) {
+    packed.push(event.kind.startsWith("tasks.") ? packColumns(event, parts) : event);
+    v = Math.max(v, versionOf(event.kind));
+  }
+  const { seq, at } = first;
+  const header = JSON.stringify(seq === 1 ? { v, of: execution, events: packed } : { v, events: packed });
+  const body = parts.length === 0 ? header : `${header}\n${parts.join("")}`;
+  return { seq, count: events.length, at, body: seal(body, keyOf(execution, seq, events.length, at)) };
+}
+
+/** What the checksum of a row covers besides its body. */
+function keyOf(execution: string, seq: number, count: number, at: number): string {
+  return `${execution}\n${seq} ${count} ${at}`;
+}
+
+/** A bulk event with its columns shortened; its payloads go to `parts`. */
+function packColumns(event: Event, parts: string[]): Record<string, unknown> {
+  const payloads = PAYLOADS[event.kind];
+  const row: Record<string, unknown> = {};
+  for (const field in event) {
+    const value = (event as unknown as Record<string, unknown>)[field];
+    if (!Array.isArray(value)) row[field] = value;
+    else if (field === payloads) {
+      for (const text of value as string[]) parts.push(text);
+      row[field] = pack((value as string[]).map((text) => text.length));
+    } else row[field] = pack(value);
+  }
+  return row;
+}
+
+function payloadChars(event: Event): number {
+  let chars = 200;
+  if (event.kind === "tasks.enumerated") for (const text of event.tasks) chars += text.length;
+  else if (event.kind === "tasks.settled") for (const text of event.payloads) chars += text.length;
+  else if (event.kind === "tasks.retrying") for (const text of event.errors) chars += text.length;
+  else if (event.kind === "task.step") chars += (event.result ?? event.error ?? "").length;
+  else if (event.kind === "task.run") chars += event.state.length;
+  else if (event.kind === "command.receipted") chars += (event.result ?? event.error ?? "").length;
+  return chars;
+}
+
+function pack(values: readonly unknown[]): Column {
+  const n = values.length;
+  if (n < 2) return values;
+  const first = values[0];
+  let equal = true;
+  let up = typeof first === "number";
+  for (let i = 1; i < n && (equal || up); i++) {
+    if (values[i] !== first) equal = false;
+    if (up && values[i] !== (first as number) + i) up = false;
+  }
+  if (equal) return { all: first, n };
+  return up ? { up: first as number, n } : values;
+}
+
+function unpack(column: Column): readonly unknown[] {
+  if (!("n" in column)) return column;
+  if (!("up" in column)) return equalColumn(column.all, column.n);
+  const values: number[] = [];
+  for (let i = 0; i < column.n; i++) values.push(column.up + i);
+  return values;
+}
+
+/** Columns of equal values, by their value: rows of a long journal have the same few, which nobody writes to. */
+const equalColumns = new Map<unknown, readonly unknown[]>();
+const EQUAL_COLUMNS_MAX = 64;
+
+function equalColumn(value: unknown, n: number): readonly unknown[] {
+  const known = equalColumns.get(value);
+  if (known?.length === n) return known;
+  const values: unknown[] = [];
+  for (let i = 0; i < n; i++) values.push(value);
+  if (equalColumns.size >= EQUAL_COLUMNS_MAX) equalColumns.clear();
+  equalColumns.set(value, values);
+  return values;
+}
+
+function isColumn(value: unknown): value is Column {
+  if (Array.isArray(value)) return true;
+  return typeof value === "object" && value !== null && "n" in value && ("all" in value || "up" in value);
+}
+
+/** Checks that rows follow one another without a gap. */
+export function assertContiguous(entries: readonly Entry[], from: number): void {
+  let next = from;
+  for (const entry of entries) {
+    assert(entry.seq === next, `journal rows are contiguous (expected ${next}, found ${entry.seq})`);
+    next += entry.count;
+  }
+}

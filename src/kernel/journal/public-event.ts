@@ -1,0 +1,208 @@
+/**
+ * Events as others see them: kinds with the prefix `workflow.`, payloads as values. In summary, lists are counts and
+ * ranges; in full, they are rows.
+ */
+import type { Json } from "../../std/json.ts";
+import { procErr } from "../command/command-state.ts";
+import {
+  type ChildEvent,
+  type Event,
+  type Finished,
+  type Recorded,
+  type TaskRun,
+  type TaskStep,
+  type TasksWaiting,
+  versionOf,
+} from "../event.ts";
+import { viewError } from "../view.ts";
+
+export type Detail = "summary" | "full";
+
+/** The envelope and the fields of INTERFACES 3. */
+export interface PublicEvent {
+  readonly seq: number;
+  readonly at: number;
+  readonly kind: string;
+  readonly v: number;
+  readonly execution: string;
+  readonly [field: string]: unknown;
+}
+
+/** An event for others to see. */
+export function publicEvent(execution: string, { seq, at, event }: Recorded, detail: Detail): PublicEvent {
+  return {
+    seq,
+    at,
+    kind: `workflow.${event.kind}`,
+    v: versionOf(event.kind),
+    execution,
+    ...fields(event, detail),
+  };
+}
+
+function finished({ status, output, error, round }: Finished): Record<string, unknown> {
+  return { status, output: parse(output), error: viewError(error), round };
+}
+
+function fields(event: Event, detail: Detail): Record<string, unknown> {
+  const { kind: _, ...rest } = event as Event & Record<string, unknown>;
+  switch (event.kind) {
+    case "created":
+      return { ...rest, input: parse(event.input) };
+    case "signalled":
+      return { ...rest, data: parse(event.data) };
+    case "finished":
+      return finished(event);
+    case "handler.retrying": {
+      const { fatal: _, ...shown } = rest;
+      return { ...shown, error: parse(event.error) };
+    }
+    case "tasks.enumerated": {
+      const { from, count, tasks, keys, identities } = event;
+      const shown = { ...place(event), from, count };
+      return detail === "summary" ? shown : { ...shown, tasks: tasks.map(parse), keys, identities };
+    }
+    case "tasks.started":
+    case "tasks.lost":
+      return {
+        ...place(event),
+        ...list(event.tasks, detail, (i) => ({ attempt: event.attempts[i], worker: event.workers[i] })),
+      };
+    case "tasks.retrying":
+      return {
+        ...place(event),
+        // Why the last of them failed stands for all.
+        ...(detail === "summary" ? { reason: event.reasons.at(-1), error: parse(event.errors.at(-1)) } : {}),
+        ...list(event.tasks, detail, (i) => ({
+          attempt: event.attempts[i],
+          reason: event.reasons[i],
+          until: event.untils[i],
+          error: parse(event.errors[i]),
+        })),
+      };
+    case "tasks.settled":
+      return {
+        ...place(event),
+        ...(detail === "summary" ? tally(event.statuses) : {}),
+        ...list(event.tasks, detail, (i) => {
+          const payload = parse(event.payloads[i]);
+          const status = event.statuses[i];
+          return {
+            attempt: event.attempts[i],
+            status,
+            reason: event.reasons[i],
+            worker: event.workers[i],
+            ms: event.ms[i],
+            ...(status === "done" ? { result: payload } : { error: payload }),
+          };
+        }),
+      };
+    case "tasks.late":
+      return {
+        ...place(event),
+        ...list(event.tasks, detail, (i) => ({
+          attempt: event.attempts[i],
+          status: event.statuses[i],
+          accepted: event.accepted[i],
+        })),
+      };
+    case "tasks.waiting":
+      return {
+        ...place(event),
+        ...list(event.tasks, detail, (i) => waitOf(event, i)),
+      };
+    case "task.step":
+    case "task.run":
+    case "child.started":
+    case "child.finished":
+      return ofOneTask(event, detail);
+    default:
+      return ofCommand(event) ?? rest;
+  }
+}
+
+/** What one of the tasks waits for: a time or a signal. */
+function waitOf({ attempts, names, dues, signals }: TasksWaiting, i: number): Record<string, unknown> {
+  const [name, signal] = [names[i], signals[i]];
+  return { attempt: attempts[i], name, ...(signal === null ? { timer: name, due: dues[i] } : { signal }) };
+}
+
+/** What concerns one task, as `n`. */
+function ofOneTask(event: TaskStep | TaskRun | ChildEvent, detail: Detail): Record<string, unknown> {
+  const { task: n, attempt } = event;
+  switch (event.kind) {
+    case "task.step": {
+      const { name, reason, result, error } = event;
+      const answer = error === null ? { result: parse(result) } : { error: parse(error) };
+      return { ...place(event), n, attempt, name, reason, ...answer };
+    }
+    case "task.run": {
+      const { name, index, oversized, stats } = event;
+      // A state over the limit is marked, not shown, unless all is asked for.
+      const state = oversized && detail === "summary" ? {} : { state: parse(event.state) };
+      return { ...place(event), n, attempt, name, index, oversized, stats, ...state };
+    }
+    default: {
+      const { kind: _, task: __, ...child } = event;
+      return { ...child, n };
+    }
+  }
+}
+
+/** What becomes of a command, and of its result; null: it is about something else. */
+function ofCommand(event: Event): Record<string, unknown> | null {
+  switch (event.kind) {
+    case "command.receipted": {
+      const { task: n, attempt, attemptId, procStatus: proc_status, result, error } = event;
+      const word = error === null ? { cmd_result: parse(result) } : { proc_err: procErr(error) };
+      const id = attemptId === undefined ? {} : { attemptId };
+      return { ...place(event), n, attempt, ...id, proc_status, ...word };
+    }
+    case "postop.done":
+    case "postop.failed": {
+      const { step, op, target, attempt, error } = event;
+      return { step, op, target, attempt, ...(error === null ? {} : { error: parse(error) }) };
+    }
+    case "postop.retried": {
+      const { step, op, target, by } = event;
+      return { step, op, target, by };
+    }
+    default:
+      return null;
+  }
+}
+
+function place(event: { phase: string; visit: number; handler: string }): Record<string, unknown> {
+  return { phase: event.phase, visit: event.visit, handler: event.handler };
+}
+
+function list(
+  tasks: readonly number[],
+  detail: Detail,
+  row: (i: number) => Record<string, unknown>,
+): Record<string, unknown> {
+  if (detail === "summary") return { count: tasks.length, ranges: ranges(tasks) };
+  return { count: tasks.length, tasks: tasks.map((n, i) => ({ n, ...row(i) })) };
+}
+
+/** Task numbers as sorted ranges [first, last]; beyond 100 ranges, only the outer bounds. */
+function ranges(tasks: readonly number[]): [number, number][] {
+  const sorted = [...tasks].sort((a, b) => a - b);
+  const found: [number, number][] = [];
+  for (const n of sorted) {
+    const last = found.at(-1);
+    if (last !== undefined && n <= last[1] + 1) last[1] = n;
+    else found.push([n, n]);
+  }
+  return found.length <= 100 ? found : [[sorted[0] as number, sorted.at(-1) as number]];
+}
+
+function tally(statuses: readonly string[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const status of statuses) counts[status] = (counts[status] ?? 0) + 1;
+  return counts;
+}
+
+function parse(text: string | null | undefined): Json {
+  return text === null || text === undefined ? null : (JSON.parse(text) as Json);
+}

@@ -1,0 +1,44 @@
+/** An execution from its stored parts: the snapshot where it is valid, and the rows after it. */
+import { apply } from "../apply.ts";
+import type { Plan } from "../definition/plan.ts";
+import { EVENT_VERSION } from "../event.ts";
+import { Execution } from "../execution.ts";
+import { DamagedData } from "./damage.ts";
+import { decodeUpTo, type Entry } from "./journal-entry.ts";
+import { readSnapshot } from "./snapshot.ts";
+
+/** Folds rows into an execution, up to and including `to`. */
+export function replay(
+  execution: Execution,
+  entries: readonly Entry[],
+  {
+    to = Number.POSITIVE_INFINITY,
+    reads = EVENT_VERSION,
+  }: { readonly to?: number; readonly reads?: number } = {},
+): Execution {
+  for (const entry of entries) {
+    if (entry.seq > execution.seq + 1) throw missing(execution);
+    for (const recorded of decodeUpTo(reads, entry)) {
+      if (recorded.seq > to) return execution;
+      if (recorded.seq > execution.seq) apply(execution, recorded);
+    }
+  }
+  return execution;
+}
+
+/** An execution from a snapshot's text (or null) and the rows after it. */
+export function restore(
+  id: string,
+  plan: Plan,
+  parts: { snapshot: string | null; entries: readonly Entry[]; reads?: number },
+): Execution {
+  const execution =
+    parts.snapshot === null ? new Execution(id, plan) : readSnapshot(id, plan, parts.snapshot);
+  replay(execution, parts.entries, parts);
+  if (execution.seq === 0) throw missing(execution);
+  return execution;
+}
+
+function missing({ id, seq }: Execution): DamagedData {
+  return new DamagedData({ table: "journal", execution: id, row: seq + 1, why: "it is missing" });
+}

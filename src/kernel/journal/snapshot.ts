@@ -1,0 +1,202 @@
+/**
+ * An execution as text and back: a cache of the fold, never the truth. `FOLD_VERSION` changes with every change of
+ * what the fold computes; a snapshot of another version is ignored.
+ */
+
+import type { OwedOp } from "../command/owed-op.ts";
+import type { HandlerPlan, PhasePlan, Plan } from "../definition/plan.ts";
+import {
+  type ChildState,
+  type CommandState,
+  Execution,
+  HandlerState,
+  type Receipted,
+  type Signal,
+  type Timer,
+  type Undelivered,
+  Visit,
+  type VisitSummary,
+} from "../execution.ts";
+import { type ProgressSnapshot, ProgressTable } from "../tasks/checkpoint.ts";
+import { IdentitySet } from "../tasks/identity-set.ts";
+import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
+
+export const FOLD_VERSION = 5;
+
+/** Fields that are plain data, copied as they are. */
+const PLAIN = [
+  "seq",
+  "now",
+  "project",
+  "input",
+  "tags",
+  "parent",
+  "trace",
+  "createdAt",
+  "startAt",
+  "deadline",
+  "finishedAt",
+  "status",
+  "output",
+  "error",
+  "round",
+  "due",
+  "dueRepair",
+  "visited",
+  "signalCount",
+  "signalBytes",
+  "paused",
+  "cancelling",
+] as const satisfies readonly (keyof Execution)[];
+
+interface HandlerSnapshot {
+  readonly name: string;
+  readonly finished: boolean;
+  readonly sealed: boolean;
+  readonly total: number;
+  readonly cancelled: number;
+  readonly value: string | null;
+  readonly lastError: string | null;
+  readonly tasks: TaskTableSnapshot;
+  readonly enumeration: HandlerState["enumeration"];
+  readonly identities: string | null;
+  readonly pageFrom: readonly number[];
+  readonly pageSeq: readonly number[];
+  readonly progress: ProgressSnapshot;
+  readonly children: readonly (readonly [number, ChildState])[];
+  readonly receipted: readonly (readonly [number, Receipted])[];
+}
+
+interface VisitSnapshot {
+  readonly phase: string;
+  readonly visit: number;
+  readonly round: number;
+  readonly repair: boolean;
+  readonly failing: Visit["failing"];
+  readonly status: Visit["status"];
+  readonly answer: string | null;
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  readonly handlers: readonly HandlerSnapshot[];
+}
+
+interface ExecutionSnapshot {
+  readonly plain: Record<string, unknown>;
+  readonly current: VisitSnapshot | null;
+  readonly origin: VisitSnapshot | null;
+  readonly visitCounts: readonly (readonly [string, number])[];
+  readonly signals: readonly (readonly [string, readonly Signal[]])[];
+  readonly timers: readonly (readonly [string, Timer])[];
+  readonly applied: readonly (readonly [string, number])[];
+  readonly postops: readonly OwedOp[];
+  readonly undelivered: readonly (readonly [string, Undelivered])[];
+  readonly commands: readonly (readonly [number, CommandState])[];
+  readonly referred: readonly (readonly [string, string])[];
+}
+
+/** What the checksum of a stored snapshot covers besides its text (std/seal.ts). */
+export function snapshotKey(execution: string, seq: number): string {
+  return `${execution}\n${seq}`;
+}
+
+/** The execution as text. */
+export function writeSnapshot(execution: Execution): string {
+  const snapshot: ExecutionSnapshot = {
+    plain: Object.fromEntries(PLAIN.map((field) => [field, execution[field]])),
+    current: execution.current === null ? null : writeVisit(execution.current),
+    origin: execution.origin === null ? null : writeVisit(execution.origin),
+    visitCounts: [...execution.visitCounts],
+    signals: [...execution.signals],
+    timers: [...execution.timers],
+    applied: [...execution.applied],
+    postops: [...execution.postops.values()],
+    undelivered: [...execution.undelivered],
+    commands: [...execution.commands],
+    referred: [...execution.referred],
+  };
+  return JSON.stringify(snapshot);
+}
+
+/** The execution that was written. */
+export function readSnapshot(id: string, plan: Plan, text: string): Execution {
+  const snapshot = JSON.parse(text) as ExecutionSnapshot;
+  const execution = new Execution(id, plan);
+  Object.assign(execution, snapshot.plain);
+  execution.visited = snapshot.plain["visited"] as VisitSummary[];
+  execution.current = snapshot.current === null ? null : readVisit(plan, snapshot.current);
+  execution.origin = snapshot.origin === null ? null : readVisit(plan, snapshot.origin);
+  for (const [name, count] of snapshot.visitCounts) execution.visitCounts.set(name, count);
+  for (const [name, queue] of snapshot.signals) execution.signals.set(name, [...queue]);
+  for (const [id, timer] of snapshot.timers) execution.timers.set(id, timer);
+  for (const [id, seq] of snapshot.applied) execution.applied.set(id, seq);
+  for (const op of snapshot.postops) execution.postops.set(op.id, op);
+  for (const [id, failed] of snapshot.undelivered) execution.undelivered.set(id, failed);
+  for (const [step, state] of snapshot.commands) execution.commands.set(step, state);
+  for (const [reference, value] of snapshot.referred) execution.referred.set(reference, value);
+  return execution;
+}
+
+function writeVisit(visit: Visit): VisitSnapshot {
+  return {
+    phase: visit.plan.name,
+    visit: visit.visit,
+    round: visit.round,
+    repair: visit.repair,
+    failing: visit.failing,
+    status: visit.status,
+    answer: visit.answer,
+    firstSeq: visit.firstSeq,
+    lastSeq: visit.lastSeq,
+    handlers: visit.handlers.map((handler) => ({
+      name: handler.plan.name,
+      finished: handler.finished,
+      sealed: handler.sealed,
+      total: handler.total,
+      cancelled: handler.cancelled,
+      value: handler.value,
+      lastError: handler.lastError,
+      tasks: handler.tasks.toSnapshot(),
+      enumeration: handler.enumeration,
+      identities: handler.identities?.toText() ?? null,
+      pageFrom: handler.pageFrom,
+      pageSeq: handler.pageSeq,
+      progress: handler.progress.toSnapshot(),
+      children: [...handler.children],
+      receipted: [...handler.receipted],
+    })),
+  };
+}
+
+function readVisit(plan: Plan, data: VisitSnapshot): Visit {
+  const phase = plan.byName.get(data.phase) as PhasePlan;
+  const visit = new Visit(phase, data);
+  visit.failing = data.failing;
+  visit.status = data.status;
+  visit.answer = data.answer;
+  visit.lastSeq = data.lastSeq;
+  visit.handlers = data.handlers.map((saved) => {
+    const handlerPlan = [...phase.handlers, ...(phase.decision ? [phase.decision] : [])].find(
+      (candidate) => candidate.name === saved.name,
+    ) as HandlerPlan;
+    const handler = new HandlerState(handlerPlan);
+    handler.finished = saved.finished;
+    handler.sealed = saved.sealed;
+    handler.total = saved.total;
+    handler.cancelled = saved.cancelled;
+    handler.value = saved.value;
+    handler.lastError = saved.lastError;
+    handler.tasks = TaskTable.fromSnapshot(saved.tasks);
+    handler.enumeration = { ...saved.enumeration };
+    if (saved.identities !== null) handler.identities = IdentitySet.fromText(saved.identities);
+    handler.pageFrom.push(...saved.pageFrom);
+    handler.pageSeq.push(...saved.pageSeq);
+    handler.progress = ProgressTable.fromSnapshot(saved.progress);
+    for (const [task, child] of saved.children) {
+      handler.children.set(task, child);
+      if (child.isOpen) handler.openChildren++;
+    }
+    for (const [task, receipted] of saved.receipted) handler.receipted.set(task, receipted);
+    return handler;
+  });
+  return visit;
+}

@@ -1,0 +1,199 @@
+/** Gathers what happened to many tasks of one handler into as few events as fit the rows. */
+import { SparseSet } from "../../std/sparse.ts";
+import { LIMITS } from "../definition/definition.ts";
+import type { AttemptStatus, Place, RetryReason, SettledStatus } from "../event.ts";
+import type { HandlerState } from "../execution.ts";
+import type { Receipt } from "../message.ts";
+import type { Step } from "../step.ts";
+
+interface Settlement {
+  readonly task: number;
+  readonly attempt: number;
+  readonly status: SettledStatus;
+  readonly reason: string | null;
+  readonly worker: string;
+  readonly ms: number;
+  readonly payload: string;
+}
+
+interface Retry {
+  readonly task: number;
+  readonly attempt: number;
+  readonly reason: RetryReason;
+  readonly until: number;
+  readonly error: string;
+}
+
+interface Suspension {
+  readonly task: number;
+  readonly attempt: number;
+  readonly name: string;
+  /** When a sleep is over; 0: it waits for a signal. */
+  readonly due: number;
+  readonly signal: string | null;
+}
+
+interface Late {
+  readonly task: number;
+  readonly attempt: number;
+  readonly status: AttemptStatus;
+  readonly accepted: boolean;
+}
+
+export class BulkRecorder {
+  readonly #step: Step;
+  readonly #handler: HandlerState;
+  /** The first task about which something waits, and the others; -1: none. */
+  #first = -1;
+  readonly #others = new SparseSet<number>();
+  #settled: Settlement[] = [];
+  #retries: Retry[] = [];
+  #late: Late[] = [];
+  #waits: Suspension[] = [];
+  #chars = 0;
+
+  constructor(step: Step, handler: HandlerState) {
+    this.#step = step;
+    this.#handler = handler;
+  }
+
+  /** True if something about the task waits to be emitted. */
+  holds(task: number): boolean {
+    return task === this.#first || this.#others.has(task);
+  }
+
+  /** Notes how the task of a receipt ends. */
+  settleReceipt(receipt: Receipt, status: SettledStatus, reason: string | null, payload: string): void {
+    const { task, attempt, worker, ms } = receipt;
+    this.settle({ task, attempt, status, reason, worker, ms, payload });
+  }
+
+  settle(settlement: Settlement): void {
+    this.#hold(settlement.task, settlement.payload.length);
+    this.#settled.push(settlement);
+  }
+
+  retry(retry: Retry): void {
+    this.#hold(retry.task, retry.error.length);
+    this.#retries.push(retry);
+  }
+
+  wait(wait: Suspension): void {
+    this.#hold(wait.task, wait.name.length);
+    this.#waits.push(wait);
+  }
+
+  late(late: Late): void {
+    this.#note(late.task);
+    this.#late.push(late);
+  }
+
+  /** Emits what was gathered. */
+  flush(): void {
+    if (this.#first === -1) return;
+    const step = this.#step;
+    const at = step.execution.currentVisit().place(this.#handler.plan.name);
+    const retries = this.#retries;
+    const settled = this.#settled;
+    const late = this.#late;
+    const waits = this.#waits;
+    if (waits.length > 0) this.#waits = [];
+    if (retries.length > 0) this.#retries = [];
+    if (settled.length > 0) this.#settled = [];
+    if (late.length > 0) this.#late = [];
+    this.#first = -1;
+    this.#others.clear();
+    this.#chars = 0;
+    if (
+      retries.length + settled.length + waits.length > 0 &&
+      this.#handler.impliesTask &&
+      !this.#handler.sealed
+    ) {
+      step.emit({ kind: "handler.enumerated", ...at, total: 1 });
+    }
+    if (late.length > 0) {
+      step.emit({
+        kind: "tasks.late",
+        ...at,
+        ...columns(late),
+        statuses: late.map((l) => l.status),
+        accepted: late.map((l) => l.accepted),
+      });
+    }
+    if (retries.length > 0) {
+      step.emit({
+        kind: "tasks.retrying",
+        ...at,
+        ...columns(retries),
+        reasons: retries.map((r) => r.reason),
+        untils: retries.map((r) => r.until),
+        errors: retries.map((r) => r.error),
+      });
+    }
+    if (waits.length > 0) {
+      step.emit({
+        kind: "tasks.waiting",
+        ...at,
+        ...columns(waits),
+        names: waits.map((w) => w.name),
+        dues: waits.map((w) => w.due),
+        signals: waits.map((w) => w.signal),
+      });
+    }
+    if (settled.length > 0) this.#emitSettled(at, settled);
+  }
+
+  #emitSettled(at: Place, settled: readonly Settlement[]): void {
+    const n = settled.length;
+    const tasks = new Array<number>(n);
+    const attempts = new Array<number>(n);
+    const statuses = new Array<SettledStatus>(n);
+    const reasons = new Array<string | null>(n);
+    const workers = new Array<string>(n);
+    const ms = new Array<number>(n);
+    const payloads = new Array<string>(n);
+    for (let i = 0; i < n; i++) {
+      const s = settled[i] as Settlement;
+      tasks[i] = s.task;
+      attempts[i] = s.attempt;
+      statuses[i] = s.status;
+      reasons[i] = s.reason;
+      workers[i] = s.worker;
+      ms[i] = s.ms;
+      payloads[i] = s.payload;
+    }
+    this.#step.emit({
+      kind: "tasks.settled",
+      ...at,
+      tasks,
+      attempts,
+      statuses,
+      reasons,
+      workers,
+      ms,
+      payloads,
+    });
+  }
+
+  #hold(task: number, chars: number): void {
+    if (
+      this.#settled.length + this.#retries.length + this.#waits.length >= LIMITS.rowItems ||
+      this.#chars + chars > LIMITS.rowBytes
+    )
+      this.flush();
+    this.#note(task);
+    this.#chars += chars;
+  }
+
+  #note(task: number): void {
+    if (this.#first === -1) this.#first = task;
+    else this.#others.add(task);
+  }
+}
+
+function columns(items: readonly { task: number; attempt: number }[]): {
+  tasks: number[];
+  attempts: number[];
+} {
+  return { tasks: items.map((item) => item.task), attempts: items.map((item) => item.attempt) };
+}

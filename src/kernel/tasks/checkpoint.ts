@@ -1,0 +1,193 @@
+/**
+ * What attempts of one task left behind for later ones: steps that are done, waits that were answered, sleeps, finished
+ * runs; and what the task waits for now. Only names and places: the payloads are in the journal.
+ */
+import { SparseMap } from "../../std/sparse.ts";
+
+/** Something an earlier attempt of the task journaled; its payload is in the journal at `seq`. */
+export type Checkpoint =
+  /** A step that is done, or a wait that was answered (or timed out). */
+  | { readonly kind: "step"; readonly name: string; readonly seq: number; readonly timedOut?: true }
+  /** A sleep: over once `due` has passed. */
+  | { readonly kind: "sleep"; readonly name: string; readonly due: number }
+  /** A run that is finished; they are in order. */
+  | { readonly kind: "run"; readonly name: string; readonly seq: number };
+
+/** What a suspended task waits for: a time, or a signal. */
+export interface Waiting {
+  readonly name: string;
+  /** When a sleep is over; null: it waits for a signal. */
+  readonly due: number | null;
+  readonly signal: string | null;
+}
+
+/** Steps and sleeps a task may have, over all of its attempts. */
+export const CHECKPOINTS_MAX = 1_000;
+
+/** The code of an error that says: the payload of the signal that is named as its path is not what was waited for. */
+export const SIGNAL_REFUSED = "signal_refused";
+
+/** Whose word it is. */
+interface Author {
+  readonly task: number;
+  readonly attempt: number;
+  readonly round: number;
+}
+
+export interface TaskProgress {
+  /** The newest attempt that journaled a step, a run or a wait, and its round. */
+  attempt: number;
+  round: number;
+  checkpoints: Checkpoint[];
+  waiting: Waiting | null;
+}
+
+/** The tasks of a handler that have checkpoints or wait, and who waits for which signal. */
+export class ProgressTable {
+  readonly tasks = new SparseMap<number, TaskProgress>();
+  /** By signal, in the order in which they began to wait. */
+  readonly #waitingFor = new SparseMap<string, Set<number>>();
+
+  /** Notes a step, an answered wait or a sleep; a second one of the same name replaces the first. */
+  note(by: Author, checkpoint: Checkpoint): void {
+    const progress = this.#at(by);
+    const known = progress.checkpoints.findIndex(
+      ({ kind, name }) => name === checkpoint.name && (kind === "run") === (checkpoint.kind === "run"),
+    );
+    if (known >= 0) progress.checkpoints[known] = checkpoint;
+    else progress.checkpoints.push(checkpoint);
+  }
+
+  /** Notes the run with this index; whatever came at or after it is void. */
+  noteRun(by: Author, run: { index: number; name: string; seq: number }): void {
+    const progress = this.#at(by);
+    const runs = progress.checkpoints.filter(({ kind }) => kind === "run").slice(0, run.index);
+    progress.checkpoints = [...runs, { kind: "run", name: run.name, seq: run.seq }];
+  }
+
+  wait(by: Author, waiting: Waiting): void {
+    const { task } = by;
+    this.stopWaiting(task);
+    const progress = this.#at(by);
+    progress.waiting = waiting;
+    // Last in the order of tasks too, so that a snapshot keeps the order of those who wait.
+    this.tasks.delete(task);
+    this.tasks.set(task, progress);
+    if (waiting.signal === null) return;
+    const waiters = this.#waitingFor.get(waiting.signal) ?? new Set();
+    waiters.add(task);
+    this.#waitingFor.set(waiting.signal, waiters);
+  }
+
+  /** Whether a later attempt than this one journaled something. */
+  isPassed({ task, attempt, round }: Author): boolean {
+    const progress = this.tasks.get(task);
+    return progress !== undefined && (progress.attempt > attempt || progress.round > round);
+  }
+
+  /** The task waits no longer. */
+  stopWaiting(task: number): void {
+    const progress = this.tasks.get(task);
+    const signal = progress?.waiting?.signal ?? null;
+    if (progress !== undefined) progress.waiting = null;
+    if (signal === null) return;
+    const waiters = this.#waitingFor.get(signal);
+    waiters?.delete(task);
+    if (waiters?.size === 0) this.#waitingFor.delete(signal);
+  }
+
+  /**
+   * The task ended without being done. If that was because the payload of a signal did not fit, the next round waits for
+   * another one.
+   */
+  settle(task: number, error: string): void {
+    const progress = this.tasks.get(task);
+    if (progress === undefined) return;
+    this.stopWaiting(task);
+    const { code, path } = (JSON.parse(error) ?? {}) as { code?: unknown; path?: unknown };
+    if (code === SIGNAL_REFUSED)
+      progress.checkpoints = progress.checkpoints.filter(
+        ({ kind, name }) => kind !== "step" || name !== path,
+      );
+  }
+
+  /** A done task needs none of this any more. */
+  forget(task: number): void {
+    this.stopWaiting(task);
+    this.tasks.delete(task);
+  }
+
+  /** A new round: nothing waits; what is done stays so, and what did not come in time is waited for again. */
+  reopen(): void {
+    for (const [task, progress] of this.tasks) {
+      this.stopWaiting(task);
+      progress.checkpoints = progress.checkpoints.filter(
+        (one) => one.kind !== "step" || one.timedOut !== true,
+      );
+    }
+  }
+
+  /** The task that has waited longest for the signal. */
+  firstWaitingFor(signal: string): number | undefined {
+    return this.#waitingFor.get(signal)?.values().next().value;
+  }
+
+  /** How many tasks wait at `now`. */
+  countWaiting(now: number): number {
+    let n = 0;
+    for (const { waiting } of this.tasks.values())
+      if (waiting !== null && (waiting.due === null || waiting.due > now)) n++;
+    return n;
+  }
+
+  /** How many of them wait for a time. */
+  countSleeping(now: number): number {
+    let n = 0;
+    for (const { waiting } of this.tasks.values())
+      if (waiting !== null && waiting.due !== null && waiting.due > now) n++;
+    return n;
+  }
+
+  /** The names of signals that tasks wait for. */
+  get signals(): readonly string[] {
+    return [...this.#waitingFor.keys()];
+  }
+
+  toSnapshot(): ProgressSnapshot {
+    return [...this.tasks].map(([task, { attempt, round, checkpoints, waiting }]) => [
+      task,
+      attempt,
+      round,
+      checkpoints,
+      waiting,
+    ]);
+  }
+
+  static fromSnapshot(data: ProgressSnapshot): ProgressTable {
+    const table = new ProgressTable();
+    for (const [task, attempt, round, checkpoints, waiting] of data) {
+      table.tasks.set(task, { attempt, round, checkpoints: [...checkpoints], waiting: null });
+      if (waiting !== null) table.wait({ task, attempt, round }, waiting);
+    }
+    return table;
+  }
+
+  #at({ task, attempt, round }: Author): TaskProgress {
+    let progress = this.tasks.get(task);
+    if (progress === undefined) {
+      progress = { attempt, round, checkpoints: [], waiting: null };
+      this.tasks.set(task, progress);
+    }
+    if (attempt > progress.attempt) progress.attempt = attempt;
+    if (round > progress.round) progress.round = round;
+    return progress;
+  }
+}
+
+export type ProgressSnapshot = readonly (readonly [
+  task: number,
+  attempt: number,
+  round: number,
+  checkpoints: readonly Checkpoint[],
+  waiting: Waiting | null,
+])[];

@@ -1,0 +1,218 @@
+/**
+ * Children: tasks that are executions of another workflow. A child's id is derived from its place, so asking twice
+ * makes one. Start, pause, resume, cancel and retry go to the child, its end comes back, each as a message that is
+ * stored with the sender's commit until the receiver's.
+ */
+import { sha256 } from "../../std/hash.ts";
+import { advance } from "../advance.ts";
+import { cutToBytes } from "../definition/names.ts";
+import type { ChildEvent, ExecutionError, Place } from "../event.ts";
+import type { Execution, HandlerState } from "../execution.ts";
+import type { Answer, ChildMessage, ChildrenMessage, ControlMessage } from "../message.ts";
+import type { Step } from "../step.ts";
+import { taskTimerId } from "../timers.ts";
+import { BulkRecorder } from "./bulk-recorder.ts";
+import { delayMs } from "./retry.ts";
+import { NEVER } from "./task-table.ts";
+
+const DEPTH_MAX = 16;
+/** Children that are told to stop and have not ended, at most: the others are told as these end. */
+const STOPS_MAX = 1_000;
+
+/** The id of a child: the root of its family, and a hash of its place. */
+export function childId(parent: string, { phase, visit, handler }: Place, task: number): string {
+  const [root = parent] = parent.split("~");
+  const hash = sha256(`${parent}/${phase}/${visit}/${handler}/${task}`).slice(0, 24);
+  return `${cutToBytes(root, 75)}~${hash}`;
+}
+
+/** Asks for the children of these tasks: new ones are started, those of an earlier attempt are retried. */
+export function startChildren(step: Step, message: ChildrenMessage): Answer {
+  const { execution } = step;
+  const handler = execution.handlerAt(message);
+  if (handler === undefined || !execution.open || execution.currentVisit().round !== message.round)
+    return { kind: "ignored", why: "nothing starts now" };
+  const place = execution.currentVisit().place(handler.plan.name);
+  if (handler.impliesTask && !handler.sealed) step.emit({ kind: "handler.enumerated", ...place, total: 1 });
+  const depth = (execution.parent?.depth ?? 0) + 1;
+  for (const { task, input } of message.tasks) {
+    const known = handler.children.get(task);
+    if (handler.tasks.settled.has(task) || known?.isOpen === true) continue;
+    const attempt = handler.tasks.nextAttempt(task);
+    if (depth > DEPTH_MAX) {
+      refuseDepth(step, handler, task);
+      continue;
+    }
+    const child = childId(execution.id, place, task);
+    step.emit({ kind: "child.started", ...place, task, attempt, child });
+    armChild(step, handler, task);
+    // For one that is there this is a repeat; one that was purged since it ended starts anew.
+    step.send(child, {
+      kind: "start",
+      execution: child,
+      workflow: message.workflow,
+      hash: message.hash,
+      project: execution.project,
+      input,
+      tags: {},
+      parent: { execution: execution.id, ...place, task, depth, since: execution.createdAt },
+      ...(known === undefined ? {} : { again: true as const }),
+      ...(execution.trace === null ? {} : { trace: execution.trace }),
+    });
+    if (known !== undefined)
+      step.send(
+        child,
+        fromParent(execution, "retry", {
+          id: inLife(execution, `retry~${execution.seq}`),
+          reason: null,
+        }),
+      );
+  }
+  advance(step);
+  return { kind: "applied", seq: execution.seq };
+}
+
+/** A child has ended: its task is settled, or tried again by the policy. */
+export function childEnded(step: Step, message: ChildMessage): Answer {
+  const { execution } = step;
+  const handler = execution.handlerAt(message);
+  const { task, child, status, payload } = message;
+  const known = handler?.children.get(task);
+  if (handler === undefined || execution.ended || known?.isOpen !== true || known.child !== child)
+    return { kind: "ignored", why: "the child is not waited for" };
+  const place = execution.currentVisit().place(handler.plan.name);
+  const { attempt } = known;
+  step.emit({ kind: "child.finished", ...place, task, attempt, child, status });
+  const { stopping } = execution.currentVisit();
+  if (stopping !== null) stopping.told--;
+  const isOutOfTime = !disarmChild(step, handler, task) && status === "cancelled";
+  const recorder = new BulkRecorder(step, handler);
+  const end = { task, attempt, worker: child, ms: 0 };
+  if (status === "done") recorder.settle({ ...end, status: "done", reason: null, payload });
+  else if (!execution.draining) {
+    const fails = handler.tasks.fails(task) + 1;
+    const error = isOutOfTime ? outOfTime(handler, child) : childError(child, status, payload);
+    const over = isOutOfTime ? null : whyFinal(status, payload);
+    if (over !== null || fails >= handler.plan.attempts)
+      recorder.settle({ ...end, status: "failed", reason: over ?? "attempts", payload: error });
+    else {
+      const delay = delayMs(handler.plan, fails, { id: `${child}/${attempt}`, retryAfterMs: undefined });
+      const reason = isOutOfTime ? "killed" : "failed";
+      recorder.retry({ task, attempt, reason, until: step.now + delay, error });
+    }
+  }
+  recorder.flush();
+  advance(step);
+  return { kind: "applied", seq: execution.seq };
+}
+
+/** The fold of a child's events. */
+export function applyChild(handler: HandlerState, event: ChildEvent): void {
+  const { task, attempt, child } = event;
+  if (event.kind === "child.started") {
+    if (handler.children.get(task)?.isOpen !== true) handler.openChildren++;
+    handler.children.set(task, { child, attempt, isOpen: true });
+    handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: NEVER });
+    return;
+  }
+  if (handler.children.get(task)?.isOpen === true) handler.openChildren--;
+  if (event.status === "done") handler.children.delete(task);
+  else handler.children.set(task, { child, attempt, isOpen: false });
+  // What settles it or sets its next time comes with the next event; until then it waits.
+  handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: NEVER });
+}
+
+/** Sends a control message to every open child of the current visit. */
+export function tellChildren(
+  step: Step,
+  kind: "pause" | "resume",
+  by: { id: string; reason: string | null },
+): void {
+  const { current } = step.execution;
+  if (current === null || current.openChildren === 0) return;
+  for (const { child } of current.eachOpenChild()) step.send(child, fromParent(step.execution, kind, by));
+}
+
+/** While a visit drains, its open children are told to stop, each once: some of them now, others as those end. */
+export function cancelChildren(step: Step): void {
+  const { current, cancelling, round } = step.execution;
+  if (current === null || current.openChildren === 0) return;
+  current.stopping ??= { open: current.eachOpenChild(), told: 0 };
+  const { stopping } = current;
+  const reason = cancelling === null ? "a phase of its parent fails" : cancelling.reason;
+  const id = inLife(step.execution, `drain~${current.plan.name}~${current.visit}~${round}`);
+  for (; stopping.told < STOPS_MAX; stopping.told++) {
+    const next = stopping.open.next();
+    if (next.done === true) return;
+    step.send(next.value.child, fromParent(step.execution, "cancel", { id, reason }));
+  }
+}
+
+/** A child has taken too long: it is told to stop, and when it has, its task has failed. */
+export function childOutOfTime(step: Step, handler: HandlerState, task: number): void {
+  const known = handler.children.get(task);
+  if (known?.isOpen !== true) return;
+  const id = inLife(step.execution, `timeout~${step.execution.seq}`);
+  step.send(known.child, fromParent(step.execution, "cancel", { id, reason: "timeout" }));
+}
+
+function armChild(step: Step, handler: HandlerState, task: number): void {
+  const { timeout } = handler.plan.definition;
+  if (timeout === undefined) return;
+  const timer = taskTimerId(step, handler, task);
+  step.emit({ kind: "timer.set", timer, purpose: "task", due: step.now + timeout });
+}
+
+/** Takes the time limit of a child away; false: it is over. */
+function disarmChild(step: Step, handler: HandlerState, task: number): boolean {
+  if (handler.plan.definition.timeout === undefined) return true;
+  const timer = taskTimerId(step, handler, task);
+  const armed = step.execution.timers.get(timer);
+  if (armed === undefined) return false;
+  step.emit({ kind: "timer.cleared", timer, purpose: armed.purpose, due: armed.due });
+  return true;
+}
+
+/** An id of its own for each life of an execution: one that was purged may begin anew, and its children know the old ids. */
+function inLife({ createdAt }: Execution, what: string): string {
+  return `${what}~${createdAt}`;
+}
+
+function fromParent(
+  { id: parent }: Execution,
+  kind: ControlMessage["kind"],
+  { id, reason }: { id: string; reason: string | null },
+): ControlMessage {
+  return { kind, id: `${id}~parent`, by: `parent ${parent}`, reason, fromParent: true };
+}
+
+function refuseDepth(step: Step, handler: HandlerState, task: number): void {
+  const recorder = new BulkRecorder(step, handler);
+  const error = {
+    name: "TooDeep",
+    code: "too_deep",
+    message: `a child of a child ... of a child: at most ${DEPTH_MAX} levels are allowed`,
+  };
+  const attempt = handler.tasks.nextAttempt(task);
+  const payload = JSON.stringify(error);
+  recorder.settle({ task, attempt, status: "failed", reason: "fatal", worker: "engine", ms: 0, payload });
+  recorder.flush();
+}
+
+function outOfTime({ plan }: HandlerState, child: string): string {
+  const message = `child ${child} ran longer than ${plan.definition.timeout} ms`;
+  return JSON.stringify({ name: "Timeout", code: "timeout", message, child });
+}
+
+/** Why a child is not tried again; null: it may be. */
+function whyFinal(status: string, payload: string): string | null {
+  // Who cancelled it does not want it again.
+  if (status === "cancelled") return "cancelled";
+  return (JSON.parse(payload) as ExecutionError | null)?.fatal === true ? "fatal" : null;
+}
+
+function childError(child: string, status: string, payload: string): string {
+  const cause = JSON.parse(payload) as { code?: string; message?: string } | null;
+  const message = `child ${child} ${status === "cancelled" ? "was cancelled" : "failed"}: ${cause?.message ?? status}`;
+  return JSON.stringify({ name: "ChildFailed", code: "child_failed", message, child });
+}

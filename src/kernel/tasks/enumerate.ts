@@ -1,0 +1,201 @@
+/** Enumeration: an attempt of its own, whose pages are journaled as they come and whose receipt seals the handler. */
+import { checksum } from "../../std/hash.ts";
+import { advance } from "../advance.ts";
+import { LIMITS } from "../definition/definition.ts";
+import { type Items, keysOf, namesOf, uniqueItems } from "../definition/task-name.ts";
+import type { RetryReason } from "../event.ts";
+import type { HandlerState } from "../execution.ts";
+import { rowRanges } from "../journal/rows.ts";
+import type { Answer, EnumerationLostMessage, EnumerationMessage, Outcome, PageMessage } from "../message.ts";
+import type { Step } from "../step.ts";
+import { delayMs } from "./retry.ts";
+
+/** Journals a page of the live attempt. A page that came before changes nothing. */
+export function page(step: Step, message: PageMessage): Answer {
+  const handler = openHandler(step, message);
+  if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
+  const known = handler.paged ? handler.total : 0;
+  const named = nameItems(handler, message);
+  if ("why" in named) return failForGood(step, message, { name: "InvalidTask", message: named.why });
+  const wrong = whyWrong(handler, named, known);
+  if (wrong !== null) return { kind: "ignored", why: wrong, verdicts: ["stale"] };
+  const fresh = freshItems(handler, named, known);
+  if (known + fresh.tasks.length > LIMITS.tasksPerVisit)
+    return failForGood(step, message, {
+      name: "TooManyTasks",
+      code: "too_large",
+      message: `more than ${LIMITS.tasksPerVisit} tasks in one visit of a handler`,
+    });
+  if (fresh.tasks.length === 0)
+    return { kind: "ignored", why: "all of these tasks are journaled", verdicts: ["duplicate"] };
+  let sum = handler.enumeration.checksum;
+  for (const [from, to] of rowRanges(fresh.tasks)) {
+    const tasks = fresh.tasks.slice(from, to);
+    sum = checksum(`${tasks.join("\n")}\n`, sum);
+    step.emit({
+      kind: "tasks.enumerated",
+      ...step.execution.currentVisit().place(message.handler),
+      from: known + from,
+      count: tasks.length,
+      checksum: sum,
+      tasks,
+      keys: fresh.keys?.slice(from, to) ?? null,
+      identities: fresh.identities?.slice(from, to) ?? null,
+    });
+  }
+  return { kind: "applied", seq: step.execution.seq };
+}
+
+/** Ends the enumeration: another attempt would come to the same. */
+function failForGood(step: Step, message: PageMessage, error: object): Answer {
+  step.emit({
+    kind: "handler.retrying",
+    ...step.execution.currentVisit().place(message.handler),
+    attempt: message.attempt,
+    reason: "failed",
+    until: null,
+    error: JSON.stringify(error),
+    fatal: true,
+  });
+  return { kind: "applied", seq: step.execution.seq, verdicts: ["stale"] };
+}
+
+/** The enumeration attempt's receipt. */
+export function enumerationEnded(step: Step, message: EnumerationMessage): Answer {
+  const handler = openHandler(step, message);
+  if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
+  const { outcome } = message;
+  const known = handler.paged ? handler.total : 0;
+  if (outcome.status === "done" && (outcome.total === known || handler.identities !== null)) {
+    step.emit({
+      kind: "handler.enumerated",
+      ...step.execution.currentVisit().place(message.handler),
+      total: known,
+    });
+  } else if (outcome.status === "done") {
+    const message_ = `the enumerator says ${outcome.total} tasks, ${known} are journaled`;
+    endAttempt(step, handler, message, {
+      status: "failed",
+      fatal: true,
+      payload: JSON.stringify({
+        name: "EnumerationDiverged",
+        code: "enumeration_diverged",
+        message: message_,
+      }),
+    });
+  } else endAttempt(step, handler, message, outcome);
+  advance(step);
+  return { kind: "applied", seq: step.execution.seq, verdicts: ["accepted"] };
+}
+
+/** The enumeration attempt's worker went silent. */
+export function enumerationLost(step: Step, message: EnumerationLostMessage): Answer {
+  const handler = openHandler(step, message);
+  if (handler === null) return { kind: "ignored", why: "the enumeration is over" };
+  const at = step.execution.currentVisit().place(message.handler);
+  step.emit({ kind: "handler.lost", ...at, attempt: message.attempt, worker: message.worker });
+  if (handler.enumeration.crashes >= handler.plan.crashes) {
+    const error = {
+      name: "Lost",
+      code: "lost",
+      message: `the enumeration was lost with its worker ${handler.enumeration.crashes} times`,
+    };
+    step.emit({
+      kind: "handler.retrying",
+      ...at,
+      attempt: message.attempt,
+      reason: "crashed",
+      until: null,
+      error: JSON.stringify(error),
+    });
+  }
+  return { kind: "applied", seq: step.execution.seq };
+}
+
+/** The handler whose enumeration this attempt may still add to. */
+function openHandler(
+  step: Step,
+  message: { phase: string; visit: number; handler: string; attempt: number; round: number },
+): HandlerState | null {
+  const { execution } = step;
+  const handler = execution.handlerAt(message);
+  if (handler === undefined || handler.sealed || execution.draining || execution.ended) return null;
+  if (handler.plan.work !== "process") return null;
+  if (execution.currentVisit().status !== "running" || message.round !== execution.currentVisit().round)
+    return null;
+  return message.attempt === handler.enumeration.ended + 1 && !handler.enumeration.failed ? handler : null;
+}
+
+/** A page with the keys and identities that its sender left to the pointers of the definition; `why`: one has none. */
+function nameItems({ plan }: HandlerState, page: PageMessage): PageMessage | { why: string } {
+  const { key, identity } = plan.definition;
+  const keys = page.keys === null && typeof key === "string" ? keysOf(page.tasks, key) : page.keys;
+  if (keys !== null && "why" in keys) return keys;
+  const identities =
+    page.identities === null && typeof identity === "string"
+      ? namesOf(page.tasks, "identity", identity)
+      : page.identities;
+  return identities !== null && "why" in identities ? identities : { ...page, keys, identities };
+}
+
+/**
+ * Why a page cannot be taken; null: it can. Whole pages come again if their answer was lost. One that is partly new does
+ * not: what it says of the tasks that are journaled may differ.
+ */
+function whyWrong(
+  handler: HandlerState,
+  { from, tasks, keys, identities }: PageMessage,
+  known: number,
+): string | null {
+  if (
+    (keys !== null && keys.length !== tasks.length) ||
+    (identities?.length ?? tasks.length) !== tasks.length
+  )
+    return "not every task of the page has its key or its identity";
+  if (handler.identities !== null && identities !== null) return null;
+  if (!Number.isInteger(from) || from < 0) return `a page cannot begin at ${from}`;
+  if (from > known) return `page from ${from}, but only ${known} tasks are journaled`;
+  if (from < known && from + tasks.length > known)
+    return `tasks ${from} to ${from + tasks.length - 1} come in one page, but ${known} tasks are journaled`;
+  return null;
+}
+
+/** What of a page is new: all of it or nothing or, with identities, what was not named before. */
+function freshItems(
+  handler: HandlerState,
+  { from, tasks, keys, identities }: PageMessage,
+  known: number,
+): Items {
+  const named = handler.identities;
+  if (named === null || identities === null)
+    return from < known ? { tasks: [], keys: null, identities: null } : { tasks, keys, identities: null };
+  return uniqueItems({ tasks, keys, identities }, (identity) => named.has(identity));
+}
+
+function endAttempt(step: Step, handler: HandlerState, message: EnumerationMessage, outcome: Outcome): void {
+  const { plan, enumeration } = handler;
+  const visit = step.execution.currentVisit();
+  const reason: RetryReason =
+    outcome.status === "cancelled"
+      ? "released"
+      : outcome.status === "done" || outcome.status === "suspended"
+        ? "failed"
+        : outcome.status;
+  const failures = enumeration.fails + (reason === "crashed" || reason === "released" ? 0 : 1);
+  const crashes = enumeration.crashes + (reason === "crashed" ? 1 : 0);
+  const isOver = outcome.fatal === true || failures >= plan.attempts || crashes >= plan.crashes;
+  const id = `${step.execution.id}/${visit.plan.name}/${visit.visit}/${plan.name}/enumerate/${message.attempt}`;
+  const delay =
+    reason === "released"
+      ? 0
+      : delayMs(plan, Math.max(1, failures + crashes), { id, retryAfterMs: outcome.retryAfterMs });
+  step.emit({
+    kind: "handler.retrying",
+    ...visit.place(plan.name),
+    attempt: message.attempt,
+    reason,
+    until: isOver ? null : step.now + delay,
+    error: outcome.payload,
+    ...(outcome.fatal === true ? { fatal: true } : {}),
+  });
+}

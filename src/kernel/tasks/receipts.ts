@@ -1,0 +1,300 @@
+/**
+ * Receipts: what becomes of attempts at tasks. The outcome of a task is counted once, because it is a bit in a set:
+ * duplicates, redeliveries and late words find it set and change nothing.
+ *
+ * An attempt is live (holds its lease), or late (lost it). Late `done` settles a task that is still open; any other
+ * late word is recorded only.
+ */
+import { DURATION_MAX_MS } from "../../std/duration.ts";
+import { advance } from "../advance.ts";
+import { enrich } from "../command/enrich.ts";
+import type { HandlerState } from "../execution.ts";
+import type {
+  Answer,
+  LostMessage,
+  Outcome,
+  Receipt,
+  ReceiptsMessage,
+  StartedMessage,
+  Verdict,
+} from "../message.ts";
+import type { Step } from "../step.ts";
+import { ENGINE } from "../timers.ts";
+import { BulkRecorder } from "./bulk-recorder.ts";
+import { CHECKPOINTS_MAX } from "./checkpoint.ts";
+import { delayMs } from "./retry.ts";
+import { finishedRuns } from "./script-runs.ts";
+import { armTask } from "./task-waits.ts";
+
+/** A batch of receipts for one handler. */
+export function receipts(step: Step, message: ReceiptsMessage): Answer {
+  const { execution } = step;
+  const handler = execution.handlerAt(message);
+  if (handler === undefined || execution.ended || execution.currentVisit().status !== "running") {
+    return { kind: "ignored", why: "the phase is over", verdicts: message.receipts.map(() => "gone") };
+  }
+  const recorder = new BulkRecorder(step, handler);
+  const verdicts: Verdict[] = [];
+  for (const receipt of message.receipts) verdicts.push(take(step, handler, recorder, receipt));
+  recorder.flush();
+  if (handler.progress.tasks.size > 0)
+    message.receipts.forEach(({ task, outcome }, i) => {
+      if (outcome.status === "suspended" && verdicts[i] === "accepted")
+        armTask(step, handler, task, outcome.wait?.timeoutMs);
+    });
+  advance(step);
+  return { kind: "applied", seq: execution.seq, verdicts };
+}
+
+/** Records starts that are not settled yet. */
+export function attemptsStarted(step: Step, message: StartedMessage): Answer {
+  const handler = openHandler(step, message);
+  if (handler === null) return { kind: "ignored", why: "the phase is over" };
+  const begun = message.attempts.filter(
+    ({ task, attempt }) =>
+      isOpen(handler, task) &&
+      attempt > handler.tasks.ended(task) &&
+      handler.tasks.startOf(task) === undefined,
+  );
+  if (begun.length === 0) {
+    // Recorded before, by a commit whose outcome was not known: that is as good.
+    const isRecorded = message.attempts.some(
+      ({ task, attempt }) => handler.tasks.startOf(task)?.attempt === attempt,
+    );
+    return isRecorded
+      ? { kind: "applied", seq: step.execution.seq }
+      : { kind: "ignored", why: "nothing to record" };
+  }
+  step.emit({
+    kind: "tasks.started",
+    ...step.execution.currentVisit().place(message.handler),
+    tasks: begun.map(({ task }) => task),
+    attempts: begun.map(({ attempt }) => attempt),
+    workers: begun.map(({ worker }) => worker),
+  });
+  return { kind: "applied", seq: step.execution.seq };
+}
+
+/** Records attempts whose workers went silent; the crash budget decides about another. */
+export function attemptsLost(step: Step, message: LostMessage): Answer {
+  const handler = openHandler(step, message);
+  if (handler === null) return { kind: "ignored", why: "the phase is over" };
+  const gone = message.attempts.filter(
+    ({ task, attempt }) => isOpen(handler, task) && attempt > handler.tasks.ended(task),
+  );
+  if (gone.length === 0) return { kind: "ignored", why: "nothing is lost" };
+  step.emit({
+    kind: "tasks.lost",
+    ...step.execution.currentVisit().place(message.handler),
+    tasks: gone.map(({ task }) => task),
+    attempts: gone.map(({ attempt }) => attempt),
+    workers: gone.map(({ worker }) => worker),
+  });
+  const recorder = new BulkRecorder(step, handler);
+  for (const { task, attempt, worker } of gone) {
+    const crashes = handler.tasks.crashes(task);
+    if (crashes < handler.plan.crashes) continue;
+    const error = {
+      name: "Lost",
+      code: "crashes",
+      message: `lost with its worker or process ${crashes} times`,
+    };
+    recorder.settle({
+      task,
+      attempt,
+      status: "failed",
+      reason: "crashes",
+      worker,
+      ms: 0,
+      payload: JSON.stringify(error),
+    });
+  }
+  recorder.flush();
+  advance(step);
+  return { kind: "applied", seq: step.execution.seq };
+}
+
+function openHandler(step: Step, message: StartedMessage | LostMessage): HandlerState | null {
+  const { execution } = step;
+  const handler = execution.handlerAt(message);
+  if (handler === undefined || execution.ended || handler.finished) return null;
+  const visit = execution.currentVisit();
+  return visit.status === "running" && visit.round === message.round ? handler : null;
+}
+
+function isOpen(handler: HandlerState, task: number): boolean {
+  return task < handler.offered && !handler.isClosed(task);
+}
+
+function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
+  const { task, attempt } = receipt;
+  if (recorder.holds(task)) recorder.flush();
+  const isTask = Number.isInteger(task) && task >= 0 && task < handler.offered;
+  if (handler.plan.waits || handler.plan.mode === "workflow" || !isTask) return "stale";
+  const wasLost = handler.tasks.isLost(task, attempt);
+  if (!handler.isClosed(task)) {
+    const isCurrent = receipt.round === step.execution.currentVisit().round;
+    if (receipt.live && isCurrent && attempt > handler.tasks.ended(task))
+      return takeLive(step, handler, recorder, receipt);
+    const isNews = wasLost || attempt > handler.tasks.ended(task) || !isCurrent;
+    // A later attempt that left a checkpoint has taken over: the earlier one would undo it. So has a later claim of the
+    // same attempt: one that left a checkpoint itself holds its lease, or was lost.
+    const isPassed =
+      handler.progress.isPassed(receipt) ||
+      (isCurrent && !wasLost && handler.progress.isPassed({ ...receipt, attempt: attempt - 1 }));
+    if (
+      receipt.outcome.status === "done" &&
+      isNews &&
+      !isPassed &&
+      judged(handler, step, receipt).status === "done"
+    ) {
+      complete(step, handler, recorder, receipt);
+      if (!wasLost) return "accepted";
+      recorder.late({ task, attempt, status: "done", accepted: true });
+      return "accepted";
+    }
+  }
+  if (!wasLost) return attempt <= handler.tasks.ended(task) || handler.isClosed(task) ? "duplicate" : "stale";
+  recorder.late({ task, attempt, status: receipt.outcome.status, accepted: false });
+  return "late";
+}
+
+function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
+  const { task, attempt } = receipt;
+  const outcome = withinLimit(handler, task, judged(handler, step, receipt));
+  if (outcome.status === "done") {
+    complete(step, handler, recorder, receipt);
+    return "accepted";
+  }
+  if (outcome.status === "failed") noteErrorReceipt(step, handler, recorder, receipt);
+  const isDraining = step.execution.draining;
+  if (outcome.status === "suspended" && !isDraining) {
+    recorder.wait({ task, attempt, ...suspension(step, outcome) });
+    return "accepted";
+  }
+  if (outcome.status === "cancelled" || outcome.status === "suspended") {
+    // Handed back: pending again, nothing burnt. While draining, the end of the visit cancels it, and only an attempt
+    // that the journal tells of is released: its number must not be given to an attempt of the next round.
+    if (!isDraining || isJournaled(handler, receipt))
+      recorder.retry({ task, attempt, reason: "released", until: step.now, error: outcome.payload });
+    return "accepted";
+  }
+  const isCrash = outcome.status === "crashed";
+  const fails = handler.tasks.fails(task) + (isCrash ? 0 : 1);
+  const crashes = handler.tasks.crashes(task) + (isCrash ? 1 : 0);
+  const over = outcome.fatal
+    ? "fatal"
+    : fails >= handler.plan.attempts
+      ? "attempts"
+      : crashes >= handler.plan.crashes
+        ? "crashes"
+        : null;
+  if (over !== null) {
+    recorder.settleReceipt(receipt, "failed", over, outcome.payload);
+    return "accepted";
+  }
+  const visit = step.execution.currentVisit();
+  const id = `${step.execution.id}/${visit.plan.name}/${visit.visit}/${handler.plan.name}/${task}/${attempt}`;
+  const delay = delayMs(handler.plan, Math.max(1, fails + crashes), {
+    id,
+    retryAfterMs: outcome.retryAfterMs,
+  });
+  recorder.retry({ task, attempt, reason: outcome.status, until: step.now + delay, error: outcome.payload });
+  return "accepted";
+}
+
+/** Whether the journal tells of the attempt: its start, or a checkpoint of it. */
+function isJournaled({ tasks, progress }: HandlerState, { task, attempt, round }: Receipt): boolean {
+  if (tasks.startOf(task)?.attempt === attempt) return true;
+  const left = progress.tasks.get(task);
+  return left?.attempt === attempt && left.round === round;
+}
+
+/** A task is done; a command with something to do before that only has its result. */
+function complete(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): void {
+  const { payload } = receipt.outcome;
+  const { command } = handler.plan;
+  if (command === null) return recorder.settleReceipt(receipt, "done", null, payload);
+  const result = enrich(payload, command.enrichment);
+  recorder.flush();
+  emitReceipted(step, handler, receipt, { result, error: null });
+  if (!command.holds) recorder.settleReceipt(receipt, "done", null, result);
+}
+
+/** The error that a worker answered a command with. What the engine itself finds wrong is no receipt. */
+function noteErrorReceipt(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): void {
+  if (handler.plan.command === null || receipt.worker === ENGINE) return;
+  recorder.flush();
+  emitReceipted(step, handler, receipt, { result: null, error: receipt.outcome.payload });
+}
+
+function emitReceipted(
+  step: Step,
+  handler: HandlerState,
+  { task, attempt, attemptId, worker, ms }: Receipt,
+  word: { readonly result: string | null; readonly error: string | null },
+): void {
+  step.emit({
+    kind: "command.receipted",
+    ...step.execution.currentVisit().place(handler.plan.name),
+    task,
+    attempt,
+    ...(attemptId === undefined ? {} : { attemptId }),
+    step: handler.plan.command?.step ?? 0,
+    procStatus: word.error === null ? "COMPLETE" : "ERROR",
+    ...word,
+    worker,
+    ms,
+  });
+}
+
+/** What a suspended attempt waits for; one that does not say waits for nothing and goes on at once. */
+function suspension(step: Step, { wait }: Outcome): { name: string; due: number; signal: string | null } {
+  const name = wait?.name ?? "";
+  if (wait?.signal !== undefined) return { name, due: 0, signal: wait.signal };
+  const until = wait?.forMs === undefined ? (wait?.untilMs ?? step.now) : step.now + wait.forMs;
+  return { name, due: Math.max(1, Math.min(until, step.now + DURATION_MAX_MS)), signal: null };
+}
+
+/** A sleep or a wait is one more checkpoint: where there are too many, the task fails for good. */
+function withinLimit(handler: HandlerState, task: number, outcome: Outcome): Outcome {
+  if (outcome.status !== "suspended") return outcome;
+  const checkpoints = handler.progress.tasks.get(task)?.checkpoints ?? [];
+  const isKnown = checkpoints.some(({ kind, name }) => kind !== "run" && name === outcome.wait?.name);
+  if (isKnown || checkpoints.length < CHECKPOINTS_MAX) return outcome;
+  const error = {
+    name: "TooManySteps",
+    code: "too_large",
+    message: `a task has at most ${CHECKPOINTS_MAX} steps, sleeps and waits`,
+  };
+  return { status: "failed", fatal: true, payload: JSON.stringify(error) };
+}
+
+/** The failure of a script attempt that says done before its last run is finished; null: all runs are. */
+function unfinished(handler: HandlerState, receipt: Receipt): Outcome | null {
+  const { script = [] } = handler.plan.definition;
+  const finished = finishedRuns(handler, receipt).length;
+  if (finished >= script.length) return null;
+  const error = {
+    name: "RunsUnfinished",
+    code: "wrong_status",
+    message: `the attempt says done, and ${finished} of ${script.length} runs are finished (${script[finished]?.name} is next)`,
+  };
+  return { status: "failed", payload: JSON.stringify(error) };
+}
+
+/** A decision must name one of its phases, and a script is done after its last run; all else is taken as it came. */
+function judged(handler: HandlerState, step: Step, receipt: Receipt): Outcome {
+  const { outcome } = receipt;
+  if (outcome.status !== "done") return outcome;
+  if (handler.plan.mode === "script") return unfinished(handler, receipt) ?? outcome;
+  if (handler.plan.work !== "next") return outcome;
+  const { among } = step.execution.currentVisit().plan;
+  if (among.some((name) => outcome.payload === JSON.stringify(name))) return outcome;
+  const error = {
+    name: "InvalidNext",
+    code: "invalid_next",
+    message: `the decision answered ${outcome.payload.slice(0, 100)}, which is none of ${among.join(", ")}`,
+  };
+  return { status: "failed", fatal: true, payload: JSON.stringify(error) };
+}

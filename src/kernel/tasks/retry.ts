@@ -1,0 +1,30 @@
+/** When a task or an enumeration that failed is tried again. */
+import { DURATION_MAX_MS } from "../../std/duration.ts";
+import { hashText } from "../../std/random.ts";
+
+/** How long is waited between attempts. */
+export interface RetryPolicy {
+  readonly backoff: "exponential" | "constant";
+  readonly retryMinMs: number;
+  readonly retryMaxMs: number;
+}
+
+/** Milliseconds to wait before the next attempt: what the code asked for, within bounds, or the backoff. */
+export function delayMs(
+  plan: RetryPolicy,
+  failures: number,
+  attempt: { readonly id: string; readonly retryAfterMs: number | undefined },
+): number {
+  const asked = attempt.retryAfterMs;
+  if (asked === undefined || Number.isNaN(asked)) return backoffMs(plan, failures, attempt.id);
+  return Math.round(Math.min(DURATION_MAX_MS, Math.max(0, asked)));
+}
+
+/** Milliseconds to wait after the n-th failure: exponential or constant, with full jitter from a hash of `attemptId`. */
+export function backoffMs(plan: RetryPolicy, failures: number, attemptId: string): number {
+  const ceiling =
+    plan.backoff === "constant"
+      ? plan.retryMinMs
+      : Math.min(plan.retryMaxMs, plan.retryMinMs * 2 ** Math.min(failures - 1, 40));
+  return Math.round((hashText(attemptId) / 4294967296) * ceiling);
+}

@@ -1,0 +1,83 @@
+/**
+ * The runs of a script task. A run is identified by its name, and by its index where one is given, against the runs of
+ * the definition. The journal holds a prefix of those runs, in order; a run that is not the next one is never journaled.
+ */
+import { type Rejection, reject } from "../../std/rejection.ts";
+import type { HandlerState } from "../execution.ts";
+import type { Checkpoint } from "./checkpoint.ts";
+
+type RunCheckpoint = Extract<Checkpoint, { kind: "run" }>;
+
+/** The attempt that a question about runs comes from. */
+interface AttemptAt {
+  readonly task: number;
+  readonly attempt: number;
+  readonly round: number;
+}
+
+const NONE: readonly RunCheckpoint[] = [];
+
+/** The runs of a task that are journaled: the longest prefix of the script, whoever finished them. */
+export function journaledRuns(handler: HandlerState, task: number): readonly RunCheckpoint[] {
+  const { script } = handler.plan.definition;
+  const checkpoints = handler.progress.tasks.get(task)?.checkpoints;
+  if (checkpoints === undefined || script === undefined) return NONE;
+  const runs = checkpoints.filter((one) => one.kind === "run");
+  const end = runs.findIndex(({ name }, i) => name !== script[i]?.name);
+  return end < 0 ? runs : runs.slice(0, end);
+}
+
+/** The runs that are finished for an attempt. With `resume: false`, those of earlier attempts do not count for it. */
+export function finishedRuns(handler: HandlerState, at: AttemptAt): readonly RunCheckpoint[] {
+  const progress = handler.progress.tasks.get(at.task);
+  const isNewer = progress !== undefined && (at.round > progress.round || at.attempt > progress.attempt);
+  return handler.plan.definition.resume === false && isNewer ? NONE : journaledRuns(handler, at.task);
+}
+
+/** The index of a finished run, and whether it is journaled already; a rejection if it is not the next run. */
+export function placeRun(
+  handler: HandlerState,
+  at: AttemptAt,
+  run: { readonly name: string; readonly index: number | null },
+): { readonly index: number; readonly isRepeat: boolean } | Rejection {
+  const index = indexOfRun(handler, run);
+  if (typeof index !== "number") return index;
+  const finished = finishedRuns(handler, at).length;
+  if (index <= finished) return { index, isRepeat: index < finished };
+  const { script = [] } = handler.plan.definition;
+  return reject("wrong_status", `run ${run.name} is not the next one`, {
+    path: "run",
+    hint: `${finished} of ${script.length} runs are finished; the next one is ${script[finished]?.name}`,
+  });
+}
+
+/** The index of the run with this name; a rejection if the script has none, or if it is at another index. */
+export function indexOfRun(
+  handler: HandlerState,
+  { name, index }: { readonly name: string; readonly index: number | null },
+): number | Rejection {
+  const shown = name.slice(0, 100);
+  const { script } = handler.plan.definition;
+  if (script === undefined)
+    return reject("invalid_input", `run ${shown}: the handler ${handler.plan.name} is not a script`, {
+      path: "run",
+      hint: "only scripts have runs; end this attempt with its receipt",
+    });
+  const found = script.findIndex((run) => run.name === name);
+  if (found < 0)
+    return reject("invalid_input", `the script has no run ${shown}`, {
+      path: "run",
+      hint: `its runs are ${listed(script.map((run) => run.name))}`,
+    });
+  if (index !== null && index !== found)
+    return reject("invalid_input", `run ${shown} has the index ${found}, not ${index}`, {
+      path: "index",
+      hint: "leave the index out, or send the run's place among all runs of the script, from 0",
+    });
+  return found;
+}
+
+function listed(names: readonly string[]): string {
+  const shown = names.slice(0, 10).join(", ");
+  return names.length > 10 ? `${shown} and ${names.length - 10} more` : shown;
+}

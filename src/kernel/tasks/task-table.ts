@@ -1,0 +1,294 @@
+/**
+ * The tasks of one handler in one phase visit, as sets: settled and failed bits, and, only for tasks that have had
+ * trouble, attempts, failures, crashes and retry time in chunks allocated on first need. A million tasks cost
+ * a few hundred kilobytes; nothing here grows with payloads.
+ */
+import { Bitset } from "../../std/bitset.ts";
+
+const CHUNK = 1_024;
+/** A retry time that never comes: the task waits for something else. */
+export const NEVER = Number.MAX_SAFE_INTEGER;
+
+interface Trouble {
+  /** Attempts that have ended so far, over all rounds. */
+  readonly ended: Uint32Array;
+  readonly fails: Uint8Array;
+  readonly crashes: Uint8Array;
+  /** Retry time in ms; 0: none. */
+  readonly until: Float64Array;
+  /** Whether the owner has taken note that the time has come. Not part of the state: a restored table asks again. */
+  readonly taken: Uint8Array;
+  /** Not later than the earliest retry time in this chunk; Infinity: none. */
+  nextDue: number;
+}
+
+export interface RecordedStart {
+  readonly attempt: number;
+  readonly worker: string;
+}
+
+export class TaskTable {
+  settled = new Bitset();
+  failed = new Bitset();
+  readonly #trouble: (Trouble | undefined)[] = [];
+  #nextDue = Number.POSITIVE_INFINITY;
+  /** Starts that are journaled and have not ended. */
+  #started: Map<number, RecordedStart> | null = null;
+  /** Lost attempts whose one late receipt has not come yet, as one number. */
+  #lost: Set<number> | null = null;
+
+  /** The start of the task that is journaled and has not ended. */
+  startOf(task: number): RecordedStart | undefined {
+    return this.#started?.get(task);
+  }
+
+  /** All starts that are journaled and have not ended. */
+  starts(): readonly (readonly [number, RecordedStart])[] {
+    return this.#started === null ? [] : [...this.#started];
+  }
+
+  recordStart(task: number, start: RecordedStart): void {
+    this.#started ??= new Map();
+    this.#started.set(task, start);
+  }
+
+  forgetStarts(): void {
+    this.#started = null;
+  }
+
+  /** Whether the attempt was lost and its one late receipt has not come. */
+  isLost(task: number, attempt: number): boolean {
+    return this.#lost?.has(lostKey(task, attempt)) ?? false;
+  }
+
+  noteLost(task: number, attempt: number): void {
+    this.#lost ??= new Set();
+    this.#lost.add(lostKey(task, attempt));
+  }
+
+  /** The late receipt of a lost attempt has come. */
+  forgetLost(task: number, attempt: number): void {
+    this.#lost?.delete(lostKey(task, attempt));
+  }
+
+  get done(): number {
+    return this.settled.size - this.failed.size;
+  }
+
+  /** The number the task's next attempt has. */
+  nextAttempt(task: number): number {
+    return this.ended(task) + 1;
+  }
+
+  ended(task: number): number {
+    return this.#at(task)?.ended[task % CHUNK] ?? 0;
+  }
+
+  fails(task: number): number {
+    return this.#at(task)?.fails[task % CHUNK] ?? 0;
+  }
+
+  crashes(task: number): number {
+    return this.#at(task)?.crashes[task % CHUNK] ?? 0;
+  }
+
+  /** When the task may run again; 0: at once. */
+  until(task: number): number {
+    return this.#at(task)?.until[task % CHUNK] ?? 0;
+  }
+
+  settle(task: number, attempt: number, status: "done" | "failed" | "cancelled"): void {
+    if (!this.settled.add(task)) return;
+    if (status !== "done") this.failed.add(task);
+    this.#started?.delete(task);
+    const trouble = this.#at(task);
+    if (trouble !== undefined) {
+      trouble.until[task % CHUNK] = 0;
+      trouble.ended[task % CHUNK] = Math.max(trouble.ended[task % CHUNK] as number, attempt);
+    } else if (attempt > 1 || status !== "done") {
+      // A task that is not done may run again in a later round, where its attempts are numbered on.
+      this.#grow(task).ended[task % CHUNK] = attempt;
+    }
+  }
+
+  /** Notes the end of an attempt that did not settle its task. */
+  endAttempt(
+    task: number,
+    attempt: number,
+    end: { burns: "attempt" | "crash" | "nothing"; until: number },
+  ): void {
+    const trouble = this.#grow(task);
+    const i = task % CHUNK;
+    this.#started?.delete(task);
+    trouble.ended[i] = Math.max(trouble.ended[i] as number, attempt);
+    if (end.burns === "attempt") trouble.fails[i] = Math.min(255, (trouble.fails[i] as number) + 1);
+    if (end.burns === "crash") trouble.crashes[i] = Math.min(255, (trouble.crashes[i] as number) + 1);
+    trouble.until[i] = end.until;
+    trouble.taken[i] = 0;
+    if (end.until > 0 && end.until < NEVER) this.#expect(trouble, end.until);
+  }
+
+  /** What the task waited for has come: it may run again. */
+  release(task: number, now: number): void {
+    const trouble = this.#grow(task);
+    trouble.until[task % CHUNK] = now;
+    trouble.taken[task % CHUNK] = 0;
+    this.#expect(trouble, now);
+  }
+
+  /** Not later than the earliest retry time over all open tasks; Infinity: none. */
+  nextDue(): number {
+    return this.#nextDue;
+  }
+
+  /** Open tasks whose retry time has come, oldest first, at most `max`; each is given once. */
+  takeDue(now: number, max: number): number[] {
+    const due: number[] = [];
+    let earliest = Number.POSITIVE_INFINITY;
+    for (let c = 0; c < this.#trouble.length; c++) {
+      const trouble = this.#trouble[c];
+      if (trouble === undefined) continue;
+      if (trouble.nextDue <= now && due.length < max) takeFrom(trouble, c * CHUNK, { now, max, due });
+      if (trouble.nextDue < earliest) earliest = trouble.nextDue;
+    }
+    this.#nextDue = earliest;
+    return due;
+  }
+
+  /** True if the task has been in trouble: it is retried by its retry time, not by its place in the order. */
+  hasTrouble(task: number): boolean {
+    return this.ended(task) > 0;
+  }
+
+  /** How many open tasks wait for a time after `now`, be it a retry's or a sleep's. */
+  countRetrying(now: number): number {
+    let n = 0;
+    for (const trouble of this.#trouble) {
+      if (trouble === undefined || trouble.nextDue === Number.POSITIVE_INFINITY) continue;
+      for (let i = 0; i < CHUNK; i++) {
+        const until = trouble.until[i] as number;
+        if (until > now && until < NEVER) n++;
+      }
+    }
+    return n;
+  }
+
+  /** A new round: everything that is not done is pending again with fresh budgets. */
+  reopen(total: number): void {
+    for (let c = 0; c * CHUNK < total; c++) {
+      const trouble = this.#trouble[c];
+      if (trouble === undefined) continue;
+      trouble.fails.fill(0);
+      trouble.crashes.fill(0);
+      trouble.until.fill(0);
+      trouble.taken.fill(0);
+      trouble.nextDue = Number.POSITIVE_INFINITY;
+    }
+    if (this.failed.size > 0) {
+      for (let n = 0; n < total; n++) if (this.failed.has(n)) this.settled.delete(n);
+      this.failed = new Bitset();
+    }
+    this.#started = null;
+    this.#nextDue = Number.POSITIVE_INFINITY;
+  }
+
+  /** Everything, as plain data. */
+  toSnapshot(): TaskTableSnapshot {
+    const trouble: [number, number, number, number, number][] = [];
+    this.#trouble.forEach((chunk, c) => {
+      if (chunk === undefined) return;
+      for (let i = 0; i < CHUNK; i++) {
+        const task = c * CHUNK + i;
+        const { ended, fails, crashes, until } = chunk;
+        if (ended[i] === 0 && fails[i] === 0 && crashes[i] === 0 && until[i] === 0) continue;
+        // What is done needs no history: nothing can happen to it any more.
+        if (this.settled.has(task) && !this.failed.has(task)) continue;
+        trouble.push([
+          task,
+          ended[i] as number,
+          fails[i] as number,
+          crashes[i] as number,
+          until[i] as number,
+        ]);
+      }
+    });
+    return {
+      settled: this.settled.toText(),
+      failed: this.failed.toText(),
+      trouble,
+      started: this.starts().map(([task, { attempt, worker }]) => [task, attempt, worker]),
+      lostOpen: [...(this.#lost ?? [])],
+    };
+  }
+
+  static fromSnapshot(data: TaskTableSnapshot): TaskTable {
+    const table = new TaskTable();
+    table.settled = Bitset.fromText(data.settled);
+    table.failed = Bitset.fromText(data.failed);
+    for (const [task, ended, fails, crashes, until] of data.trouble) {
+      const chunk = table.#grow(task);
+      const i = task % CHUNK;
+      chunk.ended[i] = ended;
+      chunk.fails[i] = fails;
+      chunk.crashes[i] = crashes;
+      chunk.until[i] = until;
+      if (until > 0 && until < NEVER) table.#expect(chunk, until);
+    }
+    for (const [task, attempt, worker] of data.started) table.recordStart(task, { attempt, worker });
+    if (data.lostOpen.length > 0) table.#lost = new Set(data.lostOpen);
+    return table;
+  }
+
+  #expect(trouble: Trouble, until: number): void {
+    if (until < trouble.nextDue) trouble.nextDue = until;
+    if (until < this.#nextDue) this.#nextDue = until;
+  }
+
+  #at(task: number): Trouble | undefined {
+    return this.#trouble[Math.floor(task / CHUNK)];
+  }
+
+  #grow(task: number): Trouble {
+    const at = Math.floor(task / CHUNK);
+    let trouble = this.#trouble[at];
+    if (trouble === undefined) {
+      trouble = {
+        ended: new Uint32Array(CHUNK),
+        fails: new Uint8Array(CHUNK),
+        crashes: new Uint8Array(CHUNK),
+        until: new Float64Array(CHUNK),
+        taken: new Uint8Array(CHUNK),
+        nextDue: Number.POSITIVE_INFINITY,
+      };
+      this.#trouble[at] = trouble;
+    }
+    return trouble;
+  }
+}
+
+export interface TaskTableSnapshot {
+  readonly settled: string;
+  readonly failed: string;
+  readonly trouble: readonly (readonly [number, number, number, number, number])[];
+  readonly started: readonly (readonly [number, number, string])[];
+  readonly lostOpen: readonly number[];
+}
+
+/** Exact for all tasks of a visit and more attempts than any will have. */
+function lostKey(task: number, attempt: number): number {
+  return task * 2 ** 29 + attempt;
+}
+
+/** Adds the due tasks of one chunk to `due`, and notes its next retry time. */
+function takeFrom(trouble: Trouble, first: number, want: { now: number; max: number; due: number[] }): void {
+  let next = Number.POSITIVE_INFINITY;
+  for (let i = 0; i < CHUNK; i++) {
+    const until = trouble.until[i] as number;
+    if (until === 0 || trouble.taken[i] === 1) continue;
+    if (until <= want.now && want.due.length < want.max) {
+      want.due.push(first + i);
+      trouble.taken[i] = 1;
+    } else if (until < next && until < NEVER) next = until;
+  }
+  trouble.nextDue = next;
+}

@@ -1,0 +1,119 @@
+/**
+ * Checkpoints inside a task: steps and runs that are done, and what a suspended task waits for. The answer to a wait (a
+ * signal, or that none came in time) is journaled as a step, so that later attempts find it.
+ */
+import { DURATION_MAX_MS } from "../../std/duration.ts";
+import { isRejection } from "../../std/rejection.ts";
+import type { HandlerState } from "../execution.ts";
+import type { Answer, CheckpointMessage } from "../message.ts";
+import type { Step } from "../step.ts";
+import { taskTimerId } from "../timers.ts";
+import { CHECKPOINTS_MAX } from "./checkpoint.ts";
+import { placeRun } from "./script-runs.ts";
+
+/** A step or a run of a live attempt: journaled once. */
+export function checkpoint(step: Step, message: CheckpointMessage): Answer {
+  const { execution } = step;
+  const { task, attempt, done } = message;
+  const handler = execution.handlerAt(message);
+  const visit = execution.current;
+  if (handler === undefined || visit === null || execution.ended || visit.status !== "running")
+    return { kind: "ignored", why: "the phase is over", verdicts: ["gone"] };
+  const progress = handler.progress.tasks.get(task);
+  const isLive =
+    message.live &&
+    message.round === visit.round &&
+    !handler.plan.waits &&
+    handler.plan.mode !== "workflow" &&
+    Number.isInteger(task) &&
+    task >= 0 &&
+    task < handler.offered &&
+    !handler.isClosed(task) &&
+    attempt > handler.tasks.ended(task);
+  // Also of what is journaled: whoever lost its lease must not go on, with a value that is not the journal's.
+  if (!isLive) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
+  const at = { ...visit.place(message.handler), task, attempt };
+  if (done.kind === "run") {
+    const place = placeRun(handler, message, done);
+    if (isRejection(place)) return { kind: "ignored", why: place.message, verdicts: [place] };
+    if (place.isRepeat) return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
+    const { name, state, oversized, stats } = done;
+    step.emit({ kind: "task.run", ...at, name, index: place.index, state, oversized, stats });
+    return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
+  }
+  const known = progress?.checkpoints ?? [];
+  if (known.some(({ kind, name }) => kind === "step" && name === done.name))
+    return { kind: "ignored", why: "it is journaled", verdicts: ["duplicate"] };
+  if (known.length >= CHECKPOINTS_MAX)
+    return { kind: "ignored", why: `a task has at most ${CHECKPOINTS_MAX} steps`, verdicts: ["stale"] };
+  step.emit({
+    kind: "task.step",
+    ...at,
+    name: done.name,
+    result: done.result,
+    error: null,
+    reason: "done",
+  });
+  return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
+}
+
+/** A task that began to wait for a signal takes one that came before, or sets its timer. */
+export function armTask(
+  step: Step,
+  handler: HandlerState,
+  task: number,
+  timeoutMs: number | undefined,
+): void {
+  const signal = handler.progress.tasks.get(task)?.waiting?.signal ?? null;
+  const timer = taskTimerId(step, handler, task);
+  if (signal === null || step.execution.timers.has(timer)) return;
+  if (giveSignal(step, handler, task, signal) || timeoutMs === undefined) return;
+  step.emit({
+    kind: "timer.set",
+    timer,
+    purpose: "task",
+    due: step.now + Math.min(timeoutMs, DURATION_MAX_MS),
+  });
+}
+
+/** Gives the oldest kept signal to a task that waits for it; false if there is none. */
+export function giveSignal(step: Step, handler: HandlerState, task: number, signal: string): boolean {
+  const kept = step.execution.signals.get(signal)?.[0];
+  if (kept === undefined) return false;
+  const timer = taskTimerId(step, handler, task);
+  const armed = step.execution.timers.get(timer);
+  if (armed !== undefined)
+    step.emit({ kind: "timer.cleared", timer, purpose: armed.purpose, due: armed.due });
+  answerWait(step, handler, task, { result: kept.data, error: null, reason: "signalled" });
+  return true;
+}
+
+/** The time of a wait inside a task is over: that is its answer. */
+export function waitOutOfTime(step: Step, handler: HandlerState, task: number): void {
+  const waiting = handler.progress.tasks.get(task)?.waiting;
+  if (waiting === undefined || waiting === null) return;
+  const error = {
+    name: "WaitTimeout",
+    code: "wait_timeout",
+    message: `no signal "${waiting.signal}" came in time`,
+  };
+  answerWait(step, handler, task, { result: null, error: JSON.stringify(error), reason: "timer" });
+}
+
+function answerWait(
+  step: Step,
+  handler: HandlerState,
+  task: number,
+  answer: { result: string | null; error: string | null; reason: "signalled" | "timer" },
+): void {
+  const progress = handler.progress.tasks.get(task);
+  if (progress === undefined || progress.waiting === null) return;
+  step.emit({
+    kind: "task.step",
+    ...step.execution.currentVisit().place(handler.plan.name),
+    task,
+    attempt: progress.attempt,
+    name: progress.waiting.name,
+    ...answer,
+  });
+}

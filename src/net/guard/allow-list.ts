@@ -1,0 +1,94 @@
+/**
+ * `allowTargets`: what the operator opens beyond public hosts on the usual ports. An entry is a host, an address or a
+ * range, and may name a port; without one it opens the usual ports. A host that is listed may be inside (loopback,
+ * private networks), but not where only an address can be listed (forbidden-address.ts).
+ */
+import { isIPv6 } from "node:net";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { type Address, type AddressRange, isIn, parseAddress, parseRange } from "./address.ts";
+
+/** Ports that are open at every public host. */
+export const USUAL_PORTS: readonly number[] = [80, 443, 8_080, 8_443];
+
+interface Entry {
+  readonly what: { readonly host: string } | { readonly range: AddressRange };
+  /** Null: the usual ones. */
+  readonly port: number | null;
+}
+
+/** The list, read once. */
+export class AllowList {
+  readonly #entries: readonly Entry[];
+
+  private constructor(entries: readonly Entry[]) {
+    this.#entries = entries;
+  }
+
+  static readonly empty = new AllowList([]);
+
+  /** The list that these texts are; a rejection names the one that is none. */
+  static parse(texts: readonly string[], what = "allowTargets"): AllowList | Rejection {
+    const entries: Entry[] = [];
+    for (const [i, text] of texts.entries()) {
+      const entry = parseEntry(text, `${what}[${i}]`);
+      if (isRejection(entry)) return entry;
+      entries.push(entry);
+    }
+    return new AllowList(entries);
+  }
+
+  /** Whether the host is listed, for this port. */
+  hasHost(host: string, port: number): boolean {
+    return this.#entries.some(
+      (entry) => fits(entry, port) && "host" in entry.what && entry.what.host === host,
+    );
+  }
+
+  /** Whether the address is listed, for this port. */
+  hasAddress(address: Address, port: number): boolean {
+    return this.#entries.some(
+      (entry) => fits(entry, port) && "range" in entry.what && isIn(entry.what.range, address),
+    );
+  }
+
+  /** Whether any address is listed for a port that is not usual. */
+  hasAddressesAt(port: number): boolean {
+    return this.#entries.some((entry) => entry.port === port && "range" in entry.what);
+  }
+}
+
+function fits(entry: Entry, port: number): boolean {
+  return entry.port === null ? USUAL_PORTS.includes(port) : entry.port === port;
+}
+
+/** A host name as it is compared: lower case, in ASCII, without the dot of the root. */
+export function plainHost(hostname: string): string {
+  return hostname.replace(/\.+$/, "").toLowerCase();
+}
+
+function parseEntry(text: string, what: string): Entry | Rejection {
+  const { base, port } = splitPort(text.trim());
+  if (port !== null && (port < 1 || port > 65_535)) return wrong(text, what);
+  const range = parseRange(base.replace(/^\[(.*)\](?=$|\/)/, "$1"));
+  if (range !== null) return { what: { range }, port };
+  if (base === "" || /[/@?#\\*%[\]\s:]/.test(base) || !URL.canParse(`http://${base}`))
+    return wrong(text, what);
+  const host = plainHost(new URL(`http://${base}`).hostname);
+  // Another spelling of an address, such as 127.1.
+  const address = parseAddress(host);
+  if (address !== null) return { what: { range: { first: address, bits: 32 } }, port };
+  return host === "" ? wrong(text, what) : { what: { host }, port };
+}
+
+function splitPort(text: string): { base: string; port: number | null } {
+  const [bare = ""] = text.split("/");
+  const found = isIPv6(bare) ? null : /^(.+):(\d{1,5})$/.exec(text);
+  return found === null ? { base: text, port: null } : { base: found[1] as string, port: Number(found[2]) };
+}
+
+function wrong(text: string, what: string): Rejection {
+  return reject("invalid_input", `${what}: ${JSON.stringify(text)} is not a target`, {
+    path: what,
+    hint: 'write a host, an address or a range, with a port if it is not usual: "lxi-ui-api:6001", "10.1.2.3", "10.0.0.0/8:9000", "[fd00::1]:9000"',
+  });
+}

@@ -1,0 +1,77 @@
+/**
+ * Which names the server answers to. A page of another site can make a browser ask us under a name of its own that
+ * resolves to this machine, so the Host header must be a loopback name, the advertised address, one that was configured,
+ * or the very IP address that the connection was made to (a page can choose names, not addresses); and where a browser says which site asks (Origin), that must be the same host.
+ */
+import { isIP } from "node:net";
+import { type Rejection, reject } from "../std/rejection.ts";
+
+const LOOPBACK_V4 = /^127(?:\.\d{1,3}){3}$/;
+const WILDCARDS = ["0.0.0.0", "::", "[::]", ""];
+
+/** True for addresses and names that only this machine has. */
+export function isLoopback(host: string): boolean {
+  const bare = host.replace(/^\[|\]$/g, "").toLowerCase();
+  return (
+    bare === "localhost" ||
+    bare === "::1" ||
+    LOOPBACK_V4.test(bare) ||
+    LOOPBACK_V4.test(bare.replace(/^::ffff:/, ""))
+  );
+}
+
+export interface HostNames {
+  /** The address that is listened on. */
+  readonly host: string;
+  readonly advertise: string | null;
+  /** Names that reach this server, with or without a port. */
+  readonly hosts: readonly string[];
+}
+
+/** The headers that are looked at. */
+export interface AskedHost {
+  readonly host?: string | undefined;
+  readonly origin?: string | undefined;
+}
+
+/** Checks Host and Origin of requests that came over TCP. */
+export class HostCheck {
+  readonly #names = new Set<string>();
+
+  constructor({ host, advertise, hosts }: HostNames) {
+    if (!WILDCARDS.includes(host))
+      this.#names.add(nameOf(host.includes(":") && !host.startsWith("[") ? `[${host}]` : host));
+    if (advertise !== null && URL.canParse(advertise)) this.#names.add(nameOf(new URL(advertise).host));
+    for (const name of hosts) this.#names.add(nameOf(name));
+  }
+
+  /** Why a request is refused; null: it is not. */
+  check({ host, origin }: AskedHost, localAddress?: string): Rejection | null {
+    if (host === undefined) return reject("forbidden", "a request needs a Host header");
+    const name = nameOf(host);
+    if (!isLoopback(name) && !this.#names.has(name) && !isAddress(name, localAddress))
+      return reject("forbidden", `this server does not answer to the name "${host.slice(0, 100)}"`, {
+        hint: 'add it to "hosts" in the server\'s configuration, or set RONDO_ADVERTISE there',
+      });
+    if (origin === undefined || originHost(origin) === host.toLowerCase()) return null;
+    return reject("forbidden", `a page of ${origin.slice(0, 100)} may not ask this server`, {
+      hint: "requests of browsers come from the server's own pages only",
+    });
+  }
+}
+
+/** Whether a name is the IP address of this end of the connection. */
+function isAddress(name: string, localAddress: string | undefined): boolean {
+  const bare = name.replace(/^\[|\]$/g, "");
+  const local = localAddress?.toLowerCase().replace(/^::ffff:(?=\d+\.)/, "");
+  return isIP(bare) !== 0 && bare === local;
+}
+
+/** The name in a Host header: lower case, without the port and a final dot. */
+function nameOf(host: string): string {
+  return host.toLowerCase().replace(/:\d+$/, "").replace(/\.$/, "");
+}
+
+function originHost(origin: string): string | null {
+  return URL.canParse(origin) ? new URL(origin).host.toLowerCase() : null;
+}

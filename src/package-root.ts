@@ -1,0 +1,26 @@
+/** The package as it is installed: its folder and its manifest. */
+import { existsSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+
+interface Manifest {
+  readonly name: string;
+  readonly version: string;
+  readonly exports: Readonly<Record<string, string | { readonly default: string }>>;
+}
+
+const ROOT = findRoot();
+
+/** The folder of the package, with a separator at its end. */
+export const packageRoot = fileURLToPath(ROOT);
+
+/** Reads the package's own package.json. */
+export function readManifest(): Manifest {
+  return JSON.parse(readFileSync(new URL("package.json", ROOT), "utf8")) as Manifest;
+}
+
+/** The nearest folder above this module with a package.json: the module runs from `src/` in tests, else from `dist/src/`. */
+function findRoot(): URL {
+  let folder = new URL("./", import.meta.url);
+  while (!existsSync(new URL("package.json", folder))) folder = new URL("../", folder);
+  return folder;
+}

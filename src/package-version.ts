@@ -1,8 +1,0 @@
-/** The version of this package. */
-import { readFileSync } from "node:fs";
-
-/** As the manifest says. */
-export function packageVersion(): string {
-  const manifest = readFileSync(new URL("../package.json", import.meta.url), "utf8");
-  return (JSON.parse(manifest) as { version: string }).version;
-}

@@ -1,0 +1,80 @@
+/** Reads journals from the store in bounded pieces: events as they come, results of a handler, a past state. */
+
+import type { Place, Recorded } from "../kernel/event.ts";
+import { decodeEntry } from "../kernel/journal/journal-entry.ts";
+import type { Store } from "../store/store.ts";
+import type { ResultsSource } from "../worker/results-reader.ts";
+import { RowReader } from "./row-reader.ts";
+
+const ROWS = 64;
+const CHARS = 1_048_576;
+
+/** Events from `from` on, up to the end of the journal or to `to`. */
+export async function* readEvents(
+  store: Store,
+  execution: string,
+  from: number,
+  to?: number,
+): AsyncGenerator<Recorded> {
+  let next = from;
+  for (;;) {
+    const entries = await store.readJournal({
+      execution,
+      from: next,
+      rowsMax: ROWS,
+      charsMax: CHARS,
+      ...(to === undefined ? {} : { to }),
+    });
+    if (entries.length === 0) return;
+    for (const entry of entries) {
+      for (const recorded of decodeEntry(entry)) {
+        if (to !== undefined && recorded.seq > to) return;
+        if (recorded.seq >= next) yield recorded;
+      }
+      next = entry.seq + entry.count;
+    }
+  }
+}
+
+/** Settled tasks of one handler in one visit, in journal order (of several rounds, each task's last word); checkpoints. */
+export function resultsOf(store: Store): ResultsSource {
+  const rows = new RowReader(store);
+  return {
+    async checkpoint(execution, seq) {
+      const event = (await rows.find(execution, seq))?.event;
+      if (event?.kind === "task.run") return { result: event.state };
+      if (event?.kind === "task.step")
+        return event.error === null ? { result: event.result ?? "null" } : { error: event.error };
+      throw new Error(`execution ${execution} has no step or run at ${seq} of its journal`);
+    },
+    async *settled(place) {
+      for await (const { event } of readEvents(store, place.execution, place.firstSeq, place.lastSeq)) {
+        if (event.kind === "tasks.settled" && isAt(event, place)) {
+          for (let i = 0; i < event.tasks.length; i++) {
+            yield {
+              task: event.tasks[i] as number,
+              status: event.statuses[i] as string,
+              payload: event.payloads[i] as string,
+            };
+          }
+        }
+      }
+    },
+    async *tasks(place, numbers) {
+      let left = numbers.size;
+      for await (const { event } of readEvents(store, place.execution, place.firstSeq, place.lastSeq)) {
+        if (event.kind !== "tasks.enumerated" || !isAt(event, place)) continue;
+        for (let i = 0; i < event.count; i++) {
+          const task = event.from + i;
+          if (!numbers.has(task)) continue;
+          yield { task, text: event.tasks[i] as string };
+          if (--left === 0) return;
+        }
+      }
+    },
+  };
+}
+
+function isAt(event: Place, place: { phase: string; visit: number; handler: string }): boolean {
+  return event.phase === place.phase && event.visit === place.visit && event.handler === place.handler;
+}

@@ -1,0 +1,274 @@
+/** An execution's handle over the engine in this process. */
+import type { EnginePort } from "../engine/engine-port.ts";
+import type { Ending, Inspection } from "../engine/io.ts";
+import { LIMITS } from "../kernel/definition/definition.ts";
+import { DamagedData } from "../kernel/journal/damage.ts";
+import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
+import type { ControlMessage } from "../kernel/message.ts";
+import { type ExecutionView, hasEnded } from "../kernel/view.ts";
+import { checkControl, checkFrom, checkSignal } from "../protocol/check-request.ts";
+import { damagedRow, ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
+import type {
+  ControlOptions,
+  EventsOptions,
+  ExecutionHandle,
+  LogEntry,
+  LogsOptions,
+  ResultOptions,
+} from "../sdk/handle.ts";
+import type { Clock } from "../std/clock.ts";
+import { parseDuration } from "../std/duration.ts";
+import { newExecutionId } from "../std/id.ts";
+import { toStoredText } from "../std/json.ts";
+import type { Random } from "../std/random.ts";
+import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import { SparseSet } from "../std/sparse.ts";
+import { type Store, StoreFault } from "../store/store.ts";
+import { Bell } from "./bell.ts";
+import { readEvents } from "./journal-reader.ts";
+import { readLines } from "./log-reader.ts";
+
+/** What handles need of the process. */
+export interface LocalParts {
+  readonly engine: EnginePort;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Why the payload of a signal does not fit what the execution waits for; null: it does. */
+  readonly checkSignal?: (execution: string, signal: string, data: string) => Promise<Rejection | null>;
+}
+
+interface Listening {
+  readonly end: Promise<Ending | "stopped">;
+  readonly stop: () => void;
+}
+
+export class LocalHandle<Output> implements ExecutionHandle<Output> {
+  readonly id: string;
+  readonly #parts: LocalParts;
+  /** What still listens: each is told when the handle is disposed. */
+  readonly #listening = new SparseSet<() => void>();
+  #early: Listening | null = null;
+
+  constructor(id: string, parts: LocalParts) {
+    this.id = id;
+    this.#parts = parts;
+  }
+
+  /** Watches for the end from now on: for a caller that is about to start it and wait. */
+  watchEnd(): void {
+    this.#early = this.#ending();
+  }
+
+  async result(options: ResultOptions = {}): Promise<Output> {
+    const isEarly = this.#early !== null;
+    const ending = this.#early ?? this.#ending();
+    try {
+      if (!isEarly) {
+        const { view } = await this.#inspect();
+        if (hasEnded(view)) return outputOf<Output>(view);
+      }
+      const end = await this.#orGiveUp(ending.end, options);
+      if (end === "stopped")
+        throw new RondoError(
+          reject("not_ready", "the engine or the handle was closed before the execution ended", {
+            hint: "it goes on when the store is open",
+          }),
+        );
+      if (end.status === "done") return JSON.parse(end.output ?? "null") as Output;
+      return outputOf<Output>((await this.#inspect()).view);
+    } finally {
+      if (!isEarly) ending.stop();
+    }
+  }
+
+  async *events(options: EventsOptions = {}): AsyncGenerator<PublicEvent> {
+    const { engine, store } = this.#parts;
+    let next = options.from ?? 1;
+    const wrong = checkFrom(next);
+    if (wrong !== null) throw new RondoError(wrong);
+    const bell = new Bell();
+    let isDamaged = false;
+    const unwatch = engine.watch(this.id, (_, end) => {
+      if (end === "stopped") return bell.stop();
+      isDamaged = end?.status === "damaged";
+      bell.ring();
+    });
+    const stop = () => bell.stop();
+    this.#listening.add(stop);
+    try {
+      const { view } = await this.#inspect();
+      isDamaged ||= view.status === "damaged";
+      if (view.finishedAt !== null && next > view.revision && options.follow !== true) return;
+      while (await bell.heard()) {
+        try {
+          for await (const recorded of readEvents(store, this.id, next)) {
+            next = recorded.seq + 1;
+            yield publicEvent(this.id, recorded, options.detail ?? "summary");
+            if (recorded.event.kind === "finished" && options.follow !== true) return;
+          }
+        } catch (fault) {
+          if (fault instanceof DamagedData) {
+            await this.#throwIfDamaged();
+            throw new RondoError(damagedRow(fault));
+          }
+          // Closed in the middle of a read: the events end here, as they do when it is closed between two.
+          if (!bell.isStopped || !(fault instanceof StoreFault)) throw fault;
+        }
+        // Its rows can be read, but something else of it cannot.
+        if (isDamaged) await this.#throwIfDamaged();
+        isDamaged = false;
+      }
+    } finally {
+      unwatch();
+      this.#listening.delete(stop);
+    }
+  }
+
+  async *logs(options: LogsOptions = {}): AsyncGenerator<LogEntry> {
+    const { engine, store } = this.#parts;
+    let after = options.after ?? 0;
+    if (!Number.isSafeInteger(after) || after < 0)
+      throw new RondoError(
+        reject("invalid_input", "after: must be the order of a line, or 0", { path: "after" }),
+      );
+    const bell = new Bell();
+    let isOver = false;
+    let isDamaged = false;
+    const unwatchLogs = engine.watchLogs(this.id, () => bell.ring());
+    const unwatch = engine.watch(this.id, (_, end) => {
+      isOver ||= end !== null;
+      if (end === "stopped") return bell.stop();
+      isDamaged = end?.status === "damaged";
+      if (end !== null) bell.ring();
+    });
+    const stop = () => bell.stop();
+    this.#listening.add(stop);
+    try {
+      const { view } = await this.#inspect();
+      isOver = hasEnded(view) || isOver;
+      isDamaged ||= view.status === "damaged";
+      while (await bell.heard()) {
+        // What ended before this reading has all of its lines stored by now.
+        const isLast = isOver || options.follow !== true;
+        try {
+          for await (const line of readLines(store, this.id, after)) {
+            after = line.order;
+            yield line;
+          }
+        } catch (fault) {
+          if (!bell.isStopped || !(fault instanceof StoreFault)) throw fault;
+        }
+        if (isLast && isDamaged && options.follow === true) await this.#throwIfDamaged();
+        if (isLast) return;
+      }
+    } finally {
+      unwatch();
+      unwatchLogs();
+      this.#listening.delete(stop);
+    }
+  }
+
+  async status(): Promise<ExecutionView> {
+    return (await this.#inspect()).view;
+  }
+
+  async why(): Promise<string> {
+    return (await this.#inspect()).why;
+  }
+
+  async signal(name: string, data?: unknown, options: { id?: string } = {}): Promise<void> {
+    const wrong = checkSignal(name, options.id);
+    if (wrong !== null) throw new RondoError(wrong);
+    const text = unwrap(toStoredText(data, { bytesMax: LIMITS.resultBytes, what: "signal" }));
+    const unfit = (await this.#parts.checkSignal?.(this.id, name, text)) ?? null;
+    if (unfit !== null) throw new RondoError(unfit);
+    const reply = await this.#parts.engine.send(this.id, {
+      kind: "signal",
+      id: options.id ?? this.#newId(),
+      signal: name,
+      data: text,
+    });
+    unwrap(reply.answer);
+  }
+
+  pause(options?: ControlOptions): Promise<void> {
+    return this.#control("pause", options);
+  }
+
+  resume(options?: ControlOptions): Promise<void> {
+    return this.#control("resume", options);
+  }
+
+  cancel(options?: ControlOptions): Promise<void> {
+    return this.#control("cancel", options);
+  }
+
+  retry(options?: ControlOptions): Promise<void> {
+    return this.#control("retry", options);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const stop of [...this.#listening]) stop();
+    this.#listening.clear();
+  }
+
+  async #control(kind: ControlMessage["kind"], options: ControlOptions = {}): Promise<void> {
+    const { id, by, reason } = unwrap(checkControl(options));
+    const message = { kind, id: id ?? this.#newId(), by, reason };
+    unwrap((await this.#parts.engine.send(this.id, message)).answer);
+  }
+
+  async #inspect(): Promise<Inspection> {
+    return unwrap(await this.#parts.engine.inspect(this.id));
+  }
+
+  async #throwIfDamaged(): Promise<void> {
+    const { view } = await this.#inspect();
+    if (view.status === "damaged") throw new ExecutionFailed(view);
+  }
+
+  #newId(): string {
+    return newExecutionId(this.#parts.clock.now(), this.#parts.random).replace("ex_", "msg_");
+  }
+
+  /** Listens for the end, until it comes or `stop` is called. */
+  #ending(): Listening {
+    let stop: () => void = () => {};
+    const end = new Promise<Ending | "stopped">((resolve) => {
+      const unwatch = this.#parts.engine.watch(this.id, (_, ending) => {
+        if (ending === null) return;
+        unwatch();
+        this.#listening.delete(stop);
+        resolve(ending);
+      });
+      stop = () => {
+        unwatch();
+        this.#listening.delete(stop);
+        resolve("stopped");
+      };
+      this.#listening.add(stop);
+    });
+    return { end, stop };
+  }
+
+  #orGiveUp<T>(wanted: Promise<T>, options: ResultOptions): Promise<T> {
+    if (options.signal === undefined && options.timeout === undefined) return wanted;
+    return new Promise((resolve, fail) => {
+      const ms = options.timeout === undefined ? null : unwrap(parseDuration(options.timeout, "timeout"));
+      const cancel =
+        ms === null ? () => {} : this.#parts.clock.after(ms, () => fail(notEndedWithin(this.id, ms)));
+      const aborted = () => {
+        cancel();
+        fail(options.signal?.reason instanceof Error ? options.signal.reason : new Error("aborted"));
+      };
+      if (options.signal?.aborted) aborted();
+      options.signal?.addEventListener("abort", aborted, { once: true });
+      wanted.then((value) => {
+        cancel();
+        options.signal?.removeEventListener("abort", aborted);
+        resolve(value);
+      }, fail);
+    });
+  }
+}

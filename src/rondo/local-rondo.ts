@@ -1,0 +1,407 @@
+/**
+ * Rondo in this process: an engine over a store, and a worker beside it that hosts the workflows served here. What
+ * `openRondo` gives.
+ */
+
+import { newOwnId } from "../engine/engine-port.ts";
+import { LIMITS } from "../kernel/definition/definition.ts";
+import { parseDefinition } from "../kernel/definition/parse-definition.ts";
+import { compilePlan, type Plan } from "../kernel/definition/plan.ts";
+import { usableDefinition } from "../kernel/definition/read-definition.ts";
+import { Execution } from "../kernel/execution.ts";
+import { replay } from "../kernel/journal/replay.ts";
+import type { StartMessage } from "../kernel/message.ts";
+import { type ExecutionView, viewExecution } from "../kernel/view.ts";
+import { type CheckedStart, checkList, checkStart } from "../protocol/check-request.ts";
+import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
+import { checkWorkflow } from "../sdk/check.ts";
+import type {
+  ExecutionHandle,
+  ExecutionPage,
+  ListOptions,
+  LogEntry,
+  LogsOptions,
+  ResultOptions,
+  RondoClient,
+  StartOptions,
+} from "../sdk/handle.ts";
+import { validateInput } from "../sdk/validate-input.ts";
+import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
+import { defined } from "../std/defined.ts";
+import { newExecutionId } from "../std/id.ts";
+import { toStoredText } from "../std/json.ts";
+import { isRejection, type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
+import { listOrSearch } from "../store/search-heads.ts";
+import { StoreFault } from "../store/store.ts";
+import { loggedBy } from "../worker/attempt-place.ts";
+import {
+  type HandlerCode,
+  type HostedPart,
+  type HostedTopic,
+  type HostedWorkflow,
+  withChildren,
+} from "../worker/handler-code.ts";
+import type { ScriptOptions } from "../worker/script-runner.ts";
+import { Worker } from "../worker/worker.ts";
+import { resultsOf } from "./journal-reader.ts";
+import { LocalHandle, type LocalParts } from "./local-handle.ts";
+
+export interface LocalRondoOptions extends LocalParts {
+  /** Items in flight at the worker: half of them running, half waiting to. */
+  readonly capacity: number;
+  /** Runs scripts; without it, none are done here. */
+  readonly scripts?: ScriptOptions;
+  /** In a cluster: what is served here is done for the other nodes too. */
+  readonly elsewhere?: Elsewhere;
+  /** Values that are redacted in logs and errors. */
+  readonly secrets?: readonly string[];
+  readonly onLog: (line: LogLine) => void;
+  readonly onBug: (thrown: unknown) => void;
+  /** Why nobody may use a name as a topic; null: it is not reserved. */
+  readonly reserved?: (topic: string) => Rejection | null;
+  /** Why a project cannot start a workflow with these commands; null: it can. */
+  readonly admit?: (project: string, commands: Plan["commands"]) => Promise<Rejection | null>;
+  /** Ends what the engine had to itself. */
+  readonly onClosed?: () => Promise<void>;
+}
+
+/** The worker that does tasks of other nodes in this process. */
+export interface Elsewhere {
+  host(parts: readonly HostedPart[]): void;
+  hostScripts(): void;
+  stop(graceMs: number): Promise<void>;
+}
+
+/** What a handler logged, as it is logged. */
+export interface LogLine {
+  readonly execution: string;
+  readonly phase: string;
+  readonly handler: string;
+  readonly task: number;
+  readonly attempt: number;
+  /** The id of the attempt, which no other attempt has. */
+  readonly attemptId: string;
+  readonly level: string;
+  readonly parts: readonly unknown[];
+}
+
+interface Served {
+  readonly workflow: HostedWorkflow;
+  readonly plan: Plan;
+}
+
+export class LocalRondo implements RondoClient {
+  readonly #options: LocalRondoOptions;
+  readonly #worker: Worker;
+  readonly #workerId: string;
+  readonly #served = new Map<string, Served>();
+  /** By wire name and version, of all workflows ever served here: executions of older definitions go on. */
+  readonly #serves = new Map<string, Serves>();
+  readonly #stored = new Map<string, Promise<void>>();
+  readonly #isStored = new Set<string>();
+  /** Workflows that were given to `serve` themselves. */
+  readonly #named = new Set<string>();
+  #isClosed = false;
+
+  readonly #parts: LocalParts;
+
+  constructor(options: LocalRondoOptions) {
+    this.#options = options;
+    const { engine, store, clock, random } = options;
+    this.#parts = { engine, store, clock, random, checkSignal: (...signal) => this.#checkSignal(...signal) };
+    // No other process has had this name: what a worker says late must not be taken for another's word.
+    const [own] = engine.info.owned;
+    this.#workerId = `local~${own?.epoch ?? newExecutionId(clock.now(), random).slice(3)}`;
+    this.#worker = new Worker({
+      clock: options.clock,
+      results: resultsOf(options.store),
+      concurrency: Math.max(1, Math.floor(options.capacity / 2)),
+      send: (reports) => options.engine.report(this.#workerId, reports),
+      log: (grant, item, level, parts) => options.onLog({ ...loggedBy(grant, item), level, parts }),
+      onBug: options.onBug,
+      scripts: options.scripts,
+      secrets: options.secrets,
+    });
+  }
+
+  /**
+   * Hosts the handlers of workflows in this process, and those of the workflows that they start as children; and code
+   * that does the commands of topics.
+   */
+  serve(...parts: readonly (HostedWorkflow | HostedTopic)[]): this {
+    const workflows: HostedWorkflow[] = [];
+    for (const part of parts) {
+      if (isTopic(part)) continue;
+      checkWorkflow(part);
+      workflows.push(part);
+    }
+    for (const topic of parts.filter(isTopic)) {
+      const refusal = this.#options.reserved?.(topic.topic) ?? null;
+      if (refusal !== null) throw new RondoError(refusal);
+    }
+    for (const topic of parts.filter(isTopic)) {
+      for (const code of topic.handlers) this.#host(topic.name, code);
+      this.#options.elsewhere?.host([topic]);
+    }
+    for (const { name } of workflows) this.#named.add(name);
+    for (const workflow of withChildren(workflows)) {
+      // What is served by its own name is not replaced by what a parent brings along.
+      if (this.#named.has(workflow.name) && !workflows.includes(workflow)) continue;
+      const plan = planOf(workflow);
+      this.#served.set(workflow.name, { workflow, plan });
+      for (const code of workflow.handlers) this.#host(workflow.name, code);
+      if (this.#options.scripts !== undefined && hasScript(plan)) {
+        this.#serves.set(SCRIPT_USE, { use: SCRIPT_USE });
+        this.#options.elsewhere?.hostScripts();
+      }
+      if (workflow.handlers.length > 0) this.#options.elsewhere?.host([workflow]);
+      // If the disk is full just now, a start tries again.
+      this.#store(plan).catch((fault: unknown) => {
+        if (!(fault instanceof StoreFault)) this.#options.onBug(fault);
+      });
+    }
+    this.#options.engine.join(this.#workerId, this.#worker, {
+      serves: [...this.#serves.values()],
+      capacity: this.#options.capacity,
+      local: true,
+    });
+    return this;
+  }
+
+  start<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    options: StartOptions = {},
+  ): Promise<ExecutionHandle<WorkflowOutput<W>>> {
+    return this.#start<WorkflowOutput<W>>(workflow, input, options, false);
+  }
+
+  async run<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    options: StartOptions & ResultOptions = {},
+  ): Promise<WorkflowOutput<W>> {
+    const { signal, timeout, ...start } = options;
+    const handle = await this.#start<WorkflowOutput<W>>(workflow, input, start, true);
+    return signal === undefined && timeout === undefined
+      ? handle.result()
+      : handle.result(defined({ signal, timeout }));
+  }
+
+  execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
+    if (typeof id !== "string")
+      throw new RondoError(reject("invalid_input", "id: must be a text", { path: "id" }));
+    return new LocalHandle<WorkflowOutput<W>>(id, this.#parts);
+  }
+
+  async list(options: ListOptions = {}): Promise<ExecutionPage> {
+    const { heads, next } = await listOrSearch(this.#options.store, unwrap(checkList(options)));
+    const data = await Promise.all(heads.map((head) => this.execution(head.id).status()));
+    return { data, next: next === null ? null : String(next) };
+  }
+
+  /** What the tasks of an execution logged. */
+  logs(id: string, options?: LogsOptions): AsyncIterable<LogEntry> {
+    return this.execution(id).logs(options);
+  }
+
+  /** The execution as it was after the event with this sequence number. */
+  async stateAt(id: string, seq: number): Promise<ExecutionView> {
+    const { store, engine } = this.#options;
+    const now = unwrap(await engine.inspect(id)).view;
+    if (!Number.isSafeInteger(seq) || seq < 1 || seq > now.revision) {
+      throw new RondoError(
+        reject("invalid_input", `execution ${id} has events 1 to ${now.revision}, not ${seq}`),
+      );
+    }
+    const stored = await store.getDefinition({ hash: now.workflowHash });
+    const definition = unwrap(
+      stored === null ? reject("not_ready", "its definition is not in the store") : usableDefinition(stored),
+    );
+    const execution = new Execution(id, compilePlan(definition));
+    while (execution.seq < seq) {
+      const entries = await store.readJournal({
+        execution: id,
+        from: execution.seq + 1,
+        to: seq,
+        rowsMax: 64,
+        charsMax: 1_048_576,
+      });
+      if (entries.length === 0) break;
+      replay(execution, entries, { to: seq });
+    }
+    return viewExecution(execution, execution.now);
+  }
+
+  /**
+   * Ends gracefully: takes no new work, lets what runs end within `graceMs`, releases the store. A handler that runs longer
+   * is aborted by its `signal`, and its task runs again when the store is opened next. `await using` does the same.
+   *
+   * @param options.graceMs how long handlers that run may take to end
+   * @default { graceMs: 10_000 }
+   * @example await rondo.close({ graceMs: 60_000 });
+   */
+  async close(options: { graceMs?: number } = {}): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#options.engine.quiesce();
+    const graceMs = options.graceMs ?? 10_000;
+    await Promise.all([this.#worker.stop(graceMs), this.#options.elsewhere?.stop(graceMs)]);
+    await this.#options.engine.close();
+    await this.#options.onClosed?.();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** Many of these wait at a time: what is in scope here is in memory until the start is durable. */
+  async #start<Output>(
+    workflow: AnyWorkflow | string,
+    input: unknown,
+    options: StartOptions,
+    waits: boolean,
+  ): Promise<LocalHandle<Output>> {
+    // Awaited only where there is something to wait for: a plain start goes out in the turn it was asked for.
+    const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
+    const message = this.#startMessage(prepared, unwrap(checkStart(options)));
+    const { commands } = prepared.plan;
+    const refusal = commands.length === 0 ? null : await this.#options.admit?.(message.project, commands);
+    if (refusal !== null && refusal !== undefined) throw new RondoError(refusal);
+    if (!this.#isStored.has(prepared.plan.hash)) await this.#store(prepared.plan);
+    const handle = new LocalHandle<Output>(message.execution, this.#parts);
+    if (waits) handle.watchEnd();
+    const start = { plan: prepared.plan, fresh: options.id === undefined };
+    const reply = await this.#options.engine.send(message.execution, message, start);
+    if (isRejection(reply.answer)) {
+      await handle[Symbol.asyncDispose]();
+      throw new RondoError(reply.answer);
+    }
+    return reply.existed && waits ? new LocalHandle<Output>(handle.id, this.#parts) : handle;
+  }
+
+  #startMessage({ plan, text }: { plan: Plan; text: string }, options: CheckedStart): StartMessage {
+    const { engine, clock, random } = this.#options;
+    const { id, project, tags, startAt, deadline } = options;
+    const message: StartMessage = {
+      kind: "start",
+      execution: id ?? newOwnId(engine, clock.now(), random),
+      workflow: plan.definition.name,
+      hash: plan.hash,
+      project,
+      input: text,
+      tags,
+    };
+    const isPlain = startAt === undefined && deadline === undefined;
+    return isPlain ? message : { ...message, ...defined({ startAt, deadline }) };
+  }
+
+  /** The plan and the input as stored, where neither needs waiting for; else null. */
+  #prepareNow(
+    workflow: AnyWorkflow | string,
+    input: unknown,
+  ): { plan: Plan; text: string } | Rejection | null {
+    const known = this.#served.get(typeof workflow === "string" ? workflow : workflow?.name);
+    const isKnown = known !== undefined && (typeof workflow === "string" || known.workflow === workflow);
+    if (!isKnown || (known.workflow as AnyWorkflow).inputSchema !== undefined) return null;
+    const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
+    return isRejection(text) ? text : { plan: known.plan, text };
+  }
+
+  async #prepare(
+    workflow: AnyWorkflow | string,
+    input: unknown,
+  ): Promise<{ plan: Plan; text: string } | Rejection> {
+    if (typeof workflow !== "string") checkWorkflow(workflow);
+    if (typeof workflow !== "string") {
+      const known = this.#served.get(workflow.name);
+      const plan = known?.workflow === workflow ? known.plan : planOf(workflow);
+      const text = await validateInput(workflow, input);
+      return isRejection(text) ? text : { plan, text };
+    }
+    const served = this.#served.get(workflow);
+    if (served !== undefined) return this.#prepare(served.workflow, input);
+    const found = await this.#options.store.getDefinition({ newestOf: workflow });
+    if (found === null)
+      return reject("not_found", `there is no workflow "${workflow}"`, {
+        hint: "serve it here, or start it by its object",
+      });
+    const text = await validateInput({ inputSchema: undefined }, input);
+    return isRejection(text) ? text : { plan: compilePlan(unwrap(usableDefinition(found))), text };
+  }
+
+  #host(workflow: string, code: HandlerCode): void {
+    const { use, version, enumerate } = code;
+    const key = `${use} ${version ?? ""}`;
+    const known = this.#serves.get(key);
+    const enumerates = enumerate !== undefined;
+    // Where two workflows share a name, one may enumerate and the other only process.
+    const isBoth = known !== undefined && known.enumerates !== enumerates;
+    this.#serves.set(key, {
+      use,
+      ...(version === undefined ? {} : { version }),
+      ...(isBoth ? {} : { enumerates }),
+    });
+    this.#worker.host(workflow, code);
+  }
+
+  /** Checks a signal by the schema of the wait it is for, where this process knows the workflow. */
+  async #checkSignal(execution: string, signal: string, data: string): Promise<Rejection | null> {
+    const waits = [...this.#served.values()].flatMap(({ workflow }) =>
+      workflow.handlers.flatMap(({ signal: wait }) =>
+        wait?.name === signal ? [{ workflow: workflow.name, check: wait.check }] : [],
+      ),
+    );
+    if (waits.length === 0) return null;
+    const found = await this.#options.engine.inspect(execution);
+    if (isRejection(found)) return found;
+    const own = waits.filter(({ workflow }) => workflow === found.view.workflow);
+    let refusal: Rejection | null = null;
+    for (const { check } of own) {
+      refusal = await check(JSON.parse(data));
+      if (refusal === null) return null;
+    }
+    return refusal;
+  }
+
+  /** Puts the definition in the store, once. */
+  #store(plan: Plan): Promise<void> {
+    let stored = this.#stored.get(plan.hash);
+    if (stored === undefined) {
+      const body = JSON.stringify(plan.definition);
+      stored = this.#options.store.putDefinition(plan.definition.name, plan.hash, body).then(
+        () => {
+          this.#isStored.add(plan.hash);
+          this.#options.engine.definitionStored(plan.definition.name);
+        },
+        (fault: unknown) => {
+          this.#stored.delete(plan.hash);
+          throw fault;
+        },
+      );
+      this.#stored.set(plan.hash, stored);
+    }
+    return stored;
+  }
+}
+
+const plans = new WeakMap<HostedWorkflow, Plan>();
+
+/** The plan of a workflow; throws what is wrong with its definition. */
+export function planOf(workflow: HostedWorkflow): Plan {
+  const known = plans.get(workflow);
+  if (known !== undefined) return known;
+  const plan = compilePlan(unwrap(parseDefinition(workflow.definition)));
+  plans.set(workflow, plan);
+  return plan;
+}
+
+function hasScript({ definition }: Plan): boolean {
+  return definition.phases.some(({ handlers }) =>
+    Object.values(handlers).some(({ script }) => script !== undefined),
+  );
+}
+
+function isTopic(part: unknown): part is HostedTopic {
+  return typeof (part as Partial<HostedTopic> | null)?.topic === "string";
+}

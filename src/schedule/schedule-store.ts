@@ -1,0 +1,222 @@
+/** Schedules in the store: documents of the kind `schedule` (stored-schedule.ts). */
+
+import { NAME_PATTERN } from "../kernel/definition/definition.ts";
+import { DamagedData } from "../kernel/journal/damage.ts";
+import { sha256 } from "../std/hash.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import { damaged } from "../store/document-form.ts";
+import type { Store } from "../store/store.ts";
+import { CronTimes } from "./cron-times.ts";
+import { encode, type Schedule } from "./schedule.ts";
+import type { Problem } from "./start-checks.ts";
+import {
+  assembleSchedule,
+  type Bodies,
+  encodeProgress,
+  encodeRun,
+  type ManualRun,
+  partId,
+  partOf,
+  SCHEDULE_KIND,
+  type StoredSchedule,
+} from "./stored-schedule.ts";
+
+/** One document, which is another whenever somebody has changed a schedule. */
+const MARK = "schedule-mark";
+const PAGE = 200;
+const LIST_MAX = 1_000;
+/** A page ends early once the inputs on it have about so many characters. */
+const LIST_CHARS = 4_194_304;
+const NEXT_SHOWN = 5;
+
+/** A schedule as others see it, with its next due times. */
+export interface ScheduleView extends Schedule {
+  readonly next: readonly number[];
+  /** Why a start would be refused now, such as an input that does not fit its workflow any more; null: it would not be. */
+  readonly problem?: Problem;
+}
+
+export interface ScheduleFilter {
+  readonly project?: string;
+  readonly workflow?: string;
+  readonly limit?: number;
+  /** The `next` of a page. */
+  readonly cursor?: string;
+}
+
+/** A page of schedules; `next` is the cursor of the page after it. */
+export interface SchedulePage {
+  readonly data: readonly ScheduleView[];
+  readonly next: string | null;
+  /** Schedules on this page that cannot be read, and so do not fire; only where no filter asks what is in them. */
+  readonly damaged?: readonly DamagedSchedule[];
+}
+
+/** A schedule that cannot be read. */
+export interface DamagedSchedule {
+  readonly id: string;
+  readonly damage: string;
+  readonly hint: string;
+}
+
+export class ScheduleBook {
+  readonly #store: Pick<Store, "putDocument" | "getDocument" | "listDocuments">;
+
+  constructor(store: Pick<Store, "putDocument" | "getDocument" | "listDocuments">) {
+    this.#store = store;
+  }
+
+  /** A schedule; null: there is none. Throws `DamagedData` if one of its documents cannot be read. */
+  async read(id: string): Promise<StoredSchedule | null> {
+    const [said, state, run] = await Promise.all(
+      [id, partId(id, "state"), partId(id, "run")].map((one) => this.#store.getDocument(SCHEDULE_KIND, one)),
+    );
+    return said === undefined || said === null
+      ? null
+      : assembleSchedule(id, { said, state: state ?? null, run: run ?? null });
+  }
+
+  /** Writes what users say of a schedule. */
+  async write(schedule: Schedule): Promise<void> {
+    await this.#store.putDocument(SCHEDULE_KIND, schedule.id, encode(schedule));
+  }
+
+  /** Writes how far a schedule has come; only for the one that fires it. */
+  async writeProgress(stored: StoredSchedule): Promise<void> {
+    await this.#store.putDocument(SCHEDULE_KIND, partId(stored.schedule.id, "state"), encodeProgress(stored));
+  }
+
+  /** Writes what was started by hand. */
+  async writeRun(schedule: Schedule, run: ManualRun | null): Promise<void> {
+    const body = run === null ? null : encodeRun(schedule, run);
+    await this.#store.putDocument(SCHEDULE_KIND, partId(schedule.id, "run"), body);
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#store.putDocument(SCHEDULE_KIND, id, null);
+    await this.forgetParts(id);
+  }
+
+  /** Removes how far a schedule has come, and what was started by hand. */
+  async forgetParts(id: string): Promise<void> {
+    for (const part of ["state", "run"] as const)
+      await this.#store.putDocument(SCHEDULE_KIND, partId(id, part), null);
+  }
+
+  /** Has others see that something was changed. */
+  async putMark(mark: string): Promise<void> {
+    await this.#store.putDocument(MARK, MARK, mark);
+  }
+
+  async readMark(): Promise<string> {
+    return (await this.#store.getDocument(MARK, MARK)) ?? "";
+  }
+
+  /** All schedules in the order of their ids; the damaged ones among them with their damage. */
+  async *all(from = ""): AsyncGenerator<Schedule | DamagedSchedule> {
+    for await (const { id, bodies, damage } of this.#bodies(from)) {
+      try {
+        if (damage !== null) throw damage;
+        yield assembleSchedule(id, bodies).schedule;
+      } catch (thrown) {
+        if (!(thrown instanceof DamagedData)) throw thrown;
+        yield damagedSchedule(id, thrown);
+      }
+    }
+  }
+
+  /** What users have said and done, of all schedules: the name of it is another when that is. */
+  async *said(): AsyncGenerator<{ readonly id: string; readonly name: string }> {
+    for await (const { id, bodies, damage } of this.#bodies(""))
+      yield { id, name: sha256(`${bodies.said}\n${bodies.run ?? ""}\n${damage?.message ?? ""}`) };
+  }
+
+  /** The documents of each schedule; those that belong to none are left out. */
+  async *#bodies(from: string): AsyncGenerator<Found> {
+    // A schedule's own document comes before its others, and nothing comes between them.
+    let after = from === "" ? "" : partId(from, "state");
+    let open: Found | null = null;
+    for (;;) {
+      const page = await this.#store.listDocuments(SCHEDULE_KIND, { after, max: PAGE });
+      for (const { id: document, body, damage } of page) {
+        after = document;
+        const { id, part } = partOf(document);
+        if (part === "said") {
+          if (open !== null) yield open;
+          open = { id, bodies: { said: body, state: null, run: null }, damage: null };
+        } else if (open?.id === id) open.bodies[part] = body;
+        else continue;
+        if (damage !== undefined) open.damage = damaged(SCHEDULE_KIND, { id: document, damage });
+      }
+      if (page.length < PAGE) break;
+    }
+    if (open !== null) yield open;
+  }
+
+  async list(filter: ScheduleFilter, now: number): Promise<SchedulePage | Rejection> {
+    const { project, workflow, limit = 50, cursor = "" } = filter;
+    for (const [path, name] of Object.entries({ project, workflow })) {
+      if (name !== undefined && !NAME_PATTERN.test(name))
+        return reject("invalid_input", `${path}: "${name.slice(0, 60)}" is not a name`, { path });
+    }
+    if (!Number.isSafeInteger(limit) || limit < 1 || limit > LIST_MAX) {
+      return reject("invalid_input", `limit: ${limit} is not a whole number from 1 to ${LIST_MAX}`, {
+        path: "limit",
+      });
+    }
+    const data: ScheduleView[] = [];
+    let chars = 0;
+    const unreadable: DamagedSchedule[] = [];
+    const isFiltered = project !== undefined || workflow !== undefined;
+    const page = (next: string | null): SchedulePage => {
+      const shown = unreadable.filter(({ id }) => !isFiltered && (next === null || id < next));
+      return { data, next, ...(shown.length === 0 ? {} : { damaged: shown }) };
+    };
+    for await (const schedule of this.all(cursor)) {
+      if ("damage" in schedule) {
+        unreadable.push(schedule);
+        continue;
+      }
+      if (project !== undefined && schedule.project !== project) continue;
+      if (workflow !== undefined && schedule.workflow !== workflow) continue;
+      if (data.length === limit || chars >= LIST_CHARS) return page(data.at(-1)?.id ?? null);
+      data.push(viewSchedule(schedule, now));
+      chars += JSON.stringify(schedule.input).length;
+    }
+    return page(null);
+  }
+}
+
+/** The documents of a schedule, and the damage of one that the store cannot read. */
+interface Found {
+  readonly id: string;
+  readonly bodies: { -readonly [K in keyof Bodies]: Bodies[K] };
+  damage: DamagedData | null;
+}
+
+/** A damaged schedule, and what to do about it. */
+export function damagedSchedule(id: string, { message }: DamagedData): DamagedSchedule {
+  return { id, damage: message, hint: `put schedule ${id} again, or delete it: rondo schedules rm ${id}` };
+}
+
+/** The fault that is told of a damaged schedule. */
+export function damagedFault({ id, damage, hint }: DamagedSchedule): Error {
+  return new Error(`schedule ${id} is damaged and does not fire: ${damage} (${hint})`);
+}
+
+/** The refusal to do something with a damaged schedule. */
+export function refuseDamaged(id: string, thrown: DamagedData): Rejection {
+  const { damage, hint } = damagedSchedule(id, thrown);
+  return reject("wrong_status", `schedule "${id}" is damaged: ${damage}`, { path: "id", hint });
+}
+
+/** The view of a schedule: when it is paused, nothing is next. */
+export function viewSchedule(schedule: Schedule, now: number, shown = NEXT_SHOWN): ScheduleView {
+  const next: number[] = [];
+  const times = CronTimes.parse(schedule.cron, schedule.timeZone);
+  if (!schedule.state.paused && !isRejection(times)) {
+    let due = times.next(Math.max(now, schedule.state.after));
+    for (; due !== null && next.length < shown; due = times.next(due)) next.push(due);
+  }
+  return { ...schedule, next };
+}

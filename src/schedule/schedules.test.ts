@@ -1,0 +1,241 @@
+// The desk over a memory store, with a clock that is moved by hand and an engine that only remembers.
+import { describe, expect, test } from "vitest";
+import { MINUTE, world } from "../../test/schedule/schedule-bench.ts";
+import { isRejection, reject, unwrap } from "../std/rejection.ts";
+import { checkSchedule, encode, newState } from "./schedule.ts";
+import type { SchedulePage } from "./schedule-store.ts";
+
+const HOURLY = { id: "hourly", workflow: "report", cron: "0 * * * *" };
+const TEN = { id: "ten", workflow: "report", cron: "*/10 * * * *" };
+
+describe("the desk", () => {
+  test("pauses and resumes; what passed meanwhile does not fire", async () => {
+    const { clock, fired, open, beginning } = await world();
+    const desk = await open();
+    await desk.put(TEN);
+    await clock.advance("15m");
+    expect(await desk.pause("ten")).toMatchObject({ next: [], state: { paused: true } });
+    await clock.advance("30m");
+    expect(await desk.resume("ten")).toMatchObject({
+      next: [50, 60, 70, 80, 90].map((minute) => beginning + minute * MINUTE),
+      state: { paused: false },
+    });
+    await clock.advance("10m");
+    expect(fired()).toEqual(["ten~10", "ten~50"]);
+  });
+
+  test("runs one now, also when paused, and never under the id of a due time", async () => {
+    const { clock, engine, open } = await world();
+    const desk = await open();
+    await desk.put({ ...TEN, overlap: "skip" });
+    await desk.pause("ten");
+    const now = clock.now();
+    expect(await desk.runNow("ten")).toEqual({ execution: `ten~${now + 1}`, existed: false });
+    expect(await desk.runNow("ten")).toEqual({ execution: `ten~${now + 2}`, existed: false });
+    await desk.resume("ten");
+    await clock.advance("10m");
+    expect(engine.started.map(({ id }) => id)).toEqual([`ten~${now + 1}`, `ten~${now + 2}`]);
+    expect(await desk.get("ten")).toMatchObject({ state: { skipped: 1 } });
+  });
+
+  test("runs once for each key, and what ran last stays so when a key comes again", async () => {
+    const { engine, open } = await world();
+    const desk = await open();
+    await desk.put({ ...TEN, overlap: "skip" });
+    const first = await desk.runNow("ten", "k");
+    expect(first).toMatchObject({ existed: false });
+    const other = await desk.runNow("ten", "l");
+    const plain = await desk.runNow("ten");
+    expect(await desk.runNow("ten", "k")).toEqual({ ...first, existed: true });
+    expect(await desk.runNow("ten", "l")).toEqual({ ...other, existed: true });
+    expect(engine.started).toHaveLength(3);
+    expect(await desk.get("ten")).toMatchObject({
+      state: { lastExecution: (plain as { execution: string }).execution },
+    });
+  });
+
+  test("a run that is refused is told, and nothing is kept", async () => {
+    const { engine, open } = await world();
+    const desk = await open();
+    await desk.put(TEN);
+    engine.troubles.push(reject("invalid_input", "no"));
+    expect(await desk.runNow("ten")).toMatchObject({ code: "invalid_input" });
+    expect(await desk.get("ten")).toMatchObject({ state: { lastExecution: null } });
+  });
+
+  test("changes a schedule: new times begin now, other changes leave them", async () => {
+    const { clock, fired, open } = await world();
+    const desk = await open();
+    expect(await desk.put(TEN)).toMatchObject({ created: true });
+    await clock.advance("5m");
+    expect(await desk.put({ ...TEN, cron: "*/4 * * * *" })).toMatchObject({ created: false });
+    await clock.advance("4m");
+    expect(fired()).toEqual(["ten~8"]);
+    await desk.put({ ...TEN, cron: "*/4 * * * *", input: 7 });
+    expect(await desk.get("ten")).toMatchObject({ input: 7, state: { lastExecution: expect.any(String) } });
+    await clock.advance("3m");
+    expect(fired()).toEqual(["ten~8", "ten~12"]);
+  });
+
+  test("removes a schedule, which then never fires", async () => {
+    const { clock, fired, open } = await world();
+    const desk = await open();
+    await desk.put(TEN);
+    expect(await desk.remove("ten")).toBeNull();
+    await clock.advance("1h");
+    expect(fired()).toEqual([]);
+    for (const refused of [
+      await desk.remove("ten"),
+      await desk.get("ten"),
+      await desk.pause("ten"),
+      await desk.resume("ten"),
+      await desk.runNow("ten"),
+    ])
+      expect(refused).toMatchObject({ code: "not_found" });
+  });
+
+  test("lists pages that end early where inputs are large", async () => {
+    const { open } = await world();
+    const desk = await open();
+    for (let n = 0; n < 12; n++) await desk.put({ ...TEN, id: `s${10 + n}`, input: "x".repeat(900_000) });
+    const sizes: number[] = [];
+    let cursor: string | undefined;
+    do {
+      const page: SchedulePage = unwrap(
+        await desk.list({ limit: 1_000, ...(cursor === undefined ? {} : { cursor }) }),
+      );
+      sizes.push(page.data.length);
+      cursor = page.next ?? undefined;
+    } while (cursor !== undefined);
+    expect(sizes).toEqual([5, 5, 2]);
+  });
+
+  test("lists in pages, by project and workflow", async () => {
+    const { open } = await world();
+    const desk = await open();
+    for (let n = 0; n < 450; n++) {
+      await desk.put({ ...TEN, id: `s${String(n).padStart(3, "0")}`, project: n % 3 === 0 ? "a" : "b" });
+    }
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await desk.list({ project: "a", limit: 40, ...(cursor === undefined ? {} : { cursor }) });
+      if (isRejection(page)) throw new Error(page.message);
+      seen.push(...page.data.map(({ id }) => id));
+      cursor = page.next ?? undefined;
+    } while (cursor !== undefined);
+    expect(seen).toEqual(Array.from({ length: 150 }, (_, i) => `s${String(i * 3).padStart(3, "0")}`));
+    expect(await desk.list({ workflow: "other" })).toEqual({ data: [], next: null });
+    expect(await desk.list({ limit: 0 })).toMatchObject({ code: "invalid_input", path: "limit" });
+    expect(await desk.list({ project: "?" })).toMatchObject({ code: "invalid_input", path: "project" });
+  });
+
+  test.each([
+    [null, "invalid_input", "schedule"],
+    [{ ...TEN, every: "5m" }, "unknown_field", "every"],
+    [{ ...TEN, id: "7up" }, "invalid_input", "id"],
+    [{ ...TEN, id: "a~b" }, "invalid_input", "id"],
+    [{ ...TEN, id: "a".repeat(61) }, "invalid_input", "id"],
+    [{ ...TEN, workflow: "no such name" }, "invalid_input", "workflow"],
+    [{ ...TEN, workflow: "unknown" }, "not_found", "workflow"],
+    [{ ...TEN, cron: "nonsense" }, "invalid_input", "cron"],
+    [{ ...TEN, timeZone: "Nowhere" }, "invalid_input", "timeZone"],
+    [{ ...TEN, misfire: "fire" }, "invalid_input", "misfire"],
+    [{ ...TEN, overlap: null }, "invalid_input", "overlap"],
+    [{ ...TEN, project: "a b" }, "invalid_input", "project"],
+    [{ ...TEN, tags: { a: 1 } }, "invalid_input", "tags.a"],
+    [{ ...TEN, input: { a: Number.NaN } }, "not_storable", "input.a"],
+  ])("refuses %j", async (data, code, path) => {
+    const { open } = await world();
+    expect(await (await open()).put(data)).toMatchObject({ kind: "rejection", code, path });
+  });
+
+  test("an id of 60 characters makes ids of executions", async () => {
+    const { clock, fired, open } = await world();
+    const id = "a".repeat(60);
+    await (await open()).put({ ...TEN, id });
+    await clock.advance("10m");
+    expect(fired()).toEqual([`${id}~10`]);
+  });
+
+  test("10,000 schedules wait with one timer, and fire together", { timeout: 120_000 }, async () => {
+    const { clock, engine, open, tables, beginning } = await world();
+    for (let n = 0; n < 10_000; n++) {
+      const spec = unwrap(checkSchedule({ ...HOURLY, id: `s${n}`, cron: `${n % 60} 5 * * *` }));
+      const times = { createdAt: beginning, updatedAt: beginning, state: newState(beginning) };
+      tables.putDocument("schedule", spec.id, encode({ ...spec, ...times }));
+    }
+    const desk = await open();
+    await clock.advance("4h");
+    expect(engine.started).toEqual([]);
+    await clock.advance("2h");
+    expect(engine.started).toHaveLength(10_000);
+    expect(engine.started.every(({ id, at }) => id.endsWith(`~${at}`))).toBe(true);
+    await desk.close();
+  });
+});
+
+describe("a damaged schedule", () => {
+  const NEWER = JSON.stringify({ v: 9, id: "bad" });
+  const BODIES = ['{"v":1,"id":"bad",', "null", "5", "[]", '{"v":1,"id":"bad","cron":5}', NEWER];
+
+  test.each(BODIES)("is listed with what to do, and the others run (%s)", async (body) => {
+    const { clock, fired, faults, open, tables } = await world();
+    await (await open()).put(TEN);
+    tables.putDocument("schedule", "bad", body);
+    const desk = await open();
+    expect(faults.map(({ message }) => message)).toEqual([
+      expect.stringMatching(/^schedule bad is damaged and does not fire: .*rondo schedules rm bad/),
+    ]);
+    await clock.advance("10m");
+    expect(fired()).toEqual(["ten~10"]);
+    expect(await desk.list()).toMatchObject({
+      data: [{ id: "ten" }],
+      damaged: [{ id: "bad", hint: expect.stringContaining("put schedule bad again, or delete it") }],
+    });
+    expect(await desk.list({ workflow: "report" })).not.toHaveProperty("damaged");
+    for (const refused of [desk.get("bad"), desk.pause("bad"), desk.runNow("bad")])
+      expect(await refused).toMatchObject({ code: "wrong_status", message: expect.stringContaining("bad") });
+  });
+
+  test.each(["bad", "bad state", "bad run"])("begins anew when it is put again (%s)", async (document) => {
+    const { clock, fired, open, tables } = await world();
+    await (await open()).put({ ...TEN, id: "bad" });
+    tables.putDocument("schedule", document, "{");
+    const desk = await open();
+    await clock.advance("20m");
+    expect(await desk.get("bad")).toMatchObject({ code: "wrong_status" });
+    expect(await desk.put({ ...TEN, id: "bad" })).toMatchObject({ created: true });
+    const before = fired().length;
+    await clock.advance("10m");
+    expect(fired().slice(before)).toEqual(["bad~30"]);
+    expect(await desk.list()).toEqual({ data: [expect.objectContaining({ id: "bad" })], next: null });
+  });
+
+  test("can be deleted", async () => {
+    const { open, tables } = await world();
+    const desk = await open();
+    tables.putDocument("schedule", "bad", "{");
+    expect(await desk.remove("bad")).toBeNull();
+    expect(await desk.list()).toEqual({ data: [], next: null });
+    expect(await desk.get("bad")).toMatchObject({ code: "not_found" });
+  });
+
+  test("is on one page of a list", async () => {
+    const { open, tables } = await world();
+    const desk = await open();
+    for (const id of ["a", "c", "e"]) await desk.put({ ...TEN, id });
+    for (const id of ["b", "d", "f"]) tables.putDocument("schedule", id, "{");
+    const pages = [];
+    for (let cursor: string | undefined = ""; cursor !== undefined; ) {
+      const page: SchedulePage = unwrap(await desk.list({ limit: 1, ...(cursor === "" ? {} : { cursor }) }));
+      pages.push([page.data.map(({ id }) => id), (page.damaged ?? []).map(({ id }) => id)]);
+      cursor = page.next ?? undefined;
+    }
+    expect(pages).toEqual([
+      [["a"], []],
+      [["c"], ["b"]],
+      [["e"], ["d", "f"]],
+    ]);
+  });
+});

@@ -1,0 +1,288 @@
+/**
+ * The desk of schedules: what is done with them from outside. Firing them is the runner's part.
+ *
+ * Over a store that is shared, every node has a desk, and each does whatever is asked of it; a schedule is fired by the
+ * node that has its id. What the others are asked to change is seen there a little later (schedule-watch.ts).
+ */
+import { DamagedData } from "../kernel/journal/damage.ts";
+import type { Clock } from "../std/clock.ts";
+import { type Random, systemRandom } from "../std/random.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import type { Store } from "../store/store.ts";
+import { Lanes } from "./lanes.ts";
+import {
+  checkSchedule,
+  executionOf,
+  keyedExecutionOf,
+  newState,
+  type Schedule,
+  type ScheduleSpec,
+  type ScheduleState,
+} from "./schedule.ts";
+import { type ScheduledStart, type ScheduleEngine, ScheduleRunner, startOf } from "./schedule-runner.ts";
+import {
+  damagedFault,
+  refuseDamaged,
+  ScheduleBook,
+  type ScheduleFilter,
+  type SchedulePage,
+  type ScheduleView,
+  viewSchedule,
+} from "./schedule-store.ts";
+import { ScheduleWatch } from "./schedule-watch.ts";
+import { StartChecks } from "./start-checks.ts";
+import type { StoredSchedule } from "./stored-schedule.ts";
+
+export interface ScheduleDeskOptions extends ScheduleEngine {
+  readonly clock: Clock;
+  readonly store: Pick<Store, "putDocument" | "getDocument" | "listDocuments" | "getDefinition">;
+  /** Checks a request as a start would (the input by the workflow's schema), without starting. */
+  readonly check?: (request: ScheduledStart) => Promise<Rejection | null>;
+  /** The world failed: what was under way is tried again. */
+  readonly onFault?: (fault: Error) => void;
+  /** Whether this node fires the schedule of an id. Left out: it fires all, and nobody else changes any. */
+  readonly isMine?: (id: string) => boolean;
+  /** Calls back when that may have changed for some; the returned function stops that. */
+  readonly onMoved?: (listener: () => void) => () => void;
+  readonly random?: Random;
+}
+
+export class ScheduleDesk {
+  readonly #options: ScheduleDeskOptions;
+  readonly #book: ScheduleBook;
+  readonly #checks: StartChecks;
+  readonly #lanes = new Lanes();
+  readonly #runner: ScheduleRunner;
+  /** Sees what other nodes change; null: there are none. */
+  readonly #watch: ScheduleWatch | null;
+  #isClosed = false;
+
+  private constructor(options: ScheduleDeskOptions) {
+    const { clock, onFault = () => undefined, isMine, onMoved = () => () => undefined } = options;
+    this.#options = options;
+    this.#book = new ScheduleBook(options.store);
+    this.#checks = new StartChecks(options.store, options.check);
+    this.#runner = new ScheduleRunner({
+      clock,
+      engine: options,
+      book: this.#book,
+      lanes: this.#lanes,
+      onFault,
+      isShared: isMine !== undefined,
+      isMine: isMine ?? (() => true),
+    });
+    const { book, runner } = { book: this.#book, runner: this.#runner };
+    this.#watch =
+      isMine === undefined ? null : new ScheduleWatch({ clock, book, runner, isMine, onMoved, onFault });
+  }
+
+  /** Reads all schedules and begins to watch their due times. */
+  static async open(options: ScheduleDeskOptions): Promise<ScheduleDesk> {
+    const desk = new ScheduleDesk(options);
+    if (desk.#watch !== null) await desk.#watch.begin();
+    else
+      for await (const schedule of desk.#book.all())
+        if ("damage" in schedule) options.onFault?.(damagedFault(schedule));
+        else desk.#runner.watch(schedule);
+    return desk;
+  }
+
+  /** Creates a schedule, or changes one. When it is new, or its times are, those from before now do not fire. */
+  async put(data: unknown): Promise<{ schedule: ScheduleView; created: boolean } | Rejection> {
+    const spec = checkSchedule(data);
+    if (isRejection(spec)) return spec;
+    const wrong = await this.#checkStart(spec);
+    if (wrong !== null) return wrong;
+    return this.#changeAny(spec.id, async (stored) => {
+      // What is left of a damaged one goes first, and a new schedule begins.
+      if (stored instanceof DamagedData) await this.#book.forgetParts(spec.id);
+      const now = this.#now;
+      const old = stored === null || stored instanceof DamagedData ? null : stored.schedule;
+      const state = old?.state ?? newState(now);
+      const isTimedAsBefore = old?.cron === spec.cron && old.timeZone === spec.timeZone;
+      const schedule: Schedule = {
+        ...spec,
+        createdAt: old?.createdAt ?? now,
+        updatedAt: now,
+        ...timedSince(old, isTimedAsBefore ? null : now),
+        state: {
+          ...state,
+          ...(isTimedAsBefore ? {} : { after: Math.max(state.after, now), queued: null }),
+          lastError: null,
+        },
+      };
+      await this.#book.write(schedule);
+      return { schedule: viewSchedule(schedule, now), created: old === null };
+    });
+  }
+
+  /** One schedule, with its next due times. */
+  async get(id: string): Promise<ScheduleView | Rejection> {
+    const stored = await this.#read(id);
+    if (stored instanceof DamagedData) return refuseDamaged(id, stored);
+    return stored === null ? unknown(id) : this.#checked(viewSchedule(stored.schedule, this.#now));
+  }
+
+  /** Schedules in the order of their ids. */
+  async list(filter: ScheduleFilter = {}): Promise<SchedulePage | Rejection> {
+    const page = await this.#book.list(filter, this.#now);
+    if (isRejection(page)) return page;
+    return { ...page, data: await Promise.all(page.data.map((schedule) => this.#checked(schedule))) };
+  }
+
+  /** Forgets a schedule, also a damaged one; what it started goes on. */
+  async remove(id: string): Promise<Rejection | null> {
+    return this.#changeAny(id, async (old) => {
+      if (old === null) return unknown(id);
+      await this.#book.remove(id);
+      return null;
+    });
+  }
+
+  /** Stops firing. */
+  async pause(id: string): Promise<ScheduleView | Rejection> {
+    return this.#changeState(id, (state) => (state.paused ? state : { ...state, paused: true }));
+  }
+
+  /** Goes on; due times that passed meanwhile do not fire. */
+  async resume(id: string): Promise<ScheduleView | Rejection> {
+    return this.#changeState(id, (state) =>
+      state.paused ? { ...state, paused: false, after: Math.max(state.after, this.#now) } : state,
+    );
+  }
+
+  /** Starts an execution now, whatever the schedule's times, policies and pause say; once for each key. */
+  async runNow(
+    id: string,
+    key: string | null = null,
+  ): Promise<{ readonly execution: string; readonly existed: boolean } | Rejection> {
+    return this.#change(id, async (stored) => {
+      if (stored === null) return unknown(id);
+      const { schedule, run: before } = stored;
+      const execution = key === null ? this.#idNow(schedule) : keyedExecutionOf(id, key);
+      if (key !== null && (await this.#options.exists(execution))) return { execution, existed: true };
+      // Known before it exists, so that no due time overlaps with it; if it is not started, it does no harm.
+      if (schedule.overlap !== "allow") await this.#book.writeRun(schedule, { execution, isStarted: false });
+      const answer = await this.#options.start(startOf(schedule, execution));
+      if (isRejection(answer)) {
+        if (schedule.overlap !== "allow") await this.#book.writeRun(schedule, before);
+        return answer;
+      }
+      await this.#book.writeRun(schedule, { execution, isStarted: true });
+      return { execution, existed: false };
+    });
+  }
+
+  /** The id of an execution that is started now: as if it were due, but later than the last. */
+  #idNow({ id, state }: Schedule): string {
+    const last = Number(/~(\d+)(?:-|$)/.exec(state.lastExecution ?? "")?.[1] ?? 0);
+    const at = Math.max(this.#now, last + 1);
+    // Due times are whole seconds, and this is none.
+    const execution = executionOf(id, at % 1_000 === 0 ? at + 1 : at);
+    // Another node may be asked for the same at the same time.
+    return this.#watch === null ? execution : `${execution}-${this.#draw()}`;
+  }
+
+  /** Fires nothing more; resolves when what is under way has ended. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#watch?.close();
+    this.#runner.close();
+    await this.#lanes.idle();
+  }
+
+  get #now(): number {
+    return this.#options.clock.now();
+  }
+
+  async #checkStart(spec: ScheduleSpec): Promise<Rejection | null> {
+    const { store, check } = this.#options;
+    if ((await store.getDefinition({ newestOf: spec.workflow })) === null) {
+      return reject("not_found", `workflow: there is no workflow "${spec.workflow}"`, {
+        path: "workflow",
+        hint: "store its definition first (POST /v1/workflows), or run a worker that serves it",
+      });
+    }
+    return (await check?.(startOf(spec, executionOf(spec.id, this.#now)))) ?? null;
+  }
+
+  /** With what would be wrong about a start, since its workflow may have changed. */
+  async #checked(schedule: ScheduleView): Promise<ScheduleView> {
+    return { ...schedule, problem: await this.#checks.problemOf(schedule) };
+  }
+
+  #changeState(id: string, change: (old: ScheduleState) => ScheduleState): Promise<ScheduleView | Rejection> {
+    return this.#change(id, async (stored) => {
+      if (stored === null) return unknown(id);
+      const { schedule } = stored;
+      const changed = { ...schedule, state: change(schedule.state) };
+      if (changed.state !== schedule.state) await this.#book.write(changed);
+      return viewSchedule(changed, this.#now);
+    });
+  }
+
+  /** The same for a schedule that has to be readable. */
+  #change<T>(
+    id: string,
+    change: (old: StoredSchedule | null) => Promise<T | Rejection>,
+  ): Promise<T | Rejection> {
+    return this.#changeAny(id, async (old) =>
+      old instanceof DamagedData ? refuseDamaged(id, old) : change(old),
+    );
+  }
+
+  async #read(id: string): Promise<StoredSchedule | DamagedData | null> {
+    try {
+      return await this.#book.read(id);
+    } catch (thrown) {
+      if (thrown instanceof DamagedData) return thrown;
+      throw thrown;
+    }
+  }
+
+  /** Changes a schedule while nothing else does; then it is looked at anew. */
+  #changeAny<T>(
+    id: string,
+    change: (old: StoredSchedule | DamagedData | null) => Promise<T | Rejection>,
+  ): Promise<T | Rejection> {
+    if (this.#isClosed) {
+      const hint = "try again when the server is up";
+      return Promise.resolve(reject("not_ready", "the desk of schedules is closed", { hint }));
+    }
+    return this.#lanes.run(id, async () => {
+      try {
+        return await change(await this.#read(id));
+      } finally {
+        this.#runner.changed(id);
+        await this.#mark(id);
+      }
+    });
+  }
+
+  /** Has other nodes see a change soon. If it cannot be written, they see it in a minute. */
+  async #mark(id: string): Promise<void> {
+    if (this.#watch === null) return;
+    try {
+      await this.#book.putMark(`${id} ${this.#now} ${this.#draw()}`);
+    } catch (thrown) {
+      this.#options.onFault?.(thrown instanceof Error ? thrown : new Error(String(thrown)));
+    }
+  }
+
+  #draw(): string {
+    return (this.#options.random ?? systemRandom).u32().toString(36);
+  }
+}
+
+/** Since when a schedule's times are these; null: as before. */
+function timedSince(old: Schedule | null, now: number | null): { readonly timedSince?: number } {
+  const since = old === null ? undefined : (now ?? old.timedSince);
+  return since === undefined ? {} : { timedSince: since };
+}
+
+function unknown(id: string): Rejection {
+  return reject("not_found", `there is no schedule "${id.slice(0, 100)}"`, {
+    path: "id",
+    hint: "`rondo schedules` lists them",
+  });
+}

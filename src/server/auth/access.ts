@@ -1,0 +1,161 @@
+/**
+ * Who is let in. The directory's socket is admin. Over TCP without any token: everybody on this machine, as admin, if
+ * the server listens on loopback. Once there is a token, every request needs one, as a bearer or by a session's cookie.
+ */
+import { timingSafeEqual } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { isLoopback } from "../../net/hosts.ts";
+import { ATTEMPT_HINT, checkToken } from "../../protocol/attempt-id.ts";
+import type { Clock } from "../../std/clock.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import type { Access as Wanted } from "../route.ts";
+import { type Caller, includes, type Role } from "./caller.ts";
+import type { EndedSessions } from "./ended-sessions.ts";
+import { readSession, type Session } from "./session-cookie.ts";
+import { mayBeToken, type Token, type TokenDesk } from "./tokens.ts";
+
+/** Where a connection came from. */
+export type Via = "socket" | "tcp";
+
+export interface AccessOptions {
+  readonly tokens: TokenDesk;
+  readonly endedSessions: EndedSessions;
+  readonly clock: Clock;
+  /** Signs session cookies and the tokens of attempts. */
+  readonly key: string;
+  /** In a cluster: what the workers inside other nodes show. */
+  readonly nodeToken?: string | undefined;
+  /** Whether the server listens on a loopback address. */
+  readonly isLocal: boolean;
+}
+
+/** How long who is not known waits for the store. */
+const LOOK_MS = 5_000;
+/** The worker inside another node. */
+const NODE: Caller = { name: "node", role: "worker", project: null, token: null, countedBy: null };
+const SOCKET: Caller = { name: "socket", role: "admin", project: null, token: null, countedBy: null };
+/** Of routes that need no caller. */
+const ANYBODY: Caller = { name: "anybody", role: "viewer", project: null, token: null, countedBy: null };
+
+export class Access {
+  readonly #options: AccessOptions;
+
+  constructor(options: AccessOptions) {
+    this.#options = options;
+  }
+
+  /** Who asks; a rejection if they have to say so and do not. */
+  identify(incoming: IncomingMessage, via: Via): Caller | Rejection {
+    if (via === "socket") return SOCKET;
+    if (this.#isNode(incoming)) return NODE;
+    const { tokens, isLocal } = this.#options;
+    const peer = peerOf(incoming);
+    if (!tokens.any) {
+      if (isLocal && isLoopback(peer))
+        return { name: "local", role: "admin", project: null, token: null, countedBy: peer };
+      return reject("unauthorised", "this server has no tokens, so it answers on its own machine only", {
+        hint: "make one with `rondo token create` there",
+      });
+    }
+    const token = this.#tokenOf(incoming);
+    if (token !== null) return callerOf(token);
+    return bearerOf(incoming) === null
+      ? reject("unauthorised", "this needs a token")
+      : reject("unauthorised", "this token is not known here, or has expired");
+  }
+
+  /**
+   * The same for one who was refused, once it is known here what other nodes have done; null: there is nothing more to
+   * know. Who brings nothing that could be a token does not have the store read.
+   */
+  identifyAnew(incoming: IncomingMessage, via: Via): Promise<Caller | Rejection> | null {
+    if (!mayBeToken(bearerOf(incoming)) && this.#sessionOf(incoming) === null) return null;
+    const renewed = this.#options.tokens.renew();
+    return renewed === null ? null : this.#inTime(renewed.then(() => this.identify(incoming, via)));
+  }
+
+  /** A store that hangs is not waited for: nobody has been let in yet. */
+  async #inTime<T>(work: Promise<T>): Promise<T | Rejection> {
+    let cancel = (): void => {};
+    const late = new Promise<Rejection>((resolve) => {
+      const why = "the store does not say whether this token is known";
+      cancel = this.#options.clock.after(LOOK_MS, () => resolve(reject("store_unavailable", why)));
+    });
+    try {
+      return await Promise.race([work, late]);
+    } finally {
+      cancel();
+    }
+  }
+
+  #isNode(incoming: IncomingMessage): boolean {
+    const { nodeToken } = this.#options;
+    const bearer = bearerOf(incoming);
+    return nodeToken !== undefined && bearer !== null && isSame(nodeToken, bearer);
+  }
+
+  #tokenOf(incoming: IncomingMessage): Token | null {
+    const { tokens, endedSessions } = this.#options;
+    const bearer = bearerOf(incoming);
+    if (bearer !== null) return tokens.find(bearer);
+    const session = this.#sessionOf(incoming);
+    return session === null || endedSessions.has(session) ? null : tokens.get(session.token);
+  }
+
+  #sessionOf({ headers }: IncomingMessage): Session | null {
+    const { key, clock } = this.#options;
+    return readSession(headers.cookie, key, clock.now());
+  }
+
+  /** The caller of an attempt's own routes: whoever has its token. What it still opens is the route's to know. */
+  identifyAttempt(incoming: IncomingMessage, attempt: string): Caller | Rejection {
+    const bearer = bearerOf(incoming);
+    if (bearer === null) return reject("unauthorised", "the attempt's token is needed as the bearer");
+    return checkToken(this.#options.key, attempt, bearer)
+      ? { ...ANYBODY, name: "attempt", role: "worker", countedBy: peerOf(incoming) }
+      : reject("forbidden", "this token does not open this attempt", { hint: ATTEMPT_HINT });
+  }
+
+  /** Whether the caller may use a route. */
+  allow(caller: Caller, route: { readonly access: Wanted; readonly isGlobal?: boolean }): Rejection | null {
+    const { access } = route;
+    if (access === "everyone" || access === "known" || access === "attempt") return null;
+    const roles: readonly Role[] = typeof access === "string" ? [access] : access;
+    if (!roles.some((role) => includes(caller.role, role)))
+      return reject(
+        "forbidden",
+        `this needs the role ${roles.join(" or ")}; ${caller.name} is ${caller.role}`,
+      );
+    if (route.isGlobal === true && caller.project !== null)
+      return reject(
+        "forbidden",
+        `${caller.name} is bound to the project "${caller.project}", and this is about all of them`,
+      );
+    return null;
+  }
+}
+
+/** The caller of a route for everybody. */
+export function anybody(incoming: IncomingMessage): Caller {
+  return { ...ANYBODY, countedBy: peerOf(incoming) };
+}
+
+/** The address of the other end. */
+export function peerOf(incoming: IncomingMessage): string {
+  return incoming.socket.remoteAddress ?? "";
+}
+
+/** What stands behind `Authorization: Bearer`. */
+export function bearerOf(incoming: IncomingMessage): string | null {
+  return /^Bearer +([\x21-\x7e]{1,500})$/i.exec(incoming.headers.authorization ?? "")?.[1] ?? null;
+}
+
+/** In a time that does not depend on where they differ. */
+function isSame(right: string, given: string): boolean {
+  const [one, other] = [Buffer.from(right), Buffer.from(given)];
+  return one.length === other.length && timingSafeEqual(one, other);
+}
+
+function callerOf({ id, name, role, project }: Token): Caller {
+  return { name, role, project, token: id, countedBy: id };
+}

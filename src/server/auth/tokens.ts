@@ -1,0 +1,230 @@
+/**
+ * API tokens: made here, shown once, kept as hashes in the store's documents. A token reads `rondo_<id>_<secret>`: the
+ * id finds it, the secret (32 random bytes) is compared by its hash in constant time. One more may come from the
+ * environment (RONDO_ADMIN_TOKEN); it is not stored.
+ *
+ * Over a store that is shared, what another node makes or revokes counts here within a few seconds; and who brings a
+ * token that is not known is refused only after the store was read again.
+ */
+
+import { guardedBy, TOKEN_FORM } from "../../commands/bound-projects.ts";
+import type { Clock } from "../../std/clock.ts";
+import { newExecutionId } from "../../std/id.ts";
+import type { Random } from "../../std/random.ts";
+import { allDocuments, type DocumentForm, describeDamaged } from "../../store/document-form.ts";
+import type { Store } from "../../store/store.ts";
+import type { Role } from "./caller.ts";
+import { FreshCopy } from "./fresh-copy.ts";
+import { drawSecret, hashSecret, isSameSecret } from "./secrets.ts";
+
+/** A token as others may see it. */
+export interface Token {
+  readonly id: string;
+  readonly name: string;
+  readonly role: Role;
+  /** The project that it is bound to; null: none. */
+  readonly project: string | null;
+  readonly createdAt: number;
+  readonly createdBy: string;
+  readonly expiresAt: number | null;
+}
+
+interface StoredToken extends Token {
+  readonly hash: string;
+}
+
+/** A token that cannot be read. */
+export interface DamagedToken {
+  readonly id: string;
+  readonly damage: string;
+  readonly hint: string;
+  /** The project that it keeps guarded; `*`: every one; null: none. */
+  readonly guards: string | null;
+}
+
+export interface TokenParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** RONDO_ADMIN_TOKEN. */
+  readonly adminToken: string | null;
+  /** Other nodes make and revoke tokens too. */
+  readonly isShared?: boolean;
+  readonly onFault?: (fault: Error) => void;
+}
+
+const KIND = "token";
+/** The id of the token from the environment. */
+const FROM_ENVIRONMENT = "env";
+const STORED = TOKEN_FORM as DocumentForm<StoredToken>;
+const FORM = /^rondo_([0-9a-z]{1,40})_/;
+
+export class TokenDesk {
+  readonly #parts: TokenParts;
+  #tokens = new Map<string, StoredToken>();
+  /** Damaged tokens: they open nothing, and what they guard stays guarded. */
+  #damaged = new Map<string, DamagedToken>();
+  /** Changes made here: what was read while one was made is read again. */
+  #changes = 0;
+  #copy: FreshCopy | null = null;
+  /** Told of tokens that another node has revoked. */
+  onRevoked: (id: string) => void = () => undefined;
+  #onBound: (projects: ReadonlySet<string>) => void = () => undefined;
+
+  private constructor(parts: TokenParts) {
+    this.#parts = parts;
+    const { adminToken, clock } = parts;
+    if (adminToken !== null)
+      this.#tokens.set(FROM_ENVIRONMENT, {
+        id: FROM_ENVIRONMENT,
+        name: "RONDO_ADMIN_TOKEN",
+        role: "admin",
+        project: null,
+        createdAt: clock.now(),
+        createdBy: "environment",
+        expiresAt: null,
+        hash: hashSecret(adminToken),
+      });
+  }
+
+  /** With all tokens of the store. */
+  static async open(parts: TokenParts): Promise<TokenDesk> {
+    const desk = new TokenDesk(parts);
+    await desk.#read();
+    const { clock, isShared = false, onFault = () => undefined } = parts;
+    if (isShared) desk.#copy = new FreshCopy({ clock, read: () => desk.#read(), onFault });
+    return desk;
+  }
+
+  /** Calls `listener` with the projects that a token is bound to: now, and when they may have changed. */
+  set onBound(listener: (projects: ReadonlySet<string>) => void) {
+    this.#onBound = listener;
+    this.#noteBound();
+  }
+
+  /** Resolves when all that other nodes had done before this is known here; null: there are no others. */
+  renew(): Promise<void> | null {
+    return this.#copy?.renew() ?? null;
+  }
+
+  close(): void {
+    this.#copy?.close();
+  }
+
+  /** Whether there is any: then every request over TCP needs one. */
+  get any(): boolean {
+    return this.#tokens.size + this.#damaged.size > 0;
+  }
+
+  /** Whether there is one that opens everything, and always will. */
+  get hasAdmin(): boolean {
+    return this.list().some(
+      ({ role, project, expiresAt }) => role === "admin" && project === null && expiresAt === null,
+    );
+  }
+
+  /** The token that a text is; null: none, or one that has expired. */
+  find(text: string): Token | null {
+    const id = FORM.exec(text)?.[1];
+    const hash = hashSecret(text);
+    for (const candidate of [id, FROM_ENVIRONMENT]) {
+      const token = candidate === undefined ? undefined : this.#tokens.get(candidate);
+      if (token !== undefined && isSameSecret(hash, token.hash)) return this.#unlessExpired(token);
+    }
+    return null;
+  }
+
+  /** A token by its id; null: there is none, or it has expired. */
+  get(id: string): Token | null {
+    const token = this.#tokens.get(id);
+    return token === undefined ? null : this.#unlessExpired(token);
+  }
+
+  /** All tokens, oldest first, without what proves them. */
+  list(): readonly Token[] {
+    return [...this.#tokens.values()]
+      .map(({ hash: _, ...token }) => token)
+      .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
+  }
+
+  /** Tokens that cannot be read. */
+  get damaged(): readonly DamagedToken[] {
+    return [...this.#damaged.values()];
+  }
+
+  /** Makes a token; its text is given out here and never again. */
+  async create(
+    wanted: Pick<Token, "name" | "role" | "project" | "createdBy" | "expiresAt">,
+  ): Promise<{ token: Token; text: string }> {
+    const { store, clock, random } = this.#parts;
+    const id = newExecutionId(clock.now(), random).slice(3);
+    const text = `rondo_${id}_${drawSecret(random, 32).toString("base64url")}`;
+    const token: Token = { id, createdAt: clock.now(), ...wanted };
+    const stored: StoredToken = { ...token, hash: hashSecret(text) };
+    await store.putDocument(KIND, id, JSON.stringify(stored));
+    this.#changes++;
+    this.#tokens.set(id, stored);
+    this.#noteBound();
+    return { token, text };
+  }
+
+  /** Revokes a token of the store; false: there is none of that id. */
+  async remove(id: string): Promise<boolean> {
+    if (id === FROM_ENVIRONMENT || !(this.#tokens.has(id) || this.#damaged.has(id))) return false;
+    await this.#parts.store.putDocument(KIND, id, null);
+    this.#changes++;
+    this.#tokens.delete(id);
+    this.#damaged.delete(id);
+    this.#noteBound();
+    this.onRevoked(id);
+    return true;
+  }
+
+  /** Reads all tokens of the store; those that are gone open nothing any more. */
+  async #read(): Promise<void> {
+    const read = new Map<string, StoredToken>();
+    const changes = this.#changes;
+    const fromEnvironment = this.#tokens.get(FROM_ENVIRONMENT);
+    if (fromEnvironment !== undefined) read.set(FROM_ENVIRONMENT, fromEnvironment);
+    const damaged = new Map<string, DamagedToken>();
+    for await (const token of allDocuments(this.#parts.store, STORED))
+      if (token.damage === undefined) read.set(token.id, token.value);
+      else damaged.set(token.id, damagedToken(token));
+    if (changes !== this.#changes) return this.#read();
+    const gone = [...this.#tokens.keys()].filter((id) => !read.has(id));
+    for (const [id, { damage, hint }] of damaged)
+      if (!this.#damaged.has(id)) this.#parts.onFault?.(new Error(`a token is damaged: ${damage} (${hint})`));
+    this.#tokens = read;
+    this.#damaged = damaged;
+    this.#noteBound();
+    for (const id of gone) this.onRevoked(id);
+  }
+
+  #noteBound(): void {
+    const bound = [...this.#tokens.values()].flatMap(({ project }) => project ?? []);
+    const guarded = this.damaged.flatMap(({ guards }) => guards ?? []);
+    this.#onBound(new Set([...bound, ...guarded]));
+  }
+
+  #unlessExpired({ hash: _, ...token }: StoredToken): Token | null {
+    return token.expiresAt === null || token.expiresAt > this.#parts.clock.now() ? token : null;
+  }
+}
+
+function damagedToken(token: {
+  readonly id: string;
+  readonly body: string;
+  readonly damage: string;
+}): DamagedToken {
+  return {
+    id: token.id,
+    damage: describeDamaged(KIND, token),
+    hint: `it opens nothing any more: revoke it (rondo token revoke ${token.id}) and create another one`,
+    guards: guardedBy(token.body),
+  };
+}
+
+/** Whether a text looks like a token of the store. */
+export function mayBeToken(text: string | null): boolean {
+  return text !== null && FORM.test(text);
+}

@@ -1,0 +1,326 @@
+/**
+ * Turns the route table into an HTTP application. For every request, in this order: who asks, how often, may they; are
+ * path, query and body what the route says; then the handler, within its time; then the audit log, and the answer.
+ */
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
+import { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { DamagedData } from "../../kernel/journal/damage.ts";
+import { damagedRow } from "../../sdk/errors.ts";
+import type { Clock } from "../../std/clock.ts";
+import { defined } from "../../std/defined.ts";
+import { isRejection, type Rejection, RondoError } from "../../std/rejection.ts";
+import { StoreFault } from "../../store/store.ts";
+import { type Access, anybody, bearerOf, peerOf, type Via } from "../auth/access.ts";
+import type { Caller } from "../auth/caller.ts";
+import type { RateLimit } from "../auth/rate-limit.ts";
+import type { Metrics } from "../metrics.ts";
+import type { ApiLimits } from "../parts.ts";
+import type { Answer, Ask, Route } from "../route.ts";
+import type { AuditLog } from "../services/audit-log.ts";
+import type { KeyDesk, KeyUse } from "../services/idempotency-keys.ts";
+import { describeRoute } from "./openapi.ts";
+import type { Refusal } from "./problem.ts";
+import { dropBody } from "./read-body.ts";
+import { type CheckedRequest, checkRequest } from "./request-check.ts";
+import { cutIfUnread, sendAnswer, sendProblem } from "./send-answer.ts";
+import { inSpan, traceOf } from "./tracing.ts";
+
+/** What a request brings beside itself. */
+export interface Bindings {
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  readonly via: Via;
+}
+
+export type App = OpenAPIHono<{ Bindings: Bindings }>;
+
+type AppContext = Context<{ Bindings: Bindings }>;
+
+/** Requests that wait, each with the token that it came with. */
+export type Waiting = Map<AbortController, string | null>;
+
+export interface AppParts {
+  readonly routes: readonly Route[];
+  readonly access: Access;
+  readonly rateLimit: RateLimit;
+  readonly audit: AuditLog;
+  readonly keys: KeyDesk;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly limits: ApiLimits;
+  readonly onFault: (fault: Error) => void;
+  /** Why the store takes no writes just now; null: it does. */
+  readonly storeFault: () => Error | null;
+  /** What must be told when the server closes, or its token is gone: requests that wait for something. */
+  readonly waiting: Waiting;
+}
+
+/** A wrong token costs as much as so many requests. */
+const WRONG_TOKEN_COST = 10;
+/** After so long a request does not wait any longer for a store that takes no writes. */
+const STORE_WAIT_MS = 5_000;
+/** Refusals after which nobody knows whether it was done. */
+const UNKNOWN_OUTCOME: readonly Refusal["code"][] = ["timeout", "store_unavailable", "internal"];
+
+/** The application. */
+export function buildApp(parts: AppParts): App {
+  const app: App = new OpenAPIHono();
+  for (const route of parts.routes) {
+    app.openAPIRegistry.registerPath(describeRoute(route));
+    app.on(route.method.toUpperCase(), route.path.replaceAll(/\{(\w+)\}/g, ":$1"), (c) =>
+      serve(c, parts, { path: route.path, run: () => answer(c, parts, route) }),
+    );
+  }
+  app.notFound((c) => serve(c, parts, { path: "(none)", run: () => nowhere(c, parts) }));
+  return app;
+}
+
+/** Runs one request to its end, whatever happens in it. */
+async function serve(
+  c: AppContext,
+  parts: AppParts,
+  { path, run }: { path: string; run: () => Promise<number | "streamed"> },
+): Promise<Response> {
+  const { incoming, outgoing } = c.env;
+  const from = parts.clock.now();
+  const method = c.req.method.toLowerCase();
+  const status = await inSpan(incoming, { method, path }, async () => {
+    let sent: number | "streamed";
+    try {
+      sent = await run();
+    } catch (thrown) {
+      sent = sendProblem(outgoing, refusalOf(thrown, parts));
+    }
+    // Streams look after their clients themselves.
+    if (sent === "streamed") return 200;
+    cutIfUnread(outgoing, { clock: parts.clock, stallMs: parts.limits.streamStallMs });
+    return sent;
+  });
+  dropBody(incoming);
+  parts.metrics.request({ route: path, method, status, ms: parts.clock.now() - from });
+  return RESPONSE_ALREADY_SENT;
+}
+
+async function answer(c: AppContext, parts: AppParts, route: Route): Promise<number | "streamed"> {
+  const { incoming, outgoing } = c.env;
+  const caller = await admit(c, parts, route);
+  if ("code" in caller) return sendProblem(outgoing, caller);
+  const request = { incoming, params: c.req.param(), query: c.req.queries() };
+  const checked = await checkRequest(request, route, parts.limits);
+  if (isRejection(checked)) return sendProblem(outgoing, checked);
+  const asked = new Asked({ bindings: c.env, caller, checked, waiting: parts.waiting });
+  const given = await withKey(c, asked, { keys: parts.keys, run: () => inTime(route, asked, parts) });
+  if ("code" in given) return sendProblem(outgoing, given);
+  if (given.kind === "streamed") return "streamed";
+  if (route.audit !== undefined) await note(route, asked, parts);
+  return sendAnswer(outgoing, given, incoming.headers["if-none-match"]);
+}
+
+/** Runs a request under its Idempotency-Key, if it has one. */
+async function withKey(
+  c: AppContext,
+  { caller, body, idempotencyKey: key }: Asked,
+  { keys, run }: { keys: KeyDesk; run: () => Promise<Answer | Refusal> },
+): Promise<Answer | Refusal> {
+  if (key === null || c.req.method !== "POST") return run();
+  const target = `POST ${c.req.url.slice(c.req.url.indexOf("/", c.req.url.indexOf("//") + 2))}`;
+  const use: KeyUse | Rejection = await keys.begin({ caller, key, target, body });
+  if (isRejection(use)) return use;
+  let isUsed = true;
+  try {
+    const given = await run();
+    isUsed = !("code" in given) || UNKNOWN_OUTCOME.includes(given.code);
+    return given;
+  } catch (thrown) {
+    isUsed = !(thrown instanceof RondoError);
+    throw thrown;
+  } finally {
+    await keys.end(use, isUsed);
+  }
+}
+
+/** A path that no route has, or not with this method. Who is not let in does not learn which. */
+async function nowhere(c: AppContext, parts: AppParts): Promise<number> {
+  const { outgoing } = c.env;
+  const caller = await admit(c, parts, { access: "known" });
+  if ("code" in caller) return sendProblem(outgoing, caller);
+  const path = c.req.path.slice(0, 200);
+  const methods = parts.routes.filter((route) => fits(route.path, c.req.path)).map(({ method }) => method);
+  if (methods.length === 0) {
+    const bare = path.replace(/\/+$/, "");
+    const isMeant = bare !== path && parts.routes.some((route) => fits(route.path, bare));
+    const hint = isMeant ? { hint: `paths end without a slash: ${bare}, or ${bare}/<id>` } : {};
+    return sendProblem(outgoing, { code: "not_found", message: `there is no route ${path}`, ...hint });
+  }
+  const allow = [...new Set(methods)].map((method) => method.toUpperCase()).join(", ");
+  return sendProblem(outgoing, { code: "method_not_allowed", message: `${path} takes ${allow}` }, { allow });
+}
+
+/** Who asks, if they may. */
+async function admit(
+  c: AppContext,
+  { access, rateLimit }: AppParts,
+  route: Pick<Route, "access" | "isGlobal">,
+): Promise<Caller | Refusal> {
+  const { incoming, via } = c.env;
+  let caller = identify(c, access, route);
+  if (isRejection(caller)) {
+    // Paid for before the store is read, and by those who are known after all too.
+    const wait = rateLimit.take(peerOf(incoming), WRONG_TOKEN_COST);
+    if (wait > 0) return tooMany(wait);
+    if (route.access !== "attempt") caller = (await access.identifyAnew(incoming, via)) ?? caller;
+    if (isRejection(caller)) return caller;
+  }
+  const wait = caller.countedBy === null ? 0 : rateLimit.take(caller.countedBy);
+  return wait > 0 ? tooMany(wait) : (access.allow(caller, route) ?? caller);
+}
+
+function tooMany(wait: number): Refusal {
+  return { code: "rate_limited", message: `too many requests: ${wait} s to wait`, retryAfterS: wait };
+}
+
+function identify(c: AppContext, access: Access, route: Pick<Route, "access">): Caller | Rejection {
+  const { incoming, via } = c.env;
+  if (route.access === "attempt") return access.identifyAttempt(incoming, c.req.param("id") ?? "");
+  const known = access.identify(incoming, via);
+  return isRejection(known) && route.access === "everyone" ? anybody(incoming) : known;
+}
+
+/** The handler's answer; a refusal if it takes too long. What it then does is done, and its answer is dropped. */
+async function inTime(route: Route, asked: Asked, parts: AppParts): Promise<Answer | Refusal> {
+  const { clock, limits, storeFault } = parts;
+  const timeMs = route.timeMs === undefined ? limits.answerMs : route.timeMs;
+  if (timeMs === null) return route.handle(asked);
+  let cancel = (): void => {};
+  const late = new Promise<Refusal>((resolve) => {
+    const wait = (leftMs: number): void => {
+      const ms = Math.min(leftMs, STORE_WAIT_MS);
+      cancel = clock.after(ms, () => {
+        const fault = storeFault();
+        if (fault !== null) resolve(notWritten(fault));
+        else if (ms < leftMs) wait(leftMs - ms);
+        else resolve({ code: "timeout", message: `there was no answer within ${timeMs} ms` });
+      });
+    };
+    wait(timeMs);
+  });
+  try {
+    return await Promise.race([route.handle(asked), late]);
+  } finally {
+    cancel();
+  }
+}
+
+/** The store takes no writes: what was asked for waits in memory, and is done if the store comes back before a restart. */
+function notWritten(fault: Error): Refusal {
+  return {
+    code: "store_unavailable",
+    message: `the store takes no writes just now (${fault.message.slice(0, 200)}); this may still be done`,
+    hint: "look, or ask again with the same id or Idempotency-Key: it is not done twice",
+    retryAfterS: STORE_WAIT_MS / 1_000,
+  };
+}
+
+async function note(route: Route, { caller, named }: Asked, { audit }: AppParts): Promise<void> {
+  const { name: who, role } = caller;
+  const noted = audit.note({ who, role, action: route.audit ?? "", ...named });
+  // What only admins do is in the log before it is answered; the rest a moment later.
+  if (route.access === "admin") await noted;
+}
+
+/** What a client is told of something that was thrown. */
+function refusalOf(thrown: unknown, parts: AppParts): Refusal {
+  if (thrown instanceof DamagedData) {
+    const { code, message, hint } = damagedRow(thrown);
+    return { code, message, hint };
+  }
+  if (thrown instanceof RondoError) {
+    const { code, message, hint, path } = thrown;
+    if (hint === undefined) return { code, message, ...defined({ path }) };
+    return { code, message: message.replace(` (${hint})`, ""), ...defined({ hint, path }) };
+  }
+  parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+  return thrown instanceof StoreFault
+    ? { code: "store_unavailable", message: "the store could not do it just now" }
+    : { code: "internal", message: "the server failed to answer" };
+}
+
+/** Whether a path of the table fits one that was asked for. */
+function fits(pattern: string, path: string): boolean {
+  const [wanted, given] = [pattern.split("/"), path.split("/")];
+  return (
+    wanted.length === given.length &&
+    wanted.every((part, i) => (part.startsWith("{") ? given[i] !== "" : part === given[i]))
+  );
+}
+
+/** A request as handlers get it. */
+class Asked implements Ask {
+  readonly params: unknown;
+  readonly query: unknown;
+  readonly body: unknown;
+  readonly idempotencyKey: string | null;
+  readonly caller: Caller;
+  readonly incoming: IncomingMessage;
+  readonly outgoing: ServerResponse;
+  readonly #waiting: Waiting;
+  #abort: AbortController | null = null;
+  /** What the audit log says that it was about. */
+  named: { target: string; project: string | null };
+
+  constructor(parts: {
+    bindings: Bindings;
+    caller: Caller;
+    checked: CheckedRequest;
+    waiting: Waiting;
+  }) {
+    const { bindings, caller, checked } = parts;
+    this.params = checked.params;
+    this.query = checked.query;
+    this.body = checked.body;
+    this.idempotencyKey = checked.idempotencyKey;
+    this.caller = caller;
+    this.incoming = bindings.incoming;
+    this.outgoing = bindings.outgoing;
+    this.#waiting = parts.waiting;
+    const [target] = Object.values((checked.params ?? {}) as Record<string, string>);
+    this.named = { target: target ?? "", project: caller.project };
+  }
+
+  get bearer(): string | null {
+    return bearerOf(this.incoming);
+  }
+
+  get trace(): string | null {
+    return traceOf(this.incoming);
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === null) {
+      const abort = new AbortController();
+      this.#abort = abort;
+      this.#waiting.set(abort, this.caller.token);
+      this.outgoing.once("close", () => this.end());
+    }
+    return this.#abort.signal;
+  }
+
+  /** Bound, like `target`: handlers take what they need out of their ask. */
+  readonly header = (name: string): string | undefined => {
+    const value = this.incoming.headers[name.toLowerCase()];
+    return Array.isArray(value) ? value[0] : value;
+  };
+
+  readonly target = (name: string, project?: string): void => {
+    this.named = { target: name, project: project ?? this.named.project };
+  };
+
+  /** It is over: answered, or the client has gone. */
+  end(): void {
+    if (this.#abort === null) return;
+    this.#waiting.delete(this.#abort);
+    this.#abort.abort();
+  }
+}

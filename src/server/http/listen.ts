@@ -1,0 +1,146 @@
+/** Where the server listens: a TCP address, and a socket in the store's directory that only its owner can open. */
+import { chmodSync, rmSync } from "node:fs";
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { join, relative, resolve } from "node:path";
+import { isLoopback } from "../../net/hosts.ts";
+import { RondoError, reject } from "../../std/rejection.ts";
+import type { ApiLimits } from "../parts.ts";
+import { PROBLEM_TYPE, type ProblemCode, problemOf } from "./problem.ts";
+
+const HEADER_BYTES_MAX = 16_384;
+const HEADERS_MAX = 100;
+const KEEP_ALIVE_MS = 65_000;
+/** The longest path that a socket can have. */
+const SOCKET_PATH_MAX = 103;
+const SOCKET_NAME = "rondo.sock";
+
+/** The connections of each server. */
+const connections = new WeakMap<Server, Set<Socket>>();
+
+/** An HTTP server with its limits; it does not listen yet. */
+export function makeServer(limits: ApiLimits, listener: RequestListener): Server {
+  const server = createServer(
+    {
+      // Node refuses headers that may take longer than the whole.
+      headersTimeout: Math.min(limits.headerMs, limits.requestMs),
+      requestTimeout: limits.requestMs,
+      connectionsCheckingInterval: Math.max(50, Math.min(limits.headerMs, limits.requestMs) / 4),
+      keepAliveTimeout: KEEP_ALIVE_MS,
+      maxHeaderSize: HEADER_BYTES_MAX,
+    },
+    listener,
+  );
+  server.maxHeadersCount = HEADERS_MAX;
+  server.maxConnections = limits.connections;
+  server.on("clientError", answerClientError);
+  const open = new Set<Socket>();
+  connections.set(server, open);
+  server.on("connection", (socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
+  return server;
+}
+
+/** Ends connections that nobody uses. To Node, one on which nothing has come yet waits for its first request. */
+export function endIdle(server: Server): void {
+  server.closeIdleConnections();
+  for (const socket of connections.get(server) ?? []) if (socket.bytesRead === 0) socket.destroy();
+}
+
+/** Listens on TCP; gives the port. */
+export async function listenTcp(server: Server, host: string, port: number): Promise<number> {
+  try {
+    await listening(server, () => server.listen({ host, port }));
+  } catch (thrown) {
+    throw explain(thrown as NodeJS.ErrnoException, `${host}:${port}`);
+  }
+  return (server.address() as AddressInfo).port;
+}
+
+/** Listens on the directory's socket; gives its path, or null if the path is too long for one. */
+export async function listenSocket(server: Server, directory: string): Promise<string | null> {
+  const path = socketPath(directory);
+  if (path === null) return null;
+  // Whoever owns the directory's lock owns this name: what is there was left behind.
+  rmSync(path, { force: true });
+  const mask = process.umask(0o177);
+  try {
+    await listening(server, () => {
+      server.listen({ path });
+      process.umask(mask);
+    });
+  } catch (thrown) {
+    throw explain(thrown as NodeJS.ErrnoException, path);
+  } finally {
+    process.umask(mask);
+  }
+  chmodSync(path, 0o600);
+  return resolve(path);
+}
+
+/** The path of a directory's socket, as short as it can be written; null: too long all the same. */
+export function socketPath(directory: string): string | null {
+  const absolute = resolve(directory, SOCKET_NAME);
+  const short = relative(process.cwd(), absolute);
+  const path = short.length < absolute.length ? join(".", short) : absolute;
+  return Buffer.byteLength(path) > SOCKET_PATH_MAX ? null : path;
+}
+
+function listening(server: Server, listen: () => void): Promise<void> {
+  return new Promise((done, fail) => {
+    server.once("error", fail);
+    server.once("listening", () => {
+      server.off("error", fail);
+      done();
+    });
+    listen();
+  });
+}
+
+function explain(error: NodeJS.ErrnoException, where: string): Error {
+  const wrong = (message: string, hint: string): RondoError =>
+    new RondoError(reject("conflict", message, { hint }), { cause: error });
+  switch (error.code) {
+    case "EADDRINUSE":
+      return wrong(`${where} is in use by another process`, "choose another port with --port, or 0 for any");
+    case "EACCES":
+      return wrong(`listening on ${where} is not allowed`, "choose a port above 1023");
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+      return wrong(`this machine has no address ${where}`, "choose another host with --host");
+    default:
+      return error;
+  }
+}
+
+/** What a client did wrong before it was a request. */
+const CLIENT_ERRORS: Readonly<Record<string, readonly [code: ProblemCode, message: string]>> = {
+  HPE_HEADER_OVERFLOW: ["headers_too_large", `the headers are larger than ${HEADER_BYTES_MAX} bytes`],
+  ERR_HTTP_REQUEST_TIMEOUT: ["request_timeout", "the request was not complete in time"],
+};
+
+function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const [code, message] = CLIENT_ERRORS[error.code ?? ""] ?? [
+    "bad_request",
+    "this is not a request that can be read",
+  ];
+  const problem = problemOf({ code, message });
+  const body = JSON.stringify(problem);
+  socket.end(
+    `HTTP/1.1 ${problem.status} ${problem.title}\r\nConnection: close\r\nContent-Type: ${PROBLEM_TYPE}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    () => socket.destroy(),
+  );
+}
+
+/** The address under which a server on this host and port is reached from here. */
+export function urlOf(host: string, port: number): string {
+  const isAny = host === "0.0.0.0" || host === "::" || host === "";
+  const name = isAny ? "127.0.0.1" : host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;
+  return `http://${isLoopback(name) && name === "::1" ? "[::1]" : name}:${port}`;
+}

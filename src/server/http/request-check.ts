@@ -1,0 +1,78 @@
+/** Checks path, query, headers and body of a request by what its route says of them. */
+import type { IncomingMessage } from "node:http";
+import { z } from "@hono/zod-openapi";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { ApiLimits } from "../parts.ts";
+import type { Route } from "../route.ts";
+import { checkPart } from "./check-part.ts";
+import { readJsonBody } from "./read-body.ts";
+
+/** The parts of a request, checked. */
+export interface CheckedRequest {
+  readonly params: unknown;
+  readonly query: unknown;
+  readonly body: unknown;
+  readonly idempotencyKey: string | null;
+}
+
+/** The parts of a request as they came. */
+export interface RawRequest {
+  readonly incoming: IncomingMessage;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, readonly string[]>>;
+}
+
+const NO_QUERY = z.strictObject({});
+const KEY_CHARS_MAX = 200;
+
+/** The request's parts, or the first thing that is wrong with one. */
+export async function checkRequest(
+  request: RawRequest,
+  route: Route,
+  limits: ApiLimits,
+): Promise<CheckedRequest | Rejection> {
+  const params = checkPart(route.params ?? z.unknown(), request.params, "path");
+  // Nothing has a name that no thing could have.
+  if (isRejection(params)) return { ...params, code: "not_found" };
+  const repeated = Object.entries(request.query).find(([, values]) => values.length > 1);
+  if (repeated !== undefined)
+    return reject("invalid_input", `${repeated[0].slice(0, 60)}: is given more than once`, {
+      path: repeated[0].slice(0, 60),
+    });
+  const single = Object.fromEntries(Object.entries(request.query).map(([name, [value]]) => [name, value]));
+  const query = checkPart(route.query ?? NO_QUERY, single, "query");
+  if (isRejection(query)) return query;
+  const idempotencyKey = checkKey(request.incoming);
+  if (isRejection(idempotencyKey)) return idempotencyKey;
+  const body = await checkBody(request.incoming, route, limits);
+  if (isRejection(body)) return body;
+  return { params: params.value, query: query.value, body: body.value, idempotencyKey };
+}
+
+async function checkBody(
+  incoming: IncomingMessage,
+  route: Route,
+  limits: ApiLimits,
+): Promise<{ readonly kind: "parsed"; readonly value: unknown } | Rejection> {
+  if (route.body === undefined) return { kind: "parsed", value: undefined };
+  const sent = await readJsonBody(incoming, {
+    bytesMax: route.bodyBytesMax ?? limits.bodyBytes,
+    keysMax: route.bodyKeysMax ?? limits.bodyKeys,
+  });
+  if (isRejection(sent)) return sent;
+  if (sent.value === undefined && route.isBodyOptional !== true)
+    return reject("invalid_json", "a body is needed, and there is none");
+  // Where fields are open it would be dropped without a word.
+  if (typeof sent.value === "object" && sent.value !== null && Object.hasOwn(sent.value, "__proto__"))
+    return reject("unknown_field", "__proto__: there is no such field", { path: "__proto__" });
+  return checkPart(route.body, sent.value === undefined ? {} : sent.value, "body");
+}
+
+function checkKey(incoming: IncomingMessage): string | null | Rejection {
+  const key = incoming.headers["idempotency-key"];
+  if (key === undefined) return null;
+  if (typeof key === "string" && key.length > 0 && key.length <= KEY_CHARS_MAX) return key;
+  return reject("invalid_input", `Idempotency-Key: must be a text of 1 to ${KEY_CHARS_MAX} characters`, {
+    path: "Idempotency-Key",
+  });
+}

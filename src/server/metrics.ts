@@ -1,0 +1,181 @@
+/**
+ * Figures for Prometheus, behind a small facade: nothing else names the library. Labels are routes, methods and
+ * statuses; never an execution, a worker or a user's text.
+ */
+import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Overview } from "../engine/io.ts";
+import type { BrokerView } from "../protocol/broker-view.ts";
+import type { Clock } from "../std/clock.ts";
+import type { CommitVerdict, Store } from "../store/store.ts";
+import { Pulse } from "./views/pulse.ts";
+import { countWorkers } from "./worker-protocol/count-workers.ts";
+
+/** How often the event loop is timed: each time wakes the process, also one that has nothing to do. */
+const LOOP_MS = 100;
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+export class Metrics {
+  /** What was done in the last minutes, for the overview. */
+  readonly pulse = new Pulse();
+  readonly #registry = new Registry();
+  readonly #delay: IntervalHistogram = monitorEventLoopDelay({ resolution: LOOP_MS });
+  readonly #requests = this.#counter("rondo_http_requests_total", "HTTP requests answered", [
+    "route",
+    "method",
+    "status",
+  ]);
+  readonly #requestSeconds = this.#histogram("rondo_http_request_seconds", "Time to answer", ["route"]);
+  readonly #commits = this.#counter("rondo_commits_total", "Commits to the store", ["verdict"]);
+  readonly #commitSeconds = this.#histogram("rondo_commit_seconds", "Time of one commit");
+  readonly #streams = this.#gauge("rondo_sse_clients", "Open event streams");
+  readonly #cutOff = this.#counter(
+    "rondo_sse_cut_off_total",
+    "Event streams cut off: their clients read nothing",
+  );
+
+  /** What the engine holds, as it was found for the text under way. */
+  #seen: Overview | null = null;
+
+  constructor() {
+    this.#delay.enable();
+    this.#gauge(
+      "rondo_event_loop_lag_seconds",
+      "Delay of the event loop since the last look, 99th percentile",
+      () => {
+        const lag = this.#delay.percentile(99) / 1e9;
+        this.#delay.reset();
+        return lag;
+      },
+    );
+    this.#gauge("rondo_process_resident_bytes", "Resident memory", () => process.memoryUsage.rss());
+  }
+
+  /** Adds what the engine holds now and what became of things so far, looked up once when somebody asks. */
+  watchEngine(look: () => Overview): void {
+    this.pulse.totals = () => look().totals;
+    const seen = (): Overview => {
+      this.#seen ??= look();
+      return this.#seen;
+    };
+    this.#gauge("rondo_open_leases", "Attempts and claims that workers hold", () => seen().leases);
+    this.#gauge("rondo_resident_executions", "Executions in memory", () => seen().resident);
+    this.#gauge("rondo_working_executions", "Executions with work, of those in memory", () => seen().working);
+    this.#gauge("rondo_ready_tasks", "Tasks that could be given out now", () =>
+      seen().ready.reduce((sum, { tasks }) => sum + tasks, 0),
+    );
+    this.#gauge("rondo_workers", "Workers connected", () => countWorkers(seen()).workers);
+    this.#gauge(
+      "rondo_worker_capacity",
+      "Attempts that all workers can hold",
+      () => countWorkers(seen()).capacity,
+    );
+    this.#total("rondo_executions_started_total", "Executions started", () => seen().totals.started);
+    this.#totalBy("rondo_executions_ended_total", "Executions ended", () => seen().totals.ended);
+    this.#totalBy("rondo_tasks_settled_total", "Tasks settled", () => seen().totals.settled);
+  }
+
+  /** Adds how the broker stands. */
+  watchBroker(view: () => BrokerView): void {
+    this.#gauge("rondo_broker_up", "1 while the broker takes messages", () =>
+      view().state === "up" ? 1 : 0,
+    );
+    this.#gauge(
+      "rondo_broker_queues",
+      "Handlers of visits that have queues at the broker",
+      () => view().queues,
+    );
+    this.#gauge("rondo_broker_unconfirmed", "Messages published and not confirmed", () => view().unconfirmed);
+    this.#total("rondo_broker_published_total", "Messages that the broker confirmed", () => view().published);
+    this.#total("rondo_broker_receipts_total", "Receipts from the broker that counted", () => view().counted);
+    this.#total(
+      "rondo_broker_dead_letters_total",
+      "Messages from the broker that nobody could use",
+      () => view().deadLetters,
+    );
+  }
+
+  request(request: { route: string; method: string; status: number; ms: number }): void {
+    const { route, method, status, ms } = request;
+    this.#requests.inc({ route, method, status: String(status) });
+    this.#requestSeconds.observe({ route }, ms / 1_000);
+  }
+
+  streamOpened(): void {
+    this.#streams.inc();
+  }
+
+  streamEnded(isCutOff: boolean): void {
+    this.#streams.dec();
+    if (isCutOff) this.#cutOff.inc();
+  }
+
+  committed(verdict: CommitVerdict, ms: number): void {
+    this.#commits.inc({ verdict: verdict.kind });
+    this.#commitSeconds.observe(ms / 1_000);
+  }
+
+  /** The text that Prometheus reads. */
+  async text(): Promise<{ type: string; body: string }> {
+    this.#seen = null;
+    return { type: this.#registry.contentType, body: await this.#registry.metrics() };
+  }
+
+  close(): void {
+    this.#delay.disable();
+  }
+
+  #counter(name: string, help: string, labelNames: string[] = []): Counter {
+    return new Counter({ name, help, labelNames, registers: [this.#registry] });
+  }
+
+  /** Something that is counted elsewhere. */
+  #total(name: string, help: string, look: () => number): void {
+    const collect = function (this: Counter): void {
+      this.reset();
+      this.inc(look());
+    };
+    new Counter({ name, help, registers: [this.#registry], collect });
+  }
+
+  /** The same, by status. */
+  #totalBy(name: string, help: string, look: () => Readonly<Record<string, number>>): void {
+    const collect = function (this: Counter): void {
+      this.reset();
+      for (const [status, count] of Object.entries(look())) this.inc({ status }, count);
+    };
+    new Counter({ name, help, labelNames: ["status"], registers: [this.#registry], collect });
+  }
+
+  #histogram(name: string, help: string, labelNames: string[] = []): Histogram {
+    return new Histogram({ name, help, labelNames, buckets: SECONDS, registers: [this.#registry] });
+  }
+
+  #gauge(name: string, help: string, look?: () => number): Gauge {
+    return new Gauge({
+      name,
+      help,
+      registers: [this.#registry],
+      ...(look === undefined
+        ? {}
+        : {
+            collect(this: Gauge) {
+              this.set(look());
+            },
+          }),
+    });
+  }
+}
+
+/** Has every commit of a store counted and timed. */
+export function meterCommits(store: Store, metrics: Metrics, clock: Clock): void {
+  const commit = store.commit.bind(store);
+  store.commit = async (content) => {
+    const from = clock.now();
+    const verdict = await commit(content);
+    const now = clock.now();
+    metrics.committed(verdict, now - from);
+    metrics.pulse.take(content, verdict, now);
+    return verdict;
+  };
+}

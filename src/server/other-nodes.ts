@@ -1,0 +1,293 @@
+/**
+ * What a node knows of itself alone (its workers, open attempts, limits), asked of every node: lists are of the whole
+ * cluster, whichever node serves them. Nodes that do not answer are left out, and named in the header `Rondo-Missing`.
+ */
+import { z } from "@hono/zod-openapi";
+import type { RingView } from "../cluster/ring/io.ts";
+import type { AttemptFilter, Holdings, OpenAttempt } from "../engine/io.ts";
+import type { HttpAnswer, HttpRequest } from "../net/http-connection.ts";
+import { decodeAttempt } from "../protocol/attempt-id.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import type { ApiParts } from "./parts.ts";
+import { type Answer, type Ask, json, type Route } from "./route.ts";
+import type { PulseShown } from "./views/pulse.ts";
+import { scalingOf } from "./worker-protocol/scaling.ts";
+
+/** What one node asks another. */
+export interface NodeQuestion {
+  readonly v: 1;
+  /** Open attempts are wanted too. */
+  readonly attempts?: AttemptFilter;
+  /** How many seconds of the pulse are wanted. */
+  readonly pulse?: number;
+  /** The ring's token as it was last seen is wanted. */
+  readonly token?: true;
+  /** This worker is to be told to end, if it is there. */
+  readonly drain?: string;
+}
+
+/** A worker as `GET /v1/workers` shows it; what is not named here is as its node says. */
+interface ShownWorker {
+  readonly id: string;
+  readonly kind: string;
+  readonly capacity: number;
+  readonly held: number;
+  readonly lastSeenAt: number | null;
+  readonly draining: boolean;
+}
+
+/** What a node says of itself. */
+export interface NodeFacts {
+  readonly overview: Holdings;
+  readonly workers: readonly ShownWorker[];
+  readonly attempts: readonly OpenAttempt[];
+  readonly pulse?: PulseShown;
+  readonly token?: RingView["token"];
+  /** The worker was there, and will be told. */
+  readonly drained: boolean;
+}
+
+/** The other nodes of a cluster, as the API asks them. */
+export interface OtherNodes {
+  /** Asks all of them; `facts` is null where there was no answer in good time. It does not throw. */
+  ask(question: NodeQuestion): Promise<readonly { readonly url: string; readonly facts: NodeFacts | null }[]>;
+  /** Gets what is to answer their questions, which are checked there. */
+  serve(answer: (question: unknown) => Promise<NodeFacts | Rejection>): void;
+  /**
+   * Has a request answered by the node that has the execution: `here` answers if that is this node by now, and gives null if
+   * it is not. A rejection: no node has answered in time.
+   */
+  atOwner(
+    execution: string,
+    passed: {
+      readonly here: () => Promise<Answer | null>;
+      readonly request: HttpRequest;
+      readonly read: (answer: HttpAnswer) => Answer;
+    },
+  ): Promise<{ readonly value: Answer } | Rejection>;
+}
+
+/** What all nodes say. */
+export interface ClusterFacts {
+  readonly nodes: readonly NodeFacts[];
+  /** The header that names those who did not answer. */
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+const ATTEMPTS_MAX = 1_000;
+/** The header of a request that another node has passed on: it is not passed on again. */
+const PASSED_HEADER = "rondo-passed";
+
+const questionSchema = z.strictObject({
+  v: z.literal(1),
+  attempts: z
+    .strictObject({
+      worker: z.string().nullable(),
+      project: z.string().nullable().optional(),
+      execution: z.string().nullable().optional(),
+      max: z.number().int().min(1).max(1_000),
+    })
+    .optional(),
+  pulse: z.number().int().min(1).max(900).optional(),
+  token: z.literal(true).optional(),
+  drain: z.string().max(200).optional(),
+});
+
+/** Open attempts of an execution, whichever node has it; throws if that cannot be known just now. */
+export async function attemptsOf(
+  { engine, otherNodes }: Pick<ApiParts, "engine"> & { readonly otherNodes?: Pick<OtherNodes, "ask"> },
+  execution: string,
+): Promise<readonly OpenAttempt[]> {
+  const attempts: AttemptFilter = { worker: null, execution, max: ATTEMPTS_MAX };
+  if (otherNodes === undefined || engine.isOwn(execution)) return engine.openAttempts(attempts);
+  const others = await otherNodes.ask({ v: 1, attempts });
+  const silent = others.find(({ facts }) => facts === null);
+  if (silent !== undefined)
+    throw new Error(`${silent.url} does not say which attempts of ${execution} are open`);
+  return others.flatMap(({ facts }) => facts?.attempts ?? []);
+}
+
+/** The nodes of a cluster as one: this one, and the others. */
+export class AllNodes {
+  readonly #parts: Pick<ApiParts, "engine" | "otherNodes" | "metrics" | "clock" | "ring">;
+  readonly #routes: readonly Route[];
+
+  /** `routes`: those of workers, as this node alone answers them. */
+  constructor(
+    parts: Pick<ApiParts, "engine" | "otherNodes" | "metrics" | "clock" | "ring">,
+    routes: readonly Route[],
+  ) {
+    this.#parts = parts;
+    this.#routes = routes;
+    parts.otherNodes?.serve(async (question) => {
+      const parsed = questionSchema.safeParse(question);
+      return parsed.success
+        ? this.#own(parsed.data as NodeQuestion)
+        : reject("invalid_input", "this is no question that nodes of this version ask");
+    });
+  }
+
+  /** What all of them say. */
+  async ask(question: Omit<NodeQuestion, "v">): Promise<ClusterFacts> {
+    const { otherNodes } = this.#parts;
+    const asked = { v: 1, ...question } as const;
+    const [own, others] = await Promise.all([this.#own(asked), otherNodes?.ask(asked) ?? []]);
+    const missing = others.filter(({ facts }) => facts === null).map(({ url }) => url);
+    return {
+      nodes: [own, ...others.flatMap(({ facts }) => facts ?? [])],
+      headers: missing.length === 0 ? {} : { "rondo-missing": missing.join(", ") },
+    };
+  }
+
+  /** The routes of workers, as all nodes answer them together. */
+  routes(): readonly Route[] {
+    if (this.#parts.otherNodes === undefined) return this.#routes;
+    const handlers: Readonly<Record<string, Route["handle"]>> = {
+      listWorkers: async () => {
+        const { nodes, headers } = await this.ask({});
+        return json({ data: mergeWorkers(nodes.map(({ workers }) => workers)), next: null }, { headers });
+      },
+      getScaling: async (ask) => {
+        const { nodes, headers } = await this.ask({});
+        const { use = null } = ask.query as { use?: string };
+        return json(scalingOf(mergeOverviews(nodes.map(({ overview }) => overview)), use), { headers });
+      },
+      drainWorker: async (ask) => {
+        const { id } = ask.params as { id: string };
+        const { nodes } = await this.ask({ drain: id });
+        if (nodes.some(({ drained }) => drained))
+          return json({ worker: id, draining: true }, { status: 202 });
+        return this.#handle("drainWorker", { params: { id } });
+      },
+    };
+    return this.#routes.map((route) => {
+      const { id, access, method, handle } = route;
+      const isSaid = access === "attempt" && method === "post";
+      return { ...route, handle: handlers[id] ?? (isSaid ? (ask) => this.#atOwner(route, ask) : handle) };
+    });
+  }
+
+  /** Passes what is said of an attempt on to the node that has its execution. The token was checked before. */
+  async #atOwner({ path, method, handle }: Route, ask: Ask): Promise<Answer> {
+    const here = async (): Promise<Answer | null> => {
+      const answer = await handle(ask);
+      return answer.kind === "rejection" && answer.code === "not_owner" ? null : answer;
+    };
+    const answer = await here();
+    if (answer !== null) return answer;
+    const { id } = ask.params as { id: string };
+    const { otherNodes } = this.#parts;
+    const execution = decodeAttempt(id)?.execution;
+    if (otherNodes === undefined || execution === undefined || ask.header(PASSED_HEADER) !== undefined)
+      return reject("not_owner", "another node has the execution of this attempt");
+    const passed = await otherNodes.atOwner(execution, {
+      here,
+      request: {
+        method: method.toUpperCase(),
+        path: path.replace("{id}", encodeURIComponent(id)),
+        headers: { authorization: `Bearer ${ask.bearer ?? ""}`, [PASSED_HEADER]: "1" },
+        body: JSON.stringify(ask.body),
+      },
+      read: ({ status, headers, text }) => ({
+        kind: "bytes",
+        status,
+        type: headers["content-type"] ?? "application/json",
+        body: text,
+      }),
+    });
+    return isRejection(passed) ? passed : passed.value;
+  }
+
+  async #own({ attempts, drain, pulse, token }: NodeQuestion): Promise<NodeFacts> {
+    const { engine, metrics, clock, ring } = this.#parts;
+    const listed = await this.#handle("listWorkers", {});
+    const page = listed.kind === "json" ? (listed.body as { data: readonly ShownWorker[] }) : { data: [] };
+    const told = drain === undefined ? null : await this.#handle("drainWorker", { params: { id: drain } });
+    return {
+      overview: engine.overview(),
+      workers: page.data,
+      attempts: attempts === undefined ? [] : engine.openAttempts(attempts),
+      ...(pulse === undefined ? {} : { pulse: metrics.pulse.show(pulse, clock.now()) }),
+      ...(token === undefined ? {} : { token: ring?.().ring.token ?? null }),
+      drained: told?.kind === "json",
+    };
+  }
+
+  /** What this node alone answers; these routes look at nothing but their parameters. */
+  async #handle(id: string, ask: Pick<Partial<Ask>, "params">): Promise<Answer> {
+    const route = this.#routes.find((one) => one.id === id);
+    return route === undefined ? reject("not_found", "there are no workers here") : route.handle(ask as Ask);
+  }
+}
+
+/** What several nodes hold, as if it were one. A worker that is connected to many of them counts once. */
+export function mergeOverviews(overviews: readonly Holdings[]): Holdings {
+  const sum = (of: (overview: Holdings) => number): number =>
+    overviews.reduce((all, overview) => all + of(overview), 0);
+  return {
+    workers: mergeWorkers(overviews.map(({ workers }) => workers)),
+    limits: mergeBy(
+      overviews.flatMap(({ limits }) => limits),
+      ({ name }) => name,
+      (a, b) => ({
+        ...a,
+        max: Math.max(a.max, b.max),
+        held: a.held + b.held,
+        waiting: a.waiting + b.waiting,
+      }),
+    ),
+    resident: sum(({ resident }) => resident),
+    working: sum(({ working }) => working),
+    leases: sum(({ leases }) => leases),
+    ready: mergeBy(
+      overviews.flatMap(({ ready }) => ready),
+      ({ use }) => use,
+      (a, b) => ({ use: a.use, tasks: a.tasks + b.tasks }),
+    ),
+  };
+}
+
+/** Workers of several nodes. One in a node's own process is that node's, whatever it is called. */
+function mergeWorkers<
+  T extends Pick<ShownWorker, "id" | "capacity" | "held"> & {
+    readonly kind?: string;
+    readonly local?: boolean;
+    readonly lastSeenAt?: number | null;
+    readonly draining?: boolean;
+  },
+>(lists: readonly (readonly T[])[]): readonly T[] {
+  const named = lists.flatMap((list, node) =>
+    list.map((worker) => {
+      const isLocal = worker.local === true || worker.kind === "local";
+      return { key: isLocal ? `${node} ${worker.id}` : worker.id, worker };
+    }),
+  );
+  const merged = mergeBy(
+    named,
+    ({ key }) => key,
+    ({ key, worker: a }, { worker: b }) => ({
+      key,
+      worker: {
+        ...a,
+        capacity: Math.max(a.capacity, b.capacity),
+        held: a.held + b.held,
+        ...(a.lastSeenAt === undefined ? {} : { lastSeenAt: latest(a.lastSeenAt, b.lastSeenAt ?? null) }),
+        ...(a.draining === undefined ? {} : { draining: a.draining || b.draining === true }),
+      },
+    }),
+  );
+  return merged.map(({ worker }) => worker);
+}
+
+function latest(a: number | null, b: number | null): number | null {
+  return a === null || b === null ? (a ?? b) : Math.max(a, b);
+}
+
+function mergeBy<T>(items: readonly T[], key: (item: T) => string, merge: (a: T, b: T) => T): readonly T[] {
+  const merged = new Map<string, T>();
+  for (const item of items) {
+    const before = merged.get(key(item));
+    merged.set(key(item), before === undefined ? item : merge(before, item));
+  }
+  return [...merged.values()];
+}

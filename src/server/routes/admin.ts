@@ -1,0 +1,318 @@
+/** Tokens, sessions, the configuration and the audit log. */
+import { z } from "@hono/zod-openapi";
+import { defined } from "../../std/defined.ts";
+import { HIDDEN, hidePasswords, isSecretName } from "../../std/hide-passwords.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { type Caller, ROLES } from "../auth/caller.ts";
+import { endedCookie, readSession, SESSION_MS, sessionCookie } from "../auth/session-cookie.ts";
+import type { Token, TokenDesk } from "../auth/tokens.ts";
+import type { ShownSetting } from "../parts.ts";
+import { json, type Route, route } from "../route.ts";
+import { cursor, limit, name, pageOf, time } from "../schemas/paging.ts";
+import { timeOf } from "../services/start-executions.ts";
+import type { Desk } from "./services.ts";
+
+const TAG = "admin";
+const role = z.enum(ROLES);
+
+const FIRST_TOKEN =
+  "this is the first token: every request over TCP needs a token from now on (Authorization: Bearer <token>)";
+
+const tokenSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    role,
+    project: z.string().nullable(),
+    createdAt: time,
+    createdBy: z.string(),
+    expiresAt: time.nullable(),
+  })
+  .openapi("Token");
+
+const tokenListSchema = pageOf(tokenSchema, "tokens").extend({
+  damaged: z
+    .array(z.object({ id: z.string(), damage: z.string(), hint: z.string(), guards: z.string().nullable() }))
+    .optional()
+    .openapi({
+      description:
+        "tokens that cannot be read: they open nothing. `guards`: the project that one keeps guarded, `*` for every project; for callers that are bound to no project",
+    }),
+});
+
+const newTokenSchema = z
+  .strictObject({
+    name: z.string().min(1).max(100).openapi({ description: "who or what it is for: the audit log says it" }),
+    role,
+    project: name.optional().openapi({ description: "sees and changes this project only" }),
+    expiresAt: z
+      .union([z.number().int().nonnegative(), z.iso.datetime({ offset: true })], { error: "must be a time" })
+      .optional(),
+  })
+  .openapi("NewToken", { example: { name: "ci", role: "operator", project: "default" } });
+
+const callerSchema = z
+  .object({ name: z.string(), role, project: z.string().nullable(), expiresAt: time.nullable() })
+  .openapi("Session");
+
+const settingSchema = z
+  .object({
+    name: z.string(),
+    value: z.unknown().openapi({ description: "secrets are shown as (secret)" }),
+    origin: z.string().openapi({ example: "environment RONDO_PORT" }),
+  })
+  .openapi("Setting");
+
+const entrySchema = z
+  .object({
+    at: time,
+    who: z.string(),
+    role: z.string(),
+    action: z.string(),
+    target: z.string(),
+    project: z.string().nullable(),
+  })
+  .openapi("AuditEntry", {
+    example: {
+      at: 1_794_700_800_000,
+      who: "ci",
+      role: "operator",
+      action: "execution.cancel",
+      target: "nightly-2026-11-15",
+      project: "default",
+    },
+  });
+
+/** The routes. */
+export function adminRoutes(desk: Desk): Route[] {
+  return [...tokenRoutes(desk), ...sessionRoutes(desk), configRoute(desk), auditRoute(desk)];
+}
+
+function tokenRoutes(desk: Desk): Route[] {
+  const { tokens } = desk;
+  return [
+    route(
+      {
+        id: "createToken",
+        method: "post",
+        path: "/v1/tokens",
+        tag: TAG,
+        summary: "Make a token",
+        description:
+          "Its text is in this answer and nowhere else: only its hash is kept. Once there is a token, every request over TCP needs one; so the first one of a server without a directory, whose socket lets its owner in, is an admin's.",
+        access: "admin",
+        body: newTokenSchema,
+        answers: {
+          201: {
+            description: "the token, this once with its text",
+            schema: tokenSchema.extend({
+              token: z.string().openapi({ example: "rondo_01jc..._..." }),
+              notice: z.string().optional().openapi({
+                description: "with the first token: every request over TCP needs a token from now on",
+              }),
+            }),
+          },
+        },
+        refusals: ["conflict"],
+        audit: "token.create",
+      },
+      async (ask) => {
+        const wanted = await readToken(desk, ask.body, ask.caller);
+        if (isRejection(wanted)) return wanted;
+        if (!tokens.any) await tokens.renew();
+        const notice = tokens.any ? undefined : FIRST_TOKEN;
+        const { token, text } = await tokens.create(wanted);
+        ask.target(`${token.name} ${token.id} ${token.role}`, wanted.project ?? undefined);
+        return json({ ...token, token: text, ...defined({ notice }) }, { status: 201 });
+      },
+    ),
+    route(
+      {
+        id: "listTokens",
+        method: "get",
+        path: "/v1/tokens",
+        tag: TAG,
+        summary: "List tokens, without what proves them",
+        access: "admin",
+        answers: { 200: { description: "the oldest first", schema: tokenListSchema } },
+      },
+      async ({ caller }) => {
+        await tokens.renew();
+        const isSeen = ({ project }: Token) => caller.project === null || project === caller.project;
+        const { damaged } = tokens;
+        const isTold = damaged.length > 0 && caller.project === null;
+        return json({ data: tokens.list().filter(isSeen), next: null, ...(isTold ? { damaged } : {}) });
+      },
+    ),
+    route(
+      {
+        id: "deleteToken",
+        method: "delete",
+        path: "/v1/tokens/{id}",
+        tag: TAG,
+        summary: "Revoke a token, the sessions it was traded for, and its open streams",
+        access: "admin",
+        params: z.strictObject({ id: z.string().max(60) }),
+        answers: { 204: { description: "it opens nothing any more" } },
+        audit: "token.delete",
+      },
+      async (ask) => {
+        const { id } = ask.params;
+        await tokens.renew();
+        const token = tokens.list().find((one) => one.id === id);
+        // A damaged one is for callers that are bound to no project.
+        const isOwn = ask.caller.project === null || token?.project === ask.caller.project;
+        if (!isOwn || !(await tokens.remove(id)))
+          return reject("not_found", `there is no token ${id}`, {
+            hint: "the one of RONDO_ADMIN_TOKEN is not stored here",
+          });
+        ask.target(`${token?.name ?? "damaged token"} ${id}`);
+        return json(null, { status: 204 });
+      },
+    ),
+  ];
+}
+
+/** What a token is to be, or why it cannot be that. */
+async function readToken(
+  { tokens, clock, config }: Desk,
+  { name: wanted, role: given, project, expiresAt }: z.infer<typeof newTokenSchema>,
+  caller: Caller,
+): Promise<Omit<Token, "id" | "createdAt"> | Rejection> {
+  const scope = scopeOf(caller, project);
+  if (isRejection(scope)) return scope;
+  const ends = expiresAt === undefined ? null : timeOf(expiresAt, "expiresAt");
+  if (isRejection(ends)) return ends;
+  if (ends !== null && ends <= clock.now())
+    return reject("invalid_input", "expiresAt: has passed already", { path: "expiresAt" });
+  const opensAll = given === "admin" && scope === null && ends === null;
+  // The socket in a directory opens everything to its owner, whatever tokens there are.
+  if (!opensAll && config.directory === null && !(await hasAdmin(tokens)))
+    return reject("conflict", "with this token alone nobody could administer the server any more", {
+      path: "role",
+      hint: "make one of the role admin first, without a project and an end, or set RONDO_ADMIN_TOKEN",
+    });
+  return { name: wanted, role: given, project: scope, createdBy: caller.name, expiresAt: ends };
+}
+
+/** Whether there is a token that opens everything, and always will; another node may have made it. */
+async function hasAdmin(tokens: TokenDesk): Promise<boolean> {
+  if (!tokens.hasAdmin) await tokens.renew();
+  return tokens.hasAdmin;
+}
+
+/** Who is bound to a project makes tokens that are bound to it. */
+function scopeOf(caller: Caller, wanted: string | undefined): string | null | Rejection {
+  if (caller.project === null) return wanted ?? null;
+  return wanted === undefined || wanted === caller.project
+    ? caller.project
+    : reject("forbidden", `${caller.name} is bound to the project "${caller.project}"`, { path: "project" });
+}
+
+function sessionRoutes({ engine, clock, config, url, endedSessions }: Desk): Route[] {
+  const isSecure = (): boolean => (config.advertise ?? url()).startsWith("https:");
+  const show = ({ name: who, role: given, project }: Caller, expiresAt: number | null) =>
+    json({ name: who, role: given, project, expiresAt });
+  return [
+    route(
+      {
+        id: "createSession",
+        method: "post",
+        path: "/v1/session",
+        tag: TAG,
+        summary: "Trade a token for a session's cookie",
+        description:
+          "The cookie is HttpOnly and SameSite=Strict. Where no token is needed, there is no cookie.",
+        access: "known",
+        answers: { 200: { description: "who is asking", schema: callerSchema } },
+      },
+      ({ caller }) => {
+        if (caller.token === null) return show(caller, null);
+        const now = clock.now();
+        const cookie = sessionCookie({
+          key: engine.info.key,
+          token: caller.token,
+          now,
+          isSecure: isSecure(),
+        });
+        return { ...show(caller, now + SESSION_MS), headers: { "set-cookie": cookie } };
+      },
+    ),
+    route(
+      {
+        id: "getSession",
+        method: "get",
+        path: "/v1/session",
+        tag: TAG,
+        summary: "Who is asking",
+        access: "known",
+        answers: { 200: { description: "name, role and project", schema: callerSchema } },
+      },
+      ({ caller }) => show(caller, null),
+    ),
+    route(
+      {
+        id: "deleteSession",
+        method: "delete",
+        path: "/v1/session",
+        tag: TAG,
+        summary: "End the session",
+        access: "everyone",
+        answers: { 204: { description: "the cookie is gone, and opens nothing any more" } },
+      },
+      async ({ incoming }) => {
+        const session = readSession(incoming.headers.cookie, engine.info.key, clock.now());
+        const refusal = session === null ? null : await endedSessions.end(session);
+        return refusal ?? json(null, { status: 204, headers: { "set-cookie": endedCookie(isSecure()) } });
+      },
+    ),
+  ];
+}
+
+function configRoute({ config }: Desk): Route {
+  return route(
+    {
+      id: "getConfig",
+      method: "get",
+      path: "/v1/config",
+      tag: TAG,
+      summary: "The effective configuration, with where each value comes from",
+      access: "admin",
+      isGlobal: true,
+      answers: { 200: { description: "all settings", schema: z.object({ data: z.array(settingSchema) }) } },
+    },
+    () => json({ data: config.settings.map(mask) }),
+  );
+}
+
+/** A setting without what must stay secret: secrets themselves, and passwords in addresses. */
+export function mask({
+  name: setting,
+  value,
+  origin,
+  isSecret,
+}: ShownSetting): Omit<ShownSetting, "isSecret"> {
+  const isEmpty = value === null || value === undefined || (Array.isArray(value) && value.length === 0);
+  const hides = (isSecret === true || isSecretName(setting)) && !isEmpty;
+  return { name: setting, value: hides ? HIDDEN : hidePasswords(value), origin };
+}
+
+function auditRoute({ audit }: Desk): Route {
+  return route(
+    {
+      id: "readAuditLog",
+      method: "get",
+      path: "/v1/audit-log",
+      tag: TAG,
+      summary: "Who did what, the newest first",
+      access: "admin",
+      query: z.strictObject({ limit: limit(100), cursor }),
+      answers: { 200: { description: "a page", schema: pageOf(entrySchema, "entries") } },
+    },
+    async ({ query: { cursor: page = null, limit: max }, caller }) => {
+      if (page !== null && !/^\d{15}-\d{6}(?:-[\da-f]{8})?\.\d{1,6}$/.test(page))
+        return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+      return json(await audit.list({ cursor: page, max, project: caller.project }));
+    },
+  );
+}

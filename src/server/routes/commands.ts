@@ -1,0 +1,201 @@
+/** Command workflows of a project: handed in, listed and read as documents. */
+import { z } from "@hono/zod-openapi";
+import { checkCommandProject, parseSubmission } from "../../commands/parse-submission.ts";
+import { COMMANDS_TAG } from "../../commands/submission-definition.ts";
+import { DamagedData } from "../../kernel/journal/damage.ts";
+import { checkList } from "../../protocol/check-request.ts";
+import type { WorkflowDocument } from "../../protocol/command-document.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { StoredHead } from "../../store/store.ts";
+import { type Caller, seesProject } from "../auth/caller.ts";
+import { type Answer, json, type Route, route } from "../route.ts";
+import { projectDocumentSchema, submissionSchema, workflowDocumentSchema } from "../schemas/commands.ts";
+import { cursor, executionId, limit, name, PAGE_CHARS } from "../schemas/paging.ts";
+import { readCommands } from "../services/command-reader.ts";
+import { submitAll } from "../services/submit-commands.ts";
+import { type Desk, inspectFor } from "./services.ts";
+
+const TAG = "commands";
+const PATH = "/v1/projects/{project}/workflows";
+const projectParams = z.strictObject({ project: name.openapi({ example: "project-x" }) });
+const pageQuery = z.strictObject({ limit: limit(), cursor });
+
+/** Heads that are read at a time, and at most for one page: a project can have many executions without commands. */
+const HEADS = 500;
+const HEADS_MAX = 5_000;
+/** Documents that are read at the same time. */
+const READ_TOGETHER = 4;
+
+/** The routes. */
+export function commandRoutes(desk: Desk): Route[] {
+  return [submitRoute(desk), listRoute(desk), getRoute(desk)];
+}
+
+function submitRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "submitCommands",
+      method: "post",
+      path: PATH,
+      tag: TAG,
+      summary: "Hand in command workflows",
+      description:
+        "Durable when answered. Commands are sent one after another, each when the one before is complete. What comes as `{ steps }` is answered as one workflow, a whole document as a document. Handing in the same workflow under the same `workflow_id` again finds it; anything else under that id is a conflict. Without one, the Idempotency-Key makes it. A document is checked as a whole before any of it is started.",
+      access: "operator",
+      params: projectParams,
+      body: submissionSchema,
+      headers: {
+        "Idempotency-Key": "for workflows without an id: each is started once for each key and project",
+        traceparent: "W3C trace context, carried along to its commands",
+      },
+      answers: {
+        201: {
+          description: "they are started",
+          schema: z.union([workflowDocumentSchema, projectDocumentSchema]),
+        },
+        200: {
+          description: "they were there, with the same commands",
+          schema: z.union([workflowDocumentSchema, projectDocumentSchema]),
+        },
+      },
+      refusals: ["conflict", "not_storable", "too_large", "too_deep"],
+      audit: "commands.submit",
+    },
+    async (ask) => {
+      const { caller } = ask;
+      const { project } = ask.params;
+      if (!seesProject(caller, project)) return notBound(caller);
+      const submission = parseSubmission(ask.body, project);
+      if (isRejection(submission)) return submission;
+      const started = await submitAll(desk, {
+        submission,
+        project,
+        caller,
+        key: ask.idempotencyKey,
+        trace: ask.trace,
+      });
+      if (isRejection(started)) return started;
+      ask.target(
+        started
+          .map(({ id }) => id)
+          .join(" ")
+          .slice(0, 200),
+        project,
+      );
+      const documents: WorkflowDocument[] = [];
+      for (const { id } of started) {
+        const document = await documentOf(desk, id);
+        if (isRejection(document)) return document;
+        documents.push(document);
+      }
+      const [first] = started;
+      const status = started.every(({ existed }) => existed) ? 200 : 201;
+      if (submission.isDocument) return json({ [project]: { workflows: documents } }, { status });
+      const location = `/v1/projects/${project}/workflows/${first?.id ?? ""}`;
+      return json(documents[0], { status, headers: { location } });
+    },
+  );
+}
+
+function listRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listCommands",
+      method: "get",
+      path: PATH,
+      tag: TAG,
+      summary: "Command workflows of a project, the newest first",
+      description:
+        "Those that were handed in as documents. A page can be short or empty and not be the last: that one has no `next`.",
+      access: "viewer",
+      params: projectParams,
+      query: pageQuery,
+      answers: { 200: { description: "a page", schema: projectDocumentSchema } },
+    },
+    ({ params: { project }, query, caller }) => listCommands(desk, caller, { project, ...query }),
+  );
+}
+
+function getRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "getCommands",
+      method: "get",
+      path: `${PATH}/{id}`,
+      tag: TAG,
+      summary: "One workflow's commands, with their results",
+      description: "Any execution of the project that has commands, however it was started.",
+      access: "viewer",
+      params: projectParams.extend({ id: executionId }),
+      answers: { 200: { description: "the workflow", schema: workflowDocumentSchema } },
+    },
+    async ({ params: { project, id }, caller }) => {
+      const found = await inspectFor(desk, caller, id);
+      if (isRejection(found)) return found;
+      if (found.view.project !== project)
+        return reject("not_found", `there is no execution ${id} in the project "${project}"`);
+      const document = await readCommands(desk, found);
+      const { damage } = found.view;
+      if (isRejection(document) && damage !== undefined) throw new DamagedData({ ...damage, execution: id });
+      return isRejection(document) ? document : json(document);
+    },
+  );
+}
+
+function notBound(caller: Caller): Rejection {
+  return reject("forbidden", `${caller.name} is bound to the project "${caller.project}"`, {
+    path: "project",
+  });
+}
+
+type PageQuery = z.output<typeof pageQuery> & { readonly project: string };
+
+async function listCommands(desk: Desk, caller: Caller, query: PageQuery): Promise<Answer> {
+  const { project } = query;
+  if (!seesProject(caller, project)) return json({ [project]: { workflows: [] }, next: null });
+  const checked = checkCommandProject(project) ?? checkList(query);
+  if (isRejection(checked)) return checked;
+  const page = await findSubmitted(desk, checked.filter, checked);
+  const texts: string[] = [];
+  let chars = 0;
+  let from = 0;
+  for (; from < page.heads.length && chars < PAGE_CHARS; from += READ_TOGETHER) {
+    const together = page.heads.slice(from, from + READ_TOGETHER).map(({ id }) => documentOf(desk, id));
+    for (const document of await Promise.all(together)) {
+      // One that was purged meanwhile is gone; one that nobody can be asked about just now is not.
+      if (isRejection(document) && document.code !== "not_found") return document;
+      if (isRejection(document)) continue;
+      const text = JSON.stringify(document);
+      texts.push(text);
+      chars += text.length;
+    }
+  }
+  const next = from < page.heads.length ? String(page.heads[from - 1]?.order) : page.next;
+  const body = `{${JSON.stringify(project)}:{"workflows":[${texts.join(",")}]},"next":${JSON.stringify(next)}}`;
+  return { kind: "bytes", status: 200, type: "application/json", body };
+}
+
+async function documentOf(desk: Desk, id: string): Promise<WorkflowDocument | Rejection> {
+  const found = await desk.engine.inspect(id);
+  return isRejection(found) ? found : readCommands(desk, found);
+}
+
+/** Heads of what was handed in, and the cursor after them; looks past a bounded number of others. */
+async function findSubmitted(
+  { store }: Desk,
+  filter: { readonly project?: string },
+  { before, max }: { readonly before: number | null; readonly max: number },
+): Promise<{ heads: StoredHead[]; next: string | null }> {
+  const found: StoredHead[] = [];
+  let at = before;
+  for (let seen = 0; seen < HEADS_MAX; seen += HEADS) {
+    const heads = await store.listHeads(filter, { before: at, max: HEADS });
+    for (const head of heads) {
+      if (found.length === max) return { heads: found, next: String(at) };
+      at = head.order;
+      if (head.tags[COMMANDS_TAG] !== undefined) found.push(head);
+    }
+    if (heads.length < HEADS) return { heads: found, next: null };
+  }
+  return { heads: found, next: String(at) };
+}

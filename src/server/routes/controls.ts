@@ -1,0 +1,236 @@
+/** Changing executions: cancel, pause, resume, retry, signals, and the same for many at once. */
+import { z } from "@hono/zod-openapi";
+import { dropDamaged } from "../../engine/cache/drop-damaged.ts";
+import type { ControlMessage } from "../../kernel/message.ts";
+import { checkList } from "../../protocol/check-request.ts";
+import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
+import { listOrSearch } from "../../store/search-heads.ts";
+import type { Caller } from "../auth/caller.ts";
+import { type Answer, json, type Route, route } from "../route.ts";
+import { controlSchema, EXECUTION_STATUSES, executionSchema, signalSchema } from "../schemas/execution.ts";
+import { executionParams, name } from "../schemas/paging.ts";
+import { type Desk, inspectFor, projectFor } from "./services.ts";
+
+const TAG = "executions";
+const ACTIONS = ["cancel", "pause", "resume", "retry"] as const;
+/** Executions that one call changes at most, and how many of them at the same time. */
+const BULK_MAX = 1_000;
+const BULK_TOGETHER = 50;
+
+const SUMMARIES: Readonly<Record<ControlMessage["kind"], string>> = {
+  cancel: "Cancel: running attempts are told to stop, then it ends as cancelled",
+  pause: "Pause: nothing new starts until it is resumed",
+  resume: "Resume a paused execution",
+  retry: "Retry a failed or cancelled execution: all that is not done runs again",
+};
+
+const bulkSchema = z
+  .strictObject({
+    action: z.enum(ACTIONS),
+    filter: z.strictObject({
+      project: name.optional(),
+      workflow: name.optional(),
+      status: z.enum(EXECUTION_STATUSES).optional(),
+      q: z.string().max(200).optional().openapi({ description: "words, as in the list" }),
+    }),
+    dryRun: z.boolean().default(false).openapi({ description: "only say which" }),
+    reason: z.string().optional(),
+    limit: z.number().int().min(1).max(BULK_MAX).default(BULK_MAX),
+    cursor: z.string().optional().openapi({ description: "the `next` of the call before" }),
+  })
+  .openapi("Bulk", {
+    example: { action: "cancel", filter: { workflow: "thumbnails", status: "running" }, dryRun: true },
+  });
+
+const bulkAnswer = z
+  .object({
+    matched: z.number().int(),
+    changed: z.number().int(),
+    ids: z.array(z.string()),
+    refused: z.array(z.object({ id: z.string(), code: z.string(), message: z.string() })),
+    next: z.string().nullable().openapi({ description: "there are more: call again with it as `cursor`" }),
+  })
+  .openapi("BulkAnswer");
+
+/** The routes. */
+export function controlRoutes(desk: Desk): Route[] {
+  return [
+    ...ACTIONS.map((action) => controlRoute(desk, action)),
+    signalRoute(desk),
+    dropRoute(desk),
+    bulkRoute(desk),
+  ];
+}
+
+function dropRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "dropExecution",
+      method: "post",
+      path: "/v1/executions/{id}/drop",
+      tag: TAG,
+      summary: "Delete a damaged execution",
+      description:
+        "Only a damaged execution can be dropped. A parent that waits for it is told that it has failed.",
+      access: "operator",
+      params: executionParams,
+      answers: { 200: { description: "it is gone", schema: z.object({ dropped: z.string() }) } },
+      refusals: ["wrong_status"],
+      audit: "execution.drop",
+    },
+    async (ask) => {
+      const found = await inspectFor(desk, ask.caller, ask.params.id);
+      if (isRejection(found)) return found;
+      const refused = await dropDamaged(desk, found.view);
+      if (refused !== null) return refused;
+      ask.target(ask.params.id, found.view.project);
+      return json({ dropped: ask.params.id });
+    },
+  );
+}
+
+function controlRoute(desk: Desk, action: ControlMessage["kind"]): Route {
+  return route(
+    {
+      id: `${action}Execution`,
+      method: "post",
+      path: `/v1/executions/{id}/${action}`,
+      tag: TAG,
+      summary: SUMMARIES[action],
+      access: "operator",
+      params: executionParams,
+      body: controlSchema,
+      isBodyOptional: true,
+      headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
+      answers: { 200: { description: "the execution after it", schema: executionSchema } },
+      refusals: ["wrong_status"],
+      audit: `execution.${action}`,
+    },
+    async (ask) => {
+      const { id } = ask.params;
+      const found = await inspectFor(desk, ask.caller, id);
+      if (isRejection(found)) return found;
+      const by = ask.body.by ?? ask.caller.name;
+      const messageId = ask.body.id ?? ask.idempotencyKey;
+      await desk.rondo.execution(id)[action]({
+        by,
+        ...(ask.body.reason === undefined ? {} : { reason: ask.body.reason }),
+        ...(messageId === null ? {} : { id: messageId }),
+      });
+      ask.target(id, found.view.project);
+      const after = await desk.engine.inspect(id);
+      return isRejection(after) ? after : json(after.view);
+    },
+  );
+}
+
+function signalRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "signalExecution",
+      method: "post",
+      path: "/v1/executions/{id}/signals",
+      tag: TAG,
+      summary: "Send a signal",
+      description:
+        "Kept in order until a wait takes it, at most 1,000 of them. Checked by the schema of the wait that is for it.",
+      access: "operator",
+      params: executionParams,
+      body: signalSchema,
+      headers: { "Idempotency-Key": "the id of the signal: repeating it changes nothing" },
+      answers: {
+        200: { description: "it is stored", schema: z.object({ execution: z.string(), signal: z.string() }) },
+      },
+      refusals: ["wrong_status", "not_storable"],
+      audit: "execution.signal",
+    },
+    async (ask) => {
+      const { id } = ask.params;
+      const { name: signal, data } = ask.body;
+      const found = await inspectFor(desk, ask.caller, id);
+      if (isRejection(found)) return found;
+      const wrong = await checkSignal(desk, found.view.workflowHash, { signal, data });
+      if (wrong !== null) return wrong;
+      const messageId = ask.body.id ?? ask.idempotencyKey;
+      await desk.rondo.execution(id).signal(signal, data, messageId === null ? {} : { id: messageId });
+      ask.target(`${id} ${signal}`, found.view.project);
+      return json({ execution: id, signal });
+    },
+  );
+}
+
+/** A payload must fit one of the waits that its signal is for. */
+async function checkSignal(
+  { definitions }: Desk,
+  hash: string,
+  { signal, data }: { signal: string; data: unknown },
+): Promise<Rejection | null> {
+  const known = await definitions.byHash(hash);
+  if (isRejection(known)) return null;
+  let wrong: Rejection | null = null;
+  for (const check of known.signals.get(signal) ?? []) {
+    wrong = await check.check((data ?? null) as never, "data");
+    if (wrong === null) return null;
+  }
+  return wrong;
+}
+
+function bulkRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "changeExecutions",
+      method: "post",
+      path: "/v1/executions/bulk",
+      tag: TAG,
+      summary: "Cancel, pause, resume or retry all that fit a filter",
+      description:
+        "At most 1,000 a call, the newest first; `next` goes on. Those in a status that does not allow it are listed as refused.",
+      access: "operator",
+      body: bulkSchema,
+      answers: { 200: { description: "what was done", schema: bulkAnswer } },
+      audit: "executions.bulk",
+    },
+    async (ask) => {
+      const { action, filter, dryRun } = ask.body;
+      const answer = await changeMany(desk, ask.caller, ask.body);
+      ask.target(`${dryRun ? "would " : ""}${action} ${JSON.stringify(filter)}`);
+      return answer;
+    },
+  );
+}
+
+async function changeMany(desk: Desk, caller: Caller, body: z.output<typeof bulkSchema>): Promise<Answer> {
+  const { action, filter, dryRun, reason, limit, cursor } = body;
+  const project = projectFor(caller, filter.project);
+  if (project === null) return json({ matched: 0, changed: 0, ids: [], refused: [], next: null });
+  const checked = checkList({ ...filter, ...project, limit, ...(cursor === undefined ? {} : { cursor }) });
+  if (isRejection(checked)) return checked;
+  const found = await listOrSearch(desk.store, { ...checked, max: limit });
+  const { heads } = found;
+  const refused: { id: string; code: string; message: string }[] = [];
+  const ids: string[] = [];
+  for (let from = 0; from < heads.length; from += BULK_TOGETHER) {
+    const together = heads.slice(from, from + BULK_TOGETHER).map(async ({ id }) => {
+      const wrong = dryRun ? null : await change(desk, id, { action, by: caller.name, reason });
+      if (wrong === null) ids.push(id);
+      else refused.push({ id, code: wrong.code, message: wrong.message });
+    });
+    await Promise.all(together);
+  }
+  const next = found.next === null ? null : String(found.next);
+  return json({ matched: heads.length, changed: dryRun ? 0 : ids.length, ids, refused, next });
+}
+
+async function change(
+  { rondo }: Desk,
+  id: string,
+  { action, by, reason }: { action: ControlMessage["kind"]; by: string; reason: string | undefined },
+): Promise<Rejection | null> {
+  try {
+    await rondo.execution(id)[action]({ by, ...(reason === undefined ? {} : { reason }) });
+    return null;
+  } catch (thrown) {
+    if (thrown instanceof RondoError) return reject(thrown.code, thrown.message);
+    throw thrown;
+  }
+}

@@ -1,0 +1,293 @@
+/** The journal of an execution, and its logs: as pages, or as they come. */
+import { z } from "@hono/zod-openapi";
+import type { Recorded } from "../../kernel/event.ts";
+import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
+import { type Detail, publicEvent } from "../../kernel/journal/public-event.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { type Answer, type Ask, json, type Route, route, STREAMED } from "../route.ts";
+import {
+  cursor,
+  executionParams,
+  flag,
+  integer,
+  limit,
+  name,
+  PAGE_CHARS,
+  pageOf,
+} from "../schemas/paging.ts";
+import { eventSource } from "../streams/event-source.ts";
+import { type LogFilter, logSource, parsePosition, readLines, showPosition } from "../streams/log-source.ts";
+import { seqSince } from "../views/seq-since.ts";
+import { type Desk, inspectFor } from "./services.ts";
+
+const STREAM = "text/event-stream";
+const ROWS = 32;
+/** Rows looked at for one page of some kinds only. */
+const ROWS_LOOKED = 2_000;
+
+const follow = flag("go on after the end; streams only");
+const STREAM_HEADERS = {
+  Accept: "`text/event-stream` for a stream",
+  "Last-Event-ID": "the id of the last event that the client has: the stream goes on after it",
+};
+
+const eventSchema = z
+  .looseObject({
+    seq: z.number().int(),
+    at: z.number().int(),
+    kind: z.string().openapi({ example: "workflow.tasks.settled" }),
+    v: z.number().int(),
+    execution: z.string(),
+  })
+  .openapi("Event", {
+    example: {
+      seq: 3,
+      at: 1_794_700_800_000,
+      kind: "workflow.handler.started",
+      v: 1,
+      execution: "nightly-2026-11-15",
+      phase: "resize",
+      visit: 1,
+      handler: "resize",
+    },
+  });
+
+const lineSchema = z
+  .object({
+    id: z.string(),
+    at: z.number().int(),
+    level: z
+      .string()
+      .openapi({ description: "debug, info, warn, error, progress; `run`: the life of a script's runs" }),
+    text: z.string(),
+    run: z.string().optional(),
+    phase: z.string(),
+    visit: z.number().int(),
+    handler: z.string(),
+    task: z.number().int().openapi({ description: "-1: the enumeration" }),
+    attempt: z.number().int(),
+    attemptId: z
+      .string()
+      .openapi({ description: "the attempt's id, which no other attempt of the store has" }),
+    worker: z.string(),
+  })
+  .openapi("LogLine");
+
+const eventsQuery = z.strictObject({
+  from: integer(1, Number.MAX_SAFE_INTEGER, "the first sequence number").optional(),
+  since: integer(0, Number.MAX_SAFE_INTEGER, "only from this time on; pages only").optional(),
+  cursor,
+  limit: limit(100),
+  detail: z
+    .enum(["summary", "full"])
+    .default("summary")
+    .openapi({ description: "`summary`: lists of tasks as counts and ranges" }),
+  kinds: z
+    .string()
+    .regex(/^[a-z.]{1,40}(?:,[a-z.]{1,40}){0,9}$/, "must be beginnings of kinds, with commas between")
+    .optional()
+    .openapi({
+      description:
+        "only kinds that begin like one of these (`postop.,task.run`), without `workflow.`; pages only",
+    }),
+  follow,
+});
+
+const logsQuery = z.strictObject({
+  phase: name.optional(),
+  visit: integer(1, 1_000_000, "the visit").optional(),
+  handler: name.optional(),
+  task: integer(0, 10_000_000, "the task's number").optional(),
+  attempt: integer(1, 65_535, "the attempt's number").optional(),
+  level: z.string().max(20).optional(),
+  run: z.string().max(100).optional().openapi({ description: "the run of a script" }),
+  cursor,
+  limit: limit(200),
+  follow,
+});
+
+/** The routes. */
+export function eventRoutes(desk: Desk): Route[] {
+  return [eventsRoute(desk), logsRoute(desk)];
+}
+
+function eventsRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "readEvents",
+      method: "get",
+      path: "/v1/executions/{id}/events",
+      tag: "executions",
+      summary: "Its journal: a page, or a stream",
+      description:
+        "A stream ends at `workflow.finished` unless `follow=true`; comments keep the connection open; one that is not read is cut off. A stream about a damaged execution ends with an event of the kind `damaged` that has `code`, `message`, `hint` and `damage`.",
+      access: "viewer",
+      params: executionParams,
+      query: eventsQuery,
+      headers: STREAM_HEADERS,
+      answers: {
+        200: { description: "events in order", schema: pageOf(eventSchema, "events"), types: [STREAM] },
+      },
+    },
+    async (ask) => {
+      const found = await inspectFor(desk, ask.caller, ask.params.id);
+      if (isRejection(found)) return found;
+      const from = firstSeq(ask);
+      if (typeof from !== "number") return from;
+      const { detail, limit: max, kinds, since } = ask.query;
+      const { id } = ask.params;
+      if (!wantsStream(ask)) {
+        const first =
+          since === undefined ? 1 : await seqSince(desk.store, id, { since, revision: found.view.revision });
+        return eventPage(desk, id, {
+          from: Math.max(from, first),
+          max,
+          detail,
+          kinds: kinds?.split(",") ?? null,
+        });
+      }
+      if (isHead(ask)) return HEAD_OF_STREAM;
+      const refusal = desk.hub.open({
+        outgoing: ask.outgoing,
+        caller: ask.caller,
+        key: `events ${detail} ${id}`,
+        source: () => eventSource(desk, id, detail),
+        from: String(from),
+        follow: ask.query.follow,
+      });
+      return refusal ?? STREAMED;
+    },
+  );
+}
+
+function logsRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "readLogs",
+      method: "get",
+      path: "/v1/executions/{id}/logs",
+      tag: "executions",
+      summary: "What its tasks logged: a page, or a stream",
+      description: "In the order of storing. A stream ends with the execution unless `follow=true`.",
+      access: "viewer",
+      params: executionParams,
+      query: logsQuery,
+      headers: STREAM_HEADERS,
+      answers: {
+        200: { description: "lines in order", schema: pageOf(lineSchema, "lines"), types: [STREAM] },
+      },
+    },
+    async (ask) => {
+      const { id } = ask.params;
+      const found = await inspectFor(desk, ask.caller, id);
+      if (isRejection(found)) return found;
+      const { cursor: page, limit: max, follow: goesOn, ...filter } = ask.query;
+      const from = firstLine(ask, page);
+      if (isRejection(from)) return from;
+      if (wantsStream(ask)) {
+        if (isHead(ask)) return HEAD_OF_STREAM;
+        const refusal = desk.hub.open({
+          outgoing: ask.outgoing,
+          caller: ask.caller,
+          key: `logs ${JSON.stringify(filter)} ${id}`,
+          source: () => logSource(desk, id, filter),
+          from: showPosition(from),
+          follow: goesOn,
+        });
+        return refusal ?? STREAMED;
+      }
+      return logPage(desk, id, { from, max, filter });
+    },
+  );
+}
+
+/** What is asked for by HEAD ends at once: there is nothing to stream. */
+function isHead({ incoming }: Pick<Ask, "incoming">): boolean {
+  return incoming.method === "HEAD";
+}
+
+const HEAD_OF_STREAM: Answer = { kind: "bytes", status: 200, type: STREAM, body: "" };
+
+function wantsStream({ header }: Pick<Ask, "header">): boolean {
+  return header("accept")?.includes(STREAM) === true;
+}
+
+function lastEventId({ header }: Pick<Ask, "header">): string | null {
+  const id = header("last-event-id");
+  return id === undefined || id === "" ? null : id;
+}
+
+/** The first event wanted: after the last one the client has, or as it says. */
+function firstSeq(ask: Ask<unknown, z.output<typeof eventsQuery>>): number | Rejection {
+  const last = wantsStream(ask) ? lastEventId(ask) : null;
+  const { cursor: page, from } = ask.query;
+  const text = last ?? page;
+  if (text === undefined) return from ?? 1;
+  if (!/^\d{1,15}$/.test(text))
+    return reject("invalid_input", `"${text.slice(0, 40)}" is not a sequence number`, {
+      path: last === null ? "cursor" : "Last-Event-ID",
+    });
+  return Math.max(1, last === null ? Number(text) : Number(text) + 1);
+}
+
+function firstLine(ask: Pick<Ask, "header">, page: string | undefined) {
+  const last = wantsStream(ask) ? lastEventId(ask) : null;
+  const text = last ?? page ?? "0.0";
+  const position = parsePosition(text);
+  if (position === null)
+    return reject("invalid_input", `"${text.slice(0, 40)}" is not the place of a line`, {
+      path: last === null ? "cursor" : "Last-Event-ID",
+    });
+  return last === null ? position : { row: position.row, line: position.line + 1 };
+}
+
+async function eventPage(
+  { store }: Desk,
+  execution: string,
+  options: {
+    readonly from: number;
+    readonly max: number;
+    readonly detail: Detail;
+    readonly kinds: readonly string[] | null;
+  },
+): Promise<Answer> {
+  const { max, detail, kinds } = options;
+  const isWanted = ({ event: { kind } }: Recorded): boolean =>
+    kinds === null || kinds.some((begin) => kind.startsWith(begin));
+  let next = options.from;
+  let count = 0;
+  let text = "";
+  for (let rows = 0; kinds === null || rows < ROWS_LOOKED; ) {
+    const entries = await store.readJournal({ execution, from: next, rowsMax: ROWS, charsMax: PAGE_CHARS });
+    if (entries.length === 0) return page(text, null);
+    for (const entry of entries) {
+      rows++;
+      const mayHold = kinds === null || kinds.some((begin) => entry.body.includes(`"kind":"${begin}`));
+      // What is before a damaged row is shown; the next page says what is wrong.
+      if (entry.damage !== undefined && count > 0) return page(text, String(next));
+      for (const recorded of mayHold ? decodeEntry(entry) : []) {
+        if (recorded.seq < next || !isWanted(recorded)) continue;
+        if (count === max || text.length > PAGE_CHARS) return page(text, String(next));
+        text += `${count === 0 ? "" : ","}${JSON.stringify(publicEvent(execution, recorded, detail))}`;
+        count++;
+        next = recorded.seq + 1;
+      }
+      next = Math.max(next, entry.seq + entry.count);
+    }
+  }
+  return page(text, String(next));
+}
+
+function page(items: string, next: string | null): Answer {
+  const body = `{"data":[${items}],"next":${JSON.stringify(next)}}`;
+  return { kind: "bytes", status: 200, type: "application/json", body };
+}
+
+async function logPage(
+  { store }: Desk,
+  execution: string,
+  options: { from: { row: number; line: number }; max: number; filter: LogFilter },
+): Promise<Answer> {
+  const { lines, next, isLast } = await readLines(store, execution, options);
+  return json({ data: lines, next: isLast ? null : showPosition(next) });
+}

@@ -1,0 +1,308 @@
+/** Starting, listing and reading executions. */
+import { z } from "@hono/zod-openapi";
+import { fieldsOf } from "../../protocol/check-options.ts";
+import { checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
+import { isRejection, reject } from "../../std/rejection.ts";
+import { listOrSearch } from "../../store/search-heads.ts";
+import type { StoredHead } from "../../store/store.ts";
+import type { Caller } from "../auth/caller.ts";
+import { etagOf } from "../http/send-answer.ts";
+import { type Answer, json, type Route, route } from "../route.ts";
+import { EXECUTION_STATUSES, executionSchema, startSchema, summarySchema } from "../schemas/execution.ts";
+import { cursor, executionParams, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
+import { timeOf } from "../services/start-executions.ts";
+import { type Desk, idTaken, inspectFor, keyedId, projectFor } from "./services.ts";
+
+const TAG = "executions";
+
+const listQuery = z.strictObject({
+  project: name.optional(),
+  workflow: name.optional(),
+  status: z.enum(EXECUTION_STATUSES).optional(),
+  q: z.string().max(Q_CHARS_MAX).optional().openapi({
+    description:
+      "words that must all fit: the beginning of its id, the beginning of its definition's hash (from 8 digits), the whole name of its workflow (case counts), a tag (`team=ops`, `team`, `ops`), or a word of its error. What was written within the last 2 s may be missing. A page can be short of its limit and have a `next`",
+  }),
+  tags: z
+    .string()
+    .max(4_096)
+    .transform((text, context) => {
+      const tags = parseTags(text);
+      if (tags === null)
+        context.addIssue({ code: "custom", message: "must be a JSON object of texts or nulls" });
+      return tags ?? {};
+    })
+    .optional()
+    .openapi({
+      type: "string",
+      description:
+        'tags that it must have, as JSON: `{"team":"ops"}`; null stands for any value. Indexed as `q` is',
+      example: '{"team":"ops"}',
+    }),
+  detail: z.enum(["summary", "full"]).default("summary").openapi({
+    description:
+      "`full`: as `GET /v1/executions/{id}` gives them, at most 100 on a page, fewer if they are large",
+  }),
+  limit: limit(),
+  cursor,
+});
+
+/** The JSON object that a text is; null: it is none. What it holds is checked with the other options. */
+function parseTags(text: string): Record<string, unknown> | null {
+  try {
+    return fieldsOf(JSON.parse(text));
+  } catch (error) {
+    if (error instanceof SyntaxError) return null;
+    throw error;
+  }
+}
+
+const FULL_MAX = 100;
+/** Executions that are looked at at the same time: each may be as large as its input and output. */
+const VIEWED_TOGETHER = 4;
+
+/** The routes. */
+export function executionRoutes(desk: Desk): Route[] {
+  return [startRoute(desk), listRoute(desk), getRoute(desk), whyRoute(desk), droppedRoute(desk)];
+}
+
+function startRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "startExecution",
+      method: "post",
+      path: "/v1/executions",
+      tag: TAG,
+      summary: "Start an execution",
+      description:
+        "Durable when answered. Starting again with the same `id`, workflow and input finds the same execution; anything else under that id is a conflict. Without an `id`, the Idempotency-Key makes one: the same key in the same project starts once.",
+      access: "operator",
+      body: startSchema,
+      headers: {
+        "Idempotency-Key": "without an `id` in the body: starts once for each key and project",
+        traceparent: "W3C trace context, carried along to its tasks",
+      },
+      answers: {
+        201: { description: "it is started", schema: executionSchema },
+        200: { description: "it was there, with the same workflow and input", schema: executionSchema },
+      },
+      refusals: ["not_found", "conflict", "not_storable"],
+      audit: "execution.start",
+    },
+    async (ask) => {
+      const { workflow, input, ...options } = ask.body;
+      const checked = checkOptions(options, ask.caller, ask.idempotencyKey);
+      if (isRejection(checked)) return checked;
+      const started = await desk.starts.start({ ...checked, workflow, input, trace: ask.trace });
+      if (isRejection(started)) return started.code === "conflict" ? idTaken(ask.caller, started) : started;
+      if (started.view.project !== checked.project)
+        return idTaken(ask.caller, reject("conflict", `execution ${started.id} exists in another project`));
+      ask.target(started.id, checked.project);
+      return json(started.view, {
+        status: started.existed ? 200 : 201,
+        headers: { location: `/v1/executions/${encodeURIComponent(started.id)}` },
+      });
+    },
+  );
+}
+
+function listRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listExecutions",
+      method: "get",
+      path: "/v1/executions",
+      tag: TAG,
+      summary: "List executions, the newest first",
+      access: "viewer",
+      query: listQuery,
+      answers: {
+        200: {
+          description: "a page",
+          schema: pageOf(z.union([summarySchema, executionSchema]), "executions"),
+        },
+      },
+    },
+    (ask) => listExecutions(desk, ask.caller, ask.query),
+  );
+}
+
+function getRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "getExecution",
+      method: "get",
+      path: "/v1/executions/{id}",
+      tag: TAG,
+      summary: "One execution, now or as it was",
+      description: "Has an ETag: with If-None-Match, 304 while nothing has changed.",
+      access: "viewer",
+      params: executionParams,
+      query: z.strictObject({
+        at: integer(1, Number.MAX_SAFE_INTEGER, "as it was after this event").optional(),
+      }),
+      headers: { "If-None-Match": "the ETag that the client has" },
+      answers: {
+        200: { description: "the execution", schema: executionSchema },
+        304: { description: "as the client has it" },
+      },
+    },
+    async ({ params, query, caller }) => {
+      const found = await inspectFor(desk, caller, params.id);
+      if (isRejection(found)) return found;
+      const view = query.at === undefined ? found.view : await desk.rondo.stateAt(params.id, query.at);
+      const body = JSON.stringify(view);
+      return {
+        kind: "bytes",
+        status: 200,
+        type: "application/json",
+        body,
+        headers: { etag: etagOf(body, view.revision) },
+      };
+    },
+  );
+}
+
+function whyRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "whyExecution",
+      method: "get",
+      path: "/v1/executions/{id}/why",
+      tag: TAG,
+      summary: "Why it is not further, in a sentence",
+      access: "viewer",
+      params: executionParams,
+      answers: {
+        200: {
+          description: "the reason",
+          schema: z.object({ id: z.string(), status: z.string(), why: z.string() }),
+          example: {
+            id: "nightly-2026-11-15",
+            status: "paused",
+            why: "It is paused by jo; resume it to go on.",
+          },
+        },
+      },
+    },
+    async ({ params, caller }) => {
+      const found = await inspectFor(desk, caller, params.id);
+      if (isRejection(found)) return found;
+      return json({ id: params.id, status: found.view.status, why: found.why });
+    },
+  );
+}
+
+function droppedRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listDropped",
+      method: "get",
+      path: "/v1/executions/{id}/dropped",
+      tag: TAG,
+      summary: "Messages that changed nothing",
+      description:
+        "Duplicates and stale messages: a bounded list in the memory of the node that has the execution, never stored.",
+      access: "viewer",
+      params: executionParams,
+      answers: {
+        200: { description: "the newest last", schema: pageOf(droppedSchema, "dropped messages") },
+      },
+    },
+    async ({ params, caller }) => {
+      const found = await inspectFor(desk, caller, params.id);
+      return isRejection(found) ? found : json({ data: await desk.engine.dropped(params.id), next: null });
+    },
+  );
+}
+
+const droppedSchema = z
+  .object({
+    at: z.number(),
+    what: z.string(),
+    verdict: z.string(),
+    phase: z.string(),
+    visit: z.number().int(),
+    handler: z.string(),
+    task: z.number().int(),
+    attempt: z.number().int(),
+    worker: z.string(),
+  })
+  .openapi("Dropped");
+
+type StartOptions = Omit<z.output<typeof startSchema>, "workflow" | "input">;
+
+/** The options of a start, with the id that the key makes. */
+function checkOptions(
+  { startAt, deadline, ...options }: StartOptions,
+  caller: Caller,
+  key: string | null,
+): ReturnType<typeof checkStart> {
+  const own = caller.project;
+  if (own !== null && options.project !== undefined && options.project !== own)
+    return reject("forbidden", `${caller.name} is bound to the project "${own}"`, { path: "project" });
+  const times: Record<string, number> = {};
+  for (const [field, value] of Object.entries({ startAt, deadline })) {
+    const ms = value === undefined ? undefined : timeOf(value, field);
+    if (isRejection(ms)) return ms;
+    if (ms !== undefined) times[field] = ms;
+  }
+  const checked = checkStart({ ...options, ...times, ...(own === null ? {} : { project: own }) });
+  if (isRejection(checked) || checked.id !== undefined || key === null) return checked;
+  return { ...checked, id: keyedId(checked.project, key) };
+}
+
+async function listExecutions(
+  desk: Desk,
+  caller: Caller,
+  query: z.output<typeof listQuery>,
+): Promise<Answer> {
+  const { detail, project: wanted, ...options } = query;
+  const project = projectFor(caller, wanted);
+  if (project === null) return json({ data: [], next: null });
+  const checked = checkList({ ...options, ...project });
+  if (isRejection(checked)) return checked;
+  const max = detail === "full" ? Math.min(FULL_MAX, checked.max) : checked.max;
+  const found = await listOrSearch(desk.store, { ...checked, max });
+  const { heads } = found;
+  const next = found.next === null ? null : String(found.next);
+  return detail === "summary" ? json({ data: heads.map(summaryOf), next }) : viewsOf(desk, heads, next);
+}
+
+/** A page of views; it ends early where inputs and outputs are large. */
+async function viewsOf({ engine }: Desk, heads: readonly StoredHead[], next: string | null): Promise<Answer> {
+  const texts: string[] = [];
+  let chars = 0;
+  let from = 0;
+  for (; from < heads.length && chars < PAGE_CHARS; from += VIEWED_TOGETHER) {
+    const together = heads.slice(from, from + VIEWED_TOGETHER).map(({ id }) => engine.inspect(id));
+    for (const found of await Promise.all(together)) {
+      // One that was purged meanwhile is gone; one that nobody can be asked about just now is not.
+      if (isRejection(found) && found.code !== "not_found") return found;
+      if (isRejection(found)) continue;
+      const text = JSON.stringify(found.view);
+      texts.push(text);
+      chars += text.length;
+    }
+  }
+  const goesOnAt = from < heads.length ? String(heads[from - 1]?.order) : next;
+  const body = `{"data":[${texts.join(",")}],"next":${JSON.stringify(goesOnAt)}}`;
+  return { kind: "bytes", status: 200, type: "application/json", body };
+}
+
+/** An execution in a list. */
+export function summaryOf(head: StoredHead): z.infer<typeof summarySchema> {
+  const { id, workflow, hash, project, status, phase, error, tags, createdAt, finishedAt } = head;
+  return {
+    id,
+    workflow,
+    workflowHash: hash,
+    project,
+    status: status as (typeof EXECUTION_STATUSES)[number],
+    phase,
+    error,
+    tags,
+    createdAt,
+    finishedAt,
+  };
+}

@@ -1,0 +1,193 @@
+/** What the nodes hold: limits, timers, open attempts. */
+import { z } from "@hono/zod-openapi";
+import { projectScope, rateName } from "../../engine/limits/limits.ts";
+import { sha256 } from "../../std/hash.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { StoredTimer } from "../../store/store.ts";
+import { type Caller, seesProject } from "../auth/caller.ts";
+import { mergeOverviews } from "../other-nodes.ts";
+import { json, type Route, route } from "../route.ts";
+import { cursor, integer, limit, pageOf, time } from "../schemas/paging.ts";
+import type { Desk } from "./services.ts";
+
+const limitSchema = z
+  .object({
+    name: z.string().openapi({ description: "project and handler, or what else the limit is for" }),
+    max: z.number(),
+    held: z.number().int().openapi({ description: "attempts that run; of a rate: starts that count now" }),
+    waiting: z.number().int().openapi({ description: "executions with tasks that wait for room" }),
+    perMs: z.number().int().optional().openapi({ description: "of a rate: how long a start counts" }),
+  })
+  .openapi("Limit", { example: { name: "default/thumbnails.resize", max: 200, held: 200, waiting: 3 } });
+
+const timerSchema = z.object({ execution: z.string(), timer: z.string(), due: time }).openapi("Timer", {
+  example: { execution: "nightly-2026-11-15", timer: "cool-off.1.cool-off", due: 1_794_700_800_000 },
+});
+
+/** A year ahead, where nothing else is said. */
+const HORIZON_MS = 366 * 86_400_000;
+/** Timers looked at for one page of a caller that does not see all. */
+const LOOKED_MAX = 500;
+
+/** The routes. */
+export function nodeRoutes(desk: Desk): Route[] {
+  return [limitsRoute(desk), timersRoute(desk), attemptsRoute(desk)];
+}
+
+const attemptSchema = z
+  .object({
+    attempt: z.string(),
+    execution: z.string(),
+    project: z.string(),
+    phase: z.string(),
+    visit: z.number().int(),
+    handler: z.string(),
+    task: z.number().int().openapi({ description: "the task's number; -1: the enumeration" }),
+    topic: z.string().optional().openapi({ description: "of a command" }),
+    receiptTopic: z
+      .string()
+      .optional()
+      .openapi({ description: "of a command: where its receipt comes back" }),
+    n: z.number().int(),
+    worker: z.string(),
+    status: z.enum(["claimed", "running"]),
+    startedAt: time.nullable(),
+    leaseUntil: time.nullable(),
+  })
+  .openapi("OpenAttempt");
+
+function attemptsRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listAttempts",
+      method: "get",
+      path: "/v1/attempts",
+      tag: "node",
+      summary: "Attempts that are open now, and who has them",
+      access: "viewer",
+      query: z.strictObject({ worker: z.string().max(200).optional(), limit: limit(100) }),
+      answers: { 200: { description: "some of them", schema: pageOf(attemptSchema, "attempts") } },
+    },
+    async ({ query, caller }) => {
+      const { project } = caller;
+      const filter = { worker: query.worker ?? null, project, max: query.limit };
+      const { nodes, headers } = await desk.allNodes.ask({ attempts: filter });
+      const data = nodes.flatMap(({ attempts }) => attempts).slice(0, query.limit);
+      return json({ data, next: null }, { headers });
+    },
+  );
+}
+
+function limitsRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listLimits",
+      method: "get",
+      path: "/v1/limits",
+      tag: "node",
+      summary: "Limits in use, and who waits for them",
+      access: "viewer",
+      answers: { 200: { description: "all of them", schema: pageOf(limitSchema, "limits") } },
+    },
+    async ({ caller }) => {
+      const { nodes, headers } = await desk.allNodes.ask({});
+      const { limits } = mergeOverviews(nodes.map(({ overview }) => overview));
+      const own = caller.project;
+      const data =
+        own === null
+          ? limits
+          : limits.filter(
+              ({ name }) =>
+                name === projectScope(own) ||
+                name.startsWith(`${own}/`) ||
+                name.startsWith(rateName(`${own}/`)),
+            );
+      return json({ data, next: null }, { headers });
+    },
+  );
+}
+
+function timersRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "listTimers",
+      method: "get",
+      path: "/v1/timers",
+      tag: "node",
+      summary: "Timers, the soonest first",
+      access: "viewer",
+      query: z.strictObject({
+        until: integer(
+          0,
+          Number.MAX_SAFE_INTEGER,
+          "due up to this time, in milliseconds since 1970",
+        ).optional(),
+        limit: limit(100),
+        cursor,
+      }),
+      answers: { 200: { description: "the soonest", schema: pageOf(timerSchema, "timers") } },
+    },
+    async ({ query, caller }) => {
+      const from = query.cursor === undefined ? START : parsePlace(query.cursor);
+      if (isRejection(from)) return from;
+      const until = query.until ?? desk.clock.now() + HORIZON_MS;
+      return json(await timerPage(desk, caller, { from, until, max: query.limit }));
+    },
+  );
+}
+
+/** Behind which timer a page begins: its time, how many of that time come up to it, and which it is. */
+interface TimerPlace {
+  readonly due: number;
+  readonly seen: number;
+  readonly last: string;
+}
+
+const START: TimerPlace = { due: 0, seen: 0, last: "" };
+
+function parsePlace(text: string): TimerPlace | Rejection {
+  const match = /^(\d{1,16})\.(\d{1,9})\.([\da-f]{16})$/.exec(text);
+  if (match === null)
+    return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+  return { due: Number(match[1]), seen: Number(match[2]), last: match[3] as string };
+}
+
+function nameOf({ execution, timer }: StoredTimer): string {
+  return sha256(`${execution}\n${timer}`).slice(0, 16);
+}
+
+/** Timers that the caller may see. Of many that it may not see, some are looked at, and the cursor goes on behind. */
+async function timerPage(
+  desk: Desk,
+  caller: Caller,
+  options: { readonly from: TimerPlace; readonly until: number; readonly max: number },
+): Promise<{ data: readonly StoredTimer[]; next: string | null }> {
+  const { from, until, max } = options;
+  const wanted = caller.project === null ? max : Math.max(max, LOOKED_MAX);
+  const found = await desk.store.scanTimers({
+    from: from.due,
+    until,
+    max: from.seen + wanted,
+    partitions: null,
+  });
+  // If the last one is gone, those of its time come again rather than not at all.
+  const before = found.slice(0, from.seen).findLastIndex((timer) => nameOf(timer) === from.last) + 1;
+  const data: StoredTimer[] = [];
+  let { due, seen } = before === 0 ? { due: from.due, seen: 0 } : { due: from.due, seen: before };
+  for (const [i, timer] of found.slice(before).entries()) {
+    if (await sees(desk, caller, timer)) data.push(timer);
+    seen = timer.due === due ? seen + 1 : 1;
+    due = timer.due;
+    const isLast = before + i + 1 === found.length && found.length < from.seen + wanted;
+    if (isLast) break;
+    if (data.length === max || before + i + 1 === found.length)
+      return { data, next: `${due}.${seen}.${nameOf(timer)}` };
+  }
+  return { data, next: null };
+}
+
+async function sees({ engine }: Desk, caller: Caller, { execution }: StoredTimer): Promise<boolean> {
+  if (caller.project === null) return true;
+  const found = await engine.inspect(execution);
+  return !isRejection(found) && seesProject(caller, found.view.project);
+}

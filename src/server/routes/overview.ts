@@ -1,0 +1,212 @@
+/** How it all is, for one look: counts, rates, what is held and waits, lights; and the progress of a few executions. */
+import { z } from "@hono/zod-openapi";
+import type { BrokerView } from "../../protocol/broker-view.ts";
+import { isRejection, reject } from "../../std/rejection.ts";
+import type { StoredHead } from "../../store/store.ts";
+import { type Caller, seesProject } from "../auth/caller.ts";
+import { mergeOverviews } from "../other-nodes.ts";
+import { json, type Route, route } from "../route.ts";
+import { executionSchema } from "../schemas/execution.ts";
+import { executionId, integer, name, pageOf } from "../schemas/paging.ts";
+import { mergePulses } from "../views/pulse.ts";
+import { countWorkers } from "../worker-protocol/count-workers.ts";
+import { type Desk, inspectFor, projectFor } from "./services.ts";
+
+const TAG = "node";
+const count = z.number().int().nonnegative();
+const PROGRESS_MAX = 100;
+const TOGETHER = 8;
+
+const counts = z
+  .record(z.string(), count)
+  .openapi({ description: "executions by status; kept by every write, not counted when asked" });
+
+const lightSchema = z
+  .object({ state: z.enum(["ok", "warn", "bad", "off"]), text: z.string() })
+  .openapi("Light");
+
+const overviewSchema = z
+  .object({
+    at: count,
+    version: z.string(),
+    counts,
+    pulse: z
+      .looseObject({ until: count })
+      .nullable()
+      .openapi({ description: "lists of the last seconds; null for who is bound to a project" }),
+    held: count.openapi({ description: "attempts that workers hold" }),
+    capacity: count,
+    workers: count,
+    ready: z.array(z.object({ use: z.string(), tasks: count })),
+    oldest: z
+      .object({
+        id: z.string(),
+        workflow: z.string(),
+        phase: z.string().nullable(),
+        createdAt: count,
+        why: z.string(),
+      })
+      .nullable()
+      .openapi({ description: "the oldest execution that has work" }),
+    lights: z.object({ store: lightSchema, broker: lightSchema, ring: lightSchema }),
+  })
+  .openapi("Overview");
+
+/** The routes. */
+export function overviewRoutes(desk: Desk): Route[] {
+  return [overviewRoute(desk), countsRoute(desk), progressRoute(desk)];
+}
+
+function overviewRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "getOverview",
+      method: "get",
+      path: "/v1/overview",
+      tag: TAG,
+      summary: "How it all is: counts, rates, what waits, lights",
+      access: "viewer",
+      query: z.strictObject({ seconds: integer(1, 899, "seconds of rates, 300 by default").default(300) }),
+      answers: { 200: { description: "of all nodes", schema: overviewSchema } },
+    },
+    async ({ query, caller }) => {
+      const isBound = caller.project !== null;
+      const [{ nodes, headers }, found, oldest] = await Promise.all([
+        desk.allNodes.ask(isBound ? {} : { pulse: query.seconds }),
+        desk.store.countHeads(isBound ? { project: caller.project } : {}),
+        oldestOf(desk, caller),
+      ]);
+      const all = mergeOverviews(nodes.map(({ overview }) => overview));
+      const figures = countWorkers(all);
+      const body = {
+        at: desk.clock.now(),
+        version: desk.config.version,
+        counts: found,
+        pulse: isBound ? null : mergePulses(nodes.flatMap(({ pulse }) => pulse ?? [])),
+        held: isBound ? 0 : all.leases,
+        capacity: isBound ? 0 : figures.capacity,
+        workers: isBound ? 0 : figures.workers,
+        ready: isBound ? [] : all.ready,
+        oldest,
+        lights: lightsOf(desk, headers["rondo-missing"] ?? null),
+      };
+      return json(body, { headers });
+    },
+  );
+}
+
+function countsRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "countExecutions",
+      method: "get",
+      path: "/v1/counts",
+      tag: TAG,
+      summary: "How many executions there are, by status",
+      access: "viewer",
+      query: z.strictObject({ project: name.optional(), workflow: name.optional() }),
+      answers: { 200: { description: "the counts", schema: z.object({ counts }) } },
+    },
+    async ({ query: { project: wanted, workflow }, caller }) => {
+      const project = projectFor(caller, wanted);
+      if (project === null) return json({ counts: {} });
+      const filter = { ...project, ...(workflow === undefined ? {} : { workflow }) };
+      return json({ counts: await desk.store.countHeads(filter) });
+    },
+  );
+}
+
+const progressSchema = executionSchema.pick({ id: true, status: true, phases: true, revision: true });
+
+function progressRoute(desk: Desk): Route {
+  return route(
+    {
+      id: "getProgress",
+      method: "get",
+      path: "/v1/progress",
+      tag: TAG,
+      summary: "How far some executions are: their phases, without what goes in and comes out",
+      access: "viewer",
+      query: z.strictObject({
+        ids: z
+          .string()
+          .max(PROGRESS_MAX * 601)
+          .openapi({ description: `at most ${PROGRESS_MAX} ids, each percent-encoded, with commas between` }),
+      }),
+      answers: { 200: { description: "those that are there", schema: pageOf(progressSchema, "them") } },
+    },
+    async ({ query, caller }) => {
+      const ids = query.ids.split(",").map(decoded);
+      if (ids.length > PROGRESS_MAX || !ids.every((id) => executionId.safeParse(id).success))
+        return reject("invalid_input", `ids: must be up to ${PROGRESS_MAX} execution ids`, { path: "ids" });
+      const data: z.output<typeof progressSchema>[] = [];
+      for (let from = 0; from < ids.length; from += TOGETHER) {
+        const found = ids.slice(from, from + TOGETHER).map((id) => inspectFor(desk, caller, id));
+        for (const one of await Promise.all(found)) {
+          if (isRejection(one)) continue;
+          const { id, status, phases, revision } = one.view;
+          data.push({ id, status, phases, revision } as z.output<typeof progressSchema>);
+        }
+      }
+      return json({ data, next: null });
+    },
+  );
+}
+
+/** The oldest execution that has work, of those that the caller may see, and why it is not further. */
+async function oldestOf({ store, engine }: Desk, caller: Caller) {
+  const heads = await store.scanWork({ after: {}, each: 1, partitions: null });
+  const oldest = heads
+    .filter(({ project }) => seesProject(caller, project))
+    .reduce<StoredHead | null>(
+      (best, head) => (best === null || head.order < best.order ? head : best),
+      null,
+    );
+  if (oldest === null) return null;
+  const { id, workflow, createdAt } = oldest;
+  const found = await engine.inspect(id);
+  if (isRejection(found) || found.view.finishedAt !== null) return null;
+  return { id, workflow, phase: found.view.phase, createdAt, why: found.why };
+}
+
+type Light = z.output<typeof lightSchema>;
+
+function lightsOf({ engine, broker, ring }: Desk, missing: string | null): Record<string, Light> {
+  const fault = engine.commitFault;
+  return {
+    store:
+      fault === null
+        ? { state: "ok", text: "takes writes" }
+        : { state: "bad", text: `takes no writes: ${fault.message.slice(0, 200)}` },
+    broker: brokerLight(broker?.view ?? null),
+    ring: ringLight(ring?.() ?? null, missing),
+  };
+}
+
+function brokerLight(view: BrokerView | null): Light {
+  if (view === null) return { state: "off", text: "none configured" };
+  if (view.fault !== null) return { state: "bad", text: view.fault.slice(0, 200) };
+  return { state: "ok", text: `${view.state}, ${view.queues} queues` };
+}
+
+function ringLight(view: ReturnType<NonNullable<Desk["ring"]>> | null, missing: string | null): Light {
+  if (view === null) return { state: "off", text: "one node, no ring" };
+  const { nodes } = view.ring;
+  if (missing !== null) return { state: "bad", text: `no answer from ${missing}` };
+  const suspects = nodes.filter(({ suspect }) => suspect).length;
+  if (suspects > 0) return { state: "warn", text: `${suspects} of ${nodes.length} nodes do not answer` };
+  const apart = nodes.filter(({ agrees }) => !agrees).length;
+  return apart > 0
+    ? { state: "warn", text: `${apart} of ${nodes.length} nodes have another map` }
+    : { state: "ok", text: `${nodes.length} nodes agree` };
+}
+
+/** An id in a list; one that is not encoded well is none. */
+function decoded(id: string): string {
+  try {
+    return decodeURIComponent(id);
+  } catch (error) {
+    if (error instanceof URIError) return "";
+    throw error;
+  }
+}

@@ -1,0 +1,73 @@
+/** What commands have kept in state stores. */
+import { z } from "@hono/zod-openapi";
+import { isRejection, reject } from "../../std/rejection.ts";
+import { seesProject } from "../auth/caller.ts";
+import { json, type Route, route } from "../route.ts";
+import { anyJson, time } from "../schemas/paging.ts";
+import type { Desk } from "./services.ts";
+
+const KEY_CHARS_MAX = 500;
+
+const stateSchema = z
+  .object({
+    store: z.string(),
+    key: z.string(),
+    partition: z.string().nullable(),
+    value: anyJson.openapi({ description: "the result, with what enrichment put into it" }),
+    project: z.string().nullable().openapi({ description: "whose it is; null: Rondo did not write it" }),
+    execution: z.string().nullable().openapi({ description: "which execution wrote it" }),
+    seq: z.number().int().nullable().openapi({ description: "the event of the receipt" }),
+    at: time.nullable().openapi({ description: "when the receipt came" }),
+  })
+  .openapi("State", {
+    example: {
+      store: "statestore-discovery",
+      key: "project-x",
+      partition: "project-x",
+      value: { files: 12 },
+      project: "project-x",
+      execution: "ex_01jc0000000000000000000000",
+      seq: 7,
+      at: 1_794_700_800_000,
+    },
+  });
+
+/** The route. */
+export function stateRoute({ postOps }: Desk): Route {
+  return route(
+    {
+      id: "getState",
+      method: "get",
+      path: "/v1/state/{store}/{key}",
+      tag: "state",
+      summary: "What a command has kept in a state store",
+      description:
+        "The newest value under the key. A caller that is bound to a project sees what its project has written.",
+      access: "viewer",
+      params: z.strictObject({
+        store: z.string().min(1).max(100),
+        key: z.string().min(1).max(KEY_CHARS_MAX),
+      }),
+      query: z.strictObject({
+        partition: z.string().max(KEY_CHARS_MAX).optional().openapi({ description: "none by default" }),
+      }),
+      answers: { 200: { description: "the value", schema: stateSchema } },
+      refusals: ["not_found", "store_unavailable"],
+    },
+    async ({ params: { store, key }, query: { partition = "" }, caller }) => {
+      const place = { store, key, partition: partition === "" ? null : partition };
+      const found = await postOps.readState(place);
+      if (isRejection(found)) return found;
+      if (found === null || !seesProject(caller, found.project ?? ""))
+        return reject("not_found", `there is no "${key}" in the state store "${store}"`, {
+          hint:
+            place.partition === null
+              ? "if it was kept under a partition, ask with ?partition="
+              : "if it was kept without this partition, leave ?partition= out",
+        });
+      const { value, project, version } = found;
+      const { execution = null, seq = null, at = null } = version ?? {};
+      return json({ ...place, value: JSON.parse(value) as unknown, project, execution, seq, at });
+    },
+  );
+}

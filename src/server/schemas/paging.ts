@@ -1,0 +1,79 @@
+/** Parameters that many routes share: pages, numbers in queries, names. */
+import { z } from "@hono/zod-openapi";
+import { NAME_PATTERN } from "../../kernel/definition/definition.ts";
+import { NAME_BYTES_MAX, NAME_RULE, whyNoExecutionId } from "../../kernel/definition/names.ts";
+
+const LIMIT_MAX = 1_000;
+/** A page ends early once it has about so many characters, so that no answer is much larger. */
+export const PAGE_CHARS = 4_194_304;
+
+/** A whole number in a query. */
+export function integer(min: number, max: number, description: string) {
+  return z
+    .string()
+    .regex(/^\d{1,15}$/, "must be a whole number")
+    .transform(Number)
+    .pipe(z.number().min(min, `must be at least ${min}`).max(max, `must be at most ${max}`))
+    .openapi({ type: "integer", minimum: min, maximum: max, description, param: { description } });
+}
+
+/** How many items a page has. */
+export function limit(fallback = 50) {
+  return integer(1, LIMIT_MAX, `items on a page, ${fallback} by default`).default(fallback);
+}
+
+/** Where a page begins. */
+export const cursor = z
+  .string()
+  .min(1)
+  .max(200)
+  .optional()
+  .openapi({ description: "the `next` of the page before" });
+
+/** Yes or no in a query. */
+export function flag(description: string) {
+  return z
+    .enum(["true", "false"])
+    .optional()
+    .transform((value) => value === "true")
+    .openapi({ type: "string", enum: ["true", "false"], description });
+}
+
+/** A name that is written in code: of a workflow, a phase, a handler, a project. */
+export const name = z
+  .string()
+  .regex(NAME_PATTERN, "must be a letter, then up to 39 letters, digits, _ or -")
+  .openapi({ example: "thumbnails" });
+
+/** An execution's id; those that the engine made may have a `~`. */
+export const executionId = z
+  .string()
+  .refine((id) => whyNoExecutionId(id) === null, `is not an execution id (${NAME_RULE})`)
+  .openapi({
+    example: "nightly-2026-11-15",
+    minLength: 1,
+    maxLength: NAME_BYTES_MAX,
+    description: `${NAME_RULE}; percent-encoded in URLs`,
+  });
+
+export const executionParams = z.strictObject({ id: executionId });
+
+/** A page of items. */
+export function pageOf(item: z.ZodType, what: string) {
+  return z.object({
+    data: z.array(item),
+    next: z
+      .string()
+      .nullable()
+      .openapi({ description: `the cursor of the next page of ${what}; null: this is the last` }),
+  });
+}
+
+/** Any JSON value. */
+export const anyJson = z.unknown().openapi({ description: "any JSON value" });
+
+/** Milliseconds since 1970. */
+export const time = z
+  .number()
+  .int()
+  .openapi({ description: "milliseconds since 1970", example: 1_794_700_800_000 });

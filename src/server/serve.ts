@@ -1,0 +1,137 @@
+/** Puts the parts of a server together over an engine: worker sessions, schedules, the API; and takes them apart again. */
+
+import { SUBMISSION_NAMES } from "../commands/submission-definition.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
+import { type ExecutionView, hasEnded } from "../kernel/view.ts";
+import { Retention } from "../retention/retention.ts";
+import type { LocalRondo } from "../rondo/local-rondo.ts";
+import { ScheduleDesk } from "../schedule/schedules.ts";
+import { isRejection, RondoError } from "../std/rejection.ts";
+import type { ApiParts } from "./parts.ts";
+import { rememberRemote } from "./remote-mark.ts";
+import { ApiServer } from "./server.ts";
+import { DefinitionDesk } from "./services/definitions.ts";
+import { SchemaDesk } from "./services/schema-checker.ts";
+import { StartDesk } from "./services/start-executions.ts";
+import { noteVersions } from "./services/version-log.ts";
+import { workerRoutes } from "./worker-protocol/worker-routes.ts";
+import { WorkerSessions } from "./worker-protocol/worker-sessions.ts";
+
+/** A node with its HTTP API. */
+export interface RondoServer {
+  readonly url: string;
+  /** The directory's socket; null if the store has no directory. */
+  readonly socket: string | null;
+  readonly rondo: LocalRondo;
+  readonly engine: EnginePort;
+  /** Gives workers nothing more; resolves when whatever none of them has got is on its way back to the engine. */
+  quiesce(): Promise<void>;
+  /** Ends gracefully: streams and requests, then the engine. */
+  close(options?: { readonly graceMs?: number }): Promise<void>;
+}
+
+export interface ServeParts extends Omit<ApiParts, "definitions" | "starts" | "schedules" | "routes"> {
+  readonly heartbeatMs: number;
+  readonly leaseMs: number;
+  /** How long what is over is kept; 0: forever. */
+  readonly retentionMs: number;
+  /** In a cluster: calls back when other nodes have other executions. */
+  readonly onMoved?: (listener: () => void) => () => void;
+  /** In a cluster: where workers find its nodes. */
+  readonly nodes?: () => readonly string[];
+}
+
+/** How an execution is; null: there is none. */
+async function viewOf(engine: EnginePort, execution: string): Promise<ExecutionView | null> {
+  const found = await engine.inspect(execution);
+  if (!isRejection(found)) return found.view;
+  if (found.code === "not_found") return null;
+  throw new RondoError(found);
+}
+
+/** Serves the API of an engine. */
+export async function serveApi(parts: ServeParts): Promise<RondoServer> {
+  const { engine, store, clock, random, rondo, heartbeatMs, leaseMs, onFault } = parts;
+  noteVersions(store, clock);
+  const { onMoved, topics } = parts;
+  const own = onMoved === undefined ? {} : { isMine: (id: string) => engine.isOwn(id) };
+  const schemas = new SchemaDesk({ clock });
+  const definitions = new DefinitionDesk({ store, schemas, postOps: parts.postOps, topics });
+  const starts = new StartDesk({ engine, definitions, clock, random, topics });
+  const sessions = new WorkerSessions({
+    engine,
+    store,
+    clock,
+    random,
+    heartbeatMs,
+    leaseMs,
+    reserved: (topic) => topics.reserved(topic),
+    ...(parts.nodes === undefined ? {} : { nodes: parts.nodes }),
+    onFault: (fault) => onFault(fault instanceof Error ? fault : new Error(String(fault))),
+  });
+  const unlisten = onMoved?.(() => sessions.nodesChanged());
+  const schedules = await ScheduleDesk.open({
+    clock,
+    store,
+    check: (request) => starts.check(request),
+    start: (request) =>
+      starts.start({
+        ...{ ...request, startAt: undefined, deadline: undefined, trace: null },
+        isAdmitted: true,
+      }),
+    isOpen: async (execution) => {
+      const view = await viewOf(engine, execution);
+      return view !== null && !hasEnded(view);
+    },
+    exists: async (execution) => (await viewOf(engine, execution)) !== null,
+    onEnd: (execution, ended) =>
+      engine.watch(execution, (_, end) => {
+        if (end !== null && end !== "stopped") ended();
+      }),
+    onFault,
+    ...own,
+    ...(onMoved === undefined ? {} : { onMoved, random }),
+  });
+  const retention = new Retention({
+    ...own,
+    clock,
+    store,
+    purge: (ids) => engine.purge(ids),
+    made: SUBMISSION_NAMES,
+    retentionMs: parts.retentionMs,
+    onFault,
+  });
+  const quiesce = (): Promise<void> => {
+    engine.quiesce();
+    return sessions.quiesce();
+  };
+  const end = async (): Promise<void> => {
+    unlisten?.();
+    await retention.close();
+    await schedules.close();
+    sessions.close();
+    await schemas.close();
+  };
+  try {
+    const routes = rememberRemote(workerRoutes(sessions), store, engine.info);
+    let closed: Promise<void> | null = null;
+    const api = await ApiServer.open({ ...parts, definitions, starts, schedules, routes });
+    return {
+      url: api.url,
+      socket: api.socket,
+      rondo,
+      engine,
+      quiesce,
+      close(options = {}) {
+        closed ??= quiesce()
+          .then(() => api.close(options))
+          .then(end)
+          .then(() => rondo.close(options));
+        return closed;
+      },
+    };
+  } catch (thrown) {
+    await end();
+    throw thrown;
+  }
+}

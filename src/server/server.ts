@@ -1,0 +1,298 @@
+/**
+ * The HTTP server over an engine: listens on TCP and on the directory's socket, refuses what must not come in, hands the
+ * rest to the application (app.ts), and ends gracefully: streams end, waiting requests are told, open ones finish.
+ */
+import { rmSync } from "node:fs";
+import type { IncomingMessage, Server, ServerResponse } from "node:http";
+import { getRequestListener } from "@hono/node-server";
+import { HostCheck, isLoopback } from "../net/hosts.ts";
+import type { Clock } from "../std/clock.ts";
+import { RondoError, reject } from "../std/rejection.ts";
+import { Access, type Via } from "./auth/access.ts";
+import { EndedSessions } from "./auth/ended-sessions.ts";
+import { RateLimit } from "./auth/rate-limit.ts";
+import { TokenDesk } from "./auth/tokens.ts";
+import { type App, buildApp, type Waiting } from "./http/app.ts";
+import { endIdle, listenSocket, listenTcp, makeServer, urlOf } from "./http/listen.ts";
+import { openApiDocument } from "./http/openapi.ts";
+import { PageFiles } from "./http/page-files.ts";
+import { PROBLEM_TYPE, problemOf, type Refusal } from "./http/problem.ts";
+import { dropBody } from "./http/read-body.ts";
+import { toOriginForm } from "./http/request-target.ts";
+import { cutIfUnread, sendAnswer, sendProblem } from "./http/send-answer.ts";
+import { AllNodes } from "./other-nodes.ts";
+import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS, type PeerPort } from "./parts.ts";
+import { routeTable } from "./route-table.ts";
+import type { Desk } from "./routes/services.ts";
+import { AuditLog } from "./services/audit-log.ts";
+import { EndedViews } from "./services/ended-views.ts";
+import { KeyDesk } from "./services/idempotency-keys.ts";
+import { FeedHub } from "./streams/feed-hub.ts";
+import { LaneBook } from "./views/lanes.ts";
+import { TaskBook } from "./views/task-indexes.ts";
+
+const ADMIN_TOKEN_CHARS_MIN = 16;
+/** How often connections that are idle are ended while the server closes. */
+const IDLE_MS = 50;
+/** Asked by whatever watches over the process, under whatever name; they tell nobody anything. */
+const PROBES: readonly string[] = ["/healthz", "/readyz"];
+
+export class ApiServer {
+  readonly #parts: ApiParts;
+  readonly #limits: ApiLimits;
+  readonly #app: App;
+  readonly #hostCheck: HostCheck;
+  readonly #hub: FeedHub;
+  readonly #audit: AuditLog;
+  readonly #keys: KeyDesk;
+  readonly #pages: PageFiles;
+  readonly #access: Pick<Desk, "tokens" | "endedSessions">;
+  /** Requests that wait for something: each is told when the server closes. */
+  readonly #waiting: Waiting = new Map();
+  readonly #servers: Server[] = [];
+  #isClosing = false;
+  #url = "";
+  #socket: string | null = null;
+
+  private constructor(parts: ApiParts, access: Pick<Desk, "tokens" | "endedSessions">) {
+    const { tokens, endedSessions } = access;
+    const { clock, store, engine, metrics, config, onFault, random } = parts;
+    this.#access = access;
+    const limits = { ...DEFAULT_API_LIMITS, ...config.limits };
+    this.#parts = parts;
+    this.#limits = limits;
+    this.#hostCheck = new HostCheck(config);
+    this.#hub = new FeedHub({
+      clock,
+      metrics,
+      limits,
+      onFault,
+      isKnown: (token) => tokens.get(token) !== null,
+    });
+    tokens.onRevoked = (token) => {
+      this.#hub.cut(token);
+      for (const [waiting, of] of this.#waiting) if (of === token) waiting.abort();
+    };
+    tokens.onBound = (projects) => {
+      parts.topics.bind(projects);
+      engine.bindProjects(projects);
+    };
+    this.#audit = new AuditLog({ store, clock, random, onFault });
+    this.#keys = new KeyDesk({ store, clock, onFault, isShared: isShared(parts) });
+    this.#pages = new PageFiles(config.pages, parts.extension?.pages);
+    const allNodes = new AllNodes(parts, parts.routes);
+    let document: Readonly<Record<string, unknown>> | null = null;
+    const desk: Desk = {
+      ...parts,
+      tokens,
+      endedSessions,
+      audit: this.#audit,
+      hub: this.#hub,
+      tasks: new TaskBook(store),
+      lanes: new LaneBook(),
+      views: new EndedViews(engine, store),
+      allNodes,
+      isClosing: () => this.#isClosing,
+      url: () => this.#url,
+      document: () =>
+        (document ??= openApiDocument(this.#app as never, { version: config.version, url: this.#url })),
+    };
+    this.#app = buildApp({
+      routes: [...routeTable(desk), ...allNodes.routes(), ...(parts.extension?.routes ?? [])],
+      access: new Access({
+        tokens,
+        endedSessions,
+        clock,
+        key: engine.info.key,
+        nodeToken: parts.nodeToken,
+        isLocal: isLoopback(config.host),
+      }),
+      rateLimit: new RateLimit(clock, limits.requestsPerSecond),
+      audit: this.#audit,
+      keys: this.#keys,
+      metrics,
+      clock,
+      limits,
+      onFault,
+      storeFault: () => engine.commitFault,
+      waiting: this.#waiting,
+    });
+    metrics.watchEngine(() => engine.overview());
+    const { broker } = parts;
+    if (broker) metrics.watchBroker(() => broker.view);
+  }
+
+  /** Listens. Refused: an address that others can reach, while there is no token. */
+  static async open(parts: ApiParts): Promise<ApiServer> {
+    const { config, store, clock, random, onFault } = parts;
+    const { adminToken, host } = config;
+    if (adminToken !== null && adminToken.length < ADMIN_TOKEN_CHARS_MIN)
+      throw new RondoError(
+        reject("invalid_input", `RONDO_ADMIN_TOKEN has fewer than ${ADMIN_TOKEN_CHARS_MIN} characters`, {
+          path: "adminToken",
+          hint: "make one with: openssl rand -hex 32",
+        }),
+      );
+    const shared = { isShared: isShared(parts), onFault };
+    const tokens = await TokenDesk.open({ store, clock, random, adminToken, ...shared });
+    if (!isLoopback(host) && !tokens.any) {
+      tokens.close();
+      throw new RondoError(
+        reject("forbidden", `listening on ${host} without a token would let everybody in`, {
+          path: "host",
+          hint: "set RONDO_ADMIN_TOKEN, or make a token first with `rondo token create --role admin`, which needs no server",
+        }),
+      );
+    }
+    const endedSessions = await EndedSessions.open({ store, clock, ...shared });
+    const server = new ApiServer(parts, { tokens, endedSessions });
+    try {
+      await server.#listen();
+    } catch (thrown) {
+      await server.close({ graceMs: 0 });
+      throw thrown;
+    }
+    return server;
+  }
+
+  /** Where it is reached over TCP; by its socket, if that is all it listens at. */
+  get url(): string {
+    return this.#url;
+  }
+
+  /** The directory's socket; null: there is none. */
+  get socket(): string | null {
+    return this.#socket;
+  }
+
+  /** Takes nothing new, lets what is under way finish for so long. The engine stays open. */
+  async close(options: { readonly graceMs?: number } = {}): Promise<void> {
+    if (this.#isClosing) return;
+    this.#isClosing = true;
+    this.#access.tokens.close();
+    this.#access.endedSessions.close();
+    for (const waiting of this.#waiting.keys()) waiting.abort();
+    await this.#hub.close();
+    const closed = this.#servers.map((server) => closeServer(server, this.#parts.clock));
+    const cancel = this.#parts.clock.after(options.graceMs ?? 10_000, () => {
+      for (const server of this.#servers) server.closeAllConnections();
+    });
+    await Promise.all(closed);
+    cancel();
+    if (this.#socket !== null) rmSync(this.#socket, { force: true });
+    await this.#audit.close();
+    await this.#keys.close();
+    this.#parts.metrics.close();
+  }
+
+  async #listen(): Promise<void> {
+    const { config, announce, onFault } = this.#parts;
+    const { host, directory } = config;
+    if (config.port !== null) {
+      const tcp = makeServer(this.#limits, this.#listener("tcp"));
+      this.#servers.push(tcp);
+      this.#url = urlOf(host, await listenTcp(tcp, host, config.port));
+    }
+    if (directory !== null) {
+      const local = makeServer(this.#limits, this.#listener("socket"));
+      this.#servers.push(local);
+      this.#socket = await listenSocket(local, directory);
+      if (this.#socket === null && config.port !== null)
+        onFault(new Error(`the path of ${directory} is too long for a socket in it; use ${this.#url}`));
+      if (config.port === null) this.#url = `unix:${this.#socket ?? ""}`;
+    }
+    await announce?.(this.#url);
+  }
+
+  #listener(via: Via): (incoming: IncomingMessage, outgoing: ServerResponse) => void {
+    const listen = getRequestListener(
+      (request, { incoming, outgoing }) =>
+        this.#app.fetch(request, {
+          incoming: incoming as IncomingMessage,
+          outgoing: outgoing as ServerResponse,
+          via,
+        }),
+      {
+        // The process is somebody else's too: its globals stay as they are.
+        overrideGlobalObjects: false,
+        autoCleanupIncoming: false,
+        errorHandler: (thrown) => this.#unreadable(thrown),
+      },
+    );
+    return (incoming, outgoing) => {
+      toOriginForm(incoming);
+      const refusal = this.#refuse(incoming, via);
+      const { peers } = this.#parts;
+      if (refusal === null && peers !== undefined && incoming.url?.startsWith(peers.path) === true) {
+        this.#answerPeer(peers, incoming, outgoing).catch((thrown: unknown) => this.#fault(thrown));
+        return;
+      }
+      if (refusal === null && this.#pages.answer(incoming, outgoing)) return;
+      if (refusal === null) {
+        listen(incoming, outgoing).catch((thrown: unknown) => this.#fault(thrown));
+        return;
+      }
+      sendProblem(outgoing, refusal, this.#isClosing ? { connection: "close" } : {});
+      dropBody(incoming);
+      cutIfUnread(outgoing, { clock: this.#parts.clock, stallMs: this.#limits.streamStallMs });
+    };
+  }
+
+  /** Nodes are known by their signatures, and are not counted or limited as clients are. */
+  async #answerPeer(peers: PeerPort, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    const answer = await peers.answer(incoming, outgoing);
+    dropBody(incoming);
+    if (answer.kind === "json") sendAnswer(outgoing, answer, undefined);
+    else if (answer.kind === "rejection") sendProblem(outgoing, answer);
+  }
+
+  #refuse({ headers, rawHeaders, socket, url }: IncomingMessage, via: Via): Refusal | null {
+    if (this.#isClosing) return reject("not_ready", "the server is closing");
+    // Whoever is in between may have looked at the other one.
+    if (rawHeaders.filter((text, i) => i % 2 === 0 && text.toLowerCase() === "host").length > 1)
+      return { code: "bad_request", message: "a request has one Host header" } as const;
+    if (via === "socket" || PROBES.includes(url ?? "")) return null;
+    return this.#hostCheck.check(headers, socket.localAddress);
+  }
+
+  /** A request line that no address can be made of. */
+  #unreadable(thrown: unknown): Response {
+    const isTheirs = thrown instanceof Error && thrown.name === "RequestError";
+    if (!isTheirs) this.#fault(thrown);
+    const problem = problemOf(
+      isTheirs
+        ? { code: "bad_request", message: "the address of the request cannot be read" }
+        : { code: "internal", message: "the server failed to answer" },
+    );
+    return new Response(JSON.stringify(problem), {
+      status: problem.status,
+      headers: { "content-type": PROBLEM_TYPE },
+    });
+  }
+
+  #fault(thrown: unknown): void {
+    this.#parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+  }
+}
+
+/** Whether other nodes work on the store too: only an embedded one has a single partition. */
+function isShared({ engine }: ApiParts): boolean {
+  return engine.info.partitions > 1;
+}
+
+function closeServer(server: Server, clock: Clock): Promise<void> {
+  return new Promise((resolve) => {
+    let cancel = (): void => {};
+    // Nobody but us ends a connection whose last answer goes out after this.
+    const look = (): void => {
+      endIdle(server);
+      cancel = clock.after(IDLE_MS, look);
+    };
+    look();
+    // One that never listened is closed already.
+    server.close(() => {
+      cancel();
+      resolve();
+    });
+  });
+}

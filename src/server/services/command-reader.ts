@@ -1,0 +1,42 @@
+/** Reads executions as command documents: the engine says how they are, their journals what receipts said. */
+import { type ReadCommand, workflowDocument } from "../../commands/workflow-document.ts";
+import type { Inspection } from "../../engine/io.ts";
+import type { WorkflowDocument } from "../../protocol/command-document.ts";
+import { assert } from "../../std/assert.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { Store } from "../../store/store.ts";
+import { EventReader } from "../views/event-reader.ts";
+import type { DefinitionDesk } from "./definitions.ts";
+
+export interface ReaderParts {
+  readonly store: Pick<Store, "readJournal">;
+  readonly definitions: DefinitionDesk;
+}
+
+/** The document of an execution that has commands. */
+export async function readCommands(
+  { store, definitions }: ReaderParts,
+  { view, commands = [] }: Inspection,
+): Promise<WorkflowDocument | Rejection> {
+  if (commands.length === 0)
+    return reject("not_found", `execution ${view.id} has no commands`, {
+      hint: `see it at /v1/executions/${view.id}`,
+    });
+  const known = await definitions.byHash(view.workflowHash);
+  if (isRejection(known)) return known;
+  const events = new EventReader(store, view.id);
+  const read: ReadCommand[] = [];
+  for (const command of commands) {
+    const planned = known.plan.commands[command.step];
+    assert(planned !== undefined, "an execution has the commands of its definition");
+    read.push({ planned, view: command, result: await resultAt(events, command.receipt) });
+  }
+  return workflowDocument(view, read);
+}
+
+/** What the receipt of this sequence number said. */
+async function resultAt(events: EventReader, seq: number | null): Promise<ReadCommand["result"]> {
+  const event = seq === null ? null : await events.at(seq);
+  if (event?.kind !== "command.receipted" || event.result === null) return null;
+  return { value: events.value(event.result) };
+}

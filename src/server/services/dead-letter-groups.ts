@@ -1,0 +1,162 @@
+/**
+ * Dead letters by what went wrong: the same error of the same handler, whatever the numbers and names in its message.
+ * What a letter says never changes, so what was read of one is kept; a bounded number of the newest is looked at.
+ */
+import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
+import { sha256 } from "../../std/hash.ts";
+import type { Store, StoredDeadLetter } from "../../store/store.ts";
+
+/** Letters that are looked at, read at the same time, and kept. */
+const LOOKED_MAX = 500;
+const TOGETHER = 16;
+const KEPT_MAX = 5_000;
+const MESSAGE_MAX = 500;
+
+/** Tasks of one letter that failed in the same way. */
+interface Part {
+  readonly fingerprint: string;
+  readonly phase: string | null;
+  readonly handler: string | null;
+  readonly name: string;
+  readonly message: string;
+  readonly at: number | null;
+  readonly tasks: readonly number[];
+}
+
+/** What failed in the same way. */
+export interface LetterGroup {
+  readonly id: string;
+  readonly project: string;
+  readonly workflow: string;
+  readonly phase: string | null;
+  readonly handler: string | null;
+  readonly name: string;
+  /** Of the newest of them. */
+  readonly message: string;
+  readonly tasks: number;
+  readonly executions: number;
+  readonly firstAt: number | null;
+  readonly lastAt: number | null;
+  readonly sample: { readonly execution: string; readonly task: number };
+}
+
+/** A group with where it is. */
+export interface FoundGroup {
+  readonly group: LetterGroup;
+  readonly letters: readonly {
+    readonly order: number;
+    readonly execution: string;
+    readonly tasks: readonly number[];
+  }[];
+}
+
+export class LetterGroups {
+  readonly #store: Store;
+  readonly #kept = new Map<string, readonly Part[]>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** The groups of the newest letters, those with most tasks first; `isAll`: there are no older ones. */
+  async list(filter: {
+    readonly project?: string;
+    readonly workflow?: string;
+  }): Promise<{ readonly groups: readonly FoundGroup[]; readonly isAll: boolean }> {
+    const letters = await this.#store.listDeadLetters(filter, { before: null, max: LOOKED_MAX });
+    const groups = new Map<string, { parts: [StoredDeadLetter, Part][]; tasks: number }>();
+    for (let from = 0; from < letters.length; from += TOGETHER) {
+      const together = letters.slice(from, from + TOGETHER);
+      const parts = await Promise.all(together.map((letter) => this.#partsOf(letter)));
+      for (const [i, letter] of together.entries())
+        for (const part of parts[i] ?? []) {
+          const group = groups.get(part.fingerprint) ?? { parts: [], tasks: 0 };
+          group.parts.push([letter, part]);
+          group.tasks += part.tasks.length;
+          groups.set(part.fingerprint, group);
+        }
+    }
+    const found = [...groups].map(([id, { parts }]) => foundOf(id, parts));
+    found.sort((a, b) => b.group.tasks - a.group.tasks);
+    return { groups: found, isAll: letters.length < LOOKED_MAX };
+  }
+
+  async #partsOf(letter: StoredDeadLetter): Promise<readonly Part[]> {
+    // What is dropped of a letter makes it another.
+    const key = `${letter.execution} ${letter.seq} ${letter.order} ${letter.tasks.length}`;
+    const kept = this.#kept.get(key);
+    if (kept !== undefined) return kept;
+    const parts = await this.#read(letter);
+    this.#kept.set(key, parts);
+    const [oldest] = this.#kept.keys();
+    if (this.#kept.size > KEPT_MAX && oldest !== undefined) this.#kept.delete(oldest);
+    return parts;
+  }
+
+  async #read({ execution, seq, workflow, project, tasks }: StoredDeadLetter): Promise<readonly Part[]> {
+    const [entry] = await this.#store.readJournal({ execution, from: seq, to: seq, rowsMax: 1 });
+    const recorded = entry === undefined ? undefined : decodeReadable(entry).find((one) => one.seq === seq);
+    const event = recorded?.event;
+    const at = recorded?.at ?? null;
+    const place = event !== undefined && "handler" in event ? event : null;
+    const phase = place?.phase ?? null;
+    const handler = place?.handler ?? null;
+    const wanted = new Set(tasks);
+    const parts = new Map<string, { name: string; message: string; tasks: number[] }>();
+    const note = (task: number, payload: string): void => {
+      const { name, message } = errorOf(payload);
+      const fingerprint = sha256(
+        [project, workflow, phase, handler, name, shapeOf(message)].join("\n"),
+      ).slice(0, 16);
+      const part = parts.get(fingerprint);
+      if (part === undefined) parts.set(fingerprint, { name, message, tasks: [task] });
+      else part.tasks.push(task);
+    };
+    if (event?.kind === "tasks.settled")
+      for (const [i, task] of event.tasks.entries()) {
+        if (wanted.has(task)) note(task, event.payloads[i] ?? "null");
+      }
+    else for (const task of tasks) note(task, JSON.stringify(event ?? null));
+    return [...parts].map(([fingerprint, part]) => ({ fingerprint, phase, handler, at, ...part }));
+  }
+}
+
+function foundOf(id: string, parts: readonly (readonly [StoredDeadLetter, Part])[]): FoundGroup {
+  const [letter, part] = parts[0] as readonly [StoredDeadLetter, Part];
+  const times = parts.flatMap(([, { at }]) => at ?? []);
+  return {
+    group: {
+      id,
+      project: letter.project,
+      workflow: letter.workflow,
+      phase: part.phase,
+      handler: part.handler,
+      name: part.name,
+      message: part.message,
+      tasks: parts.reduce((sum, [, { tasks }]) => sum + tasks.length, 0),
+      executions: new Set(parts.map(([{ execution }]) => execution)).size,
+      firstAt: times.length === 0 ? null : Math.min(...times),
+      lastAt: times.length === 0 ? null : Math.max(...times),
+      sample: { execution: letter.execution, task: part.tasks[0] ?? 0 },
+    },
+    letters: parts.map(([{ order, execution }, { tasks }]) => ({ order, execution, tasks })),
+  };
+}
+
+function errorOf(payload: string): { name: string; message: string } {
+  const error: unknown = JSON.parse(payload);
+  if (typeof error !== "object" || error === null)
+    return { name: "Error", message: String(error).slice(0, MESSAGE_MAX) };
+  const { name, code, message, kind } = error as Record<string, unknown>;
+  const named = [name, code, kind].find((text) => typeof text === "string");
+  const said = typeof message === "string" ? message : payload;
+  return { name: named ?? "Error", message: said.slice(0, MESSAGE_MAX) };
+}
+
+/** A message without what differs from task to task: quoted texts, numbers, ids. */
+function shapeOf(message: string): string {
+  return message
+    .replaceAll(/"[^"]*"|'[^']*'|`[^`]*`/g, "…")
+    .replaceAll(/[\w.-]*\d[\w.-]*/g, "0")
+    .slice(0, 200);
+}

@@ -1,0 +1,148 @@
+/** Definitions as the API uses them: parsed, compiled and with their schemas, a few of them kept by hash. */
+import { isSubmissionName } from "../../commands/submission-definition.ts";
+import type { TopicGuard } from "../../commands/topic-guard.ts";
+import type { Definition } from "../../kernel/definition/definition.ts";
+import { parseDefinition, parseStored } from "../../kernel/definition/parse-definition.ts";
+import { compilePlan, type Plan } from "../../kernel/definition/plan.ts";
+import { usableDefinition } from "../../kernel/definition/read-definition.ts";
+import { noteReplaced } from "../../retention/unused-definitions.ts";
+import { defined } from "../../std/defined.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { Store } from "../../store/store.ts";
+import type { PostOpPort } from "../parts.ts";
+import type { SchemaDesk, ValueCheck } from "./schema-checker.ts";
+
+/** A definition that can be started. */
+export interface KnownDefinition {
+  readonly hash: string;
+  readonly definition: Definition;
+  readonly plan: Plan;
+  /** Checks the input; null: anything goes. */
+  readonly input: ValueCheck | null;
+  /** Checks of signals by name: a payload must fit one of them. A signal that some wait takes as it is has none. */
+  readonly signals: ReadonlyMap<string, readonly ValueCheck[]>;
+}
+
+export interface DefinitionParts {
+  readonly store: Store;
+  readonly schemas: SchemaDesk;
+  readonly postOps: PostOpPort;
+  readonly topics: Pick<TopicGuard, "check">;
+}
+
+const KEPT_MAX = 200;
+
+export class DefinitionDesk {
+  readonly #store: Store;
+  readonly #schemas: SchemaDesk;
+  readonly #postOps: PostOpPort;
+  readonly #topics: Pick<TopicGuard, "check">;
+  readonly #kept = new Map<string, KnownDefinition>();
+
+  constructor(parts: DefinitionParts) {
+    this.#store = parts.store;
+    this.#schemas = parts.schemas;
+    this.#postOps = parts.postOps;
+    this.#topics = parts.topics;
+  }
+
+  /** The newest definition of a name. */
+  async newest(name: string): Promise<KnownDefinition | Rejection> {
+    const found = await this.#store.getDefinition({ newestOf: name });
+    if (found === null)
+      return reject("not_found", `there is no workflow "${name.slice(0, 60)}"`, {
+        path: "workflow",
+        hint: "register it with POST /v1/workflows, or run a worker that serves it",
+      });
+    return this.#kept.get(found.hash) ?? this.#read(found);
+  }
+
+  /** The definition of a hash. */
+  async byHash(hash: string): Promise<KnownDefinition | Rejection> {
+    const kept = this.#kept.get(hash);
+    if (kept !== undefined) return kept;
+    const found = await this.#store.getDefinition({ hash });
+    return found === null
+      ? reject("not_found", `there is no definition with the hash ${hash.slice(0, 80)}`)
+      : this.#read(found);
+  }
+
+  /** Stores a definition as the newest of its name. `isNew`: it was not the newest before. */
+  async put(data: unknown): Promise<{ known: KnownDefinition; isNew: boolean } | Rejection> {
+    const known = await this.#know(data);
+    if (isRejection(known)) return known;
+    const { definition, hash } = known;
+    const wrong =
+      (await this.#wrongPlace(known.plan)) ?? inDefinition(await this.#topics.check(known.plan.commands));
+    if (wrong !== null) return wrong;
+    const before = await this.#store.getDefinition({ newestOf: definition.name });
+    // One that is damaged is put again, which mends it.
+    if (before?.hash === hash && !isRejection(usableDefinition(before))) return { known, isNew: false };
+    // Those that are named by their content go with their last execution, the others of the name too.
+    if (before !== null && isSubmissionName(definition.name))
+      await noteReplaced(this.#store, { name: definition.name, hash: before.hash });
+    await this.#store.putDefinition(definition.name, hash, JSON.stringify(definition));
+    return { known, isNew: true };
+  }
+
+  /** Results are kept where they can be; where they are told is decided when it is done. */
+  async #wrongPlace(plan: Plan): Promise<Rejection | null> {
+    for (const { phase, handler, command } of plan.commands) {
+      if (command.persistence === null) continue;
+      const refusal = await this.#postOps.refusalOf(command.persistence);
+      if (refusal !== null)
+        return reject("invalid_definition", `${phase.name}.${handler.name}: ${refusal.message}`, {
+          path: `cmd_metadata.cmd_post_op.cmd_result_persistence.target_statestore_${refusal.path === "key" ? "key" : "name"}`,
+          ...defined({ hint: refusal.hint }),
+        });
+    }
+    return null;
+  }
+
+  async #read(found: { readonly hash: string; readonly body: string }): Promise<KnownDefinition | Rejection> {
+    const definition = usableDefinition(found);
+    return isRejection(definition) ? definition : this.#know(definition, parseStored);
+  }
+
+  async #know(data: unknown, parse = parseDefinition): Promise<KnownDefinition | Rejection> {
+    const definition = parse(data);
+    if (isRejection(definition)) return definition;
+    const input = definition.input === undefined ? null : await this.#schemas.of(definition.input, "input");
+    if (isRejection(input)) return input;
+    const signals = await signalChecks(definition, this.#schemas);
+    if (isRejection(signals)) return signals;
+    const plan = compilePlan(definition);
+    const known: KnownDefinition = { hash: plan.hash, definition, plan, input, signals };
+    this.#kept.delete(known.hash);
+    this.#kept.set(known.hash, known);
+    if (this.#kept.size > KEPT_MAX)
+      for (const oldest of [...this.#kept.keys()].slice(0, 1)) this.#kept.delete(oldest);
+    return known;
+  }
+}
+
+/** A refusal of topics as one of the definition. */
+function inDefinition(refusal: Rejection | null): Rejection | null {
+  return refusal === null ? null : { ...refusal, code: "invalid_definition" };
+}
+
+async function signalChecks(
+  definition: Definition,
+  schemas: SchemaDesk,
+): Promise<Map<string, readonly ValueCheck[]> | Rejection> {
+  const checks = new Map<string, ValueCheck[]>();
+  const unchecked = new Set<string>();
+  for (const phase of definition.phases) {
+    for (const [name, handler] of Object.entries(phase.handlers)) {
+      if (handler.waitFor === undefined) continue;
+      if (handler.schema === undefined) unchecked.add(handler.waitFor);
+      else {
+        const check = await schemas.of(handler.schema, `phase "${phase.name}" handler "${name}".schema`);
+        if (isRejection(check)) return check;
+        checks.set(handler.waitFor, [...(checks.get(handler.waitFor) ?? []), check]);
+      }
+    }
+  }
+  for (const signal of unchecked) checks.delete(signal);
+  return checks;
+}

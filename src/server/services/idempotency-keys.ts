@@ -1,0 +1,175 @@
+/**
+ * What Idempotency-Keys were used for: a key that comes again with another request is a mistake of the client, and is
+ * refused. Only a hash of the request is kept, for a day, in memory and as a document. That the same request under the
+ * same key does nothing twice is not decided here, but by the ids that the routes make of the key. Where other nodes
+ * work on the same store, the document is written before the request is answered: whichever is asked next knows of it.
+ */
+import { contentHash } from "../../std/canonical-json.ts";
+import type { Clock } from "../../std/clock.ts";
+import { sha256 } from "../../std/hash.ts";
+import type { Json } from "../../std/json.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import { allDocuments, fields, isNumber, isText, jsonForm, readDocument } from "../../store/document-form.ts";
+import type { Store } from "../../store/store.ts";
+import type { Caller } from "../auth/caller.ts";
+
+/** A request that came with a key. */
+export interface KeyedRequest {
+  readonly caller: Caller;
+  readonly key: string;
+  /** Method, path and query. */
+  readonly target: string;
+  readonly body: unknown;
+}
+
+/** One use of a key. */
+export interface KeyUse {
+  readonly id: string;
+  /** Of the request. */
+  readonly hash: string;
+  readonly target: string;
+}
+
+interface Kept {
+  readonly hash: string;
+  readonly target: string;
+  readonly until: number;
+}
+
+const KIND = "idempotency-key";
+/** The form of used keys. */
+export const KEY_FORM = jsonForm<Kept>(KIND, fields({ hash: isText, target: isText, until: isNumber }));
+const KEPT_MS = 86_400_000;
+const SWEEP_MS = 3_600_000;
+/** Uses in memory; older ones are looked up. */
+const MEMORY_MAX = 10_000;
+const TARGET_CHARS_MAX = 200;
+
+export class KeyDesk {
+  readonly #store: Pick<Store, "getDocument" | "putDocument" | "listDocuments">;
+  readonly #clock: Clock;
+  readonly #onFault: (fault: Error) => void;
+  readonly #isShared: boolean;
+  readonly #known = new Map<string, Kept>();
+  /** Requests under way by key, how many of them. */
+  readonly #open = new Map<string, { readonly use: KeyUse; count: number }>();
+  readonly #writes = new Set<Promise<void>>();
+  #cancel: () => void;
+  #isClosed = false;
+
+  constructor(parts: {
+    store: Pick<Store, "getDocument" | "putDocument" | "listDocuments">;
+    clock: Clock;
+    onFault: (fault: Error) => void;
+    /** Other nodes work on the store too. */
+    isShared?: boolean;
+  }) {
+    this.#isShared = parts.isShared ?? false;
+    this.#store = parts.store;
+    this.#clock = parts.clock;
+    this.#onFault = parts.onFault;
+    this.#cancel = this.#later();
+  }
+
+  /** Begins a use; a rejection if the key has been used for something else. Every use that has begun has to `end`. */
+  async begin(request: KeyedRequest): Promise<KeyUse | Rejection> {
+    const use = useOf(request);
+    const beside = this.#open.get(use.id);
+    if (beside !== undefined && beside.use.hash !== use.hash) return misused(request.key, beside.use.target);
+    if (beside === undefined) this.#open.set(use.id, { use, count: 1 });
+    else beside.count++;
+    try {
+      const before = await this.#find(use.id);
+      if (before === null || before.hash === use.hash) return use;
+      this.#close(use);
+      return misused(request.key, before.target);
+    } catch (thrown) {
+      this.#close(use);
+      throw thrown;
+    }
+  }
+
+  /** Ends a use. `isUsed`: it did something, or may have. Resolves when all who have to know can know. */
+  async end(use: KeyUse, isUsed: boolean): Promise<void> {
+    const written = isUsed ? this.#keep(use) : null;
+    this.#close(use);
+    if (this.#isShared) await written;
+  }
+
+  /** Resolves when all that was used is stored. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancel();
+    await Promise.all(this.#writes);
+  }
+
+  #close({ id }: KeyUse): void {
+    const open = this.#open.get(id);
+    if (open !== undefined && --open.count === 0) this.#open.delete(id);
+  }
+
+  async #find(id: string): Promise<Kept | null> {
+    const now = this.#clock.now();
+    const known = this.#known.get(id);
+    if (known !== undefined) return known.until > now ? known : null;
+    const kept = await readDocument(this.#store, KEY_FORM, id);
+    return kept !== null && kept.until > now ? kept : null;
+  }
+
+  #keep({ id, hash, target }: KeyUse): Promise<void> {
+    const now = this.#clock.now();
+    const known = this.#known.get(id);
+    if (known !== undefined && known.hash === hash && known.until > now) return Promise.resolve();
+    const kept: Kept = { hash, target, until: now + KEPT_MS };
+    this.#known.set(id, kept);
+    if (this.#known.size > MEMORY_MAX) this.#known.delete(this.#known.keys().next().value as string);
+    return this.#track(this.#store.putDocument(KIND, id, JSON.stringify(kept)));
+  }
+
+  /** A use that could not be stored is told to be one by memory alone. */
+  #track(work: Promise<void>): Promise<void> {
+    const tracked: Promise<void> = work
+      .catch((thrown: unknown) => this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown))))
+      .finally(() => this.#writes.delete(tracked));
+    this.#writes.add(tracked);
+    return tracked;
+  }
+
+  #later(): () => void {
+    return this.#clock.after(SWEEP_MS, () => {
+      void this.#track(this.#sweep());
+      if (!this.#isClosed) this.#cancel = this.#later();
+    });
+  }
+
+  /** Forgets uses that are too long ago. */
+  async #sweep(): Promise<void> {
+    const now = this.#clock.now();
+    for await (const document of allDocuments(this.#store, KEY_FORM)) {
+      if (this.#isClosed) return;
+      // Nobody knows until when a damaged one counts: it goes with an audit that repairs.
+      if (document.damage !== undefined || document.value.until > now) continue;
+      this.#known.delete(document.id);
+      await this.#store.putDocument(KIND, document.id, null);
+    }
+  }
+}
+
+/** Keys are told apart by who uses them and for which project. */
+function useOf({ caller, key, target, body }: KeyedRequest): KeyUse {
+  const wanted = (body as { project?: unknown } | undefined)?.project;
+  const project = caller.project ?? (typeof wanted === "string" ? wanted : "");
+  return {
+    id: sha256(JSON.stringify([caller.token ?? caller.name, project, key])).slice(0, 40),
+    hash: contentHash([target, (body ?? null) as Json]),
+    target: target.slice(0, TARGET_CHARS_MAX),
+  };
+}
+
+function misused(key: string, target: string): Rejection {
+  return reject(
+    "conflict",
+    `the Idempotency-Key "${key.slice(0, 60)}" came before, with another request: ${target}`,
+    { path: "Idempotency-Key", hint: "use a new key for a new request, and the same one only to repeat it" },
+  );
+}

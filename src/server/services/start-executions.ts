@@ -1,0 +1,120 @@
+/** Starts executions for those outside: by the name of a workflow, the input checked by the definition's schema. */
+import type { TopicGuard } from "../../commands/topic-guard.ts";
+import { type EnginePort, newOwnId } from "../../engine/engine-port.ts";
+import { LIMITS } from "../../kernel/definition/definition.ts";
+import type { ExecutionView } from "../../kernel/view.ts";
+import type { CheckedStart } from "../../protocol/check-request.ts";
+import { canonicalJson } from "../../std/canonical-json.ts";
+import type { Clock } from "../../std/clock.ts";
+import { type Json, toStoredText } from "../../std/json.ts";
+import type { Random } from "../../std/random.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { DefinitionDesk, KnownDefinition } from "./definitions.ts";
+
+export interface StartRequest extends CheckedStart {
+  readonly workflow: string;
+  readonly input: unknown;
+  readonly trace: string | null;
+  /** Its topics were checked, or are checked only when its commands are sent, so that a refusal shows in the execution. */
+  readonly isAdmitted?: boolean;
+}
+
+export interface Started {
+  readonly id: string;
+  /** It was there before, with the same workflow and input. */
+  readonly existed: boolean;
+  /** How it is after the start. */
+  readonly view: ExecutionView;
+}
+
+export interface StartParts {
+  readonly engine: EnginePort;
+  readonly definitions: DefinitionDesk;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly topics: Pick<TopicGuard, "admit">;
+}
+
+export class StartDesk {
+  readonly #parts: StartParts;
+
+  constructor(parts: StartParts) {
+    this.#parts = parts;
+  }
+
+  /** Why a start would be refused for its workflow or input; null: for neither. */
+  async check(request: Pick<StartRequest, "workflow" | "input">): Promise<Rejection | null> {
+    const prepared = await this.#prepare(request);
+    return isRejection(prepared) ? prepared : null;
+  }
+
+  /** Starts an execution, or finds the one that was started like this; resolved when that is durable. */
+  async start(request: StartRequest): Promise<Started | Rejection> {
+    const prepared = await this.#prepare(request);
+    if (!isRejection(prepared)) return this.begin(prepared.known, prepared.text, request);
+    return prepared.code === "invalid_input" ? ((await this.#repeated(request)) ?? prepared) : prepared;
+  }
+
+  /** The same by a definition that is stored, and an input that fits it, as JSON text. */
+  async begin(
+    known: KnownDefinition,
+    text: string,
+    request: Omit<StartRequest, "workflow" | "input">,
+  ): Promise<Started | Rejection> {
+    const { engine, clock, random } = this.#parts;
+    const { project, tags, startAt, deadline, trace, isAdmitted = false } = request;
+    const refusal = isAdmitted ? null : await this.#parts.topics.admit(project, known.plan.commands);
+    if (refusal !== null) return refusal;
+    const id = request.id ?? newOwnId(engine, clock.now(), random);
+    const { answer, existed, view } = await engine.send(
+      id,
+      {
+        kind: "start",
+        execution: id,
+        workflow: known.definition.name,
+        hash: known.hash,
+        project,
+        input: text,
+        tags,
+        ...(startAt === undefined ? {} : { startAt }),
+        ...(deadline === undefined ? {} : { deadline }),
+        ...(trace === null ? {} : { trace }),
+      },
+      { plan: known.plan, fresh: request.id === undefined, views: true },
+    );
+    if (isRejection(answer)) return answer;
+    if (view !== undefined) return { id, existed, view };
+    // Another node has started it.
+    const found = await engine.inspect(id);
+    return isRejection(found) ? found : { id, existed, view: found.view };
+  }
+
+  /** What was started like this when an older definition took the input; null: nothing. */
+  async #repeated({ id, workflow, input }: StartRequest): Promise<Started | null> {
+    if (id === undefined) return null;
+    const found = await this.#parts.engine.inspect(id);
+    if (isRejection(found) || found.view.workflow !== workflow) return null;
+    const isSame = canonicalJson(found.view.input) === canonicalJson((input ?? null) as Json);
+    return isSame ? { id, existed: true, view: found.view } : null;
+  }
+
+  async #prepare({
+    workflow,
+    input,
+  }: Pick<StartRequest, "workflow" | "input">): Promise<
+    { known: KnownDefinition; text: string } | Rejection
+  > {
+    const known = await this.#parts.definitions.newest(workflow);
+    if (isRejection(known)) return known;
+    const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
+    if (isRejection(text)) return text;
+    const wrong = await known.input?.check((input ?? null) as Json, "input");
+    return wrong ?? { known, text };
+  }
+}
+
+/** A time as the API takes it: ISO 8601 with a zone, or milliseconds since 1970. */
+export function timeOf(time: string | number, path: string): number | Rejection {
+  const ms = typeof time === "number" ? time : Date.parse(time);
+  return Number.isNaN(ms) ? reject("invalid_input", `${path}: "${time}" is not a time`, { path }) : ms;
+}

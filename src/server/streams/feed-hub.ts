@@ -1,0 +1,195 @@
+/** All open streams: finds or makes the feed that a client follows, leads the client along it, keeps it alive. */
+import type { ServerResponse } from "node:http";
+import { DamagedData } from "../../kernel/journal/damage.ts";
+import { damagedRow } from "../../sdk/errors.ts";
+import type { Clock } from "../../std/clock.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import { DAMAGED } from "../../store/store.ts";
+import type { Caller } from "../auth/caller.ts";
+import type { Metrics } from "../metrics.ts";
+import type { ApiLimits } from "../parts.ts";
+import { Feed, type FeedSource } from "./feed.ts";
+import { StreamClient } from "./stream-client.ts";
+
+export interface FollowOptions {
+  readonly outgoing: ServerResponse;
+  readonly caller: Caller;
+  /** What is followed: those with the same key share a feed. */
+  readonly key: string;
+  readonly source: () => FeedSource;
+  readonly from: string;
+  /** Go on after the end. */
+  readonly follow: boolean;
+}
+
+const KEEP_ALIVE_MS = 15_000;
+/** One caller has at most this part of all streams. */
+const SHARE = 4;
+/** How long clients have to take what they were given, when the server closes. */
+const CLOSE_MS = 1_000;
+
+export class FeedHub {
+  readonly #clock: Clock;
+  readonly #metrics: Metrics;
+  readonly #limits: ApiLimits;
+  readonly #onFault: (fault: Error) => void;
+  readonly #feeds = new Map<string, Feed>();
+  readonly #clients = new Map<StreamClient, Promise<void>>();
+  /** Streams by what their callers are counted by. */
+  readonly #byCaller = new Map<
+    string,
+    { readonly token: string | null; readonly clients: Set<StreamClient> }
+  >();
+  readonly #isKnown: (token: string) => boolean;
+  #cancelTick: (() => void) | null = null;
+  #isClosed = false;
+
+  constructor(parts: {
+    clock: Clock;
+    metrics: Metrics;
+    limits: ApiLimits;
+    onFault: (fault: Error) => void;
+    /** Whether a token, by its id, still opens anything. */
+    isKnown: (token: string) => boolean;
+  }) {
+    this.#isKnown = parts.isKnown;
+    this.#clock = parts.clock;
+    this.#metrics = parts.metrics;
+    this.#limits = parts.limits;
+    this.#onFault = parts.onFault;
+  }
+
+  /** Begins a stream; null: it goes on by itself from here. */
+  open(options: FollowOptions): Rejection | null {
+    if (this.#isClosed) return reject("not_ready", "the server is closing");
+    if (this.#clients.size >= this.#limits.streams)
+      return reject(
+        "rate_limited",
+        `there are ${this.#clients.size} streams open, which is all there can be`,
+        {
+          hint: "close some, or read pages without Accept: text/event-stream",
+        },
+      );
+    const { countedBy, token } = options.caller;
+    const own = this.#byCaller.get(countedBy ?? "")?.clients.size ?? 0;
+    if (countedBy !== null && own >= Math.ceil(this.#limits.streams / SHARE))
+      return reject(
+        "rate_limited",
+        `${options.caller.name} has ${own} streams open, which is all it can have`,
+        {
+          hint: "close some, or read pages without Accept: text/event-stream",
+        },
+      );
+    const { streamBytes: sliceBytes, streamStallMs: stallMs } = this.#limits;
+    const client = new StreamClient(options.outgoing, { clock: this.#clock, sliceBytes, stallMs });
+    this.#metrics.streamOpened();
+    const lead = this.#lead(client, options)
+      .catch((thrown: unknown) => {
+        // The client connects again and goes on where it was.
+        this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+        options.outgoing.destroy();
+      })
+      .finally(() => {
+        this.#clients.delete(client);
+        this.#forget(client, countedBy);
+        this.#metrics.streamEnded(client.isCutOff);
+      });
+    this.#clients.set(client, lead);
+    if (countedBy !== null) {
+      const entry = this.#byCaller.get(countedBy) ?? { token, clients: new Set() };
+      entry.clients.add(client);
+      this.#byCaller.set(countedBy, entry);
+    }
+    this.#tick();
+    return null;
+  }
+
+  /** Cuts the streams of a token that opens nothing any more. */
+  cut(token: string): void {
+    for (const client of this.#byCaller.get(token)?.clients ?? []) client.drop();
+  }
+
+  get size(): number {
+    return this.#clients.size;
+  }
+
+  /** Ends all streams; resolved when they have. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancelTick?.();
+    for (const feed of this.#feeds.values()) feed.stop();
+    const cancel = this.#clock.after(CLOSE_MS, () => {
+      for (const client of this.#clients.keys()) client.cutOff();
+    });
+    await Promise.all(this.#clients.values());
+    cancel();
+  }
+
+  #forget(client: StreamClient, countedBy: string | null): void {
+    const entry = this.#byCaller.get(countedBy ?? "");
+    entry?.clients.delete(client);
+    if (countedBy !== null && entry?.clients.size === 0) this.#byCaller.delete(countedBy);
+  }
+
+  async #lead(client: StreamClient, { key, source, from, follow }: FollowOptions): Promise<void> {
+    const feed = this.#feeds.get(key) ?? new Feed(source(), this.#clock);
+    this.#feeds.set(key, feed);
+    feed.followers++;
+    try {
+      let position = from;
+      let hasAsked = false;
+      let isOver = false;
+      while (!client.isClosed && !feed.isStopped) {
+        const piece = await (isOver ? feed.pieceNow(position) : feed.piece(position));
+        const isEnd = piece.endsAt !== null && !follow;
+        await client.write(isEnd ? piece.bytes.subarray(0, piece.endsAt ?? 0) : piece.bytes);
+        if (isEnd || (isOver && piece.isLast)) break;
+        position = piece.next;
+        if (!feed.isNewest(piece)) continue;
+        // Asked when the end is reached for the first time, and whenever it may have come since. Damage is thrown.
+        isOver = (!hasAsked || feed.mayBeOver) && (await feed.isOver()) && !follow;
+        hasAsked = true;
+        if (!isOver) await this.#change(client, feed, piece.version);
+      }
+    } catch (thrown) {
+      if (!(thrown instanceof DamagedData)) throw thrown;
+      await client.write(damagedEvent(thrown));
+    } finally {
+      client.end();
+      feed.followers--;
+      if (feed.followers === 0) {
+        feed.stop();
+        if (this.#feeds.get(key) === feed) this.#feeds.delete(key);
+      }
+    }
+  }
+
+  /** Waits for more, or for the client to go. */
+  #change(client: StreamClient, feed: Feed, version: number): Promise<void> {
+    return new Promise((resolve, fail) => {
+      const forget = client.onClose(resolve);
+      feed.changed(version).then(() => {
+        forget();
+        resolve();
+      }, fail);
+    });
+  }
+
+  #tick(): void {
+    this.#cancelTick ??= this.#clock.after(KEEP_ALIVE_MS, () => {
+      this.#cancelTick = null;
+      for (const { token } of this.#byCaller.values())
+        if (token !== null && !this.#isKnown(token)) this.cut(token);
+      for (const client of this.#clients.keys()) client.keepAlive();
+      if (this.#clients.size > 0 && !this.#isClosed) this.#tick();
+    });
+  }
+}
+
+/** The last event of a stream about something damaged. It has no id: whoever connects again gets it again. */
+function damagedEvent(thrown: DamagedData): Buffer {
+  const { code, message, hint } = damagedRow(thrown);
+  const { table, row, why } = thrown.damage;
+  const data = { code, message, hint, damage: { table, row, why } };
+  return Buffer.from(`event: ${DAMAGED}\ndata: ${JSON.stringify(data)}\n\n`);
+}

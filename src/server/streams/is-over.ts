@@ -1,0 +1,18 @@
+import type { EnginePort } from "../../engine/engine-port.ts";
+import { DamagedData } from "../../kernel/journal/damage.ts";
+import { isRejection, RondoError } from "../../std/rejection.ts";
+
+/**
+ * Whether nothing more will come of an execution: it has ended, or is gone. Throws `DamagedData` if it is damaged, and
+ * something else if nobody can say just now, as while it moves to another node: a stream must not end for that.
+ */
+export async function isOver(engine: Pick<EnginePort, "inspect">, execution: string): Promise<boolean> {
+  const found = await engine.inspect(execution);
+  if (!isRejection(found)) {
+    const { damage, finishedAt } = found.view;
+    if (damage !== undefined) throw new DamagedData({ ...damage, execution });
+    return finishedAt !== null;
+  }
+  if (found.code === "not_found") return true;
+  throw new RondoError(found);
+}

@@ -1,0 +1,99 @@
+/**
+ * One client of a stream. What is written to it is shared bytes, a slice at a time: while it has not taken one it is
+ * given no more, so little waits for it in memory. One that takes no slice for a while is cut off.
+ */
+import type { ServerResponse } from "node:http";
+import type { Clock } from "../../std/clock.ts";
+import { COMMON_HEADERS } from "../http/send-answer.ts";
+
+const KEEP_ALIVE = Buffer.from(": keep-alive\n\n");
+/** How long a client waits before it connects again. */
+const GREETING = Buffer.from(": rondo\nretry: 1000\n\n");
+
+export interface StreamClientOptions {
+  readonly clock: Clock;
+  /** Bytes that are given at a time. */
+  readonly sliceBytes: number;
+  /** How long a slice may wait to be taken. */
+  readonly stallMs: number;
+}
+
+export class StreamClient {
+  readonly #outgoing: ServerResponse;
+  readonly #options: StreamClientOptions;
+  readonly #onClose = new Set<() => void>();
+  isClosed = false;
+  /** It took nothing for too long. */
+  isCutOff = false;
+
+  constructor(outgoing: ServerResponse, options: StreamClientOptions) {
+    this.#outgoing = outgoing;
+    this.#options = options;
+    outgoing.once("close", () => this.#close());
+    outgoing.on("error", () => this.#close());
+    outgoing.writeHead(200, {
+      ...COMMON_HEADERS,
+      "content-type": "text/event-stream",
+      "x-accel-buffering": "no",
+    });
+    outgoing.write(GREETING);
+  }
+
+  /** Writes, and resolves when the client has taken it, or has gone. */
+  async write(bytes: Uint8Array): Promise<void> {
+    const { sliceBytes } = this.#options;
+    for (let from = 0; from < bytes.length && !this.isClosed; from += sliceBytes) {
+      const slice = bytes.length <= sliceBytes ? bytes : bytes.subarray(from, from + sliceBytes);
+      if (!this.#outgoing.write(slice)) await this.#drained();
+    }
+  }
+
+  /** Keeps proxies from closing a connection on which nothing happens. */
+  keepAlive(): void {
+    if (!this.isClosed && this.#outgoing.writableLength === 0) this.#outgoing.write(KEEP_ALIVE);
+  }
+
+  /** Calls back once, when the client has gone; the returned function stops that. */
+  onClose(call: () => void): () => void {
+    if (this.isClosed) call();
+    else this.#onClose.add(call);
+    return () => void this.#onClose.delete(call);
+  }
+
+  /** Lets go of it, since it takes nothing. */
+  cutOff(): void {
+    this.isCutOff = true;
+    this.drop();
+  }
+
+  /** Lets go of it, whatever it has not taken. */
+  drop(): void {
+    this.#outgoing.destroy();
+  }
+
+  end(): void {
+    if (!this.isClosed) this.#outgoing.end();
+  }
+
+  #drained(): Promise<void> {
+    const { clock, stallMs } = this.#options;
+    return new Promise((resolve) => {
+      const stop = (): void => {
+        cancel();
+        forget();
+        this.#outgoing.off("drain", stop);
+        resolve();
+      };
+      const cancel = clock.after(stallMs, () => this.cutOff());
+      this.#outgoing.once("drain", stop);
+      const forget = this.onClose(() => stop());
+    });
+  }
+
+  #close(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    for (const call of [...this.#onClose]) call();
+    this.#onClose.clear();
+  }
+}

@@ -1,0 +1,155 @@
+/**
+ * What this node has done in the last minutes, second by second, in memory of a fixed size. How many executions started
+ * and ended and tasks settled is the difference of the engine's own totals, looked at once a second while there are
+ * commits. How long tasks waited and ran is sampled: of some commits in each second, some tasks.
+ */
+import type { Totals } from "../../engine/views/totals.ts";
+import { decodeReadable, type Entry } from "../../kernel/journal/journal-entry.ts";
+import type { Commit, CommitVerdict } from "../../store/store.ts";
+import { PageTimes } from "./page-times.ts";
+
+const FIELDS = [
+  "started",
+  "done",
+  "failed",
+  "cancelled",
+  "tasksDone",
+  "tasksFailed",
+  "waitMs",
+  "waits",
+  "runMs",
+  "runs",
+] as const;
+
+type Field = (typeof FIELDS)[number];
+
+/** Seconds that are kept. */
+const SECONDS = 900;
+/** Rows of journals that are looked into in one second, and tasks of one event. */
+const ROWS_PER_SECOND = 100;
+const TASKS_PER_EVENT = 8;
+/** What rows are looked into for. */
+const WANTED = /"kind":"(?:tasks\.(?:settled|enumerated)|handler\.(?:started|finished))"/;
+
+/** The last seconds, the oldest first; `until` is the second after the last. */
+export interface PulseShown extends Readonly<Record<Field, readonly number[]>> {
+  readonly until: number;
+}
+
+export class Pulse {
+  readonly #columns = Object.fromEntries(FIELDS.map((field) => [field, new Float64Array(SECONDS)])) as Record<
+    Field,
+    Float64Array
+  >;
+  readonly #pages = new PageTimes();
+  /** The second that is under way, and rows that may still be looked into in it. */
+  #second = 0;
+  #rowsLeft = ROWS_PER_SECOND;
+  #before: Readonly<Totals> | null = null;
+  /** What the engine has done since it was opened; null: there is no engine yet. */
+  totals: (() => Readonly<Totals>) | null = null;
+
+  /** Takes in a commit that was acknowledged at a time. */
+  take(commit: Commit, verdict: CommitVerdict, now: number): void {
+    this.#advance(now);
+    if (verdict.kind !== "ok") return;
+    for (const { execution, entries } of commit.writes)
+      for (const entry of entries) {
+        // Of what is not looked into, nothing is known: its waits are not measured.
+        if (this.#rowsLeft <= 0) {
+          this.#pages.forget(execution);
+          break;
+        }
+        const end = entry.body.indexOf("\n");
+        if (!WANTED.test(end < 0 ? entry.body : entry.body.slice(0, end))) continue;
+        this.#rowsLeft--;
+        this.#look(execution, entry);
+      }
+  }
+
+  /** The last so many seconds before a time; the one that is under way is left out. */
+  show(seconds: number, now: number): PulseShown {
+    this.#advance(now);
+    const until = Math.floor(now / 1_000);
+    const from = until - Math.min(seconds, SECONDS - 1);
+    const read = (field: Field): number[] =>
+      Array.from({ length: until - from }, (_, i) => this.#columns[field][(from + i) % SECONDS] as number);
+    const columns = Object.fromEntries(FIELDS.map((field) => [field, read(field)]));
+    return { until, ...(columns as Record<Field, number[]>) };
+  }
+
+  #look(execution: string, entry: Entry): void {
+    for (const { event } of decodeReadable(entry))
+      switch (event.kind) {
+        case "handler.started":
+          this.#pages.begin(execution, event, entry.at);
+          break;
+        case "tasks.enumerated":
+          this.#pages.add(execution, event, entry.at);
+          break;
+        case "handler.finished":
+          this.#pages.end(execution, event);
+          break;
+        case "tasks.settled": {
+          const each = Math.max(1, Math.floor(event.tasks.length / TASKS_PER_EVENT));
+          for (let i = 0; i < event.tasks.length; i += each) {
+            const ms = event.ms[i] as number;
+            this.#add("runMs", ms);
+            this.#add("runs", 1);
+            const since = this.#pages.find(execution, event, event.tasks[i] as number);
+            if (event.attempts[i] !== 1 || since === null) continue;
+            this.#add("waitMs", Math.max(0, entry.at - ms - since));
+            this.#add("waits", 1);
+          }
+          break;
+        }
+        default:
+      }
+  }
+
+  /** At the end of a second, what was done in it is known; seconds without anything are empty. */
+  #advance(now: number): void {
+    const second = Math.floor(now / 1_000);
+    if (second <= this.#second) return;
+    this.#settle();
+    const gone = Math.min(SECONDS, second - this.#second);
+    for (let i = 1; i <= gone; i++)
+      for (const field of FIELDS) this.#columns[field][(second - gone + i) % SECONDS] = 0;
+    this.#second = second;
+    this.#rowsLeft = ROWS_PER_SECOND;
+  }
+
+  #settle(): void {
+    const totals = this.totals?.() ?? null;
+    const before = this.#before;
+    this.#before = totals;
+    if (totals === null) return;
+    this.#add("started", totals.started - (before?.started ?? 0));
+    for (const status of ["done", "failed", "cancelled"] as const)
+      this.#add(status, (totals.ended[status] ?? 0) - (before?.ended[status] ?? 0));
+    this.#add("tasksDone", (totals.settled["done"] ?? 0) - (before?.settled["done"] ?? 0));
+    this.#add("tasksFailed", (totals.settled["failed"] ?? 0) - (before?.settled["failed"] ?? 0));
+  }
+
+  #add(field: Field, n: number): void {
+    const column = this.#columns[field];
+    const slot = this.#second % SECONDS;
+    column[slot] = (column[slot] as number) + n;
+  }
+}
+
+/** What several nodes have done, as if it were one. */
+export function mergePulses(pulses: readonly PulseShown[]): PulseShown | null {
+  const [first, ...others] = pulses;
+  if (first === undefined) return null;
+  const columns = FIELDS.map((field) => {
+    const sum = [...first[field]];
+    for (const other of others) {
+      // Clocks of nodes differ by a little: seconds are matched by their number.
+      const shift = other.until - first.until + (first[field].length - other[field].length);
+      for (let i = 0; i < sum.length; i++) sum[i] = (sum[i] as number) + (other[field][i - shift] ?? 0);
+    }
+    return [field, sum] as const;
+  });
+  return { until: first.until, ...(Object.fromEntries(columns) as Record<Field, number[]>) };
+}

@@ -1,0 +1,79 @@
+/**
+ * Task indexes of a few executions, kept and extended as their journals grow, so that only the first look at an
+ * execution reads its whole journal. Looks into the past (`at`) have an index of their own, which can only go on.
+ */
+
+import type { Plan } from "../../kernel/definition/plan.ts";
+import { decodeColumns, type Entry } from "../../kernel/journal/journal-entry.ts";
+import type { Store } from "../../store/store.ts";
+import { TaskScan } from "./task-scan.ts";
+
+interface Kept {
+  readonly scan: TaskScan;
+  /** Resolved when nobody reads into the scan. */
+  idle: Promise<void>;
+}
+
+/** Memory for all indexes; the newest is kept whatever its size. */
+const BYTES_MAX = 134_217_728;
+const KEPT_MAX = 32;
+const ROWS = 64;
+const CHARS = 1_048_576;
+
+export class TaskBook {
+  readonly #store: Store;
+  readonly #kept = new Map<string, Kept>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /**
+   * The tasks of an execution as of an event. `isPast`: not the newest event there is. One that was forgotten, by
+   * whichever node, and started again under its id is another: `createdAt` tells them apart.
+   */
+  async scan(
+    execution: string,
+    plan: Plan,
+    at: { seq: number; isPast: boolean; createdAt?: number },
+  ): Promise<TaskScan> {
+    const key = `${execution} ${at.createdAt ?? 0}${at.isPast ? " past" : ""}`;
+    let kept = this.#kept.get(key);
+    if (kept === undefined || (at.isPast && kept.scan.seq > at.seq))
+      kept = { scan: new TaskScan(plan), idle: Promise.resolve() };
+    this.#kept.delete(key);
+    this.#kept.set(key, kept);
+    const { scan } = kept;
+    const read = kept.idle.then(() => this.#extend(scan, execution, at.seq));
+    // Who comes next goes on from wherever this one came to.
+    kept.idle = read.catch(() => {});
+    await read;
+    this.#trim();
+    return scan;
+  }
+
+  async #extend(scan: TaskScan, execution: string, to: number): Promise<void> {
+    while (scan.seq < to) {
+      const entries: readonly Entry[] = await this.#store.readJournal({
+        execution,
+        from: scan.seq + 1,
+        to,
+        rowsMax: ROWS,
+        charsMax: CHARS,
+      });
+      if (entries.length === 0) return;
+      for (const entry of entries)
+        for (const recorded of decodeColumns(entry)) if (recorded.seq <= to) scan.take(recorded);
+    }
+  }
+
+  #trim(): void {
+    let bytes = 0;
+    for (const { scan } of this.#kept.values()) bytes += scan.bytes;
+    for (const [key, { scan }] of this.#kept) {
+      if (this.#kept.size <= 1 || (bytes <= BYTES_MAX && this.#kept.size <= KEPT_MAX)) return;
+      this.#kept.delete(key);
+      bytes -= scan.bytes;
+    }
+  }
+}

@@ -1,0 +1,74 @@
+/** Asks a worker's own status API about attempts that have gone silent, before they count as lost. */
+import { HttpConnection } from "../../net/http-connection.ts";
+import { HttpFault } from "../../net/http-fault.ts";
+import { encodeAttempt } from "../../protocol/attempt-id.ts";
+import type { Beat } from "../../protocol/work.ts";
+
+const ASK_MS = 2_000;
+const ANSWER_BYTES_MAX = 65_536;
+/** Questions under way at a time. */
+const AT_ONCE = 8;
+
+/** Whether the worker says that it still has the attempt; one that does not answer in time does not. */
+export async function askWorker(url: string, attempt: string): Promise<boolean> {
+  const inquiry = new WorkerInquiry(url);
+  try {
+    return await inquiry.ask(attempt);
+  } finally {
+    inquiry.close();
+  }
+}
+
+/**
+ * Questions to one worker: a few at a time, over connections that are kept. Once it does not answer, whatever was to be
+ * asked meanwhile is answered too: a dead worker may have thousands of attempts.
+ */
+export class WorkerInquiry {
+  readonly #connection: HttpConnection;
+  readonly #waiting: { readonly attempt: string; readonly answer: (has: boolean) => void }[] = [];
+  #underWay = 0;
+
+  constructor(url: string) {
+    this.#connection = new HttpConnection({ address: url, answerBytesMax: ANSWER_BYTES_MAX });
+  }
+
+  /** Whether it still has the attempt. Never rejects for a worker that is not there. */
+  ask(attempt: string): Promise<boolean> {
+    return new Promise((answer, fail) => {
+      this.#waiting.push({ attempt, answer });
+      if (this.#underWay < AT_ONCE) this.#work().catch(fail);
+    });
+  }
+
+  /** Those that it still has. */
+  askAll(beats: readonly Beat[]): Promise<readonly Beat[]> {
+    return Promise.all(
+      beats.map(async (beat) => {
+        const has = await Promise.all(
+          beat.attempts.map((attempt) => this.ask(encodeAttempt({ ...beat, ...attempt }))),
+        );
+        return { ...beat, attempts: beat.attempts.filter((_, i) => has[i]) };
+      }),
+    );
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+
+  async #work(): Promise<void> {
+    this.#underWay++;
+    for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
+      const path = `/attempts/${encodeURIComponent(next.attempt)}`;
+      try {
+        const { status } = await this.#connection.send({ method: "GET", path, timeoutMs: ASK_MS });
+        next.answer(status === 200);
+      } catch (thrown) {
+        if (!(thrown instanceof HttpFault)) throw thrown;
+        next.answer(false);
+        for (const { answer } of this.#waiting.splice(0)) answer(false);
+      }
+    }
+    this.#underWay--;
+  }
+}

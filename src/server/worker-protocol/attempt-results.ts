@@ -1,0 +1,82 @@
+/** Results of earlier phases, page by page from the journal, for an attempt that reads them from afar. */
+import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
+import { type Rejection, reject } from "../../std/rejection.ts";
+import type { Store } from "../../store/store.ts";
+import type { AttemptRecord } from "./attempt-record.ts";
+
+export interface WantedResults {
+  readonly phase: string;
+  readonly handler: string;
+  readonly visit?: number | undefined;
+  readonly cursor?: string | undefined;
+  /** The tasks with these numbers are wanted, as they were enumerated, instead of what became of all. */
+  readonly tasks?: ReadonlySet<number> | undefined;
+}
+
+/** Rows read for one page. */
+const ROWS = 64;
+const CHARS = 1_048_576;
+/** `<next sequence number>-<last>`; 0: to the end of the journal. */
+const CURSOR = /^(\d{1,15})-(\d{1,15})$/;
+
+/** One page as JSON text: `{ data: [{ task, status, result | error }], next }`. */
+export async function readResults(
+  store: Store,
+  attempt: AttemptRecord,
+  wanted: WantedResults,
+): Promise<string | Rejection> {
+  const range = rangeOf(attempt, wanted);
+  if ("kind" in range) return range;
+  const { phase, handler } = wanted;
+  const { execution } = attempt.shared.place;
+  const wantedKind = wanted.tasks === undefined ? "tasks.settled" : "tasks.enumerated";
+  const data: string[] = [];
+  const last = range.last === 0 ? Number.MAX_SAFE_INTEGER : range.last;
+  const entries =
+    range.from > last
+      ? []
+      : await store.readJournal({ execution, from: range.from, to: last, rowsMax: ROWS, charsMax: CHARS });
+  let next = range.from;
+  for (const entry of entries) {
+    next = entry.seq + entry.count;
+    for (const { seq, event } of decodeEntry(entry)) {
+      if ((event.kind !== "tasks.settled" && event.kind !== "tasks.enumerated") || event.kind !== wantedKind)
+        continue;
+      if (seq < range.from || seq > last) continue;
+      if (event.phase !== phase || event.handler !== handler || event.visit !== range.visit) continue;
+      if (event.kind === "tasks.enumerated") {
+        for (const task of wanted.tasks ?? [])
+          if (task >= event.from && task < event.from + event.count)
+            data.push(`{"task":${task},"status":"enumerated","data":${event.tasks[task - event.from]}}`);
+        continue;
+      }
+      event.tasks.forEach((task, i) => {
+        const field = event.statuses[i] === "done" ? "result" : "error";
+        data.push(`{"task":${task},"status":"${event.statuses[i]}","${field}":${event.payloads[i]}}`);
+      });
+    }
+  }
+  const isEnd = entries.length === 0 || next > last;
+  return `{"data":[${data.join(",")}],"next":${isEnd ? "null" : `"${next}-${range.last}"`}}`;
+}
+
+/** Which rows: those of the visit, or of the newest one; a cursor says it itself. */
+function rangeOf(
+  { shared: { phases } }: AttemptRecord,
+  { phase, visit, cursor }: WantedResults,
+): { visit: number; from: number; last: number } | Rejection {
+  const visits = phases.filter((one) => one.phase === phase && one.visit > 0);
+  const found = visit === undefined ? visits.at(-1) : visits.find((one) => one.visit === visit);
+  const at = visit ?? found?.visit;
+  if (cursor === undefined) {
+    if (found !== undefined) return { visit: found.visit, from: found.firstSeq, last: found.lastSeq };
+    // Where another server gave the attempt out nothing is known here: then it is looked for in the whole journal.
+    return at === undefined || phases.length > 0
+      ? { visit: 0, from: 2, last: 1 }
+      : { visit: at, from: 1, last: 0 };
+  }
+  const parts = CURSOR.exec(cursor);
+  if (parts === null || at === undefined)
+    return reject("invalid_input", "cursor: is not one that came from here", { path: "cursor" });
+  return { visit: at, from: Math.max(1, Number(parts[1])), last: Number(parts[2]) };
+}

@@ -1,0 +1,87 @@
+/** What earlier attempts of a task got done, read from the journal for the worker that goes on. */
+import type { Recorded } from "../../kernel/event.ts";
+import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
+import type { Checkpoint } from "../../protocol/work.ts";
+import { assert } from "../../std/assert.ts";
+import type { Store } from "../../store/store.ts";
+
+export interface ItemHistory {
+  /** Steps, answered waits and sleeps, as the JSON text of a list. */
+  readonly steps: string;
+  /** Runs of a script that are finished, and the state after the last one, as JSON text. */
+  readonly finished: number;
+  readonly state: string | null;
+}
+
+/** Reads what the checkpoints of one task point to. */
+export async function readHistory(
+  store: Store,
+  execution: string,
+  checkpoints: readonly Checkpoint[],
+  now: number,
+): Promise<ItemHistory> {
+  const journal = new JournalAt(store, execution);
+  const steps: string[] = [];
+  const runs = checkpoints.filter((checkpoint) => checkpoint.kind === "run");
+  for (const checkpoint of checkpoints) {
+    const name = `"name":${JSON.stringify(checkpoint.name)}`;
+    if (checkpoint.kind === "sleep")
+      steps.push(checkpoint.due > now ? `{${name},"until":${checkpoint.due}}` : `{${name}}`);
+    else if (checkpoint.kind === "step") {
+      const { event } = await journal.read(checkpoint.seq);
+      assert(event.kind === "task.step", "a step's checkpoint points to its event");
+      steps.push(
+        event.error === null
+          ? `{${name},"result":${event.result ?? "null"}}`
+          : `{${name},"error":${event.error}}`,
+      );
+    }
+  }
+  const last = runs.at(-1);
+  let state: string | null = null;
+  if (last !== undefined) {
+    const { event } = await journal.read(last.seq);
+    assert(event.kind === "task.run", "a run's checkpoint points to its event");
+    state = event.state;
+  }
+  return { steps: `[${steps.join(",")}]`, finished: runs.length, state };
+}
+
+/** The state that an event holds: of a finished run, or, in a page of tasks, the task that is the first state. */
+export async function readState(
+  store: Store,
+  execution: string,
+  { seq, task }: { readonly seq: number; readonly task: number },
+): Promise<string> {
+  const { event } = await new JournalAt(store, execution).read(seq);
+  if (event.kind === "task.run") return event.state;
+  assert(event.kind === "tasks.enumerated", "a state is journaled with a run, or as a task");
+  return event.tasks[task - event.from] ?? "null";
+}
+
+/** Single events of one journal; the row read last is kept, since neighbours are often in it. */
+class JournalAt {
+  readonly #store: Store;
+  readonly #execution: string;
+  #row: readonly Recorded[] = [];
+
+  constructor(store: Store, execution: string) {
+    this.#store = store;
+    this.#execution = execution;
+  }
+
+  async read(seq: number): Promise<Recorded> {
+    const known = this.#row.find((recorded) => recorded.seq === seq);
+    if (known !== undefined) return known;
+    const [entry] = await this.#store.readJournal({
+      execution: this.#execution,
+      from: seq,
+      to: seq,
+      rowsMax: 1,
+    });
+    this.#row = entry === undefined ? [] : decodeEntry(entry);
+    const found = this.#row.find((recorded) => recorded.seq === seq);
+    assert(found !== undefined, "what was journaled is in the store");
+    return found;
+  }
+}

@@ -1,0 +1,300 @@
+/**
+ * Events as they come over the wire, read field by field (many thousands a second, so by hand): what passes can be
+ * stored. A result that cannot be stored fails its attempt, as it does in a worker; anything else that is wrong is
+ * refused with the path to it.
+ */
+import { LIMITS } from "../../kernel/definition/definition.ts";
+import { refuseName } from "../../kernel/definition/names.ts";
+import type { Outcome, TaskWait } from "../../kernel/message.ts";
+import type { ReportedLine } from "../../protocol/work.ts";
+import { RECEIPT_STATUSES, type WireReceipt } from "../../protocol/worker-wire.ts";
+import { toStoredText } from "../../std/json.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { linesOf } from "../../worker/log/log-text.ts";
+import { Secrets } from "../../worker/log/secrets.ts";
+
+/** An event, checked; the attempt it is of and its number stand beside it. */
+export type ReadEvent =
+  | { readonly kind: "accepted" | "started" }
+  | { readonly kind: "lines"; readonly lines: readonly Omit<ReportedLine, "n">[] }
+  | {
+      readonly kind: "page";
+      readonly from: number;
+      readonly tasks: readonly string[];
+      readonly keys: readonly string[] | null;
+      readonly identities: readonly string[] | null;
+    }
+  | { readonly kind: "step"; readonly name: string; readonly result: string }
+  | {
+      readonly kind: "run";
+      readonly name: string;
+      readonly index: number | null;
+      readonly state: string;
+      readonly oversized: boolean;
+      readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
+    }
+  | { readonly kind: "receipt"; readonly ms: number; readonly outcome: Outcome };
+
+type Fields = Readonly<Record<string, unknown>>;
+
+const FIELDS: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries(
+  Object.entries({
+    accepted: [],
+    started: [],
+    progress: ["done", "total"],
+    log: ["text", "level", "at", "run"],
+    page: ["from", "tasks", "keys", "identities"],
+    step: ["name", "result"],
+    run_started: ["run"],
+    run_finished: ["run", "state", "index", "oversized", "stats"],
+    run_crashed: ["run", "message"],
+    receipt: ["status", "result", "total", "wait", "error", "stats"],
+  }).map(([kind, fields]) => [kind, new Set(["attempt", "n", "kind", ...fields])]),
+);
+
+const LEVELS = ["debug", "info", "warn", "error", "progress", "run"];
+/** The last millisecond that a date can hold. */
+const COUNT_MAX = 8_640_000_000_000_000;
+const STATE_BYTES_MAX = 8 * 1_048_576;
+const NAME_CHARS_MAX = 200;
+const KEY_CHARS_MAX = 1_000;
+const NO_SECRETS = new Secrets();
+
+/** Reads an event; `now` is for lines that do not say when they were written. */
+export function readEvent(event: Fields, now: number): ReadEvent | Rejection {
+  const { kind } = event;
+  const allowed = typeof kind === "string" && Object.hasOwn(FIELDS, kind) ? FIELDS[kind] : undefined;
+  if (allowed === undefined) return invalid("kind", "is no kind of event");
+  for (const field in event)
+    if (!allowed.has(field))
+      return reject(
+        "unknown_field",
+        `${field.slice(0, 100)}: an event of kind ${String(kind)} has no such field`,
+        {
+          path: field.slice(0, 100),
+        },
+      );
+  switch (kind) {
+    case "accepted":
+    case "started":
+      return { kind };
+    case "receipt":
+      return readReceipt(event);
+    case "log":
+      return readLog(event, now);
+    case "progress":
+      return readProgress(event, now);
+    case "page":
+      return readPage(event);
+    case "step":
+      return readStep(event);
+    case "run_finished":
+      return readRun(event);
+    default:
+      return readRunWord(event, now);
+  }
+}
+
+function readLog({ text, level = "info", at = null, run }: Fields, now: number): ReadEvent | Rejection {
+  if (typeof text !== "string") return invalid("text", "must be a text");
+  if (!LEVELS.includes(level as string)) return invalid("level", `must be one of ${LEVELS.join(", ")}`);
+  if (at !== null && !isCount(at)) return invalid("at", "must be a time in milliseconds");
+  if (run !== undefined && !isName(run)) return invalid("run", "must be the name of a run");
+  return linesEvent(text, { level: level as string, at: at === null ? now : at, run });
+}
+
+function readProgress({ done, total }: Fields, now: number): ReadEvent | Rejection {
+  if (typeof done !== "number") return invalid("done", "must be a number");
+  if (total !== undefined && typeof total !== "number") return invalid("total", "must be a number");
+  return linesEvent(total === undefined ? `${done}` : `${done}/${total}`, { level: "progress", at: now });
+}
+
+/** The life of a run that is not journaled: a line of its log. */
+function readRunWord({ kind, run, message }: Fields, now: number): ReadEvent | Rejection {
+  if (!isName(run)) return invalid("run", "must be the name of a run");
+  if (kind === "run_started") return linesEvent(`run ${run} started`, { level: "run", at: now, run });
+  if (typeof message !== "string") return invalid("message", "must be a text");
+  return linesEvent(`run ${run} crashed: ${message}`, { level: "run", at: now, run });
+}
+
+function linesEvent(text: string, more: { level: string; at: number; run?: unknown }): ReadEvent {
+  const { level, at, run } = more;
+  const lines = linesOf(text, NO_SECRETS).map((line) => ({
+    at,
+    level,
+    text: line,
+    ...(run === undefined ? {} : { run: run as string }),
+  }));
+  return { kind: "lines", lines };
+}
+
+function readPage({ from, tasks, keys = null, identities = null }: Fields): ReadEvent | Rejection {
+  if (!isCount(from)) return invalid("from", "must be a number of tasks");
+  if (!Array.isArray(tasks) || tasks.length === 0 || tasks.length > LIMITS.pageTasks)
+    return invalid("tasks", `must be a list of 1 to ${LIMITS.pageTasks} tasks`);
+  for (const [name, list] of [
+    ["keys", keys],
+    ["identities", identities],
+  ] as const)
+    if (list !== null && !(isTexts(list) && list.length === tasks.length))
+      return invalid(name, "must be a list of short texts, one for each task");
+  for (const [i, key] of ((keys ?? []) as string[]).entries()) {
+    const wrong = refuseName(key, `keys[${i}]`, "a key");
+    if (wrong !== null) return wrong;
+  }
+  const texts: string[] = [];
+  let chars = 0;
+  for (const [i, task] of tasks.entries()) {
+    const text = toStoredText(task, { bytesMax: LIMITS.taskBytes, what: `tasks[${i}]` });
+    if (isRejection(text)) return text;
+    chars += text.length;
+    texts.push(text);
+  }
+  if (chars > LIMITS.pageBytes)
+    return reject("too_large", `tasks: a page holds at most ${LIMITS.pageBytes} bytes`, {
+      path: "tasks",
+      hint: "send it as several pages",
+    });
+  return {
+    kind: "page",
+    from,
+    tasks: texts,
+    keys: keys as string[] | null,
+    identities: identities as string[] | null,
+  };
+}
+
+function readStep({ name, result = null }: Fields): ReadEvent | Rejection {
+  const wrong = refuseName(name, "name", "the name of a step");
+  if (wrong !== null) return wrong;
+  const text = toStoredText(result, { bytesMax: LIMITS.resultBytes, what: "result" });
+  return isRejection(text) ? text : { kind: "step", name: name as string, result: text };
+}
+
+function readRun({ run, state, index = null, oversized = false, stats }: Fields): ReadEvent | Rejection {
+  if (!isName(run)) return invalid("run", "must be the name of a run");
+  if (index !== null && !isCount(index)) return invalid("index", "must be the number of the run, from 0");
+  if (typeof oversized !== "boolean") return invalid("oversized", "must be true or false");
+  const { durationMs = 0, memoryBytes = 0 } = (stats ?? {}) as Fields;
+  if (!isCount(durationMs) || !isCount(memoryBytes)) return invalid("stats", "must hold numbers");
+  const text = toStoredText(state, { bytesMax: STATE_BYTES_MAX, what: "state" });
+  if (isRejection(text)) return text;
+  return {
+    kind: "run",
+    name: run,
+    index,
+    state: text,
+    oversized: oversized || text.length > LIMITS.resultBytes,
+    stats: { durationMs, memoryBytes },
+  };
+}
+
+function readReceipt(event: Fields): ReadEvent | Rejection {
+  const { status, result, total, error, stats } = event;
+  if (!RECEIPT_STATUSES.includes(status as WireReceipt["status"]))
+    return invalid("status", `must be one of ${RECEIPT_STATUSES.join(", ")}`);
+  if (total !== undefined && !isCount(total)) return invalid("total", "must be a number of tasks");
+  const durationMs = stats === undefined ? 0 : (stats as Fields | null)?.["durationMs"];
+  if (!isCount(durationMs)) return invalid("stats.durationMs", "must be a number of milliseconds");
+  const wait = readWait(event["wait"]);
+  if (isRejection(wait)) return wait;
+  if ((status === "suspended") !== (wait !== null))
+    return invalid("wait", "goes with the status suspended, and only with that");
+  const kind = "receipt";
+  const ms = durationMs;
+  if (status === "done") {
+    const text = toStoredText(result, { bytesMax: LIMITS.resultBytes, what: "result" });
+    if (isRejection(text)) return { kind, ms, outcome: notStorable(text) };
+    return { kind, ms, outcome: { status, payload: text, ...(total === undefined ? {} : { total }) } };
+  }
+  if (wait !== null) return { kind, ms, outcome: { status: "suspended", payload: "null", wait } };
+  const failure = readError(error, status as string);
+  return isRejection(failure)
+    ? failure
+    : { kind, ms, outcome: { status: status as Outcome["status"], ...failure } };
+}
+
+function readWait(wait: unknown): TaskWait | null | Rejection {
+  if (wait === undefined || wait === null) return null;
+  const { name, untilMs, forMs, signal, timeoutMs } = wait as Fields;
+  const wrong =
+    refuseName(name, "wait.name", "the name of a sleep or a wait") ??
+    (signal === undefined ? null : refuseName(signal, "wait.signal", "the name of a signal"));
+  if (wrong !== null) return wrong;
+  if ((untilMs === undefined && forMs === undefined) === (signal === undefined))
+    return invalid("wait", "must have either untilMs or signal");
+  if (untilMs !== undefined && !isLength(untilMs))
+    return invalid("wait.untilMs", "must be a time in milliseconds");
+  if (forMs !== undefined && !isLength(forMs))
+    return invalid("wait.forMs", "must be a number of milliseconds");
+  if (timeoutMs !== undefined && !isLength(timeoutMs))
+    return invalid("wait.timeoutMs", "must be a number of milliseconds");
+  return {
+    name: name as string,
+    ...(untilMs === undefined ? {} : { untilMs }),
+    ...(forMs === undefined ? {} : { forMs }),
+    ...(signal === undefined ? {} : { signal: signal as string }),
+    ...(timeoutMs === undefined ? {} : { timeoutMs }),
+  };
+}
+
+type Failure = Pick<Outcome, "payload" | "fatal" | "retryAfterMs">;
+
+function readError(error: unknown, status: string): Failure | Rejection {
+  if (error === undefined) return { payload: JSON.stringify({ name: "Error", message: status }) };
+  if (typeof error !== "object" || error === null) return invalid("error", "must be an object");
+  const { name, message, code, stack, hint, path, run, line, fatal, retryAfterMs } = error as Fields;
+  if (typeof message !== "string") return invalid("error.message", "must be a text");
+  if (retryAfterMs !== undefined && !isLength(retryAfterMs))
+    return invalid("error.retryAfterMs", "must be a number of milliseconds");
+  const payload = JSON.stringify({
+    name: cut(name, 100) ?? "Error",
+    message: cut(message, LIMITS.errorChars),
+    code: cut(code, 100),
+    stack: cut(stack, LIMITS.errorChars),
+    hint: cut(hint, 1_000),
+    path: cut(path, 1_000),
+    run: cut(run, NAME_CHARS_MAX),
+    line: isCount(line) ? line : undefined,
+  });
+  return {
+    payload,
+    ...(fatal === true ? { fatal } : {}),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  };
+}
+
+function notStorable({ code, message, hint, path }: Rejection): Outcome {
+  const payload = JSON.stringify({ name: "NotStorable", code, message, hint, path });
+  return { status: "failed", fatal: true, payload };
+}
+
+function cut(value: unknown, max: number): string | undefined {
+  if (typeof value !== "string") return undefined;
+  return (value.length > max ? `${value.slice(0, max)}...` : value).toWellFormed();
+}
+
+/** How long, or until when: the kernel knows how far it goes. */
+function isLength(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** A whole number that a date can hold; sums with it stay whole. */
+function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= COUNT_MAX;
+}
+
+function isName(value: unknown): value is string {
+  return typeof value === "string" && value !== "" && value.length <= NAME_CHARS_MAX && value.isWellFormed();
+}
+
+function isTexts(list: unknown): list is string[] {
+  return (
+    Array.isArray(list) &&
+    list.every((text) => typeof text === "string" && text.length <= KEY_CHARS_MAX && text.isWellFormed())
+  );
+}
+
+function invalid(path: string, why: string): Rejection {
+  return reject("invalid_input", `${path}: ${why}`, { path });
+}

@@ -1,0 +1,146 @@
+/**
+ * One life of a node of a cluster under test: an engine with its own worker over a store that others share, and its
+ * ownership of partitions. What nodes say to each other is passed on by the cluster (test-cluster.ts).
+ */
+import { OwnershipDriver } from "../cluster/ownership/ownership-driver.ts";
+import { Engine } from "../engine/driver.ts";
+import type { ClusterOutput, ClusterWord } from "../engine/driver-options.ts";
+import { membersOf } from "../engine/limits/quota-exchange.ts";
+import { LocalRondo } from "../rondo/local-rondo.ts";
+import { MemoryClusterStore } from "../store/memory/memory-cluster-store.ts";
+import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
+import { Mortal } from "./killable-process.ts";
+import { faulty, type LifeOptions } from "./process-run.ts";
+import type { VirtualClock } from "./virtual-clock.ts";
+
+export interface ClusterLifeOptions extends Omit<LifeOptions, "clock"> {
+  /** The node's name among the others. */
+  readonly url: string;
+  readonly clock: VirtualClock;
+  /** What the node has to say to others. */
+  readonly onSay: (output: ClusterOutput) => void;
+}
+
+export class ClusterLife {
+  readonly rondo: LocalRondo;
+  readonly #engine: Engine;
+  readonly #ownership: OwnershipDriver;
+  readonly #mortal: Mortal;
+
+  private constructor(parts: {
+    rondo: LocalRondo;
+    engine: Engine;
+    ownership: OwnershipDriver;
+    mortal: Mortal;
+  }) {
+    this.rondo = parts.rondo;
+    this.#engine = parts.engine;
+    this.#ownership = parts.ownership;
+    this.#mortal = parts.mortal;
+  }
+
+  static async begin(
+    options: ClusterLifeOptions,
+    workflows: readonly (HostedWorkflow | HostedTopic)[],
+  ): Promise<ClusterLife> {
+    const { tables, random, capacity, settings, scripts, url, onLog, onStop, onSay } = options;
+    const mortal = new Mortal(options.clock);
+    const clock = mortal.clock(options.clock);
+    const { steady } = options.clock;
+    const shared = new MemoryClusterStore(tables, { url, clock: steady, random });
+    const store = mortal.store(faulty(shared, options.faults));
+    let ownership: OwnershipDriver | null = null;
+    const engine = await Engine.open({
+      store,
+      clock,
+      settings,
+      postOps: options.postOps.performer(store, clock),
+      onStop,
+      onCluster: (output) => {
+        if (output.kind === "fenced") ownership?.fenced(output.partitions);
+        else onSay(output);
+      },
+      mayAct: () => ownership?.mayAct() === true,
+    });
+    const { cluster } = engine;
+    ownership = new OwnershipDriver({
+      store,
+      engine: {
+        taken: (owned) => cluster.taken(owned),
+        yield: (partitions) => cluster.yield(partitions),
+        lost: (partitions) => cluster.hear({ kind: "lost", partitions }),
+      },
+      clock: mortal.clock(steady),
+      monotonic: () => steady.now(),
+      random,
+      onMembership: (membership) => {
+        cluster.hear({ kind: "members", ...membersOf(membership) });
+        cluster.hear({ kind: "letters-stored" });
+      },
+      onLetters: () => cluster.hear({ kind: "letters-stored" }),
+      onStop,
+    });
+    const rondo = new LocalRondo({
+      engine,
+      store,
+      clock,
+      random,
+      capacity,
+      scripts,
+      onLog,
+      onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
+    });
+    rondo.serve(...workflows);
+    ownership.start();
+    return new ClusterLife({ rondo, engine, ownership, mortal });
+  }
+
+  /** Resolves when the life is over. */
+  get ended(): Mortal["ended"] {
+    return this.#mortal.ended;
+  }
+
+  get isUp(): boolean {
+    return this.#mortal.isOn;
+  }
+
+  /** It runs, and is a member. */
+  get isWell(): boolean {
+    return this.isUp && !this.#mortal.isFrozen && this.#ownership.mayAct();
+  }
+
+  /** Its name in the store. */
+  get incarnation(): string | null {
+    return this.#ownership.view().incarnation;
+  }
+
+  get isAtWork(): boolean {
+    return this.isUp && this.#engine.openLeases > 0;
+  }
+
+  /** Whether it has the execution, for all that it knows. */
+  owns(execution: string): boolean {
+    return this.isUp && this.#engine.isOwn(execution);
+  }
+
+  /** Another node has something to say. */
+  hear(word: ClusterWord): void {
+    if (this.isUp) this.#engine.cluster.hear(word);
+  }
+
+  /** SIGSTOP for a while. */
+  freeze(ms: number): void {
+    this.#mortal.freeze(ms);
+  }
+
+  /** SIGTERM: hands over what it has. */
+  leave(): Promise<void> {
+    return this.#ownership.leave();
+  }
+
+  /** Ends it as `kill -9` would. */
+  kill(): void {
+    this.#mortal.kill();
+    this.#ownership.stop();
+  }
+}

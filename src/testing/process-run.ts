@@ -1,0 +1,95 @@
+/**
+ * One life of a Rondo under test: an engine and its worker from open to crash or close, as if it were a process of its
+ * own (mortal.ts).
+ */
+
+import type { Performer } from "../commands/post-ops/post-op-performer.ts";
+import { Engine } from "../engine/driver.ts";
+import type { Settings } from "../engine/settings.ts";
+import { LocalRondo, type LogLine } from "../rondo/local-rondo.ts";
+import type { Clock } from "../std/clock.ts";
+import type { Random } from "../std/random.ts";
+import { MemoryStore } from "../store/memory/memory-store.ts";
+import type { MemoryTables } from "../store/memory/memory-tables.ts";
+import type { Store } from "../store/store.ts";
+import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
+import type { ScriptOptions } from "../worker/script-runner.ts";
+import { Mortal } from "./killable-process.ts";
+import type { TestPostOps } from "./test-post-ops.ts";
+
+export interface LifeOptions {
+  readonly tables: MemoryTables;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly capacity: number;
+  readonly settings: Partial<Settings>;
+  readonly onLog: (line: LogLine) => void;
+  /** What goes wrong with commits, if anything does. */
+  readonly faults?: { commit<T>(write: () => Promise<T>): Promise<T> };
+  /** How scripts are run: for real, in their sandbox. */
+  readonly scripts: ScriptOptions;
+  /** What becomes of results of commands. */
+  readonly postOps: TestPostOps;
+  /** Gets why the engine stopped by itself: a bug, always. */
+  readonly onStop: (reason: Error) => void;
+}
+
+export class Life {
+  readonly rondo: LocalRondo;
+  readonly postOps: Performer;
+  readonly #engine: Engine;
+  readonly #mortal: Mortal;
+
+  private constructor(parts: { engine: Engine; rondo: LocalRondo; mortal: Mortal; postOps: Performer }) {
+    this.postOps = parts.postOps;
+    this.#engine = parts.engine;
+    this.rondo = parts.rondo;
+    this.#mortal = parts.mortal;
+  }
+
+  /** Resolves when the life is over. */
+  get ended(): Mortal["ended"] {
+    return this.#mortal.ended;
+  }
+
+  static async begin(
+    options: LifeOptions,
+    workflows: readonly (HostedWorkflow | HostedTopic)[],
+  ): Promise<Life> {
+    const { tables, random, capacity, settings, scripts, onLog, onStop } = options;
+    const mortal = new Mortal(options.clock);
+    const clock = mortal.clock(options.clock);
+    const store = mortal.store(faulty(new MemoryStore(tables), options.faults));
+    const postOps = options.postOps.performer(store, clock);
+    const engine = await Engine.open({ store, clock, settings, postOps, onStop });
+    const rondo = new LocalRondo({
+      engine,
+      store,
+      clock,
+      random,
+      capacity,
+      scripts,
+      onLog,
+      onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
+    });
+    return new Life({ engine, rondo: rondo.serve(...workflows), mortal, postOps });
+  }
+
+  /** True while attempts run: then user code may be at work. */
+  get isAtWork(): boolean {
+    return this.#engine.openLeases > 0;
+  }
+
+  /** Ends it as `kill -9` would. */
+  kill(): void {
+    this.#mortal.kill();
+  }
+}
+
+/** The store, with commits that go wrong. */
+export function faulty<S extends Store>(store: S, faults: LifeOptions["faults"]): S {
+  if (faults === undefined) return store;
+  const commit = store.commit.bind(store);
+  store.commit = (content) => faults.commit(() => commit(content));
+  return store;
+}

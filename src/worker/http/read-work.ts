@@ -1,0 +1,161 @@
+/**
+ * Claimed work as grants, as a worker takes them. Tasks, inputs and what earlier attempts left come as values and are
+ * kept as JSON texts; consecutive items of one handler are one grant.
+ */
+
+import { receiptTopicOf, topicOf } from "../../kernel/command/topic.ts";
+import { decodeAttempt } from "../../protocol/attempt-id.ts";
+import type {
+  Checkpoint,
+  CommandWork,
+  Grant,
+  GrantItem,
+  ReportedAttempt,
+  ScriptWork,
+} from "../../protocol/work.ts";
+import type { Claimed, WorkItem } from "../../protocol/worker-wire.ts";
+import { assert } from "../../std/assert.ts";
+
+/** What an earlier attempt journaled, kept under a number that stands for its place in the journal. */
+export type KeptCheckpoint = { readonly result: string } | { readonly error: string };
+
+/** Keeps a payload; gives the number to ask for it by. */
+export type Keep = (payload: KeptCheckpoint) => number;
+
+export interface ReadItem {
+  readonly work: WorkItem;
+  readonly at: ReportedAttempt;
+  readonly kept: readonly number[];
+}
+
+export interface ReadWork {
+  readonly grants: readonly Grant[];
+  readonly items: readonly ReadItem[];
+}
+
+/** Reads the answer to a claim. */
+export function readWork({ work, inputs, phases }: Claimed, keep: Keep): ReadWork {
+  const texts = new Map<string, string>();
+  const inputOf = (execution: string): string => {
+    let text = texts.get(execution);
+    if (text === undefined) {
+      text = JSON.stringify(inputs[execution] ?? null);
+      texts.set(execution, text);
+    }
+    return text;
+  };
+  const grants: Grant[] = [];
+  const items: ReadItem[] = [];
+  let open: { first: WorkItem; at: ReportedAttempt; list: GrantItem[] } | null = null;
+  for (const one of work) {
+    const at = decodeAttempt(one.attempt);
+    assert(at !== null, "the server names attempts by their ids");
+    const kept: number[] = [];
+    const item = itemOf(one, at, (payload) => {
+      const number = keep(payload);
+      kept.push(number);
+      return number;
+    });
+    items.push({ work: one, at, kept });
+    if (open === null || !isSameGrant(open, one, at)) {
+      const list: GrantItem[] = [];
+      open = { first: one, at, list };
+      const counts = one.phases ?? phases[one.execution] ?? [];
+      grants.push({ ...grantOf(one, at), input: inputOf(one.execution), phases: counts, items: list });
+    }
+    open.list.push(item);
+  }
+  return { grants, items };
+}
+
+/** Scripts and enumerations have grants of their own: what they share is not the same for all. */
+function isSameGrant(
+  { first, at: firstAt }: { first: WorkItem; at: ReportedAttempt },
+  one: WorkItem,
+  at: ReportedAttempt,
+): boolean {
+  return (
+    first.do === one.do &&
+    one.do !== "script" &&
+    one.do !== "enumerate" &&
+    first.execution === one.execution &&
+    first.phase === one.phase &&
+    first.visit === one.visit &&
+    first.handler === one.handler &&
+    first.use === one.use &&
+    first.version === one.version &&
+    firstAt.round === at.round &&
+    firstAt.epoch === at.epoch
+  );
+}
+
+function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
+  const checkpoints: Checkpoint[] = [];
+  for (const step of one.steps ?? []) {
+    const { name } = step;
+    if ("result" in step)
+      checkpoints.push({ kind: "step", name, seq: keep({ result: JSON.stringify(step.result) }) });
+    else if ("error" in step)
+      checkpoints.push({ kind: "step", name, seq: keep({ error: JSON.stringify(step.error) }) });
+    else checkpoints.push({ kind: "sleep", name, due: "until" in step ? step.until : 0 });
+  }
+  for (let i = 0; i < (one.finished ?? 0); i++) {
+    // Only the state after the last of them is ever asked for.
+    const isLast = i === (one.finished ?? 0) - 1;
+    const seq = isLast ? keep({ result: JSON.stringify(one.state ?? null) }) : 0;
+    checkpoints.push({ kind: "run", name: `${i}`, seq });
+  }
+  const hasTask = one.do === "process" || one.do === "script" || one.do === "command";
+  return {
+    number: at.task,
+    attempt: at.attempt,
+    claim: at.claim,
+    task: hasTask ? JSON.stringify(one.task ?? null) : null,
+    checkpoints: checkpoints.length === 0 ? null : checkpoints,
+  };
+}
+
+function grantOf(one: WorkItem, at: ReportedAttempt): Omit<Grant, "input" | "phases" | "items"> {
+  const { resume } = one;
+  return {
+    do: one.do,
+    execution: one.execution,
+    workflow: one.workflow,
+    project: one.project,
+    phase: one.phase,
+    visit: one.visit,
+    handler: one.handler,
+    use: one.use,
+    version: one.version,
+    round: at.round,
+    epoch: at.epoch,
+    timeoutMs: one.timeoutMs,
+    heartbeatMs: one.heartbeatMs,
+    batch: one.batch,
+    resume:
+      resume === undefined
+        ? null
+        : { count: resume.count, last: JSON.stringify(resume.last), checksum: resume.checksum },
+    script: one.do === "script" ? scriptOf(one) : null,
+    command: one.do === "command" ? commandOf(one) : null,
+    trace: one.traceparent ?? null,
+  };
+}
+
+/** All runs, those that are finished without their expressions: nobody does them again. */
+function scriptOf({ runs = [], finished = 0, state }: WorkItem): ScriptWork {
+  const done = Array.from({ length: finished }, (_, i) => ({
+    name: `${i}`,
+    expression: "",
+    timeoutMs: null,
+  }));
+  return { runs: [...done, ...runs], state: JSON.stringify(state ?? null), resume: true };
+}
+
+/** Which command it is, as its mark says. */
+function commandOf({ use, task }: WorkItem): CommandWork {
+  const topic = topicOf(use) ?? use;
+  const mark = (task as { cmd_metadata?: { rondo?: { step?: unknown } } } | null)?.cmd_metadata?.rondo;
+  const step = typeof mark?.step === "number" ? mark.step : 0;
+  return { step, topic, receiptTopic: receiptTopicOf(topic) };
+}

@@ -1,0 +1,380 @@
+/**
+ * A worker's requests to one server. Where the session is registered is decided elsewhere (membership.ts): `ready` names
+ * the address, and until then requests wait. Whatever goes wrong with a request is reported there and never thrown:
+ * a server that is away, answers with an error page, or answers something that cannot be read.
+ */
+import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../net/http-connection.ts";
+import { HttpFault } from "../../net/http-fault.ts";
+import {
+  KEEP_ALIVE_HEADER,
+  MEMORY_HEADER,
+  type Registered,
+  type Registration,
+} from "../../protocol/worker-wire.ts";
+import type { Clock } from "../../std/clock.ts";
+import type { Random } from "../../std/random.ts";
+import { BackOff } from "./back-off.ts";
+import type { Route } from "./membership-io.ts";
+import { readRegistered } from "./read-answers.ts";
+import { fieldsOf, isPassing, problemOf, type Refused, ServerRefused, says } from "./server-problem.ts";
+
+export interface ServerLinkOptions {
+  /** `http(s)://host:port` or `unix:<path>`. */
+  readonly addresses: readonly string[];
+  readonly token?: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** What to register as. */
+  readonly registration: () => Registration;
+  /** The time that an answer may take, by the heartbeats of what the worker holds. */
+  readonly answerMs: () => number;
+  readonly onAnswered: (route: Route) => void;
+  readonly onFailed: (route: Route, what: string) => void;
+  /** The server does not know this worker. */
+  readonly onForgotten: () => void;
+}
+
+export interface PostOptions<T> {
+  /** Null: the answer cannot be read. */
+  readonly read: (value: unknown) => T | null;
+  /** How long the server may wait before it answers; 0 if left out. */
+  readonly waitMs?: number;
+  /** The server is asked for a sign of life that often while it waits. */
+  readonly keepAlive?: KeepAlive;
+  /** It is sent once: whoever asks decides what to do next. */
+  readonly isOnce?: boolean;
+}
+
+/** Signs of life on a request that waits. */
+export interface KeepAlive {
+  readonly everyMs: number;
+  /** They have come before, all the way: without one the request has failed. */
+  readonly isTrusted: boolean;
+}
+
+export interface CloseOptions {
+  readonly saysGoodbye?: boolean;
+  readonly waitsForClaims?: boolean;
+}
+
+/** The link was closed before an answer came, or a request that is sent once failed. */
+export interface Unsent {
+  readonly kind: "unsent";
+}
+
+export type Called<T> =
+  | {
+      readonly kind: "answered";
+      readonly value: T;
+      /** Signs of life came while the server waited. */
+      readonly isKeptAlive?: boolean;
+    }
+  | Refused
+  | Unsent;
+
+export type RegisterResult =
+  | { readonly kind: "registered"; readonly registered: Registered }
+  | { readonly kind: "failed"; readonly what: string; readonly refused: Refused | null };
+
+const UNSENT: Unsent = { kind: "unsent" };
+/** Statuses with which a request as such is refused. */
+const REFUSALS = [400, 409, 413, 422];
+/** Statuses of a registration that another try would get again. */
+const HOPELESS = [401, 403, 404, 422];
+/** The status of what another node has. */
+const NOT_OWNER = 421;
+const REGISTER_MS = 4_000;
+const READ_MS = 30_000;
+const ANSWER_MAX_MS = 60_000;
+/** How long the answer of a claim is waited for that may be on its way when the link is closed. */
+const LAST_CLAIMS_MS = 5_000;
+
+export class ServerLink {
+  readonly #options: ServerLinkOptions;
+  readonly #connections: ReadonlyMap<string, HttpConnection>;
+  /** Claims have connections of their own: they may be let go of later. */
+  readonly #claimConnections: ReadonlyMap<string, HttpConnection>;
+  readonly #claiming = new Set<Promise<unknown>>();
+  /** Where the session is registered; null: it is not. */
+  #address: string | null = null;
+  /** Its last registration or request failed. */
+  #hasFailed = false;
+  #isClosed = false;
+  /** False: the server does not want to ask at the worker's own address, since something is in between. */
+  #sendsUrl = true;
+  /** Requests in a row that took too long, by route. */
+  readonly #timeouts = new Map<Route, number>();
+  readonly #waiting = new Set<() => void>();
+  readonly #sleeping = new Set<() => void>();
+
+  constructor(options: ServerLinkOptions) {
+    this.#options = options;
+    const { token } = options;
+    const connect = (address: string): HttpConnection =>
+      new HttpConnection({ address, ...(token === undefined ? {} : { token }) });
+    this.#connections = new Map(options.addresses.map((address) => [address, connect(address)]));
+    this.#claimConnections = new Map(options.addresses.map((address) => [address, connect(address)]));
+  }
+
+  /** It is registered, and was answered last. */
+  get isConnected(): boolean {
+    return this.#address !== null;
+  }
+
+  /** It is registered there: requests go to this address. */
+  ready(address: string): void {
+    this.#address = address;
+    this.#hasFailed = false;
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  /** Requests have to wait; those that are sent once are given up if the server has failed. */
+  notReady(): void {
+    this.#address = null;
+  }
+
+  /** A registration failed: whoever would not wait is let go. */
+  failed(): void {
+    if (this.#address !== null) return;
+    this.#hasFailed = true;
+    for (const wake of [...this.#waiting]) wake();
+  }
+
+  /** This side's own address, as a server sees it; asks all until one answers. Null: it is reached by a unix socket. */
+  async ownAddress(): Promise<string | null> {
+    const backOff = new BackOff(this.#options.random);
+    const request = { method: "GET", path: "/healthz", timeoutMs: REGISTER_MS };
+    const ask = async (connection: HttpConnection): Promise<string | null> => {
+      await connection.send(request);
+      return connection.localAddress;
+    };
+    while (!this.#isClosed) {
+      try {
+        return await Promise.any(Array.from(this.#connections.values(), ask));
+      } catch (thrown) {
+        const faults = (thrown as AggregateError).errors as unknown[];
+        for (const fault of faults) if (!(fault instanceof HttpFault)) throw fault;
+        const fault = faults.find((one) => !(one as HttpFault).isStale) as HttpFault | undefined;
+        if (this.#isClosed || fault === undefined) continue;
+        this.#options.onFailed("read", fault.message);
+        await this.#sleep(backOff.next());
+      }
+    }
+    return null;
+  }
+
+  /** Registers at one of the addresses. */
+  async register(address: string): Promise<RegisterResult> {
+    const { url, ...registration } = this.#options.registration();
+    const sendsUrl = url !== undefined && this.#sendsUrl;
+    const body = JSON.stringify({ ...registration, ...(sendsUrl ? { url } : {}) });
+    const request = { method: "POST", path: "/v1/workers", body, timeoutMs: REGISTER_MS };
+    const answer = await this.#send(this.#at(this.#connections, address), request);
+    if (answer instanceof HttpFault) {
+      if (answer.isStale && !this.#isClosed) return this.register(address);
+      return { kind: "failed", what: answer.message, refused: null };
+    }
+    const { status, text } = answer;
+    if (status === 422 && sendsUrl && fieldsOf(text)?.["path"] === "url") {
+      this.#sendsUrl = false;
+      return this.register(address);
+    }
+    const registered = status === 200 ? readRegistered(fieldsOf(text)) : null;
+    if (registered !== null) return { kind: "registered", registered };
+    const problem = problemOf(status, text);
+    return {
+      kind: "failed",
+      what: `${address} ${says(problem)}`,
+      refused: HOPELESS.includes(status) ? problem : null,
+    };
+  }
+
+  /** Posts to a route under this worker, as a registered one. */
+  async post<T>(route: Route, body: string, options: PostOptions<T>): Promise<Called<T>> {
+    const backOff = new BackOff(this.#options.random);
+    while (!this.#isClosed) {
+      const address = await this.#registered(options.isOnce !== true);
+      if (address === null) break;
+      const called = await this.#postNow(address, route, { ...options, body });
+      if (called !== "failed") {
+        if (called !== "forgotten") return called;
+        continue;
+      }
+      if (options.isOnce === true) break;
+      await this.#sleep(backOff.next());
+    }
+    return UNSENT;
+  }
+
+  /**
+   * Reads by an attempt's own token, once the server is there; throws if that refuses, or if the link is closed. Null: it
+   * is to be asked once, and another one may know.
+   */
+  async read(path: string, token: string, options: { isOnce?: boolean } = {}): Promise<string | null> {
+    const backOff = new BackOff(this.#options.random);
+    const headers = { authorization: `Bearer ${token}` };
+    const isOnce = options.isOnce === true;
+    while (!this.#isClosed) {
+      const address = await this.#registered(!isOnce);
+      if (address === null) break;
+      const request = { method: "GET", path, headers, timeoutMs: READ_MS };
+      const answer = await this.#send(this.#at(this.#connections, address), request);
+      if (answer instanceof HttpFault || isPassing(answer)) {
+        if (answer instanceof HttpFault && answer.isStale) continue;
+        const what =
+          answer instanceof HttpFault ? answer.message : says(problemOf(answer.status, answer.text));
+        this.#reportFailure("read", what);
+        if (isOnce) return null;
+        await this.#sleep(backOff.next());
+        continue;
+      }
+      if (isOnce && answer.status === NOT_OWNER) return null;
+      if (answer.status !== 200) throw new ServerRefused(problemOf(answer.status, answer.text));
+      this.#reportAnswer("read");
+      return answer.text;
+    }
+    if (isOnce) return null;
+    throw new Error("the worker ends, and the server is not there");
+  }
+
+  /**
+   * Says goodbye, if the server is there, and ends what is under way; with `waitsForClaims` not yet those answers that may
+   * bring work, which nobody else would get before it lapsed.
+   */
+  async close(options: CloseOptions & { readonly worker?: string | null } = {}): Promise<void> {
+    const address = this.#address;
+    this.#isClosed = true;
+    this.#address = null;
+    for (const wake of [...this.#waiting, ...this.#sleeping]) wake();
+    const { worker = null } = options;
+    if (address !== null && options.saysGoodbye !== false && worker !== null) {
+      const path = `/v1/workers/${encodeURIComponent(worker)}`;
+      // If the goodbye gets lost, the server notices the silence.
+      await this.#send(this.#at(this.#connections, address), { method: "DELETE", path, timeoutMs: 2_000 });
+    }
+    for (const connection of this.#connections.values()) connection.close();
+    if (options.waitsForClaims === true && this.#claiming.size > 0) await this.#lastClaims();
+    for (const connection of this.#claimConnections.values()) connection.close();
+  }
+
+  /** One request, and what became of it. */
+  async #postNow<T>(
+    address: string,
+    route: Route,
+    { body, waitMs = 0, read, keepAlive }: PostOptions<T> & { readonly body: string },
+  ): Promise<Called<T> | "failed" | "forgotten"> {
+    const { worker = "" } = this.#options.registration();
+    const path = `/v1/workers/${encodeURIComponent(worker)}/${route}`;
+    const { clock } = this.#options;
+    const answerMs = this.#answerMs(route);
+    let firstPartAt: number | null = null;
+    const request = {
+      ...{ method: "POST", path, body, timeoutMs: waitMs + answerMs },
+      headers: {
+        [MEMORY_HEADER]: String(process.memoryUsage.rss()),
+        ...(keepAlive === undefined ? {} : { [KEEP_ALIVE_HEADER]: String(keepAlive.everyMs) }),
+      },
+      onPart: () => (firstPartAt ??= clock.now()),
+      ...(keepAlive?.isTrusted === true ? { silenceMs: keepAlive.everyMs + answerMs } : {}),
+    };
+    const connections = route === "claim" ? this.#claimConnections : this.#connections;
+    const sent = this.#send(this.#at(connections, address), request);
+    if (route === "claim") this.#claiming.add(sent);
+    const answer = await sent;
+    this.#claiming.delete(sent);
+    if (answer instanceof HttpFault) {
+      if (answer.isStale) return "forgotten";
+      if (answer.code === "timeout") this.#timeouts.set(route, (this.#timeouts.get(route) ?? 0) + 1);
+      return this.#reportFailure(route, answer.message);
+    }
+    const { status, text } = answer;
+    const value = status === 200 ? read(fieldsOf(text)) : null;
+    if (value !== null) {
+      this.#reportAnswer(route);
+      // A proxy that gathers an answer passes all of it on at its end.
+      const isKeptAlive =
+        keepAlive !== undefined && clock.now() - (firstPartAt ?? clock.now()) >= keepAlive.everyMs / 2;
+      return { kind: "answered", value, ...(isKeptAlive ? { isKeptAlive } : {}) };
+    }
+    const problem = problemOf(status, text);
+    if (REFUSALS.includes(status) && route === "events") return problem;
+    if (status !== 404 || problem.code !== "not_found")
+      return this.#reportFailure(route, `${address} ${says(problem)}`);
+    // The server has forgotten this worker, or is another one.
+    if (address === this.#address && !this.#isClosed) this.#options.onForgotten();
+    return "forgotten";
+  }
+
+  #reportAnswer(route: Route): void {
+    this.#timeouts.delete(route);
+    if (!this.#isClosed) this.#options.onAnswered(route);
+    // The server is there: nobody has to wait for the end of a long back-off.
+    for (const wake of [...this.#sleeping]) wake();
+  }
+
+  #reportFailure(route: Route, what: string): "failed" {
+    this.#hasFailed = true;
+    if (!this.#isClosed) this.#options.onFailed(route, what);
+    return "failed";
+  }
+
+  /** Longer after each request that took too long: a slow network must not be taken for a broken one for ever. */
+  #answerMs(route: Route): number {
+    const timeouts = this.#timeouts.get(route) ?? 0;
+    return Math.min(ANSWER_MAX_MS, this.#options.answerMs() * 2 ** Math.min(timeouts, 8));
+  }
+
+  /** Where the session is registered, once it is; null: the link is closed, or the server fails and it is not waited for. */
+  #registered(isPatient: boolean): Promise<string | null> {
+    return new Promise((resolve) => {
+      const look = (): void => {
+        const isOver = this.#isClosed || (this.#address === null && this.#hasFailed && !isPatient);
+        if (this.#address === null && !isOver) return;
+        this.#waiting.delete(look);
+        resolve(this.#isClosed ? null : this.#address);
+      };
+      this.#waiting.add(look);
+      look();
+    });
+  }
+
+  /** The answer, or the fault. */
+  async #send(connection: HttpConnection, request: HttpRequest): Promise<HttpAnswer | HttpFault> {
+    try {
+      return await connection.send(request);
+    } catch (thrown) {
+      if (!(thrown instanceof HttpFault)) throw thrown;
+      // Where one connection is dead without a word, others that idle may be dead too: each would cost a time-out.
+      for (const connections of [this.#connections, this.#claimConnections])
+        this.#at(connections, connection.address).dropIdle();
+      return thrown;
+    }
+  }
+
+  #at(connections: ReadonlyMap<string, HttpConnection>, address: string): HttpConnection {
+    return connections.get(address) as HttpConnection;
+  }
+
+  #lastClaims(): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#options.clock.after(LAST_CLAIMS_MS, resolve);
+      void Promise.allSettled(this.#claiming).then(() => {
+        cancel();
+        resolve();
+      });
+    });
+  }
+
+  #sleep(ms: number): Promise<void> {
+    if (this.#isClosed) return Promise.resolve();
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        this.#sleeping.delete(wake);
+        cancel();
+        resolve();
+      };
+      const cancel = this.#options.clock.after(ms, wake);
+      this.#sleeping.add(wake);
+    });
+  }
+}

@@ -1,0 +1,263 @@
+/**
+ * The sandbox as the worker sees it: a pool of jailed children, each bound to one project for its whole life.
+ * 1. An attempt takes an idle child of its project; else a new one, if need be in the place of an idle one of
+ *    another project; else it waits its turn.
+ * 2. A child whose attempt ended done or failed is used again; after any other end it is dead and replaced on demand.
+ * 3. A child that idles for long, or has served many attempts, is ended.
+ */
+import { availableParallelism } from "node:os";
+import { assert } from "../../std/assert.ts";
+import { type Clock, systemClock } from "../../std/clock.ts";
+import { AttemptWatch } from "./attempt-watch.ts";
+import type { Jail } from "./jail.ts";
+import { chooseJail } from "./jail-probe.ts";
+import { readReport } from "./report-check.ts";
+import { SandboxChild } from "./sandbox-child.ts";
+import {
+  SCRIPT_LIMITS,
+  type ScriptAttempt,
+  type ScriptEnd,
+  type ScriptEvent,
+  type ScriptLimits,
+} from "./script-attempt.ts";
+
+export interface SandboxPoolOptions {
+  readonly limits?: Partial<ScriptLimits>;
+  /** Children at a time; by default the number of cores. */
+  readonly childrenMax?: number;
+  readonly idleMs?: number;
+  readonly attemptsPerChild?: number;
+  /** Runs scripts without the outer layer where it cannot be had. For trusted scripts only. */
+  readonly unsafeNoJail?: boolean;
+  readonly clock?: Clock;
+}
+
+/** An attempt that was handed in. */
+export interface RunningScript {
+  /** Never rejects: every failure is an end. */
+  readonly done: Promise<ScriptEnd>;
+  /** Ends it now as cancelled, unless it has ended. */
+  cancel(reason: string): void;
+}
+
+/** One child, for status pages and tests. */
+export interface ChildStatus {
+  readonly project: string;
+  readonly pid: number | undefined;
+  readonly isIdle: boolean;
+  /** Null where the machine does not tell. */
+  readonly residentBytes: number | null;
+}
+
+interface Place {
+  readonly project: string;
+  readonly child: SandboxChild;
+  served: number;
+  isIdle: boolean;
+  stopIdling: () => void;
+}
+
+interface Job {
+  readonly attempt: ScriptAttempt;
+  readonly onEvent: (event: ScriptEvent) => void;
+  readonly end: (end: ScriptEnd) => void;
+  cancel: (reason: string) => void;
+}
+
+const IDLE_MS = 60_000;
+const START_MS = 20_000;
+const ATTEMPTS_PER_CHILD = 500;
+
+/** Opens a pool; throws a `RondoError` that says what to do if no jail can be had and none was not asked for. */
+export async function openSandboxPool(options: SandboxPoolOptions = {}): Promise<SandboxPool> {
+  return new SandboxPool(await chooseJail({ unsafeNoJail: options.unsafeNoJail === true }), options);
+}
+
+/** Children for scripts, and the attempts that wait for one. */
+export class SandboxPool {
+  readonly jail: Jail;
+  readonly #limits: ScriptLimits;
+  readonly #options: SandboxPoolOptions;
+  readonly #clock: Clock;
+  readonly #places = new Set<Place>();
+  /** Killed, but perhaps not gone yet. */
+  readonly #leaving = new Set<SandboxChild>();
+  readonly #waiting: Job[] = [];
+  readonly #running = new Set<Job>();
+  #isClosed = false;
+
+  constructor(jail: Jail, options: SandboxPoolOptions) {
+    this.jail = jail;
+    this.#options = options;
+    this.#limits = { ...SCRIPT_LIMITS, ...options.limits };
+    this.#clock = options.clock ?? systemClock();
+  }
+
+  /** The processes that are in use or wait for use. */
+  get children(): readonly ChildStatus[] {
+    return Array.from(this.#places, ({ project, child, isIdle }) => ({
+      project,
+      pid: child.pid,
+      isIdle,
+      residentBytes: child.residentBytes(),
+    }));
+  }
+
+  /** Does the runs of an attempt that are not finished; events come in order, all before the end. */
+  run(attempt: ScriptAttempt, onEvent: (event: ScriptEvent) => void): RunningScript {
+    assert(!this.#isClosed, "a closed pool runs nothing");
+    const { promise, resolve } = withResolvers<ScriptEnd>();
+    const job: Job = {
+      attempt,
+      onEvent,
+      end: (end) => {
+        this.#running.delete(job);
+        job.cancel = () => {};
+        resolve(end);
+      },
+      cancel: (reason) => {
+        const at = this.#waiting.indexOf(job);
+        if (at >= 0) this.#waiting.splice(at, 1);
+        job.end({ kind: "cancelled", run: null, reason });
+      },
+    };
+    this.#waiting.push(job);
+    this.#serve();
+    return { done: promise, cancel: (reason) => job.cancel(reason) };
+  }
+
+  /** Cancels what runs or waits, and resolves when every child is gone. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    for (const job of [...this.#waiting, ...this.#running]) job.cancel("the sandbox closes");
+    for (const place of this.#places) this.#drop(place);
+    // Held, since idle ones do not keep the process alive, and it must not end before this does.
+    for (const child of this.#leaving) child.hold(true);
+    await Promise.all(Array.from(this.#leaving, ({ ended }) => ended));
+  }
+
+  /** Gives children to the attempts that wait, the oldest first. */
+  #serve(): void {
+    while (this.#waiting.length > 0) {
+      const at = this.#waiting.findIndex(({ attempt }) => this.#canPlace(attempt.project));
+      if (at < 0) return;
+      const [job] = this.#waiting.splice(at, 1) as [Job];
+      this.#running.add(job);
+      const idle = this.#idlePlace(job.attempt.project);
+      if (idle === null) this.#start(job);
+      else this.#begin(job, idle);
+    }
+  }
+
+  #canPlace(project: string): boolean {
+    return this.#idlePlace(project) !== null || this.#hasRoom() || this.#idlePlace() !== null;
+  }
+
+  #hasRoom(): boolean {
+    return this.#places.size < (this.#options.childrenMax ?? availableParallelism());
+  }
+
+  #idlePlace(project?: string): Place | null {
+    for (const place of this.#places)
+      if (place.isIdle && (project === undefined || place.project === project)) return place;
+    return null;
+  }
+
+  /** Starts a child for the job, in the place of an idle one of another project if there is no room. */
+  #start(job: Job): void {
+    const other = this.#hasRoom() ? null : this.#idlePlace();
+    if (other !== null) this.#drop(other);
+    let child: SandboxChild;
+    try {
+      child = this.#newChild();
+    } catch (error) {
+      // No memory, no process, no disk: the attempt is tried again, here or elsewhere.
+      const message = `no sandbox process could be started: ${(error as Error).message}`;
+      job.end({ kind: "crashed", run: null, message });
+      return;
+    }
+    const { project } = job.attempt;
+    const place: Place = { project, child, served: 0, isIdle: false, stopIdling: () => {} };
+    this.#places.add(place);
+    const end = (ended: ScriptEnd): void => {
+      stopTimer();
+      child.listener = null;
+      this.#drop(place);
+      job.end(ended);
+      this.#serve();
+    };
+    const crash = (message: string): void => end({ kind: "crashed", run: null, message });
+    const stopTimer = this.#clock.after(START_MS, () => crash(`no sandbox process within ${START_MS} ms`));
+    job.cancel = (reason) => end({ kind: "cancelled", run: null, reason });
+    child.listener = {
+      ended: crash,
+      line: (line) => {
+        stopTimer();
+        if (line !== null && readReport(line)?.kind === "ready") this.#begin(job, place);
+        else crash("the sandbox process did not start as it should");
+      },
+    };
+  }
+
+  #newChild(): SandboxChild {
+    const { memoryBytes, stateBytesMax, logLineBytes } = this.#limits;
+    return new SandboxChild({
+      jail: this.jail,
+      memoryBytes,
+      // A state is JSON in JSON: a character takes at most three bytes. In a log line it can take six.
+      lineBytesMax: 3 * stateBytesMax + 6 * logLineBytes + 65_536,
+    });
+  }
+
+  #begin(job: Job, place: Place): void {
+    place.isIdle = false;
+    place.stopIdling();
+    place.served += 1;
+    place.child.hold(true);
+    const watch = new AttemptWatch({
+      child: place.child,
+      attempt: job.attempt,
+      limits: this.#limits,
+      clock: this.#clock,
+      onEvent: job.onEvent,
+      onEnd: (end) => {
+        this.#release(place, end);
+        job.end(end);
+        this.#serve();
+      },
+    });
+    job.cancel = (reason) => watch.cancel(reason);
+    watch.begin();
+  }
+
+  #release(place: Place, end: ScriptEnd): void {
+    const { attemptsPerChild = ATTEMPTS_PER_CHILD, idleMs = IDLE_MS } = this.#options;
+    const isClean = end.kind === "done" || end.kind === "failed";
+    if (!isClean || place.child.isSpent || this.#isClosed || place.served >= attemptsPerChild) {
+      this.#drop(place);
+      return;
+    }
+    place.isIdle = true;
+    place.child.hold(false);
+    place.child.listener = { line: () => this.#drop(place), ended: () => this.#drop(place) };
+    place.stopIdling = this.#clock.after(idleMs, () => this.#drop(place));
+  }
+
+  #drop(place: Place): void {
+    place.stopIdling();
+    place.isIdle = false;
+    this.#places.delete(place);
+    place.child.kill();
+    if (!place.child.isAlive) return;
+    this.#leaving.add(place.child);
+    void place.child.ended.then(() => this.#leaving.delete(place.child));
+  }
+}
+
+function withResolvers<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve: (value: T) => void = () => {};
+  const promise = new Promise<T>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
+}

@@ -1,0 +1,76 @@
+/** Rondo over a directory, with a meter on its commits: how many, how large, and how long one was under way. */
+import { type LocalRondo, openRondo } from "../../src/index.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
+import type { Commit, Store } from "../../src/store/store.ts";
+import type { Figures } from "./scenario.ts";
+
+export interface MeteredRondo {
+  readonly rondo: LocalRondo;
+  readonly store: Store;
+  readonly meter: Meter;
+}
+
+/** Opens Rondo as a program would, and hosts nothing yet. */
+export async function openMetered(directory: string): Promise<MeteredRondo> {
+  const meter = new Meter();
+  const store = metered(openSqliteStore({ directory }), meter);
+  return { rondo: await openRondo({ store }), store, meter };
+}
+
+/** Counts between `reset` and `figures`. */
+export class Meter {
+  #commits = 0;
+  #writes = 0;
+  #commitMs = 0;
+  #from = 0;
+  #cpu = process.cpuUsage();
+  #loop = performance.eventLoopUtilization();
+
+  reset(): void {
+    this.#commits = 0;
+    this.#writes = 0;
+    this.#commitMs = 0;
+    this.#from = performance.now();
+    this.#cpu = process.cpuUsage();
+    this.#loop = performance.eventLoopUtilization();
+  }
+
+  note(commit: Commit, ms: number): void {
+    this.#commits++;
+    this.#writes += commit.writes.length;
+    this.#commitMs += ms;
+  }
+
+  get seconds(): number {
+    return (performance.now() - this.#from) / 1_000;
+  }
+
+  /**
+   * What bounds it: a main thread that is always busy, or a commit that is always under way. CPU time per item is
+   * over all threads; on a machine that others use too, it is the steadiest figure.
+   */
+  figures(items: number): Figures {
+    const ms = performance.now() - this.#from;
+    const { user, system } = process.cpuUsage(this.#cpu);
+    return {
+      cpuMicrosPerItem: (user + system) / items,
+      mainThreadBusy: performance.eventLoopUtilization(this.#loop).utilization,
+      commitUnderWay: this.#commitMs / ms,
+      commits: this.#commits,
+      writesPerCommit: this.#writes / Math.max(1, this.#commits),
+      msPerCommit: this.#commitMs / Math.max(1, this.#commits),
+    };
+  }
+}
+
+/** The store with its commits noted. */
+function metered(store: Store, meter: Meter): Store {
+  const commit = store.commit.bind(store);
+  store.commit = async (content) => {
+    const from = performance.now();
+    const verdict = await commit(content);
+    meter.note(content, performance.now() - from);
+    return verdict;
+  };
+  return store;
+}

@@ -1,0 +1,33 @@
+/**
+ * Keys of the terminal, each followed by Enter. The terminal stays in its usual mode: a demo that is killed with -9 could
+ * not bring it back.
+ */
+import type { Screen } from "../../src/cli/progress/screen.ts";
+import type { Deed, Stage } from "./stage.ts";
+
+const KEYS: Readonly<Record<string, Deed>> = { k: "kill", f: "freeze", d: "duplicate", r: "again" };
+const HELP = "k kills a worker, f freezes one, d has messages delivered twice, r plays again, q ends it";
+
+/** Listens until it is stopped; `quit` is called for q, and at the end of input (Ctrl-D). */
+export function listenToKeys(stage: Stage, screen: Screen, quit: () => void): { stop(): void } {
+  const press = (key: string): void => {
+    const deed = KEYS[key];
+    if (deed !== undefined)
+      stage.act(deed).catch((thrown: unknown) => screen.say(["✗", "red"], ` ${String(thrown)}`));
+    else if (key === "q") quit();
+    else if (key !== "") screen.say(["  keys     ", "cyan"], HELP);
+  };
+  const take = (text: string): void => {
+    const lines = text.split("\n");
+    // All of them are on the screen already: what is live stands so much higher.
+    screen.moved(lines.length - 1);
+    stage.begin();
+    for (const line of lines) press(line.trim().toLowerCase());
+  };
+  process.stdin.setEncoding("utf8").on("data", take).once("end", quit);
+  return {
+    stop() {
+      process.stdin.off("data", take).off("end", quit).destroy();
+    },
+  };
+}

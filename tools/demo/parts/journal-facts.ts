@@ -1,0 +1,68 @@
+/** What the journal's own events say about the tasks of the demo's wide phase: read row by row, counted one by one. */
+import type { ExecutionHandle } from "../../../src/index.ts";
+
+interface Row {
+  readonly n: number;
+  readonly attempt: number;
+  readonly status?: string;
+  readonly result?: unknown;
+}
+
+export class JournalFacts {
+  /** Times each number occurs in `tasks.settled`. */
+  readonly #settled: Uint8Array;
+  /** The highest attempt of each task that has ended. */
+  readonly #ended: Uint8Array;
+  /** The sum of all results. */
+  sum = 0;
+  retried = 0;
+  /** Numbers that no task has. */
+  foreign = 0;
+
+  private constructor(tasks: number) {
+    this.#settled = new Uint8Array(tasks);
+    this.#ended = new Uint8Array(tasks);
+  }
+
+  /** Reads the events up to the one with the number `upTo`. */
+  static async read(handle: ExecutionHandle<unknown>, tasks: number, upTo: number): Promise<JournalFacts> {
+    const facts = new JournalFacts(tasks);
+    for await (const event of handle.events({ detail: "full", follow: true })) {
+      if (event["phase"] === "work" && event["handler"] === "work") facts.#take(event.kind, event["tasks"]);
+      if (event.seq >= upTo) break;
+    }
+    return facts;
+  }
+
+  isSettled(task: number): boolean {
+    return (this.#settled[task] as number) > 0;
+  }
+
+  endedAttempts(task: number): number {
+    return this.#ended[task] as number;
+  }
+
+  /** How many tasks were settled never, once, and more often. */
+  count(): { lost: number; once: number; twice: number } {
+    const found = { lost: 0, once: 0, twice: 0 };
+    for (const times of this.#settled) found[times === 0 ? "lost" : times === 1 ? "once" : "twice"]++;
+    return found;
+  }
+
+  #take(kind: string, tasks: unknown): void {
+    const isSettled = kind === "workflow.tasks.settled";
+    if (!isSettled && kind !== "workflow.tasks.retrying") return;
+    for (const { n, attempt, status, result } of tasks as readonly Row[]) {
+      if (n >= this.#settled.length) {
+        this.foreign++;
+        continue;
+      }
+      this.#ended[n] = Math.max(this.#ended[n] as number, attempt);
+      if (!isSettled) this.retried++;
+      else {
+        this.#settled[n] = Math.min(255, (this.#settled[n] as number) + 1);
+        if (status === "done") this.sum += result as number;
+      }
+    }
+  }
+}

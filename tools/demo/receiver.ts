@@ -1,0 +1,150 @@
+/**
+ * The demo's own receiver of broadcasts, on loopback. It checks the signature, knows by `webhook-id` what it has had
+ * before, and keeps what came in a file beside the store, with its port: a broadcast that was owed when the demo was
+ * killed goes to the same address when it is sent again.
+ */
+import { randomBytes } from "node:crypto";
+import { appendFileSync, existsSync, readFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { WebhookSecrets } from "../../src/commands/post-ops/webhook-secrets.ts";
+import { unwrap } from "../../src/std/rejection.ts";
+
+/** A broadcast that came. */
+export interface Received {
+  readonly id: string;
+  readonly at: number;
+  readonly isSigned: boolean;
+  readonly body: unknown;
+}
+
+const BODY_MAX = 1_048_576;
+const SHOWN_MAX = 20;
+
+export class Receiver {
+  readonly #server: Server;
+  readonly #file: string | null;
+  readonly #received = new Map<string, Received>();
+  /** What broadcasts are signed with. */
+  readonly secret: string;
+  readonly #secrets: WebhookSecrets;
+  #repeats = 0;
+  #port = 0;
+  #isNewPort = false;
+
+  private constructor(file: string | null) {
+    this.#file = file;
+    this.secret = `whsec_${randomBytes(24).toString("base64")}`;
+    this.#secrets = unwrap(WebhookSecrets.parse([this.secret]));
+    this.#server = createServer((incoming, outgoing) => {
+      this.#take(incoming, outgoing).catch(() => outgoing.destroy());
+    });
+  }
+
+  /** Listens; `file` is what those before left, or null. */
+  static async open(file: string | null): Promise<Receiver> {
+    const receiver = new Receiver(file);
+    const before = receiver.#readBack();
+    receiver.#port = await receiver.#listen(before);
+    receiver.#isNewPort = receiver.#port !== before;
+    return receiver;
+  }
+
+  /** Writes down where it listens, once the store's directory is there. */
+  remember(): void {
+    if (this.#isNewPort) this.#note({ port: this.#port });
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}/news`;
+  }
+
+  /** As `allowTargets` has it. */
+  get target(): string {
+    return `127.0.0.1:${this.#port}`;
+  }
+
+  /** What came, newest last. */
+  get received(): Received[] {
+    return [...this.#received.values()].slice(-SHOWN_MAX);
+  }
+
+  /** Those of one execution. */
+  of(execution: string): Received[] {
+    return [...this.#received.values()].filter(({ id }) => id.startsWith(`${execution}/`));
+  }
+
+  /** Messages that had come before, and came again. */
+  get repeats(): number {
+    return this.#repeats;
+  }
+
+  close(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+
+  /** The port of those before, if it is free; else any. */
+  async #listen(port: number): Promise<number> {
+    const listen = (wanted: number): Promise<void> =>
+      new Promise((resolve, fail) => {
+        this.#server.once("error", fail);
+        this.#server.listen({ host: "127.0.0.1", port: wanted }, () => {
+          this.#server.off("error", fail);
+          resolve();
+        });
+      });
+    await listen(port).catch((thrown: unknown) => {
+      if (port === 0) throw thrown;
+      return listen(0);
+    });
+    return (this.#server.address() as AddressInfo).port;
+  }
+
+  async #take(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+    let body = "";
+    for await (const piece of incoming) {
+      body += String(piece);
+      if (body.length > BODY_MAX) return void outgoing.writeHead(413).end();
+    }
+    const id = String(incoming.headers["webhook-id"] ?? "");
+    const at = Number(incoming.headers["webhook-timestamp"] ?? 0) * 1_000;
+    const signed = this.#secrets.headersFor("", { id, at, body })["webhook-signature"];
+    const isSigned = signed !== undefined && incoming.headers["webhook-signature"] === signed;
+    if (id === "" || !isSigned) return void outgoing.writeHead(401).end("the signature does not hold");
+    if (this.#received.has(id)) this.#repeats++;
+    else {
+      const received = { id, at: Date.now(), isSigned, body: JSON.parse(body) as unknown };
+      this.#received.set(id, received);
+      this.#note(received);
+    }
+    outgoing.writeHead(204).end();
+  }
+
+  #note(line: object): void {
+    if (this.#file !== null) appendFileSync(this.#file, `${JSON.stringify(line)}\n`, { mode: 0o600 });
+  }
+
+  /** Reads the file; answers the port that was last used, 0 if there was none. */
+  #readBack(): number {
+    if (this.#file === null || !existsSync(this.#file)) return 0;
+    let port = 0;
+    for (const line of readFileSync(this.#file, "utf8").split("\n")) {
+      const noted = parseLine(line);
+      if (noted === null) continue;
+      if ("port" in noted) port = Number(noted.port);
+      else this.#received.set(noted.id, noted);
+    }
+    return Number.isInteger(port) && port > 0 && port < 65_536 ? port : 0;
+  }
+}
+
+/** What a line says; null: it was being written when the demo was killed. */
+function parseLine(line: string): { port: unknown } | Received | null {
+  try {
+    return JSON.parse(line) as { port: unknown } | Received;
+  } catch {
+    // Half a line, or none: what it was about comes again.
+    return null;
+  }
+}

@@ -1,0 +1,210 @@
+/**
+ * The demo:
+ * 1. opens the server, and looks for a round that a killed demo left; else begins a new one;
+ * 2. says what was kept and what was in flight, and starts the workers;
+ * 3. plays the round, in the terminal and on the page, and proves that every task was counted exactly once;
+ * 4. on a terminal, stays for more rounds and for harm, until it is told to end.
+ */
+import { EXIT, type ExitCode } from "../../src/cli/exit-code.ts";
+import { showCount } from "../../src/cli/progress/phase-line.ts";
+import { Screen } from "../../src/cli/progress/screen.ts";
+import { Detach } from "../../src/cli/run/detach.ts";
+import type { Piece } from "../../src/cli/style.ts";
+import type { ExecutionView } from "../../src/index.ts";
+import { RondoError } from "../../src/std/rejection.ts";
+import { listenToKeys } from "./keys.ts";
+import { type Demo, openDemo } from "./open-demo.ts";
+import { DEMO_HELP, parseDemoOptions } from "./options.ts";
+import { DEMO, type DemoInput, PHASES } from "./parts/fan-out.ts";
+import { JournalFacts } from "./parts/journal-facts.ts";
+import { type Left, playRound } from "./play-round.ts";
+import type { Round } from "./stage.ts";
+
+/** How long a page is waited for before it begins. */
+const PAGE_MS = 10_000;
+
+/** Runs the demo; resolves with the exit code. */
+export async function runDemo(args: readonly string[]): Promise<ExitCode> {
+  const isTerminal = process.stdout.isTTY === true && process.stdin.isTTY === true;
+  const options = parseDemoOptions(args, isTerminal);
+  const screen = new Screen(process.stdout);
+  if (options.help) {
+    screen.write(DEMO_HELP);
+    return EXIT.ok;
+  }
+  const demo = await openDemo(options, (text) => screen.say(["  ⚡ ", "yellow"], text));
+  let leave = (): void => {};
+  const left = new Promise<void>((resolve) => {
+    leave = resolve;
+  });
+  const detach = new Detach({
+    screen,
+    close: (grace) => {
+      leave();
+      return demo.close(grace);
+    },
+    says: "leaving: the workers end, the server closes; once more leaves at once",
+    leave: (exit) => process.exit(exit),
+  });
+  const keys = options.isExiting ? null : listenToKeys(demo.stage, screen, () => detach.ask());
+  try {
+    let isProven = await demonstrate(demo, screen);
+    if (!options.isExiting)
+      isProven = await stay(demo, screen, { isProven, left, isLeft: () => detach.exit !== null });
+    return isProven ? EXIT.ok : EXIT.failed;
+  } catch (thrown) {
+    if (detach.exit === null) throw thrown;
+    screen.say(
+      demo.stage.step === "opening"
+        ? "Left before it began."
+        : "Left half-way. Start the demo again: it goes on from here.",
+    );
+    return detach.exit;
+  } finally {
+    screen.still();
+    keys?.stop();
+    await (detach.exit === null ? demo.close() : detach.closed());
+    detach.stop();
+  }
+}
+
+/** The first round. */
+async function demonstrate(demo: Demo, screen: Screen): Promise<boolean> {
+  const { server, options } = demo;
+  const newest = (await server.rondo.list({ workflow: DEMO, limit: 1 })).data[0] ?? null;
+  const isOpen = newest !== null && !(await isOver(demo, roundOf(newest.id, 0)));
+  const id = newest === null ? DEMO : isOpen ? newest.id : nextId(newest.id);
+  const tasks = isOpen ? (newest.input as unknown as DemoInput).tasks : options.tasks;
+  const round = roundOf(id, tasks);
+  tellBeginning(demo, screen, { newest, isOpen, round });
+  const found = isOpen && newest.finishedAt === null ? newest : null;
+  const left = found === null ? null : await lookBack(demo, screen, { found, tasks });
+  if (isOpen && found === null)
+    screen.say(`Found execution ${id} at its end: what comes after it is gone on with.`);
+  // Whatever is in it is of no execution that is open.
+  if (found === null) demo.deliveries.clear();
+  const waited = options.isExiting ? null : waitForPage(demo, screen);
+  await Promise.all([demo.hire(), waited]);
+  return playRound(demo, screen, { round, left });
+}
+
+/** More rounds, as long as they are asked for. */
+async function stay(
+  demo: Demo,
+  screen: Screen,
+  going: { isProven: boolean; left: Promise<void>; isLeft: () => boolean },
+): Promise<boolean> {
+  let { isProven } = going;
+  let round = demo.stage.round as Round;
+  for (;;) {
+    screen.say("");
+    screen.say(
+      ["It stays up", "bold"],
+      ` at ${demo.server.url}/demo. `,
+      ["r", "bold"],
+      " and Enter: another round; ",
+      ["q", "bold"],
+      " and Enter, or Ctrl-C: the end.",
+    );
+    await Promise.race([demo.stage.askedAgain(), going.left]);
+    if (going.isLeft()) return isProven;
+    round = roundOf(nextId(round.id), round.tasks);
+    isProven = (await playRound(demo, screen, { round, left: null })) && isProven;
+  }
+}
+
+/** A page that is open when it begins shows more. */
+async function waitForPage(demo: Demo, screen: Screen): Promise<void> {
+  screen.say(["Open the page now", "bold"], "; it begins as soon as you have, by Enter, or in ten seconds.");
+  let timer: NodeJS.Timeout | null = null;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, PAGE_MS).unref();
+  });
+  await Promise.race([late, demo.stage.wanted()]);
+  if (timer !== null) clearTimeout(timer);
+}
+
+function tellBeginning(
+  { options, server }: Demo,
+  screen: Screen,
+  now: { newest: ExecutionView | null; isOpen: boolean; round: Round },
+): void {
+  const { newest, isOpen, round } = now;
+  const { id, tasks } = round;
+  const line = (what: string, ...rest: Piece[]): void => screen.say([`  ${what.padEnd(9)}`, "cyan"], ...rest);
+  screen.say(
+    ["Rondo demo", "bold"],
+    `: ${showCount(tasks)} tasks, commands, a script, a timer; all of it durable, in ${options.store}`,
+  );
+  if (newest !== null && !isOpen)
+    screen.say(`A finished demo is there already (execution ${newest.id}): this one is execution ${id}.`);
+  if (isOpen && options.isTasksGiven && options.tasks !== tasks)
+    screen.say(`Execution ${id} is open and has ${showCount(tasks)} tasks: it goes on with those.`);
+  line(
+    "page",
+    [`${server.url}/demo`, "bold"],
+    isElsewhere(server.url, options.port) ? "  (7777 is taken)" : "",
+  );
+  if (!isOpen) for (const [phase, what] of Object.entries(PHASES)) line(phase, what);
+  if (!options.isExiting)
+    line(
+      "keys",
+      "and Enter: ",
+      ["k", "bold"],
+      " kills a worker, ",
+      ["f", "bold"],
+      " freezes one, ",
+      ["d", "bold"],
+      " has messages delivered twice, ",
+      ["q", "bold"],
+      " ends it",
+    );
+  screen.say("Stop it half-way, as hard as you like, from another terminal: ", [
+    `kill -9 ${process.pid}`,
+    "bold",
+  ]);
+  screen.say(
+    `Then start it again. If it is too quick for that: npm run demo -- --tasks ${showCount(tasks * 10).replaceAll(",", "_")}`,
+  );
+  screen.say("");
+}
+
+function isElsewhere(url: string, asked: number | null): boolean {
+  return asked === null && new URL(url).port !== "7777";
+}
+
+/** What the demo before left, as the journal and the witness say. */
+async function lookBack(
+  { server, deliveries }: Demo,
+  screen: Screen,
+  { found, tasks }: { found: ExecutionView; tasks: number },
+): Promise<Left> {
+  const facts = await JournalFacts.read(server.rondo.execution(found.id), tasks, found.revision);
+  const settled = tasks - facts.count().lost;
+  const inFlight = deliveries.compare(facts);
+  screen.say(["Found", "bold"], ` execution ${found.id} as the process before left it:`);
+  screen.say(`  ${showCount(settled)} of ${showCount(tasks)} tasks are settled: kept, and not run again`);
+  screen.say(`  ${showCount(inFlight)} were in flight, delivered but not counted: they are delivered again`);
+  screen.say(`  ${showCount(tasks - settled - inFlight)} are still to be done`);
+  screen.say("");
+  return { view: found, settled, inFlight };
+}
+
+/** Whether a round has come to its end: its last part has. */
+async function isOver({ server }: Demo, { script }: Round): Promise<boolean> {
+  try {
+    return (await server.rondo.execution(script).status()).finishedAt !== null;
+  } catch (thrown) {
+    if (thrown instanceof RondoError && thrown.code === "not_found") return false;
+    throw thrown;
+  }
+}
+
+function roundOf(id: string, tasks: number): Round {
+  return { id, tasks, commands: `${id}-commands`, script: `${id}-script` };
+}
+
+function nextId(id: string): string {
+  const n = Number(/-(\d+)$/.exec(id)?.[1] ?? "1");
+  return `${DEMO}-${n + 1}`;
+}

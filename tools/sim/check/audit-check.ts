@@ -1,0 +1,23 @@
+/** The auditor's word on a journal, whose rules share nothing with the kernel's, nor with those of the model here. */
+import { Auditor } from "../../../src/audit/auditor.ts";
+import { Execution } from "../../../src/kernel/execution.ts";
+import { decodeEntry } from "../../../src/kernel/journal/journal-entry.ts";
+import { replay } from "../../../src/kernel/journal/replay.ts";
+import { viewExecution } from "../../../src/kernel/view.ts";
+import type { MemoryTables } from "../../../src/store/memory/memory-tables.ts";
+import { must } from "../trace.ts";
+import type { Model } from "./model.ts";
+
+/** It has nothing to say against the journal, nor against what is shown of it. */
+export function checkAudit(tables: MemoryTables, { id, plan }: Model): void {
+  const rows = tables.readJournal({ execution: id, from: 1 });
+  const auditor = new Auditor(id);
+  auditor.know(JSON.stringify(plan.definition));
+  for (const row of rows) for (const recorded of decodeEntry(row)) auditor.take(recorded);
+  const execution = replay(new Execution(id, plan), rows);
+  const [finding] = auditor.end(viewExecution(execution, execution.now)).findings;
+  must(
+    finding === undefined,
+    `${id}: the auditor finds ${finding?.code} at ${finding?.seq}: ${finding?.message}`,
+  );
+}

@@ -1,0 +1,112 @@
+/** Parents and children: what one journal says of another. Checked once all that is durable has been read. */
+import type { Event } from "../../../src/kernel/event.ts";
+import type { Letter } from "../../../src/store/store.ts";
+import { must } from "../trace.ts";
+import type { Model } from "./model.ts";
+
+export class Families {
+  readonly #find: (id: string) => Model | undefined;
+  /** Letters that were ever written, as receiver, kind and id of the message; and the same by their own ids. */
+  readonly #sent = new Set<string>();
+  readonly #letters = new Map<string, { to: string; kind: string; id: string | undefined }>();
+  #open: (() => void)[] = [];
+
+  /** `find` gives the model of an execution, be it purged by now. */
+  constructor(find: (id: string) => Model | undefined) {
+    this.#find = find;
+  }
+
+  /** A commit with these letters was made. */
+  sent(letters: readonly Letter[]): void {
+    for (const { id: letter, to, body } of letters) {
+      const { kind, id } = JSON.parse(body) as { kind: string; id?: string };
+      this.#sent.add(`${to} ${kind} ${id}`);
+      this.#letters.set(letter, { to, kind, id });
+    }
+  }
+
+  /** A commit took this letter: whoever is told to stop or to pause has heard it. */
+  taken(letter: string, isStored: (letter: string) => boolean): void {
+    const { to = "", kind, id = "" } = this.#letters.get(letter) ?? {};
+    if (kind !== "cancel" && kind !== "pause") return;
+    this.#open.push(() => {
+      const child = this.#find(to);
+      // One that its user has paused too may be resumed by now.
+      const isHeard = kind === "pause" || child?.status === "cancelling" || child?.ids.has(id) === true;
+      const isThere = child !== undefined && (child.ended || isHeard);
+      must(isThere || isStored(letter), `${to}: is told to ${kind}, and is ${child?.status ?? "not there"}`);
+    });
+  }
+
+  read(model: Model, event: Event): void {
+    if (event.kind === "paused") this.#checkTold(model, "pause", event.id);
+    else if (event.kind === "resumed") this.#checkTold(model, "resume", event.id);
+    if (model.isDraining && model.visit !== null) {
+      const { phase, visit } = model.visit;
+      this.#checkTold(model, "cancel", `drain~${phase}~${visit}~${model.round}~${model.createdAt}`);
+    }
+    if (event.kind === "created") this.#open.push(() => this.#checkCreated(model));
+    else if (event.kind === "child.finished") {
+      const { child, status, task } = event;
+      const handler = model.handler(event);
+      this.#open.push(() => {
+        const ended = this.#find(child);
+        must(
+          ended?.ended === true && ended.status === status,
+          `${model.id}: child ${child} of #${task} counts as ${status}, but is ${ended?.status}`,
+        );
+      });
+      must(handler?.children.get(task)?.child === child, `${model.id}: counts a child of its own`);
+    } else if (event.kind === "tasks.settled") this.#checkResults(model, event);
+  }
+
+  /** Everything durable has been read. */
+  settle(): void {
+    for (const check of this.#open.splice(0)) check();
+  }
+
+  /** When all is over: every child that was asked for is there, or was, and has ended. */
+  checkEnd(model: Model): void {
+    for (const handler of model.visit?.handlers.values() ?? [])
+      for (const { child, isOpen } of handler.children.values())
+        must(
+          !isOpen && this.#find(child)?.ended === true,
+          `${model.id}: child ${child} exists and has ended`,
+        );
+  }
+
+  /** Open children are told what becomes of their parent, in the same commit. */
+  #checkTold(model: Model, kind: string, id: string): void {
+    for (const handler of model.visit?.handlers.values() ?? [])
+      for (const { child, isOpen } of handler.children.values())
+        must(
+          !isOpen || this.#sent.has(`${child} ${kind} ${id}~parent`),
+          `${model.id}: its child ${child} is not told to ${kind}`,
+        );
+  }
+
+  #checkCreated({ id, parent }: Model): void {
+    if (parent === null) return;
+    const asker = this.#find(parent.execution);
+    const asked = asker?.handler(parent)?.children.get(parent.task);
+    must(
+      asker?.ended === false && asked?.isOpen === true && asked.child === id,
+      `${id}: a child exists because its parent waits for it (${parent.execution} is ${asker?.status})`,
+    );
+  }
+
+  #checkResults(model: Model, event: Extract<Event, { kind: "tasks.settled" }>): void {
+    const handler = model.handler(event);
+    if (handler?.plan.mode !== "workflow") return;
+    event.tasks.forEach((task, i) => {
+      const child = handler.children.get(task)?.child ?? "";
+      if (event.statuses[i] !== "done") return;
+      this.#open.push(() =>
+        must(
+          (this.#find(child)?.output ?? "null") === event.payloads[i],
+          `${model.id}: the result of #${task} is its child's output`,
+        ),
+      );
+    });
+  }
+}

@@ -1,0 +1,41 @@
+/** Whether one task may be given out, by what the journal says of it. */
+import { encodeAttempt } from "../../../src/protocol/attempt-id.ts";
+import type { Checkpoint, Grant, GrantItem } from "../../../src/protocol/work.ts";
+import { must } from "../trace.ts";
+import type { CheckpointModel, HandlerModel } from "./handler-model.ts";
+
+/** No two claims have the same name: whoever has one can say nothing of another. */
+export function checkName(names: Set<string>, grant: Grant, item: GrantItem): void {
+  const name = encodeAttempt({ ...grant, ...item, task: item.number });
+  must(!names.has(name), `${name}: two claims have this name`);
+  names.add(name);
+}
+
+/** It is there, open, not before its time, and told of everything that earlier attempts journaled. */
+export function checkItem(
+  key: string,
+  { item, handler, clock }: { item: GrantItem; handler: HandlerModel; clock: number },
+): void {
+  const { number: task, attempt, checkpoints } = item;
+  must(task < Math.max(1, handler.total), `${key}: a task is given out after it is durable`);
+  must(!handler.settled.has(task), `${key}: a settled task is not given out`);
+  must(!handler.receipted.has(task), `${key}: a command that has its result is not sent again`);
+  const ended = handler.ended.get(task) ?? 0;
+  must(attempt === ended + 1, `${key}: attempt ${attempt} follows ${ended}`);
+  must(clock >= (handler.until.get(task) ?? 0), `${key}: is not tried again before its time`);
+  checkTold(key, { told: checkpoints ?? [], known: handler.checkpoints(task), clock });
+}
+
+/** An attempt is told of everything that is journaled; of a sleep that is over, that it is. */
+function checkTold(
+  key: string,
+  at: { told: readonly Checkpoint[]; known: readonly CheckpointModel[]; clock: number },
+): void {
+  const told = at.told.map((one) => `${one.kind} ${one.name} ${one.kind === "sleep" ? one.due : one.seq}`);
+  const known = at.known.map((one, i) => {
+    const said = at.told[i];
+    const isOver = said?.kind === "sleep" && said.due === 0 && one.kind === "sleep" && one.at <= at.clock;
+    return `${one.kind} ${one.name} ${isOver ? 0 : one.at}`;
+  });
+  must(known.join() === told.join(), `${key}: is told of [${told.join()}], journaled is [${known.join()}]`);
+}

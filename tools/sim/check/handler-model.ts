@@ -1,0 +1,361 @@
+/**
+ * One handler of a visit as the journal tells it: a second, simpler model of tasks, attempts, checkpoints, waits and
+ * children. It shares no code with the kernel's fold; where the two disagree, one of them is wrong.
+ */
+
+import type { HandlerPlan } from "../../../src/kernel/definition/plan.ts";
+import type {
+  CommandReceipted,
+  Event,
+  TaskRun,
+  TaskStep,
+  TasksLate,
+  TasksSettled,
+  TasksWaiting,
+} from "../../../src/kernel/event.ts";
+import { must } from "../trace.ts";
+import { programOf } from "../workload/program.ts";
+
+type ChildEvent = Extract<Event, { kind: "child.started" | "child.finished" }>;
+
+/** What later attempts find. */
+export interface CheckpointModel {
+  readonly kind: "step" | "sleep" | "run";
+  readonly name: string;
+  /** Where it is journaled; of a sleep, when it is over. */
+  readonly at: number;
+  /** Result of a step, state of a run; null: a sleep, or nothing came in time. */
+  readonly text: string | null;
+}
+
+interface ProgressModel {
+  /** The newest attempt that journaled something. */
+  attempt: number;
+  checkpoints: CheckpointModel[];
+}
+
+interface WaitModel {
+  readonly name: string;
+  readonly signal: string | null;
+  readonly since: number;
+}
+
+/** A retry time that does not come by itself. */
+const NOT_BY_TIME = Number.POSITIVE_INFINITY;
+
+export class HandlerModel {
+  readonly plan: HandlerPlan;
+  readonly #at: string;
+  readonly #seed: number;
+  total: number;
+  sealed: boolean;
+  finished = false;
+  readonly settled = new Map<number, { status: string; attempt: number }>();
+  readonly ended = new Map<number, number>();
+  readonly started = new Map<number, number>();
+  /** Those whose starts a former owner recorded, which ended uncleanly. */
+  inDoubt: ReadonlyMap<number, number> = new Map();
+  /** Retry times. */
+  readonly until = new Map<number, number>();
+  readonly fails = new Map<number, number>();
+  readonly crashes = new Map<number, number>();
+  readonly identities = new Set<string>();
+  /** Keys of tasks, by number. */
+  readonly keys: (string | undefined)[] = [];
+  readonly progress = new Map<number, ProgressModel>();
+  /** By task, in the order in which they began to wait. */
+  readonly waiting = new Map<number, WaitModel>();
+  readonly children = new Map<number, { child: string; attempt: number; isOpen: boolean }>();
+  /** Results of commands whose tasks are not done, and where they are journaled. */
+  readonly receipted = new Map<number, { readonly result: string; readonly seq: number }>();
+  /** It cannot be completed in this round. */
+  isHopeless = false;
+
+  constructor(plan: HandlerPlan, at: string, seed: number) {
+    this.plan = plan;
+    this.#at = at;
+    this.#seed = seed;
+    const { tasks, enumerate } = plan.definition;
+    // Who serves a topic enumerates nothing.
+    const isOne = plan.waits || (plan.mode === "command" && tasks === undefined && enumerate === undefined);
+    this.total = isOne ? 1 : 0;
+    this.sealed = isOne;
+  }
+
+  /** More failed than is tolerated. */
+  get isFailing(): boolean {
+    if (this.isHopeless) return true;
+    let failures = 0;
+    for (const { status } of this.settled.values()) if (status !== "done") failures++;
+    const { tolerate } = this.plan.definition;
+    if (typeof tolerate === "string")
+      return this.sealed && failures * 100 > Number.parseFloat(tolerate) * this.total;
+    return failures > (tolerate ?? 0);
+  }
+
+  get openChildren(): number {
+    let n = 0;
+    for (const { isOpen } of this.children.values()) if (isOpen) n++;
+    return n;
+  }
+
+  checkpoints(task: number): readonly CheckpointModel[] {
+    return this.progress.get(task)?.checkpoints ?? [];
+  }
+
+  /** Nothing that an attempt says changes the task any more. */
+  isClosed(task: number): boolean {
+    return this.settled.has(task) || this.receipted.has(task);
+  }
+
+  /** A command has its result; `holds`: its task is done only when something has been done with that. */
+  receipt({ task, attempt, result }: CommandReceipted, seq: number, holds: boolean): void {
+    const at = `${this.#at}#${task}`;
+    must(this.plan.mode === "command" && !this.isClosed(task), `${at}: a command has one result`);
+    if (result === null) return;
+    this.receipted.set(task, { result, seq });
+    if (!holds) return;
+    this.ended.set(task, Math.max(attempt, this.ended.get(task) ?? 0));
+    this.started.delete(task);
+    this.until.set(task, NOT_BY_TIME);
+  }
+
+  settle(event: TasksSettled, takeSignal: (name: string) => string | undefined): void {
+    event.tasks.forEach((task, i) => {
+      const attempt = event.attempts[i] as number;
+      const status = event.statuses[i] as string;
+      const at = `${this.#at}#${task}`;
+      must(task < Math.max(this.total, 1), `${at}: a settled task exists`);
+      must(!this.settled.has(task), `${at} is counted once`);
+      if (status === "done") this.#checkDone(task, attempt, event.payloads[i] as string);
+      must(this.children.get(task)?.isOpen !== true, `${at}: settled while its child is open`);
+      this.#checkBudget(task, event.reasons[i] ?? null);
+      if (this.plan.mode === "command" && status === "done") {
+        must(
+          this.receipted.get(task)?.result === event.payloads[i],
+          `${at}: a command is done with the result that was journaled`,
+        );
+        this.receipted.delete(task);
+      }
+      this.settled.set(task, { status, attempt });
+      this.started.delete(task);
+      this.waiting.delete(task);
+      if (status === "done") this.progress.delete(task);
+      if (event.reasons[i] === "signalled")
+        must(
+          takeSignal(this.plan.definition.waitFor ?? "") === event.payloads[i],
+          `${at}: a wait takes the oldest signal`,
+        );
+    });
+  }
+
+  start(task: number, attempt: number): void {
+    must(!this.isClosed(task), `${this.#at}#${task}: a settled task does not start`);
+    must(!this.waiting.has(task), `${this.#at}#${task}: a task that waits does not start`);
+    this.started.set(task, attempt);
+  }
+
+  /** An attempt ended without settling its task. */
+  end(task: number, attempt: number, end: { until: number; burns: "attempt" | "crash" | "nothing" }): void {
+    const at = `${this.#at}#${task}`;
+    must(!this.isClosed(task), `${at}: a settled task is not retried`);
+    const before = this.ended.get(task) ?? 0;
+    // The end of a child is told by an event of its own, before what follows from it.
+    const isNew = this.plan.mode === "workflow" ? attempt === before : attempt > before;
+    must(isNew, `${at}: an attempt ends once (attempt ${attempt} after ${before})`);
+    this.ended.set(task, attempt);
+    this.started.delete(task);
+    this.until.set(task, end.until);
+    if (end.burns === "nothing") return;
+    const burnt = end.burns === "crash" ? this.crashes : this.fails;
+    burnt.set(task, (burnt.get(task) ?? 0) + 1);
+    const { attempts, crashes } = this.plan;
+    must((this.fails.get(task) ?? 0) < attempts, `${at}: goes on though it is out of attempts`);
+    // One that is lost for the last time is settled by the next event.
+    must((this.crashes.get(task) ?? 0) <= crashes, `${at}: goes on though it is out of crashes`);
+  }
+
+  /** A late word counts only if it says done and nobody has gone further. */
+  late(event: TasksLate): void {
+    event.tasks.forEach((task, i) => {
+      const isPassed = (this.progress.get(task)?.attempt ?? 0) > (event.attempts[i] as number);
+      if (event.accepted[i] === true)
+        must(
+          event.statuses[i] === "done" && !isPassed && !this.settled.has(task),
+          `${this.#at}#${task}: a late word is accepted though it may not be`,
+        );
+    });
+  }
+
+  wait(event: TasksWaiting, now: number): void {
+    event.tasks.forEach((task, i) => {
+      const attempt = event.attempts[i] as number;
+      const name = event.names[i] as string;
+      const signal = event.signals[i] ?? null;
+      const due = event.dues[i] as number;
+      must(!this.waiting.has(task), `${this.#at}#${task}: waits once at a time`);
+      this.end(task, attempt, { until: signal === null ? due : NOT_BY_TIME, burns: "nothing" });
+      if (signal === null) {
+        const known = this.checkpoints(task).find((other) => other.name === name);
+        must(
+          known === undefined || (known.kind === "sleep" && known.at === due),
+          `${this.#at}#${task}: the sleep ${name} keeps its end (${known?.at}, then ${due})`,
+        );
+        this.#note(task, attempt, { kind: "sleep", name, at: due, text: null });
+      } else {
+        this.waiting.set(task, { name, signal, since: now });
+        this.#progressOf(task, attempt);
+      }
+    });
+  }
+
+  /** Signals that tasks wait for without a time limit. */
+  get awaited(): string[] {
+    return Array.from(this.waiting).flatMap(([task, { name, signal }]) =>
+      signal === null || this.#timeoutOf(task, name) !== null ? [] : signal,
+    );
+  }
+
+  /** A timer for a wait inside a task: only where its code asked for one, and for as long. */
+  armed(task: number, due: number, now: number): void {
+    const wait = this.waiting.get(task);
+    const timeout = wait === undefined ? null : this.#timeoutOf(task, wait.name);
+    must(
+      wait !== undefined && timeout !== null && due === now + timeout,
+      `${this.#at}#${task}: a timer is set for a wait with a time limit (${wait?.name})`,
+    );
+  }
+
+  step(event: TaskStep, seq: number, takeSignal: (name: string) => string | undefined): void {
+    const { task, attempt, name, reason, result } = event;
+    const at = `${this.#at}#${task}`;
+    must(!this.settled.has(task), `${at}: a settled task takes no step`);
+    const wait = this.waiting.get(task);
+    if (reason === "done") {
+      must(wait === undefined, `${at}: takes no step while it waits`);
+      must(attempt > (this.ended.get(task) ?? 0), `${at}: an attempt that is over takes no step`);
+      must(!this.checkpoints(task).some((known) => known.name === name), `${at}: step ${name} is done once`);
+    } else {
+      must(wait !== undefined && wait.name === name, `${at}: an answer is to what it waits for`);
+      this.waiting.delete(task);
+      this.until.set(task, 0);
+      if (reason === "signalled") {
+        must(takeSignal(wait.signal ?? "") === result, `${at}: a wait takes the oldest signal`);
+        for (const [other, { signal, since }] of this.waiting)
+          must(
+            signal !== wait.signal || since >= wait.since,
+            `${at}: took a signal before #${other}, which has waited longer`,
+          );
+      } else must(event.error !== null, `${at}: a wait that is out of time says so`);
+    }
+    this.#note(task, attempt, { kind: "step", name, at: seq, text: result });
+  }
+
+  run(event: TaskRun, seq: number): void {
+    const { task, attempt, index, name, state } = event;
+    const at = `${this.#at}#${task}`;
+    must(!this.settled.has(task), `${at}: a settled task has no runs`);
+    must(attempt > (this.ended.get(task) ?? 0), `${at}: an attempt that is over finishes no run`);
+    const before = this.progress.get(task);
+    const isFromStart = this.plan.definition.resume === false && attempt > (before?.attempt ?? 0);
+    const runs = isFromStart ? [] : (before?.checkpoints ?? []);
+    must(index === runs.length, `${at}: run ${index} follows ${runs.length} finished ones`);
+    must(this.plan.definition.script?.[index]?.name === name, `${at}: run ${index} of its script is ${name}`);
+    const progress = this.#progressOf(task, attempt);
+    progress.checkpoints = [...runs, { kind: "run", name, at: seq, text: state }];
+  }
+
+  child(event: ChildEvent): void {
+    const { task, attempt, child } = event;
+    const at = `${this.#at}#${task}`;
+    const known = this.children.get(task);
+    must(this.plan.mode === "workflow" && !this.settled.has(task), `${at}: an open task has a child`);
+    if (event.kind === "child.started") {
+      must(known?.isOpen !== true, `${at}: its child is asked for once at a time`);
+      must(known === undefined || known.child === child, `${at}: always has the same child`);
+      must(attempt === (this.ended.get(task) ?? 0) + 1, `${at}: attempts of a child are numbered`);
+      this.children.set(task, { child, attempt, isOpen: true });
+      const limit = this.plan.definition.concurrency ?? Number.POSITIVE_INFINITY;
+      must(
+        this.openChildren <= limit,
+        `${this.#at}: ${this.openChildren} children run, at most ${limit} may`,
+      );
+      return;
+    }
+    must(
+      known?.isOpen === true && known.child === child && known.attempt === attempt,
+      `${at}: a child that ends is waited for`,
+    );
+    this.children.set(task, { child, attempt, isOpen: false });
+    this.ended.set(task, attempt);
+    this.until.set(task, NOT_BY_TIME);
+  }
+
+  /** A new round: what is not done is pending again; what is journaled stays so, less waits that ran out of time. */
+  reopen(): void {
+    this.finished = false;
+    this.isHopeless = false;
+    this.started.clear();
+    this.inDoubt = new Map();
+    this.until.clear();
+    this.fails.clear();
+    this.crashes.clear();
+    this.waiting.clear();
+    for (const progress of this.progress.values())
+      progress.checkpoints = progress.checkpoints.filter(
+        ({ kind, text }) => kind !== "step" || text !== null,
+      );
+    for (const [task, { status, attempt }] of [...this.settled]) {
+      if (status === "done") continue;
+      this.settled.delete(task);
+      this.ended.set(task, Math.max(attempt, this.ended.get(task) ?? 0));
+    }
+    for (const task of this.receipted.keys()) this.until.set(task, NOT_BY_TIME);
+  }
+
+  /** A task that is out of attempts or crashes has had them; the end that settles it is one of them. */
+  #checkBudget(task: number, reason: string | null): void {
+    const { attempts, crashes } = this.plan;
+    const at = `${this.#at}#${task}`;
+    const fails = (this.fails.get(task) ?? 0) + 1;
+    if (reason === "attempts")
+      must(fails >= attempts, `${at}: out of attempts after ${fails} of ${attempts}`);
+    // A loss is told by an event of its own, before what follows from it.
+    const died = (this.crashes.get(task) ?? 0) + 1;
+    if (reason === "crashes") must(died >= crashes, `${at}: out of crashes after ${died} of ${crashes}`);
+  }
+
+  /** A done task was done by code that nobody has overtaken, with the values that are journaled. */
+  #checkDone(task: number, attempt: number, payload: string): void {
+    const progress = this.progress.get(task);
+    if (progress === undefined) return;
+    const at = `${this.#at}#${task}`;
+    must(
+      progress.attempt <= attempt,
+      `${at}: done by attempt ${attempt} though attempt ${progress.attempt} has gone further`,
+    );
+    const { s: values } = JSON.parse(payload) as { s?: Record<string, string | null> };
+    for (const { kind, name, text } of progress.checkpoints)
+      if (kind === "step" && values !== undefined && name in values)
+        must(values[name] === text, `${at}: its result has another ${name} than the journal`);
+  }
+
+  #timeoutOf(task: number, name: string): number | null {
+    const op = programOf(this.#seed, this.plan.use, task).find((other) => other.name === name);
+    return op?.kind === "wait" ? op.timeoutMs : null;
+  }
+
+  #note(task: number, attempt: number, checkpoint: CheckpointModel): void {
+    const progress = this.#progressOf(task, attempt);
+    const known = progress.checkpoints.findIndex(({ name }) => name === checkpoint.name);
+    if (known >= 0) progress.checkpoints[known] = checkpoint;
+    else progress.checkpoints.push(checkpoint);
+  }
+
+  #progressOf(task: number, attempt: number): ProgressModel {
+    const progress = this.progress.get(task) ?? { attempt, checkpoints: [] };
+    progress.attempt = Math.max(progress.attempt, attempt);
+    this.progress.set(task, progress);
+    return progress;
+  }
+}

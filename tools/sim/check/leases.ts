@@ -1,0 +1,265 @@
+/** Attempts that the owner of now gave out, as the outside sees them: one at a time per task, within every limit. */
+import type { HandlerPlan } from "../../../src/kernel/definition/plan.ts";
+import type { Beat, Report } from "../../../src/protocol/work.ts";
+import { must } from "../trace.ts";
+import type { Model } from "./model.ts";
+
+export interface Given {
+  readonly execution: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  readonly task: number;
+  readonly attempt: number;
+  readonly worker: string;
+  readonly project: string;
+  readonly plan: HandlerPlan;
+  readonly key: string | undefined;
+  isReported: boolean;
+  /** Its worker has a status API; null: it had, and is gone. */
+  canBeAsked: boolean;
+}
+
+/** A grant that goes out a little after it was decided still counts for then. */
+const SLACK_MS = 100;
+
+type At = { readonly phase: string; readonly visit: number; readonly handler: string };
+
+export class Leases {
+  /** The ids of all attempts that were given out, over the whole history: also of executions that were purged. */
+  readonly ids = new Set<string>();
+  readonly #given = new Map<string, Map<string, Given>>();
+  /** Attempts that workers were asked about. */
+  readonly #asked = new Set<string>();
+  /** Attempts that were given out, by whomever, and whose receipts have not come. */
+  readonly #unheard = new Set<string>();
+  /** Those of them that were out when their start was journaled, or after that. */
+  readonly #begun = new Set<string>();
+  /** Tasks given out by an owner that ended uncleanly: their next start must be journaled first. */
+  readonly #touched = new Map<string, Set<string>>();
+  /** Starts of handlers with a rate, by scope: in real time and by the machine's clock. */
+  readonly #starts = new Map<string, { at: number; machine: number }[]>();
+
+  #opened = { at: 0, machine: 0 };
+  /** Until when clocks jumped and nodes stood still: what was decided and what went out are apart. */
+  #unsteadyUntil = 0;
+
+  ofExecution(execution: string): Iterable<Given> {
+    return this.#given.get(execution)?.values() ?? [];
+  }
+
+  find(execution: string, at: At, task: number): Given | undefined {
+    return this.#given.get(execution)?.get(keyOf(at, task));
+  }
+
+  isTouched(execution: string, at: At, task: number): boolean {
+    return this.#touched.get(execution)?.has(keyOf(at, task)) === true;
+  }
+
+  /** An attempt is given out; true: it was before, and nobody has heard of its end. */
+  give(given: Given, isStarted: boolean): boolean {
+    const { execution, task, worker } = given;
+    const leases = this.#given.get(execution) ?? new Map<string, Given>();
+    const key = keyOf(given, task);
+    const held = leases.get(key);
+    must(held === undefined, `${execution}/${key}: given to ${worker} while ${held?.worker} has it`);
+    leases.set(key, given);
+    const isAgain = this.#unheard.has(`${execution}/${key}.${given.attempt}`);
+    this.#unheard.add(`${execution}/${key}.${given.attempt}`);
+    if (isStarted) this.#begun.add(`${execution}/${key}.${given.attempt}`);
+    this.#given.set(execution, leases);
+    return isAgain;
+  }
+
+  /** A task that took its process down twice has its worker for itself. */
+  checkAlone(given: Given): void {
+    for (const other of this.#open())
+      must(
+        other === given || other.worker !== given.worker,
+        `${given.execution}/${keyOf(given, given.task)}: crashed twice, so it runs alone (beside ${other.execution}/${keyOf(other, other.task)})`,
+      );
+  }
+
+  /** Attempts of a handler, and of a project, at the same time. */
+  checkLimits({ plan, project, key }: Given, projectMax = Number.POSITIVE_INFINITY): void {
+    const { concurrency = Number.POSITIVE_INFINITY } = plan.definition;
+    const perKey =
+      (key === undefined ? undefined : plan.definition.concurrencyPerKey) ?? Number.POSITIVE_INFINITY;
+    let ofHandler = 0;
+    let ofKey = 0;
+    let ofProject = 0;
+    for (const other of this.#open()) {
+      if (other.task < 0 || other.project !== project) continue;
+      ofProject++;
+      if (other.plan.scope !== plan.scope) continue;
+      ofHandler++;
+      if (other.key === key) ofKey++;
+    }
+    must(ofHandler <= concurrency, `${plan.scope}: ${ofHandler} attempts run, at most ${concurrency} may`);
+    must(ofKey <= perKey, `${plan.scope}: ${ofKey} attempts of ${key} run, at most ${perKey} may`);
+    must(ofProject <= projectMax, `project ${project}: ${ofProject} run, at most ${projectMax} may`);
+  }
+
+  /** Starts of a handler within any stretch as long as its rate says. */
+  checkRate({ plan, project }: Given, now: { at: number; machine: number; machineBefore: number }): void {
+    const { rate } = plan.definition;
+    if (rate === undefined) return;
+    const scope = `${project}/${plan.scope}`;
+    const starts = this.#starts.get(scope) ?? [];
+    this.#starts.set(scope, starts);
+    starts.push({ at: now.at, machine: Math.min(now.machine, now.machineBefore) });
+    const first = starts.at(-1 - rate.limit);
+    if (first === undefined || first.at <= this.#unsteadyUntil + SLACK_MS) return;
+    // A new owner waits by its own clock, whatever that did before it began.
+    const isNewOwner = first.at < this.#opened.at;
+    const since = isNewOwner ? Math.min(first.machine, this.#opened.machine) : first.machine;
+    must(
+      now.at - first.at >= rate.per - SLACK_MS || now.machine - since >= rate.per - SLACK_MS,
+      `${scope}: ${rate.limit + 1} starts in ${now.at - first.at} ms, at most ${rate.limit} in ${rate.per} may be`,
+    );
+  }
+
+  /** Nothing can be said about rates over this time. */
+  unsteady(until: number): void {
+    this.#unsteadyUntil = Math.max(this.#unsteadyUntil, until);
+  }
+
+  /** The worker has its hands free of what it reported, whether or not that is committed yet. */
+  heard(worker: string, reports: readonly Report[]): void {
+    for (const report of reports) {
+      const tasks =
+        report.kind === "receipts"
+          ? report.receipts
+          : report.kind === "enumeration"
+            ? [{ task: -1, attempt: report.attempt }]
+            : [];
+      for (const { task, attempt } of tasks) {
+        this.#unheard.delete(`${report.execution}/${keyOf(report, task)}.${attempt}`);
+        this.#begun.delete(`${report.execution}/${keyOf(report, task)}.${attempt}`);
+        const lease = this.find(report.execution, report, task);
+        if (lease?.worker === worker && lease.attempt === attempt) lease.isReported = true;
+      }
+    }
+  }
+
+  /** The start of an attempt is journaled. */
+  started(execution: string, at: At, { task, attempt }: { task: number; attempt: number }): void {
+    const key = `${execution}/${keyOf(at, task)}.${attempt}`;
+    if (this.find(execution, at, task)?.attempt === attempt && this.#unheard.has(key)) this.#begun.add(key);
+  }
+
+  /** Whether the attempt has begun, by the journal, and nobody has heard of its end. */
+  isUnheard(execution: string, at: At, { task, attempt }: { task: number; attempt: number }): boolean {
+    return this.#begun.has(`${execution}/${keyOf(at, task)}.${attempt}`);
+  }
+
+  /** The worker's status API is asked about these, be it before they have gone out. */
+  asked(beats: readonly Beat[]): void {
+    for (const beat of beats)
+      for (const { task, attempt } of beat.attempts)
+        this.#asked.add(`${beat.execution}/${keyOf(beat, task)}.${attempt}`);
+  }
+
+  isAsked({ execution, attempt, ...at }: Given): boolean {
+    return this.#asked.has(`${execution}/${keyOf(at, at.task)}.${attempt}`);
+  }
+
+  /** The owner took attempts back or told their workers to stop. */
+  released(beats: readonly Beat[]): void {
+    for (const lease of this.#named(beats)) this.#drop(lease);
+  }
+
+  workerLeft(worker: string): void {
+    for (const lease of this.#all()) if (lease.worker === worker) lease.canBeAsked = false;
+  }
+
+  /** Attempts that the journal ended are not held any more. */
+  prune(model: Model): void {
+    for (const lease of [...this.ofExecution(model.id)]) {
+      const handler = model.handler(lease);
+      const isOver =
+        handler === undefined ||
+        model.visit?.open !== true ||
+        handler.finished ||
+        handler.isClosed(lease.task) ||
+        (handler.ended.get(lease.task) ?? 0) >= lease.attempt ||
+        (lease.task < 0 && handler.sealed);
+      if (isOver) this.#drop(lease);
+    }
+  }
+
+  /** The tasks' attempts have ended by their own words. */
+  untouch(execution: string, at: At, tasks: readonly number[] | "all"): void {
+    const touched = this.#touched.get(execution);
+    if (touched === undefined) return;
+    if (tasks !== "all") for (const task of tasks) touched.delete(keyOf(at, task));
+    else for (const key of [...touched]) if (key.startsWith(prefixOf(at))) touched.delete(key);
+  }
+
+  /** A visit is over. */
+  endVisit(execution: string, at: { phase: string; visit: number }): void {
+    for (const lease of [...this.ofExecution(execution)])
+      if (lease.phase === at.phase && lease.visit === at.visit) this.#drop(lease);
+  }
+
+  /** A new owner begins. */
+  opened(now: { at: number; machine: number }): void {
+    this.#opened = now;
+  }
+
+  /** The owner of these executions ended uncleanly. */
+  crashed(isOf: (execution: string) => boolean): void {
+    for (const [execution, leases] of [...this.#given]) {
+      if (!isOf(execution)) continue;
+      this.#given.delete(execution);
+      const touched = this.#touched.get(execution) ?? new Set();
+      for (const key of leases.keys()) touched.add(key);
+      this.#touched.set(execution, touched);
+    }
+    this.#forgetAsked(isOf);
+  }
+
+  /** What is open at workers elsewhere stays so: the next owner has it. */
+  closed(isOf: (execution: string) => boolean): void {
+    for (const lease of this.#all()) if (isOf(lease.execution)) lease.canBeAsked = false;
+    this.#forgetAsked(isOf);
+  }
+
+  #forgetAsked(isOf: (execution: string) => boolean): void {
+    for (const key of this.#asked) if (isOf(key.slice(0, key.indexOf("/")))) this.#asked.delete(key);
+  }
+
+  forget(execution: string): void {
+    this.#given.delete(execution);
+    this.#touched.delete(execution);
+  }
+
+  *#all(): Generator<Given> {
+    for (const leases of this.#given.values()) yield* leases.values();
+  }
+
+  *#open(): Generator<Given> {
+    for (const lease of this.#all()) if (!lease.isReported) yield lease;
+  }
+
+  #named(beats: readonly Beat[]): Given[] {
+    return beats.flatMap((beat) =>
+      beat.attempts.flatMap(({ task, attempt }) => {
+        const lease = this.find(beat.execution, beat, task);
+        return lease?.attempt === attempt ? [lease] : [];
+      }),
+    );
+  }
+
+  #drop(lease: Given): void {
+    this.#given.get(lease.execution)?.delete(keyOf(lease, lease.task));
+  }
+}
+
+function prefixOf({ phase, visit, handler }: At): string {
+  return `${phase}.${visit}/${handler}#`;
+}
+
+function keyOf(at: At, task: number): string {
+  return `${prefixOf(at)}${task}`;
+}

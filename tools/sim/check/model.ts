@@ -1,0 +1,386 @@
+/**
+ * An independent reading of one execution's journal, fed only with durable rows: phases, controls, timers, signals; what
+ * happens inside of handlers is HandlerModel's part.
+ */
+
+import { NEXT, type Plan } from "../../../src/kernel/definition/plan.ts";
+import type { Event, Parent, Recorded } from "../../../src/kernel/event.ts";
+import { assert } from "../../../src/std/assert.ts";
+import { must } from "../trace.ts";
+import { HandlerModel } from "./handler-model.ts";
+import { OwedModel } from "./owed-model.ts";
+
+interface VisitModel {
+  phase: string;
+  visit: number;
+  firstSeq: number;
+  open: boolean;
+  status: string;
+  handlers: Map<string, HandlerModel>;
+}
+
+export class Model {
+  readonly id: string;
+  readonly plan: Plan;
+  readonly #seed: number;
+  seq = 0;
+  at = 0;
+  status = "running";
+  project = "";
+  createdAt = 0;
+  parent: Parent | null = null;
+  output: string | null = null;
+  round = 1;
+  visit: VisitModel | null = null;
+  /** Who paused it. */
+  pausedBy = "";
+  readonly #origins = new Map<string, VisitModel>();
+  readonly #visits = new Map<string, number>();
+  readonly #timers = new Map<string, number>();
+  readonly ids = new Map<string, number>();
+  readonly kinds = new Set<string>();
+  readonly #signals = new Map<string, string[]>();
+  /** Tasks that failed for good and are not tried again by a retry, by the event that says so. */
+  deadLetters: { seq: number; tasks: number[] }[] = [];
+  #next: string | null | undefined;
+
+  /** What is to be done with results of commands. */
+  readonly owes: OwedModel;
+  /** Of all claims that were given out. */
+
+  constructor(id: string, plan: Plan, seed: number) {
+    this.owes = new OwedModel(id, plan);
+    this.id = id;
+    this.plan = plan;
+    this.#seed = seed;
+  }
+
+  get ended(): boolean {
+    return this.status === "done" || this.status === "failed" || this.status === "cancelled";
+  }
+
+  /** It has ended, and owes nothing. */
+  get isOver(): boolean {
+    return this.ended && this.owes.owed.size === 0;
+  }
+
+  /** It only waits for what is open to end. */
+  get isDraining(): boolean {
+    if (this.status === "cancelling") return true;
+    if (this.ended || this.visit?.open !== true) return false;
+    for (const handler of this.visit.handlers.values()) if (handler.isFailing) return true;
+    return false;
+  }
+
+  handler(place: { phase: string; visit: number; handler: string }): HandlerModel | undefined {
+    const { visit } = this;
+    if (visit === null || visit.phase !== place.phase || visit.visit !== place.visit) return undefined;
+    return visit.handlers.get(place.handler);
+  }
+
+  /** Signals that something here waits for without a time limit. */
+  get awaited(): Set<string> {
+    const names = new Set<string>();
+    if (this.visit?.open !== true) return names;
+    for (const handler of this.visit.handlers.values()) {
+      const { mode, definition } = handler.plan;
+      if (mode === "waitFor" && handler.settled.size === 0 && definition.timeout === undefined)
+        names.add(definition.waitFor as string);
+      for (const signal of handler.awaited) names.add(signal);
+    }
+    return names;
+  }
+
+  /** Reads the next durable event. */
+  read({ seq, at, event }: Recorded): void {
+    must(seq === this.seq + 1, `${this.id}: sequence numbers are contiguous (${this.seq} then ${seq})`);
+    must(at >= this.at, `${this.id}: time does not go back in the journal`);
+    this.seq = seq;
+    this.at = at;
+    this.kinds.add(event.kind);
+    if (this.ended)
+      must(
+        event.kind === "tasks.late" || event.kind === "retried" || event.kind.startsWith("postop."),
+        `${this.id}: ${event.kind} after finished`,
+      );
+    this.#read(event);
+  }
+
+  #read(event: Event): void {
+    switch (event.kind) {
+      case "created":
+        this.project = event.project;
+        this.createdAt = this.at;
+        this.parent = event.parent ?? null;
+        return must(this.seq === 1, `${this.id}: created once`);
+      case "phase.started":
+        return this.#phaseStarted(event);
+      case "handler.started": {
+        must(
+          this.visit?.open === true && !this.visit.handlers.has(event.handler),
+          `${this.id}: a handler starts once in an open visit`,
+        );
+        const at = `${this.id}: ${event.phase}/${event.handler}`;
+        this.visit.handlers.set(event.handler, new HandlerModel(planAt(this.plan, event), at, this.#seed));
+        return;
+      }
+      case "tasks.enumerated": {
+        const handler = this.#at(event);
+        must(
+          !handler.sealed && event.from === handler.total && event.tasks.length === event.count,
+          `${this.id}: pages follow one another`,
+        );
+        handler.total += event.count;
+        handler.keys.push(...(event.keys ?? event.tasks.map(() => undefined)));
+        for (const identity of event.identities ?? []) {
+          must(!handler.identities.has(identity), `${this.id}: identity ${identity} names one task`);
+          handler.identities.add(identity);
+        }
+        return;
+      }
+      case "handler.enumerated": {
+        const handler = this.#at(event);
+        must(
+          !handler.sealed && (handler.total === event.total || handler.total === 0),
+          `${this.id}: enumerated says how many there are`,
+        );
+        handler.total = event.total;
+        handler.sealed = true;
+        return;
+      }
+      case "handler.finished":
+        return this.#handlerFinished(event);
+      case "phase.finished":
+        return this.#phaseFinished(event);
+      case "timer.set":
+      case "timer.fired":
+      case "timer.cleared":
+        return this.#timer(event);
+      default:
+        return this.#readTasks(event);
+    }
+  }
+
+  #readTasks(event: Event): void {
+    const takeSignal = (name: string) => this.#signals.get(name)?.shift();
+    switch (event.kind) {
+      case "tasks.settled": {
+        const handler = this.#at(event);
+        handler.settle(event, takeSignal);
+        if (handler.plan.mode === "command")
+          event.tasks.forEach((task, i) =>
+            must(
+              event.statuses[i] !== "done" || this.owes.isSettled(event, task),
+              `${this.id}: ${event.phase}/${event.handler}#${task} is done before what it waits for`,
+            ),
+          );
+        const tasks = event.tasks.filter((_, i) => event.statuses[i] === "failed");
+        if (tasks.length > 0) this.deadLetters.push({ seq: this.seq, tasks });
+        return;
+      }
+      case "tasks.started":
+        return event.tasks.forEach((task, i) => this.#at(event).start(task, event.attempts[i] as number));
+      case "tasks.retrying":
+      case "tasks.lost":
+        return event.tasks.forEach((task, i) => {
+          const reason = event.kind === "tasks.lost" ? "crashed" : event.reasons[i];
+          this.#at(event).end(task, event.attempts[i] as number, {
+            until: event.kind === "tasks.lost" ? 0 : (event.untils[i] as number),
+            burns: reason === "released" ? "nothing" : reason === "crashed" ? "crash" : "attempt",
+          });
+        });
+      case "command.receipted":
+        this.#at(event).receipt(event, this.seq, this.owes.holds(event));
+        return this.owes.receipted(event, this.seq, this.at);
+      case "postop.done":
+      case "postop.failed": {
+        this.owes.ended(event, this.seq, this.at);
+        const isGivenUp = event.kind === "postop.failed" && event.until === null && event.op === "broadcast";
+        if (isGivenUp) this.deadLetters.push({ seq: this.seq, tasks: [event.task] });
+        return;
+      }
+      case "postop.retried":
+        this.#once(event.id);
+        return this.owes.again(event, this.at);
+      case "tasks.late":
+        return this.handler(event)?.late(event);
+      case "tasks.waiting":
+        must(!this.isDraining, `${this.id}: nothing begins to wait while it drains`);
+        return this.#at(event).wait(event, this.at);
+      case "task.step":
+        return this.#at(event).step(event, this.seq, takeSignal);
+      case "task.run":
+        return this.#at(event).run(event, this.seq);
+      case "child.started":
+      case "child.finished":
+        if (event.kind === "child.started")
+          must(
+            this.status === "running" && !this.isDraining,
+            `${this.id}: a child starts only while it runs, not ${this.status}`,
+          );
+        return this.#at(event).child(event);
+      case "handler.retrying":
+      case "handler.lost": {
+        const handler = this.#at(event);
+        handler.ended.set(-1, event.attempt);
+        if (event.kind === "handler.retrying" && event.until === null) handler.isHopeless = true;
+        return;
+      }
+      default:
+        return this.#readControl(event);
+    }
+  }
+
+  #readControl(event: Event): void {
+    switch (event.kind) {
+      case "signalled": {
+        this.#once(event.id);
+        const queue = this.#signals.get(event.signal) ?? [];
+        queue.push(event.data);
+        this.#signals.set(event.signal, queue);
+        return;
+      }
+      case "paused":
+      case "resumed":
+      case "cancelling":
+        this.#once(event.id);
+        this.status = event.kind === "resumed" ? "running" : event.kind;
+        this.pausedBy = event.by;
+        return;
+      case "retried":
+        this.#once(event.id);
+        return this.#retried(event);
+      case "finished":
+        must(this.visit === null || !this.visit.open, `${this.id}: finishes with no phase open`);
+        must(
+          this.#timers.size === 0,
+          `${this.id}: finishes with no timer armed (${[...this.#timers.keys()].join()})`,
+        );
+        this.status = event.status;
+        this.output = event.output;
+        return;
+      default:
+        return;
+    }
+  }
+
+  #timer(event: Extract<Event, { kind: "timer.set" | "timer.fired" | "timer.cleared" }>): void {
+    if (event.kind === "timer.cleared") {
+      must(this.#timers.delete(event.timer), `${this.id}: a timer that is cleared is armed`);
+    } else if (event.kind === "timer.fired") {
+      must(this.#timers.get(event.timer) === event.due, `${this.id}: a timer that fires is armed`);
+      must(this.at >= event.due, `${this.id}: timer ${event.timer} fired early`);
+      this.#timers.delete(event.timer);
+    } else {
+      must(!this.#timers.has(event.timer), `${this.id}: timer ${event.timer} is set once`);
+      this.#timers.set(event.timer, event.due);
+      if (event.purpose !== "task") return;
+      const [phase = "", visit = "", handler = "", task = ""] = event.timer.split(".");
+      this.#at({ phase, visit: Number(visit), handler }).armed(Number(task), event.due, this.at);
+    }
+  }
+
+  #once(id: string): void {
+    must(!this.ids.has(id), `${this.id}: message ${id} is applied once`);
+    this.ids.set(id, this.seq);
+  }
+
+  #at(place: { phase: string; visit: number; handler: string }): HandlerModel {
+    const handler = this.handler(place);
+    must(
+      handler !== undefined && this.visit?.open === true && !handler.finished,
+      `${this.id}: an event names an open handler (${place.phase}/${place.handler})`,
+    );
+    return handler;
+  }
+
+  #phaseStarted(event: { phase: string; visit: number }): void {
+    must(this.visit === null || !this.visit.open, `${this.id}: one phase at a time`);
+    must(this.status === "running", `${this.id}: a phase starts only while running, not ${this.status}`);
+    must(event.visit === (this.#visits.get(event.phase) ?? 0) + 1, `${this.id}: visits are numbered`);
+    const expected = this.#next === undefined ? this.plan.phases[0]?.name : this.#next;
+    must(expected === event.phase, `${this.id}: ${event.phase} starts where ${expected} was due`);
+    this.#visits.set(event.phase, event.visit);
+    const { phase, visit } = event;
+    this.visit = { phase, visit, firstSeq: this.seq, open: true, status: "running", handlers: new Map() };
+  }
+
+  #handlerFinished(event: Extract<Event, { kind: "handler.finished" }>): void {
+    const handler = this.#at(event);
+    const done = [...handler.settled.values()].filter(({ status }) => status === "done").length;
+    const failed = handler.settled.size - done;
+    must(
+      event.done === done && event.failed === failed,
+      `${this.id}: ${event.phase}/${event.handler} finished with ${event.done} done, ${done} were settled`,
+    );
+    if (event.cancelled === 0 && handler.sealed)
+      must(
+        done + failed === handler.total,
+        `${this.id}: a handler finishes when all ${handler.total} tasks are settled (${done + failed})`,
+      );
+    must(handler.openChildren === 0, `${this.id}: ${event.phase}/${event.handler} ends with a child open`);
+    handler.finished = true;
+  }
+
+  #phaseFinished(event: Extract<Event, { kind: "phase.finished" }>): void {
+    const { visit } = this;
+    must(
+      visit?.open === true && visit.phase === event.phase && visit.visit === event.visit,
+      `${this.id}: the phase that finishes is open`,
+    );
+    for (const [name, handler] of visit.handlers) {
+      must(handler.finished, `${this.id}: ${event.phase} finishes after ${name}`);
+      if (event.status === "done")
+        must(
+          handler.sealed && handler.settled.size === handler.total,
+          `${this.id}: ${event.phase} is done only when ${name} is`,
+        );
+    }
+    must(!this.owes.holdsAny, `${this.id}: ${event.phase} ends while post-operations hold tasks open`);
+    visit.open = false;
+    visit.status = event.status;
+    this.#next = event.next;
+    if (event.status === "failed") this.#origins.set(`${event.phase}/${event.visit}`, visit);
+  }
+
+  #retried(event: { phase: string; visit: number; round: number }): void {
+    must(
+      this.status === "failed" || this.status === "cancelled",
+      `${this.id}: only what failed or was cancelled is retried`,
+    );
+    must(event.round === this.round + 1, `${this.id}: rounds are numbered`);
+    this.round = event.round;
+    this.status = "running";
+    const visit =
+      this.visit?.phase === event.phase && this.visit.visit === event.visit
+        ? this.visit
+        : this.#origins.get(`${event.phase}/${event.visit}`);
+    if (visit === undefined) {
+      must(this.visit === null, `${this.id}: a retry reopens a visit that was`);
+      return;
+    }
+    this.visit = visit;
+    // A phase that was done is not opened again if the next one was due.
+    visit.open = !(visit.status === "done" && typeof this.#next === "string");
+    if (!visit.open) return;
+    this.deadLetters = this.deadLetters.filter(({ seq }) => seq < visit.firstSeq);
+    // Broadcasts are not made again.
+    for (const { seq, tasks } of this.owes.undelivered.values())
+      if (seq >= visit.firstSeq) this.deadLetters.push({ seq, tasks });
+    for (const handler of visit.handlers.values()) {
+      handler.reopen();
+      const { name, command } = handler.plan;
+      const at = { phase: visit.phase, visit: visit.visit, handler: name, step: command?.step ?? 0 };
+      for (const [task, { seq }] of handler.receipted)
+        this.owes.persist({ ...at, task, receipt: seq }, this.at);
+    }
+  }
+}
+
+function planAt(plan: Plan, place: { phase: string; handler: string }) {
+  const phase = plan.byName.get(place.phase);
+  const found =
+    place.handler === NEXT ? phase?.decision : phase?.handlers.find(({ name }) => name === place.handler);
+  assert(found, `handler ${place.phase}/${place.handler} is in the plan`);
+  return found;
+}

@@ -1,0 +1,78 @@
+/** What rides along with commits: every accepted line is stored once and in order, dead letters are what failed. */
+import { encodeAttempt } from "../../../src/protocol/attempt-id.ts";
+import type { ReportedAttempt, ReportedLine } from "../../../src/protocol/work.ts";
+import type { MemoryTables } from "../../../src/store/memory/memory-tables.ts";
+import { must } from "../trace.ts";
+import { keyOf } from "../worker/place.ts";
+import { checkAudit } from "./audit-check.ts";
+import type { Model } from "./model.ts";
+
+const ALL = 1_000_000;
+
+export class Records {
+  readonly #tables: MemoryTables;
+  /** The last line that was acknowledged, by execution and attempt, with the attempt's name in the simulation. */
+  readonly #accepted = new Map<string, Map<string, { lines: Set<number>; key: string }>>();
+
+  constructor(tables: MemoryTables) {
+    this.#tables = tables;
+  }
+
+  /** Lines were acknowledged as stored. */
+  accepted(at: ReportedAttempt, lines: readonly ReportedLine[]): void {
+    const attempts =
+      this.#accepted.get(at.execution) ?? new Map<string, { lines: Set<number>; key: string }>();
+    this.#accepted.set(at.execution, attempts);
+    const id = encodeAttempt(at);
+    const known = attempts.get(id) ?? { lines: new Set<number>(), key: keyOf(at) };
+    attempts.set(id, known);
+    for (const { n } of lines) known.lines.add(n);
+  }
+
+  check(model: Model): void {
+    this.#checkLogs(model.id);
+    const stored = this.#tables
+      .listDeadLetters({ execution: model.id }, { before: null, max: ALL })
+      .reverse()
+      .map(({ seq, tasks }) => `${seq}: ${tasks.join()}`);
+    const expected = model.deadLetters.map(({ seq, tasks }) => `${seq}: ${tasks.join()}`);
+    must(
+      stored.join("; ") === expected.join("; "),
+      `${model.id}: its dead letters are [${stored.join("; ")}], [${expected.join("; ")}] failed`,
+    );
+  }
+
+  /** When nothing more is to come: the journal is audited too. */
+  checkEnd(model: Model): void {
+    this.check(model);
+    checkAudit(this.#tables, model);
+  }
+
+  forget(execution: string): void {
+    this.#accepted.delete(execution);
+  }
+
+  #checkLogs(execution: string): void {
+    const last = new Map<string, number>();
+    const stored = new Map<string, Set<number>>();
+    for (const row of this.#tables.readLogs({ execution, after: 0, rowsMax: ALL })) {
+      const numbers = stored.get(row.attempt) ?? new Set();
+      stored.set(row.attempt, numbers);
+      for (const { n, text } of row.lines) {
+        must(
+          n > (last.get(row.attempt) ?? 0),
+          `${row.attempt}: line ${n} is stored after ${last.get(row.attempt)}`,
+        );
+        must(text.startsWith(`${n} of ${execution}/`), `${row.attempt}: line ${n} says "${text}"`);
+        last.set(row.attempt, n);
+        numbers.add(n);
+      }
+    }
+    for (const [attempt, { lines }] of this.#accepted.get(execution) ?? [])
+      for (const n of lines)
+        must(
+          stored.get(attempt)?.has(n) === true,
+          `${attempt}: line ${n} was acknowledged and is not stored`,
+        );
+  }
+}

@@ -1,0 +1,404 @@
+/**
+ * The process of an engine node in a simulated run: its clock, its messages, what it asks for and is answered a little
+ * later. How it comes to own what it owns, and how it writes, is a matter of its kind (node-host.ts, cluster-host.ts).
+ */
+
+import { TurnWatch } from "../../src/engine/dispatch/turn-watch.ts";
+import type { Input, Output } from "../../src/engine/io.ts";
+import type { EngineNode } from "../../src/engine/node.ts";
+import type { PostOpTask } from "../../src/engine/post-ops/post-ops.ts";
+import type { Settings } from "../../src/engine/settings.ts";
+import type { ReadOutput } from "../../src/engine/store-reads.ts";
+import type { Plan } from "../../src/kernel/definition/plan.ts";
+import { VOCABULARY, type Vocabulary } from "../../src/kernel/journal/vocabulary.ts";
+import type { Report } from "../../src/protocol/work.ts";
+import type { SeededRandom } from "../../src/std/random.ts";
+import type { MemoryTables } from "../../src/store/memory/memory-tables.ts";
+import { DAMAGED, type Head } from "../../src/store/store.ts";
+import { Alarm } from "./alarm.ts";
+import { QUANTUM } from "./check/ledger.ts";
+import { Roster } from "./check/roster.ts";
+import { readFor } from "./node-reads.ts";
+import { must } from "./trace.ts";
+import { postOpOutcome } from "./workload/random-command.ts";
+import type { World } from "./world.ts";
+
+/** Small numbers, so that every edge is met often. */
+export const SIM_SETTINGS: Partial<Settings> = {
+  claimLeaseMs: 500,
+  sweepMs: 100,
+  askMs: 150,
+  windowMax: 4,
+  idleMax: 1,
+  commitWritesMax: 3,
+  commitMessagesMax: 5,
+  quantum: QUANTUM,
+  openTasksAhead: 3,
+  snapshotRows: 3,
+  timerHorizonMs: 1_000,
+  timersMax: 3,
+  pageCacheChars: 200,
+  postOpsMax: 3,
+  postOpsEach: 2,
+};
+
+/** After a node has read it. */
+const DAMAGED_WITHIN_MS = 1_000;
+
+/** Turns of the node after which its limits are looked at. */
+const LIMITS_EVERY = 8;
+
+export type CommitOutput = Extract<Output, { kind: "commit" }>;
+/** What concerns the other nodes of a cluster. */
+export type ClusterOutput = Extract<
+  Output,
+  {
+    kind:
+      | "unreadable"
+      | "timers-changed"
+      | "letters-sent"
+      | "fenced"
+      | "yielded"
+      | "ask-permits"
+      | "grant-permits"
+      | "call-permits"
+      | "store-home";
+  }
+>;
+
+export interface HostParts {
+  readonly world: World;
+  readonly random: SeededRandom;
+  readonly tables: MemoryTables;
+  readonly plans: ReadonlyMap<string, Plan>;
+}
+
+export abstract class EngineHost {
+  /** Among the nodes of the run. */
+  readonly name: string;
+  protected readonly world: World;
+  protected readonly random: SeededRandom;
+  protected readonly tables: MemoryTables;
+  protected readonly plans: ReadonlyMap<string, Plan>;
+  protected node: EngineNode | null = null;
+  /** Changes whenever the process begins or ends: what was under way before is none of the next one's. */
+  protected incarnation = 0;
+  /** Workers that the process knows of. */
+  readonly roster = new Roster();
+  protected nodeNow = 0;
+  readonly #reports = new Map<string, readonly Report[]>();
+  /** Post-operations under way, by their ids. */
+  readonly #errands = new Map<string, PostOpTask>();
+  #isAdvancing = false;
+  readonly #alarm = new Alarm((ms, run) => this.later(ms, run));
+  #turns = 0;
+  #watch = new TurnWatch();
+  /** How far the machine's clock is off, and was before it last jumped. */
+  #skew = 0;
+  #skewBefore = 0;
+
+  constructor(name: string, { world, random, tables, plans }: HostParts) {
+    this.name = name;
+    this.world = world;
+    this.random = random;
+    this.tables = tables;
+    this.plans = plans;
+  }
+
+  protected abstract commit(output: CommitOutput): void;
+  protected abstract purge(ids: readonly string[]): void;
+  protected abstract toCluster(output: ClusterOutput): void;
+  /** Whether the process may do anything now; if not, it goes on later by itself. */
+  protected abstract mayAct(): boolean;
+
+  /** Something is given out. */
+  protected grants(): void {}
+
+  /** Starts the process. */
+  abstract open(): void;
+  /** kill -9. */
+  abstract crash(): void;
+  /** A graceful end. */
+  abstract close(): void;
+
+  openUnder(isOf: (execution: string) => boolean): Map<string, { open: number; max: number }> {
+    return this.node?.openUnder(isOf) ?? new Map();
+  }
+
+  get isUp(): boolean {
+    return this.node !== null;
+  }
+
+  /** What the process reads, in this version. */
+  protected vocabulary: Vocabulary = VOCABULARY;
+
+  private get sources() {
+    return { tables: this.tables, plans: this.plans, foldVersion: this.vocabulary.fold };
+  }
+
+  /** A new process. */
+  protected begin(node: EngineNode): void {
+    this.incarnation++;
+    this.nodeNow = 0;
+    this.#watch = new TurnWatch();
+    this.#reports.clear();
+    this.#errands.clear();
+    this.node = node;
+    this.#alarm.clear();
+    this.world.nodeOpened(this);
+    this.#scheduleAdvance();
+  }
+
+  /** The process is gone. */
+  protected end(): void {
+    this.node = null;
+    this.incarnation++;
+    this.roster.clear();
+    this.world.staff.nodeEnded(this);
+  }
+
+  /** The machine's clock jumps; gives how far it is off by then. */
+  jump(ms: number): number {
+    this.#skewBefore = this.#skew;
+    this.#skew += ms;
+    // What was decided before it jumped has gone out a little later.
+    const now = this.#skew;
+    this.world.timeline.after(100, () => {
+      if (this.#skew === now) this.#skewBefore = now;
+    });
+    return now;
+  }
+
+  /** The machine's clock; a node lets it go forward only. */
+  clock(): number {
+    const now = Math.floor(this.world.timeline.now + this.#skew);
+    this.nodeNow = Math.max(this.nodeNow, now);
+    return now;
+  }
+
+  /** A message reaches the process, if it runs. */
+  deliver(input: Input): void {
+    if (this.node === null) return;
+    const { ledger, timeline } = this.world;
+    if (input.kind === "worker-reports") {
+      ledger.leases.heard(input.worker, input.reports);
+      this.#reports.set(`${input.worker}/${input.report}`, input.reports);
+    } else if (input.kind === "worker-joined") {
+      const { serves, asks = false } = input;
+      this.roster.joined(input.worker, { serves, asks }, timeline.now);
+    } else if (input.kind === "worker-left") {
+      this.roster.left(input.worker, timeline.now);
+      ledger.leases.workerLeft(input.worker);
+    }
+    this.node.input(input, this.clock());
+    this.#scheduleAdvance();
+  }
+
+  #scheduleAdvance(): void {
+    if (this.#isAdvancing) return;
+    this.#isAdvancing = true;
+    this.later(this.random.below(3), () => {
+      this.#isAdvancing = false;
+      this.#advance();
+    });
+  }
+
+  /** Something that the process does after a while. */
+  protected later(ms: number, run: () => void): void {
+    this.world.timeline.after(ms, run);
+  }
+
+  #advance(): void {
+    const { node } = this;
+    if (node === null || !this.mayAct()) return;
+    const outputs = node.advance(this.clock());
+    const unfair = node.brokenTurn(this.#watch, outputs);
+    must(unfair === null, `${this.name}${unfair}`);
+    for (const output of outputs) {
+      if (this.node === node) this.#perform(output);
+    }
+    if (this.node !== node) return;
+    const broken = this.#turns % LIMITS_EVERY === 0 ? node.brokenLimit() : null;
+    must(broken === null, `${this.name}${broken}`);
+    // What was handed over counts at two nodes for a while, and where it comes back, twice at one.
+    if (!this.world.isCluster && ++this.#turns % LIMITS_EVERY === 0)
+      // A rate has checks of its own: after its limit is lowered, earlier starts still count.
+      for (const { name, held, max, perMs } of node.overview().limits)
+        must(perMs !== undefined || held <= max, `${name}: ${held} permits are held of ${max}`);
+    this.#alarm.set({ at: node.nextWakeAt(), now: this.clock() }, () => this.#scheduleAdvance());
+  }
+
+  /** Answers a question of the node a little later, unless it has died meanwhile. */
+  protected answer(make: () => Input, withinMs = 5): void {
+    const { incarnation } = this;
+    this.later(this.random.below(withinMs), () => {
+      if (this.incarnation === incarnation) this.deliver(make());
+    });
+  }
+
+  #perform(output: Output): void {
+    const { ledger, client } = this.world;
+    switch (output.kind) {
+      case "commit":
+        return this.commit(output);
+      case "reply":
+        return client.replied(output.request, output.answer, output.existed ?? false);
+      case "progressed":
+        return ledger.progressed(output.execution, output.seq);
+      case "damaged":
+        return this.#damaged(output.head);
+      case "unreadable":
+      case "timers-changed":
+      case "letters-sent":
+      case "fenced":
+      case "yielded":
+      case "ask-permits":
+      case "grant-permits":
+      case "call-permits":
+      case "store-home":
+        return this.toCluster(output);
+      case "purge":
+        return this.purge(output.ids);
+      case "inspected":
+      case "logged":
+      case "withdraw":
+      case "publish":
+      case "check-sent":
+      case "took-over":
+      case "desk-closed":
+        return;
+      case "perform":
+        return this.#errand(output.task);
+      case "grant":
+      case "cancel":
+      case "verdicts":
+      case "ask-worker":
+        return this.#toWorker(output);
+      default:
+        return this.#read(output);
+    }
+  }
+
+  /** A post-operation is performed: the outside may see it though it is said to have failed, or nobody hears of its end. */
+  #errand(task: PostOpTask): void {
+    const { ledger, trace, timeline, behaviour } = this.world;
+    const { id, execution, attempt } = task;
+    const { postOpsMax = 1, postOpsEach = 1 } = SIM_SETTINGS;
+    ledger.sync();
+    ledger.errands.begun(ledger.model(execution), task, this.nodeNow);
+    must(!this.#errands.has(id), `${id}: is under way at this node already`);
+    this.#errands.set(id, task);
+    // Of each kind by itself: broadcasts that hang keep no result from being persisted.
+    const beside = [...this.#errands.values()].filter(({ op }) => op === task.op);
+    const own = beside.filter((other) => other.execution === execution).length;
+    must(beside.length <= postOpsMax && own <= postOpsEach, `${id}: too many are under way`);
+    trace.note(timeline.now, `${this.name}perform ${id} try ${attempt}`);
+    const outcome = postOpOutcome(behaviour, id, attempt);
+    const { incarnation } = this;
+    const ms = this.random.pick([1, 20, 300]);
+    timeline.after(this.random.below(ms), () => {
+      // The request is out, whatever becomes of the process.
+      if (outcome.kind === "done" || this.random.chance(0.3)) ledger.errands.seen(id);
+      if (this.incarnation !== incarnation) return;
+      this.#errands.delete(id);
+      this.deliver({ kind: "performed", execution, op: id, attempt, outcome });
+    });
+  }
+
+  /** How long reads have to be tried until they are answered. */
+  protected unreachableMs(): number {
+    return 0;
+  }
+
+  /** Reads are made a little later; a definition may take its time. */
+  #read(output: ReadOutput): void {
+    const withinMs = output.kind === "get-definition" ? this.random.pick([5, 5, 500]) : 5;
+    this.answer(() => {
+      const answer = readFor(this.sources, output);
+      if (answer.kind === "loaded")
+        for (const { loaded } of answer.loads) if (loaded !== null) this.world.ledger.checkLoad(loaded);
+      const read = this.world.garbled.read(answer);
+      for (const id of read.damaged) this.#mustBeDamaged(id);
+      return read.answer;
+    }, withinMs + this.unreachableMs());
+  }
+
+  /** The only node has read what is damaged: if it is still so after a while, lists say it. */
+  #mustBeDamaged(id: string): void {
+    const { incarnation, world } = this;
+    if (world.isCluster) return;
+    world.timeline.after(DAMAGED_WITHIN_MS, () => {
+      if (this.incarnation !== incarnation || !world.garbled.has(id)) return;
+      const [loaded] = this.tables.load([id]);
+      must(
+        !loaded || loaded.head.status === DAMAGED,
+        `${id}: is damaged, and lists say ${loaded?.head.status}`,
+      );
+    });
+  }
+
+  /** Lists show it as damaged from now on. */
+  #damaged(head: Head): void {
+    const { garbled, trace, timeline } = this.world;
+    garbled.checkDamaged(head);
+    this.world.count("execution damaged");
+    trace.note(timeline.now, `${this.name}damaged ${head.id}: ${head.error}`);
+    this.tables.repairs.putDerived({ head, timers: null, opened: null, end: null });
+  }
+
+  #toWorker(output: Extract<Output, { kind: "grant" | "cancel" | "verdicts" | "ask-worker" }>): void {
+    const { ledger, timeline, trace, staff } = this.world;
+    const worker = staff.worker(output.worker);
+    const isLost =
+      worker?.local === false &&
+      ((this.world.has("lost-messages") && this.random.chance(0.05)) ||
+        this.world.site.isCut(this.name, output.worker));
+    if (isLost) this.world.count("message lost");
+    const delay = worker?.local === true ? 0 : this.world.delay();
+    switch (output.kind) {
+      case "grant": {
+        const { grant } = output;
+        this.grants();
+        const items = grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ");
+        const place = `${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler}`;
+        trace.note(timeline.now, `${this.name}grant ${output.worker} ${grant.do} ${place} ${items}`);
+        const machineBefore = timeline.now + this.#skewBefore;
+        const now = { at: timeline.now, clock: this.nodeNow, machine: this.clock(), machineBefore };
+        ledger.checkGrant(output.worker, grant, { ...now, roster: this.roster });
+        const since = timeline.now;
+        if (!isLost) timeline.after(delay, () => worker?.take(grant, since));
+        return;
+      }
+      case "cancel":
+        if (output.why === "lost") ledger.leases.released(output.attempts);
+        timeline.after(delay, () => worker?.cancel(output.attempts, output.why));
+        return;
+      case "verdicts": {
+        const reports = this.#reports.get(`${output.worker}/${output.report}`) ?? [];
+        this.#reports.delete(`${output.worker}/${output.report}`);
+        ledger.judged(reports, output.verdicts);
+        if (!isLost) timeline.after(delay, () => worker?.heard(output.report, output.verdicts));
+        return;
+      }
+      case "ask-worker":
+        ledger.leases.asked(output.attempts);
+        timeline.after(delay, () => {
+          const beats = isLost ? null : (worker?.vouch(output.attempts) ?? null);
+          if (beats !== null) this.answer(() => ({ kind: "worker-vouches", worker: output.worker, beats }));
+        });
+    }
+  }
+
+  /** Why an execution does not go on, at the end of a run that is stuck; null: it is not here. */
+  why(execution: string): string | null {
+    const { node } = this;
+    node?.input({ kind: "inspect", request: 0, execution }, this.clock());
+    for (let i = 0; i < 5; i++) {
+      for (const output of node?.advance(this.clock()) ?? []) {
+        if (output.kind === "inspected") return "why" in output.inspection ? output.inspection.why : null;
+        if (output.kind === "load") node?.input(readFor(this.sources, output), this.clock());
+      }
+    }
+    return null;
+  }
+}

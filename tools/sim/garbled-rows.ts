@@ -1,0 +1,104 @@
+/**
+ * Rows of journals that the disk gives back as something else, until they are restored. Nodes that have the execution in
+ * memory do not notice; whoever reads it has to say that it is damaged, and nothing else may suffer.
+ */
+import type { Input } from "../../src/engine/io.ts";
+import { checkedEntry, type Entry } from "../../src/kernel/journal/journal-entry.ts";
+import type { SeededRandom } from "../../src/std/random.ts";
+import type { MemoryTables } from "../../src/store/memory/memory-tables.ts";
+import { DAMAGED, type LoadedExecution, type StoredHead } from "../../src/store/store.ts";
+import { must } from "./trace.ts";
+import type { World } from "./world.ts";
+
+/** In how many runs rows are garbled, and how often then. */
+const SHARE = 0.2;
+const EVERY_MS = 4_000;
+
+export class GarbledRows {
+  readonly #tables: MemoryTables;
+  /** The first event of the garbled row, by execution. */
+  readonly #rows = new Map<string, number>();
+  /** Executions that had such a row at some time. */
+  readonly #ever = new Set<string>();
+
+  constructor(tables: MemoryTables) {
+    this.#tables = tables;
+  }
+
+  /** In some runs, now and then, a row of something open cannot be read any more. */
+  schedule(world: World, random: SeededRandom): void {
+    if (!random.chance(SHARE)) return;
+    const next = (): void =>
+      world.timeline.after(random.below(EVERY_MS * 2), () => {
+        if (!world.has("garbled-rows")) return;
+        this.#garbleOne(world, random);
+        next();
+      });
+    next();
+  }
+
+  #garbleOne(world: World, random: SeededRandom): void {
+    const { ledger, trace, timeline } = world;
+    ledger.sync();
+    const open = [...ledger.models].filter(({ id, isOver }) => !isOver && !this.#rows.has(id));
+    if (open.length === 0) return;
+    const { id } = random.pick(open);
+    const { seq } = random.pick(this.#tables.readJournal({ execution: id, from: 1 }));
+    this.#rows.set(id, seq);
+    this.#ever.add(id);
+    world.count("row garbled");
+    trace.note(timeline.now, `garbled ${id} row ${seq}`);
+  }
+
+  /** All rows are again what was written. */
+  restore(): void {
+    this.#rows.clear();
+  }
+
+  /** Somebody looks at what is still called damaged: it goes on. */
+  lookAgain({ site }: World): void {
+    for (const { id } of this.#tables.listHeads({ status: DAMAGED }, { before: null, max: 99 }))
+      site.toAll({ kind: "inspect", request: 0, execution: id });
+  }
+
+  has(execution: string): boolean {
+    return this.#rows.has(execution);
+  }
+
+  /** Whether it may be shown as damaged: a node may have read it before its row was restored. */
+  mayBeDamaged(execution: string): boolean {
+    return this.#ever.has(execution);
+  }
+
+  /** What a node reads, as the disk gives it; and which executions it has to call damaged by that. */
+  read(answer: Input): { readonly answer: Input; readonly damaged: readonly string[] } {
+    if (answer.kind === "loaded") {
+      const damaged: string[] = [];
+      const loads = answer.loads.map(({ id, loaded }) => {
+        const read = loaded === null ? null : this.#load(loaded);
+        if (read !== null && read !== loaded) damaged.push(id);
+        return { id, loaded: read };
+      });
+      return { answer: { ...answer, loads }, damaged };
+    }
+    if (answer.kind !== "page-read" || answer.entry === null) return { answer, damaged: [] };
+    return { answer: { ...answer, entry: this.#entry(answer.execution, answer.entry) }, damaged: [] };
+  }
+
+  #load(loaded: LoadedExecution): LoadedExecution {
+    const { id } = loaded.head;
+    const seq = this.#rows.get(id);
+    if (!loaded.entries.some((entry) => entry.seq === seq)) return loaded;
+    return { ...loaded, entries: loaded.entries.map((entry) => this.#entry(id, entry)) };
+  }
+
+  #entry(execution: string, entry: Entry): Entry {
+    if (this.#rows.get(execution) !== entry.seq) return entry;
+    return checkedEntry({ ...entry, body: entry.body.replace('"kind"', '"kinb"') }, execution);
+  }
+
+  /** A node says that an execution is damaged. */
+  checkDamaged(head: Pick<StoredHead, "id" | "error">): void {
+    must(this.mayBeDamaged(head.id), `${head.id}: is called damaged, and nothing damaged it: ${head.error}`);
+  }
+}

@@ -1,0 +1,180 @@
+/**
+ * `rondo sim --bugs`: does the simulator find what it is for? Copies the compiled code, plants one bug at a time,
+ * and runs seeds until one breaks, which must hold on the code as it is. With `--replay` it begins at the seed that is
+ * known to find the bug and goes a little further only: a change of the engine moves what a seed does.
+ */
+import { spawn } from "node:child_process";
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type MarkedBug, PLANTED_BUGS, type PlantedBug, type TextBug } from "./bugs.ts";
+import { CLUSTER_BUGS } from "./cluster-bugs.ts";
+import { COMMAND_BUGS } from "./command-bugs.ts";
+import { DAMAGE_BUGS } from "./damage-bugs.ts";
+import { markedPlaces, plant } from "./plant.ts";
+import { nodesOf, runSeed } from "./run.ts";
+import { WORKER_BUGS } from "./worker-bugs.ts";
+
+/** Seeds from the known one on that are tried at a replay. */
+const REPLAY_WITHIN = 60;
+const WITHIN = 2_000;
+
+interface HuntOptions {
+  /** So many seeds at most; null: as is usual. */
+  readonly within: number | null;
+  readonly only: string | null;
+  readonly replay: boolean;
+  readonly json: boolean;
+  /** Only those of a cluster. */
+  readonly cluster: boolean;
+}
+
+interface Found {
+  readonly name: string;
+  readonly seed: number | null;
+  readonly violation: string;
+}
+
+/** Hunts each planted bug; 0 if all are found. */
+export async function huntBugs(options: HuntOptions): Promise<number> {
+  const bugs = [...PLANTED_BUGS, ...WORKER_BUGS, ...COMMAND_BUGS, ...DAMAGE_BUGS, ...CLUSTER_BUGS].filter(
+    ({ name, cluster }) =>
+      (options.only === null || name.includes(options.only)) && (!options.cluster || cluster === true),
+  );
+  if (bugs.length === 0) {
+    process.stderr.write(`no planted bug is called "${options.only}"\n`);
+    return 2;
+  }
+  const compiled = fileURLToPath(new URL("../..", import.meta.url));
+  // Beside the compiled code, so that its imports resolve as they do there.
+  const copies = await mkdtemp(join(compiled, "..", ".rondo-bugs-"));
+  const found: Found[] = [];
+  try {
+    const queue = [...bugs];
+    const hunters = Array.from({ length: Math.min(availableParallelism(), bugs.length) }, async (_, i) => {
+      const copy = await copyOf(compiled, join(copies, String(i)));
+      for (let bug = queue.shift(); bug !== undefined; bug = queue.shift()) {
+        const result = await hunt(bug, copy, options);
+        found.push(result);
+        if (!options.json)
+          process.stdout.write(
+            `${result.seed === null ? "MISSED" : "found "} ${bug.name}${result.seed === null ? "" : ` (seed ${result.seed})`}: ${result.violation}\n`,
+          );
+      }
+    });
+    await Promise.all(hunters);
+  } finally {
+    await rm(copies, { recursive: true, force: true });
+  }
+  const missed = found.filter(({ seed }) => seed === null);
+  if (options.json)
+    process.stdout.write(`${JSON.stringify({ bugs: bugs.length, missed: missed.length, found })}\n`);
+  else process.stdout.write(`${bugs.length} bugs planted, ${bugs.length - missed.length} found\n`);
+  return missed.length === 0 ? 0 : 1;
+}
+
+/** Only what is run is copied. */
+function isRun(source: string): boolean {
+  return !/\.(d\.ts|map)$/.test(source);
+}
+
+/** Plants the bug in the copy, and takes it out again when it is found. */
+async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<Found> {
+  const { name, cluster = false, drill = false } = bug;
+  const planted = bug.change === undefined ? await plantText(bug, copy) : plantMarked(bug, copy);
+  if (typeof planted === "string") return { name, seed: null, violation: planted };
+  const from = options.replay ? bug.seed : 1;
+  const seeds = options.within ?? (options.replay ? REPLAY_WITHIN : WITHIN);
+  for (const [file, { code }] of planted) await writeFile(file, code);
+  const said = await search(join(copy.folder, "tools", "sim", "main.js"), { from, seeds, cluster, drill });
+  for (const [file, { clean }] of planted) await writeFile(file, clean);
+  const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
+  if (seed === null) return { name, seed, violation };
+  const without = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0, drill }).violation;
+  if (without === null) return { name, seed, violation };
+  return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${without}` };
+}
+
+/** Compiled code in a folder of its own, and the files in which places are marked. */
+interface Copy {
+  readonly folder: string;
+  readonly places: ReadonlyMap<string, { readonly file: string; readonly code: string }>;
+}
+
+type Planted = Map<string, { readonly code: string; readonly clean: string }>;
+
+async function copyOf(compiled: string, folder: string): Promise<Copy> {
+  await cp(compiled, folder, { recursive: true, filter: isRun });
+  const places = new Map<string, { file: string; code: string }>();
+  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile() || !entry.name.endsWith(".js")) continue;
+    const file = join(entry.parentPath, entry.name);
+    const code = await readFile(file, "utf8");
+    if (code.includes("@plant")) for (const place of markedPlaces(code)) places.set(place, { file, code });
+  }
+  return { folder, places };
+}
+
+/** The files of a bug with its changes at the marked places; a text says why that cannot be. */
+function plantMarked({ name, change }: MarkedBug, { places }: Copy): Planted | string {
+  const planted: Planted = new Map();
+  for (const [i, template] of (typeof change === "string" ? [change] : change).entries()) {
+    const place = i === 0 ? name : `${name} ${i + 1}`;
+    const marked = places.get(place);
+    if (marked === undefined) return `no place is marked "@plant ${place}"`;
+    const { file, code: clean } = marked;
+    try {
+      planted.set(file, { clean, code: plant(planted.get(file)?.code ?? clean, place, template) });
+    } catch (thrown) {
+      return (thrown as Error).message;
+    }
+  }
+  return planted;
+}
+
+async function plantText(bug: TextBug, { folder }: Copy): Promise<Planted | string> {
+  const planted: Planted = new Map();
+  for (const { file = bug.file, find, replace } of bug.also === undefined ? [bug] : [bug, bug.also]) {
+    const path = join(folder, file);
+    const before = planted.get(path);
+    const code = before?.code ?? (await readFile(path, "utf8"));
+    if (!code.includes(find)) return `it does not fit ${file} any more: "${find}"`;
+    planted.set(path, { clean: before?.clean ?? code, code: code.replaceAll(find, replace) });
+  }
+  return planted;
+}
+
+async function search(
+  main: string,
+  { from, seeds, cluster, drill }: { from: number; seeds: number; cluster: boolean; drill: boolean },
+): Promise<{ seed: number | null; violation?: string }> {
+  try {
+    const args = ["--first", "--from", String(from), "--seeds", String(seeds)];
+    const kind = drill ? ["--drill"] : cluster ? ["--cluster"] : [];
+    return JSON.parse(await run(main, [...args, ...kind]));
+  } catch (thrown) {
+    return { seed: null, violation: (thrown as Error).message };
+  }
+}
+
+/** Runs a copy's simulator in a process of its own; gives the last line it printed. */
+function run(main: string, args: readonly string[]): Promise<string> {
+  const program = `const { runSim } = await import(${JSON.stringify(main)}); process.exitCode = await runSim(${JSON.stringify(args)});`;
+  return new Promise((resolve, fail) => {
+    const child = spawn(process.execPath, ["--input-type=module", "-e", program], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    let out = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      out += text;
+    });
+    child.on("error", fail);
+    child.on("close", (code) => {
+      const last = out.trim().split("\n").at(-1);
+      if (last === undefined || last === "")
+        fail(new Error(`the simulator ended with ${code} and said nothing`));
+      else resolve(last);
+    });
+  });
+}

@@ -1,0 +1,231 @@
+/**
+ * `rondo sim`: runs seeds, prints what breaks with a line that replays it.
+ *
+ * --seed N        one seed, with its trace      --seeds N      so many seeds from --from (default 1)
+ * --executions N  --without a,b                 a smaller run: what a shrunk failure says
+ * --bugs          plants each known bug in a copy and expects it to be found within --within seeds
+ * --twice         runs each seed twice and compares the trace hashes      --hashes  prints them     --json
+ * --soak          seeds until it is stopped             --threads N    so many at a time
+ */
+import { parseArgs } from "node:util";
+import { monotonicMs } from "../../src/std/monotonic.ts";
+import { systemRandom } from "../../src/std/random.ts";
+import { nodesOf, runSeed } from "./run.ts";
+import { runSeeds, type SeedReport, type SeedRun } from "./seed-threads.ts";
+
+/** Where a soak begins, at the latest. */
+const SOAK_FROM_MAX = 1_000_000_000;
+/** Seeds between two words about how it goes. */
+const PROGRESS_EVERY = 100;
+
+const SIMULATE_HINT =
+  "to simulate a workflow of yours: `simulate` of rondo/testing, see docs/guides/testing.md";
+
+/** What `rondo sim --help` prints. */
+export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network and clocks under seeds, and checks every promise
+
+  --seeds N          so many seeds (200), from --from N (1)
+  --seed N           one seed, with its trace (--quiet: without)
+  --drill            a handler with a limit on three nodes, of which one dies every 7 s
+  --cluster          2 to 7 nodes over one database (--nodes N: so many)
+  --executions N     --without a,b      a smaller run, as a shrunk failure says
+  --twice            each seed twice, comparing the traces
+  --soak             seeds from a random one on (--from N: from there), until it is stopped
+  --threads N        so many at a time (one for each core)
+  --hashes           prints the hash of each trace
+  --bugs             plants known bugs in copies and expects each to be found (--within N seeds, --only NAME)
+  --replay           from the seeds on that are known to find them, and not far
+  --json             for programs
+
+It simulates Rondo itself; ${SIMULATE_HINT}.
+`;
+
+/** Runs the simulator by command-line arguments; gives the exit code. */
+export async function runSim(args: readonly string[]): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      seed: { type: "string" },
+      seeds: { type: "string" },
+      from: { type: "string" },
+      executions: { type: "string" },
+      nodes: { type: "string" },
+      cluster: { type: "boolean" },
+      drill: { type: "boolean" },
+      without: { type: "string" },
+      bugs: { type: "boolean" },
+      within: { type: "string" },
+      only: { type: "string" },
+      replay: { type: "boolean" },
+      twice: { type: "boolean" },
+      first: { type: "boolean" },
+      soak: { type: "boolean" },
+      threads: { type: "string" },
+      help: { type: "boolean", short: "h" },
+      hashes: { type: "boolean" },
+      json: { type: "boolean" },
+      quiet: { type: "boolean" },
+    },
+  });
+  if (values.help === true) {
+    process.stdout.write(SIM_HELP);
+    return 0;
+  }
+  if (positionals.length > 0) {
+    process.stderr.write(
+      `rondo sim: takes no arguments, but was given "${positionals.join(" ")}"\n  ${SIMULATE_HINT}\n`,
+    );
+    return 2;
+  }
+  for (const name of ["seed", "seeds", "from", "executions", "nodes", "within", "threads"] as const) {
+    const given = values[name];
+    if (given === undefined || /^\d{1,12}$/.test(given)) continue;
+    process.stderr.write(`rondo sim: --${name} takes a whole number, not "${given}"\n`);
+    return 2;
+  }
+  if (values.bugs === true) {
+    const { huntBugs } = await import("./hunt.ts");
+    return huntBugs({
+      within: values.within === undefined ? null : Number(values.within),
+      only: values.only ?? null,
+      replay: values.replay === true,
+      json: values.json === true,
+      cluster: values.cluster === true,
+    });
+  }
+  const without = values.without?.split(",") ?? [];
+  const executions = values.executions === undefined ? undefined : Number(values.executions);
+  const nodesFor = (seed: number) =>
+    values.nodes !== undefined ? Number(values.nodes) : values.cluster === true ? nodesOf(seed) : 0;
+  if (values.seed !== undefined)
+    return runOne({
+      seed: Number(values.seed),
+      nodes: nodesFor(Number(values.seed)),
+      drill: values.drill === true,
+      executions,
+      without,
+      quiet: values.quiet === true,
+    });
+  const isSoak = values.soak === true;
+  const many = {
+    from:
+      values.from === undefined && isSoak
+        ? 1 + (systemRandom.u32() % SOAK_FROM_MAX)
+        : Number(values.from ?? 1),
+    seeds: isSoak ? Number.POSITIVE_INFINITY : Number(values.seeds ?? (values.first === true ? 2_000 : 200)),
+    executions,
+    nodesOf: nodesFor,
+    drill: values.drill === true,
+    without,
+    twice: values.twice === true,
+    hashes: values.hashes === true,
+    json: values.json === true,
+    threads: values.threads === undefined ? undefined : Number(values.threads),
+  };
+  return values.first === true ? runToFirst(many) : runMany(many);
+}
+
+function runOne(options: {
+  seed: number;
+  executions: number | undefined;
+  nodes: number;
+  drill: boolean;
+  without: readonly string[];
+  quiet: boolean;
+}): number {
+  const result = runSeed({
+    ...options,
+    show: options.quiet ? null : (line) => process.stdout.write(`${line}\n`),
+  });
+  process.stdout.write(
+    result.violation === null
+      ? `seed ${options.seed}: ok, trace ${result.hash}\n`
+      : `seed ${options.seed}: ${result.violation}\n`,
+  );
+  return result.violation === null ? 0 : 1;
+}
+
+interface Many {
+  readonly from: number;
+  readonly seeds: number;
+  readonly executions: number | undefined;
+  readonly nodesOf: (seed: number) => number;
+  readonly drill: boolean;
+  readonly without: readonly string[];
+  readonly twice: boolean;
+  readonly hashes: boolean;
+  readonly json: boolean;
+  readonly threads: number | undefined;
+}
+
+function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
+  const { executions, without, twice, nodesOf, drill } = options;
+  for (let seed = options.from; seed < options.from + options.seeds; seed++)
+    yield { seed, executions, nodes: nodesOf(seed), drill, without, twice, shrinks: shrinks && !drill };
+}
+
+/** Runs seeds until one breaks and says which, as JSON: what the hunt for planted bugs asks. */
+async function runToFirst(options: Many): Promise<number> {
+  let found: SeedReport | null = null;
+  await runSeeds(runsOf(options, false), {
+    threads: options.threads ?? 1,
+    onReport: (report) => {
+      if (report.violation !== null) found ??= report;
+      return report.violation === null;
+    },
+  });
+  const first = found as SeedReport | null;
+  const said = { seed: first?.seed ?? null, ...(first === null ? {} : { violation: firstLine(first) }) };
+  process.stdout.write(`${JSON.stringify(said)}\n`);
+  return first === null ? 0 : 1;
+}
+
+function firstLine({ violation }: SeedReport): string {
+  return violation?.split("\n")[0] ?? "";
+}
+
+async function runMany(options: Many): Promise<number> {
+  const kinds = new Set<string>();
+  const happened: Record<string, number> = {};
+  let ran = 0;
+  let failed = 0;
+  const isSoak = options.seeds === Number.POSITIVE_INFINITY;
+  const since = monotonicMs();
+  let isStopped = false;
+  const stop = () => {
+    isStopped = true;
+  };
+  // What is under way is reported, and then all of it is summed up.
+  if (isSoak) process.once("SIGINT", stop).once("SIGTERM", stop);
+  await runSeeds(runsOf(options, true), {
+    ...(options.threads === undefined ? {} : { threads: options.threads }),
+    onReport: (report) => {
+      ran++;
+      for (const kind of report.kinds) kinds.add(kind);
+      for (const [what, times] of report.happened) happened[what] = (happened[what] ?? 0) + times;
+      if (options.hashes) process.stdout.write(`${report.seed} ${report.hash}\n`);
+      if (report.violation !== null) {
+        failed++;
+        process.stdout.write(`seed ${report.seed}: ${report.violation.split("\n").slice(0, 4).join("\n")}\n`);
+        process.stdout.write(`  replay: ${report.replay}\n`);
+      }
+      if (isSoak && ran % PROGRESS_EVERY === 0) {
+        const perSecond = (ran * 1_000) / (monotonicMs() - since);
+        process.stderr.write(
+          `${ran} seeds from ${options.from}: ${failed} broke (${perSecond.toFixed(1)} a second)\n`,
+        );
+      }
+      return !isStopped;
+    },
+  });
+  process.off("SIGINT", stop);
+  process.off("SIGTERM", stop);
+  const summary = { seeds: ran, failed, kinds: [...kinds].sort(), happened };
+  if (options.json) process.stdout.write(`${JSON.stringify(summary)}\n`);
+  else
+    process.stdout.write(
+      `${ran} seeds from ${options.from}: ${ran - failed} held, ${failed} broke; ${kinds.size} kinds of events seen\n`,
+    );
+  return failed === 0 ? 0 : 1;
+}

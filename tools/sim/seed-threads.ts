@@ -1,0 +1,112 @@
+/** Runs seeds on all cores. Reports come in the order of the seeds, whichever thread is done first. */
+
+import { availableParallelism } from "node:os";
+import { Worker } from "node:worker_threads";
+import { compiledFile } from "../../src/std/compiled-file.ts";
+import type { Happening } from "./faults.ts";
+import { type RunOptions, replayLine, runSeed, shrink } from "./run.ts";
+
+/** One seed to run, as it is sent to a thread. */
+export interface SeedRun extends Omit<RunOptions, "show"> {
+  /** Runs it again and compares the traces. */
+  readonly twice: boolean;
+  /** Looks for a smaller run that still fails. */
+  readonly shrinks: boolean;
+}
+
+/** What came of it. */
+export interface SeedReport {
+  readonly seed: number;
+  readonly hash: string;
+  readonly violation: string | null;
+  readonly kinds: readonly string[];
+  /** How often what befell it. */
+  readonly happened: ReadonlyMap<Happening, number>;
+  /** The line that runs it again, if it broke. */
+  readonly replay: string | null;
+}
+
+/** Runs one seed in this thread. */
+export function reportOf({ twice, shrinks, ...run }: SeedRun): SeedReport {
+  const { hash, violation, kinds, happened } = runSeed(run);
+  const report = { seed: run.seed, hash, violation, kinds: [...kinds], happened, replay: null };
+  if (violation !== null) return { ...report, replay: shrinks ? replayLine(shrink(run)) : null };
+  const again = twice ? runSeed(run).hash : hash;
+  if (again === hash) return report;
+  return {
+    ...report,
+    violation: `two runs differ: ${hash} and ${again}`,
+    replay: `rondo sim --from ${run.seed} --seeds 1 --twice`,
+  };
+}
+
+interface Thread {
+  readonly worker: Worker;
+  /** Runs that it has not reported. */
+  open: number;
+}
+
+/** Runs that a thread has before it: so that none waits for its next one. */
+const AHEAD = 2;
+
+/** Runs seeds one after another, on as many threads; ends early when `onReport` says false. */
+export async function runSeeds(
+  runs: Iterable<SeedRun>,
+  options: { readonly threads?: number; readonly onReport: (report: SeedReport) => boolean },
+): Promise<void> {
+  const { onReport, threads = availableParallelism() } = options;
+  const queue = runs[Symbol.iterator]();
+  if (threads <= 1) {
+    for (let next = queue.next(); next.done !== true; next = queue.next())
+      if (!onReport(reportOf(next.value))) return;
+    return;
+  }
+  await new Promise<void>((resolve, reject) => {
+    const reports = new Map<number, SeedReport>();
+    const order: number[] = [];
+    const all = new Set<Thread>();
+    const end = (error?: Error) => {
+      for (const { worker } of all) void worker.terminate();
+      all.clear();
+      if (error === undefined) resolve();
+      else reject(error);
+    };
+    const feed = (thread: Thread) => {
+      while (thread.open < AHEAD) {
+        const next = queue.next();
+        if (next.done === true) break;
+        thread.open++;
+        order.push(next.value.seed);
+        thread.worker.postMessage(next.value);
+      }
+    };
+    const take = (thread: Thread, report: SeedReport) => {
+      if (!all.has(thread)) return;
+      thread.open--;
+      reports.set(report.seed, report);
+      for (let seed = order[0]; seed !== undefined; seed = order[0]) {
+        const ready = reports.get(seed);
+        if (ready === undefined) break;
+        order.shift();
+        reports.delete(seed);
+        if (!onReport(ready)) return end();
+      }
+      feed(thread);
+      if (order.length === 0) end();
+    };
+    for (let i = 0; i < threads; i++) {
+      const thread: Thread = {
+        worker: new Worker(compiledFile("./seed-thread.js", import.meta.url), { execArgv: [] }),
+        open: 0,
+      };
+      all.add(thread);
+      thread.worker.on("message", (report: SeedReport) => take(thread, report));
+      thread.worker.on("error", (error: Error) => end(error));
+      thread.worker.on("exit", (code) => {
+        if (all.has(thread)) end(new Error(`a thread of the simulator ended with ${code}`));
+      });
+      feed(thread);
+    }
+    if (order.length === 0) end();
+  });
+}

@@ -1,0 +1,186 @@
+/** A simulated user: starts executions, pauses, signals, cancels, retries; repeats what was not answered. */
+import type { Request } from "../../src/engine/io.ts";
+import type { Plan } from "../../src/kernel/definition/plan.ts";
+import type { Answer, ControlMessage, StartMessage } from "../../src/kernel/message.ts";
+import type { SeededRandom } from "../../src/std/random.ts";
+import { must } from "./trace.ts";
+import { SIGNALS } from "./workload/program.ts";
+import type { World } from "./world.ts";
+
+interface Asked {
+  readonly execution: string;
+  readonly message: Request;
+  readonly plan: Plan | null;
+}
+
+export class SimClient {
+  readonly #world: World;
+  readonly #random: SeededRandom;
+  readonly #asked = new Map<number, Asked>();
+  /** How often it will be asked to start again, by execution. */
+  readonly #planned = new Map<string, number>();
+  /** Messages that were answered as applied, by id; starts by the execution's id. */
+  readonly acknowledged = new Map<string, { execution: string; kind: string; seq: number }>();
+  #requests = 0;
+  #ids = 0;
+
+  constructor(world: World, random: SeededRandom) {
+    this.#world = world;
+    this.#random = random;
+  }
+
+  start(execution: string, plan: Plan, times: { startAt?: number; deadline?: number }): void {
+    const project = this.#random.pick(["default", "other"]);
+    const message: StartMessage = {
+      kind: "start",
+      execution,
+      workflow: plan.definition.name,
+      hash: plan.hash,
+      project,
+      input: JSON.stringify({ of: execution }),
+      tags: {},
+      ...times,
+    };
+    this.#ask({ execution, message, plan });
+    if (this.#random.chance(0.2)) {
+      this.#planned.set(execution, (this.#planned.get(execution) ?? 0) + 1);
+      this.#world.timeline.after(this.#random.below(500), () => {
+        this.#planned.set(execution, (this.#planned.get(execution) ?? 1) - 1);
+        this.#ask({ execution, message, plan });
+      });
+    }
+    if (this.#random.chance(0.1)) this.#conflict(execution, message, plan);
+  }
+
+  /** Whether the execution can be forgotten: nobody starts it again, and it is not kept as damaged. */
+  mayForget(execution: string): boolean {
+    if (this.#world.garbled.mayBeDamaged(execution)) return false;
+    if ((this.#planned.get(execution) ?? 0) > 0) return false;
+    for (const asked of this.#asked.values())
+      if (asked.execution === execution && asked.message.kind === "start") return false;
+    return true;
+  }
+
+  /** Once the start is acknowledged, another one under its id is a conflict. */
+  #conflict(execution: string, message: StartMessage, plan: Plan): void {
+    this.#planned.set(execution, (this.#planned.get(execution) ?? 0) + 1);
+    this.#world.timeline.after(1_000, () => {
+      this.#planned.set(execution, (this.#planned.get(execution) ?? 1) - 1);
+      if (this.acknowledged.has(execution))
+        this.#ask({ execution, message: { ...message, input: '"other"' }, plan });
+      else this.#conflict(execution, message, plan);
+    });
+  }
+
+  /** Something a user might do. */
+  act(execution: string): void {
+    const kind = this.#random.pick([
+      "pause",
+      "resume",
+      "resume",
+      "cancel",
+      "retry",
+      "retry",
+      "signal",
+      "signal",
+    ] as const);
+    if (kind === "signal") {
+      // Often several, so that some are kept while another is taken.
+      const name = this.#random.pick(SIGNALS);
+      for (let i = this.#random.between(1, 3); i > 0; i--) this.signal(execution, name);
+    } else this.control(execution, kind);
+  }
+
+  control(execution: string, kind: ControlMessage["kind"]): void {
+    this.#ask({ execution, message: { kind, id: `m${++this.#ids}`, by: "user", reason: null }, plan: null });
+  }
+
+  signal(execution: string, name: string): void {
+    const id = `m${++this.#ids}`;
+    this.#ask({
+      execution,
+      message: { kind: "signal", id, signal: name, data: JSON.stringify({ id }) },
+      plan: null,
+    });
+  }
+
+  /** Now and then, asks for a broadcast that was given up. */
+  tellAgain(random: SeededRandom): void {
+    const { timeline, ledger } = this.#world;
+    if (!this.#world.has("controls")) return;
+    timeline.after(random.below(4_000), () => {
+      if (!this.#world.has("controls")) return;
+      const given = [...ledger.models].filter(({ owes }) => owes.undelivered.size > 0);
+      if (given.length > 0) {
+        const { id: execution, owes } = random.pick(given);
+        const { ref: op } = random.pick([...owes.undelivered.values()]);
+        const message = { kind: "postop.retry", id: `m${++this.#ids}`, by: "user", op } as const;
+        this.#ask({ execution, message, plan: null });
+      }
+      this.tellAgain(random);
+    });
+  }
+
+  replied(request: number, answer: Answer, existed: boolean): void {
+    const asked = this.#asked.get(request);
+    // Whoever asks at the wrong node, in the middle of an upgrade, or for what is damaged, asks again.
+    const isLater =
+      answer.kind === "rejection" &&
+      (["not_owner", "not_ready"].includes(answer.code) ||
+        (answer.code === "wrong_status" && this.#world.garbled.mayBeDamaged(asked?.execution ?? "")));
+    if (answer.kind === "rejection" && answer.code === "not_ready")
+      this.#world.count("newer events held back");
+    if (asked === undefined || isLater) return;
+    this.#asked.delete(request);
+    const { message, execution } = asked;
+    if (message.kind === "start" && message.input === '"other"') {
+      must(
+        answer.kind === "rejection" && answer.code === "conflict",
+        `${execution}: a start with another input is a conflict`,
+      );
+      return;
+    }
+    if (answer.kind === "rejection") {
+      must(message.kind !== "start", `${execution}: a start is not refused (${answer.message})`);
+      return;
+    }
+    if (answer.kind !== "applied" || this.#world.ledger.wasPurged(execution)) return;
+    this.#world.mustBeDurable(execution, answer.seq);
+    const id = message.kind === "start" ? execution : message.id;
+    const before = this.acknowledged.get(id);
+    if (before !== undefined && message.kind !== "start")
+      must(before.seq === answer.seq, `${id}: a repeat gets the first answer`);
+    if (!existed || before === undefined)
+      this.acknowledged.set(id, { execution, kind: message.kind, seq: answer.seq });
+  }
+
+  /** Whoever got no answer asks again. */
+  #ask(asked: Asked): void {
+    const request = ++this.#requests;
+    this.#asked.set(request, asked);
+    const { execution, message, plan } = asked;
+    this.#world.fromClient({
+      kind: "request",
+      request,
+      execution,
+      message,
+      ...(plan === null ? {} : { plan }),
+    });
+    this.#world.timeline.after(2_000, () => {
+      if (!this.#asked.delete(request)) return;
+      this.#ask(asked);
+    });
+    // Some ask twice although the first answer is on its way.
+    if (this.#random.chance(0.1) && this.#world.has("repeated-messages")) {
+      const again = ++this.#requests;
+      this.#asked.set(again, asked);
+      this.#world.fromClient({
+        kind: "request",
+        request: again,
+        execution,
+        message,
+        ...(plan === null ? {} : { plan }),
+      });
+    }
+  }
+}

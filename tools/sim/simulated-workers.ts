@@ -1,0 +1,192 @@
+/**
+ * The workers of a simulated run: who is hired, who leaves, freezes and dies, and who serves what in which versions. A
+ * worker that is gone is known to be so only after a while.
+ */
+import type { Plan } from "../../src/kernel/definition/plan.ts";
+import type { Serves } from "../../src/protocol/work.ts";
+import { hashText, type SeededRandom } from "../../src/std/random.ts";
+import type { EngineHost } from "./engine-host.ts";
+import { SimWorker } from "./worker/sim-worker.ts";
+import { VERSIONS } from "./workload/versions.ts";
+import type { World } from "./world.ts";
+
+export class Staff {
+  readonly #world: World;
+  readonly #random: SeededRandom;
+  readonly #plans: ReadonlyMap<string, Plan>;
+  #workers: SimWorker[] = [];
+  #count = 0;
+  #isHealed = false;
+
+  constructor(world: World, random: SeededRandom, plans: ReadonlyMap<string, Plan>) {
+    this.#world = world;
+    this.#random = random;
+    this.#plans = plans;
+  }
+
+  get hasRemote(): boolean {
+    return this.#workers.some((worker) => !worker.local);
+  }
+
+  worker(id: string): SimWorker | undefined {
+    return this.#workers.find((worker) => worker.id === id);
+  }
+
+  /** The node's process has started: workers register, and it brings its own. */
+  nodeOpened({ name }: EngineHost): void {
+    if (this.#count === 0) for (let i = this.#random.between(1, 3); i > 0; i--) this.#hire("some");
+    if (this.#world.has("local-worker")) this.#hire("local", name);
+    for (const worker of this.#workers) worker.join();
+  }
+
+  /** The node's process is gone, and with it its own worker. */
+  nodeEnded({ name }: EngineHost): void {
+    for (const worker of this.#workers.filter(({ local, at }) => local && at === name)) this.#fire(worker);
+  }
+
+  /** A worker that has no session, though it is neither frozen nor about to leave; null: there is none. */
+  outOfTouch(): string | null {
+    const { now } = this.#world.timeline;
+    const away = this.#workers.find(
+      (worker) => worker.isAway && worker.frozenUntil <= now && !worker.isLeaving,
+    );
+    return away === undefined ? null : `worker ${away.id} is in touch with no node`;
+  }
+
+  /** One that dies; another comes after a while. */
+  killOne(): void {
+    const worker = this.#anyRemote();
+    if (worker !== undefined) this.replace(worker);
+  }
+
+  /** One that goes in good order; another comes. */
+  dismissOne(): void {
+    const worker = this.#anyRemote();
+    if (worker === undefined || worker.isLeaving) return;
+    this.#world.trace.note(this.#world.timeline.now, `worker ${worker.id} leaves`);
+    worker.leave();
+  }
+
+  freezeOne(): void {
+    const worker = this.#anyRemote();
+    if (worker !== undefined) worker.frozenUntil = this.#world.timeline.now + this.#random.below(5_000);
+  }
+
+  replace(worker: SimWorker): void {
+    this.#world.trace.note(this.#world.timeline.now, `worker ${worker.id} dies`);
+    this.#fire(worker);
+    this.#forget(worker, this.#random.between(500, 3_000));
+    this.#world.timeline.after(this.#random.below(1_000), () => this.#hire(this.#isHealed ? "all" : "some"));
+  }
+
+  /** A worker that was to leave has nothing left to do. */
+  left(worker: SimWorker): void {
+    this.#fire(worker);
+    this.#forget(worker, 1);
+    this.#hire(this.#isHealed ? "all" : "some");
+  }
+
+  /** Nobody is frozen any more, and everything is served. */
+  heal(): void {
+    this.#isHealed = true;
+    for (const worker of [...this.#workers]) {
+      worker.frozenUntil = 0;
+      const serves = worker.serves.map((one) => this.#enumerating(one, worker.id));
+      if (serves.every(({ enumerates }, i) => enumerates === worker.serves[i]?.enumerates)) continue;
+      // It comes back with code that fits the definitions.
+      if (!worker.local) this.replace(worker);
+      else {
+        worker.serves = serves;
+        worker.join();
+      }
+    }
+    this.#hire("all");
+  }
+
+  #anyRemote(): SimWorker | undefined {
+    const remote = this.#workers.filter((worker) => !worker.local);
+    return remote.length === 0 ? undefined : this.#random.pick(remote);
+  }
+
+  #forget({ id, local }: SimWorker, afterMs: number): void {
+    if (!local) this.#world.timeline.after(afterMs, () => this.#world.workerGone(id));
+  }
+
+  #hire(kind: "some" | "local" | "all", at = ""): void {
+    const local = kind === "local";
+    const random = this.#random.child(`worker ${this.#count}`);
+    const id = `${local ? "local" : "w"}${this.#count++}`;
+    const worker = new SimWorker(this.#world, random, {
+      id,
+      local,
+      at,
+      serves: this.#serves(random, kind === "all").map((one) => this.#enumerating(one, id)),
+      capacity: random.between(1, 6),
+      asks: !local && random.chance(0.4),
+    });
+    this.#workers.push(worker);
+    if (!local) worker.join();
+  }
+
+  /** Everything there is, some of it in a few versions only. */
+  #serves(random: SeededRandom, isAll: boolean): Serves[] {
+    const serves: Serves[] = [];
+    for (const [use, isVersioned] of this.#uses()) {
+      if (!isVersioned) serves.push({ use });
+      else if (isAll) for (const version of VERSIONS) serves.push({ use, version });
+      else {
+        const served = new Set([random.pick(VERSIONS.slice(0, -1)), random.pick(VERSIONS.slice(0, -1))]);
+        for (const version of served) serves.push({ use, version });
+      }
+    }
+    return serves;
+  }
+
+  /**
+   * Code says that it enumerates where a definition has it do so. In some runs workers come and go besides whose code
+   * enumerates what has one task by its definition, in others workers that only process what a definition enumerates, or do not say.
+   */
+  #enumerating({ use, version }: Serves, worker: string): Serves {
+    const world = this.#world;
+    const served = version === undefined ? { use } : { use, version };
+    const handlers = [...this.#plans.values()].flatMap(({ phases }) =>
+      phases.flatMap((phase) => phase.handlers),
+    );
+    const { seed } = world.behaviour;
+    const kind = world.has("enumerating-workers") ? hashText(`${seed}/enumerating`) % 3 : -1;
+    const isDrawn = !this.#isHealed && hashText(`${seed}/enumerates/${use}/${worker}`) % 3 === 0;
+    if (handlers.some(({ enumerateUse }) => enumerateUse === use)) {
+      if (kind !== 1 || !isDrawn) return { ...served, enumerates: true };
+      if (hashText(`${seed}/silent/${use}/${worker}`) % 3 === 0) return served;
+      world.count("worker only processes what is enumerated");
+      return { ...served, enumerates: false };
+    }
+    if (kind !== 0 || !isDrawn) return served;
+    if (handlers.some((handler) => handler.use === use && handler.mode === "use"))
+      world.count("worker enumerates what has one task");
+    return { ...served, enumerates: true };
+  }
+
+  /** The names of all code, and whether it is served in versions. */
+  #uses(): Map<string, boolean> {
+    const uses = new Map<string, boolean>();
+    const add = (use: string, range: string | null) => {
+      const isDrawn = hashText(`${this.#world.behaviour.seed}/versions/${use}`) % 5 === 0;
+      if (use !== "") uses.set(use, uses.get(use) === true || range !== null || isDrawn);
+    };
+    for (const plan of this.#plans.values()) {
+      for (const phase of plan.phases) {
+        for (const handler of [...phase.handlers, ...(phase.decision ? [phase.decision] : [])]) {
+          add(handler.use, handler.wanted.range);
+          if (handler.enumerateUse !== null) add(handler.enumerator.use, handler.enumerator.range);
+        }
+      }
+    }
+    return uses;
+  }
+
+  #fire(worker: SimWorker): void {
+    worker.die();
+    this.#workers = this.#workers.filter((other) => other !== worker);
+  }
+}

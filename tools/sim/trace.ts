@@ -1,0 +1,37 @@
+/** The run's trace as a running hash, and as lines for people when asked. Equal seeds must give equal hashes. */
+import { hashText } from "../../src/std/random.ts";
+
+export class Trace {
+  #hash = 0;
+  lines = 0;
+  readonly #show: ((line: string) => void) | null;
+
+  constructor(show: ((line: string) => void) | null) {
+    this.#show = show;
+  }
+
+  note(now: number, what: string): void {
+    this.lines++;
+    this.#hash = hashText(`${this.#hash} ${now} ${what}`);
+    this.#show?.(`${String(now - 1_000_000).padStart(8)} ${what}`);
+  }
+
+  /** For people only: not part of the hash, made only if shown. */
+  detail(make: () => string): void {
+    this.#show?.(`         ${make()}`);
+  }
+
+  get hash(): string {
+    return this.#hash.toString(16).padStart(8, "0");
+  }
+}
+
+/** An invariant does not hold: the run has found a bug. */
+export class Violation extends Error {
+  override name = "Violation";
+}
+
+/** Throws a violation unless it holds. */
+export function must(holds: boolean, invariant: string): asserts holds {
+  if (!holds) throw new Violation(invariant);
+}

@@ -1,0 +1,320 @@
+/**
+ * One attempt at a simulated worker. Code is interpreted as the real worker runs it: what is journaled is not done
+ * again, a step is journaled before the code goes on, a sleep or a wait ends the attempt. Lines that it logs go out
+ * before its other words, again and again until they are acknowledged.
+ */
+import { endsEnumeration, type Outcome, type Verdict } from "../../../src/kernel/message.ts";
+import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../../src/protocol/work.ts";
+import { assert } from "../../../src/std/assert.ts";
+import { checksum } from "../../../src/std/hash.ts";
+import type { SeededRandom } from "../../../src/std/random.ts";
+import { must } from "../trace.ts";
+import { decisionOf, troubleOf } from "../workload/behaviour.ts";
+import { type Op, programOf } from "../workload/program.ts";
+import type { World } from "../world.ts";
+import { attemptOf, keyOf, placeOf } from "./place.ts";
+import { enumerate } from "./sim-enumeration.ts";
+import { readSimReceipt } from "./sim-receipt.ts";
+
+/** What an attempt needs of its worker. */
+export interface AttemptHost {
+  readonly world: World;
+  readonly random: SeededRandom;
+  readonly local: boolean;
+  /** Sends until it is heard. */
+  send(reports: readonly Report[], heard: (verdicts: readonly (readonly Verdict[])[]) => void): void;
+  later(ms: number, run: () => void): void;
+  ended(attempt: SimAttempt): void;
+  /** The code takes its process down. */
+  dies(): void;
+}
+
+export class SimAttempt {
+  readonly host: AttemptHost;
+  readonly grant: Grant;
+  readonly item: GrantItem;
+  readonly key: string;
+  isStarted = false;
+  isOver = false;
+  /** What earlier attempts journaled, as it was given out. */
+  readonly #known: readonly Checkpoint[];
+  readonly #values: Record<string, string | null> = {};
+  #lines: ReportedLine[] = [];
+  #lastLine = 0;
+  #isTelling = false;
+
+  /** When it was given out. */
+  readonly #since: number;
+
+  constructor(host: AttemptHost, grant: Grant, { item, since }: { item: GrantItem; since: number }) {
+    this.host = host;
+    this.#since = since;
+    this.grant = grant;
+    this.item = item;
+    this.key = keyOf(attemptOf(grant, item));
+    this.#known = (item.checkpoints ?? []).slice();
+  }
+
+  start(): void {
+    if (this.isOver) return;
+    const { grant, item, host } = this;
+    const { world, random, local } = host;
+    this.isStarted = true;
+    world.noteRun(grant, item);
+    if (grant.do === "enumerate") {
+      enumerate(this);
+      return;
+    }
+    const isProgram = grant.do === "process" && world.drill === undefined;
+    const ops = isProgram ? programOf(world.behaviour.seed, grant.use, item.number) : [];
+    const trouble = troubleOf(world.behaviour, grant, { task: item.number, attempt: item.attempt });
+    const length = grant.script?.runs.length ?? ops.length;
+    const troubleAt = trouble === null ? -1 : random.below(length + 1);
+    if (trouble === "dies" && troubleAt === 0) {
+      host.dies();
+      return;
+    }
+    if (!local || random.chance(0.5)) {
+      const { number: task, attempt, claim } = item;
+      host.send([{ kind: "started", ...placeOf(grant), attempts: [{ task, attempt, claim }] }], () => {});
+    }
+    this.#log();
+    // In a drill some attempts outlive the node that gave them out.
+    const isDrill = world.drill !== undefined && !world.behaviour.healed;
+    host.later(random.pick(isDrill ? [5, 50, 2_500] : [0, 5, 50]), () => {
+      if (grant.script === null) this.#go(ops, 0, { trouble, troubleAt });
+      else this.#runScript(this.#finishedRuns(), { trouble, troubleAt });
+    });
+  }
+
+  /** The engine wants it ended: handed back. */
+  handBack(): void {
+    this.end({ status: "cancelled", payload: "null" });
+  }
+
+  /** The last word on the attempt, with what it has logged. */
+  end(outcome: Outcome): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    const { grant, item, host } = this;
+    host.ended(this);
+    if (outcome.status === "done" && grant.do !== "enumerate")
+      host.world.ledger.effects.produced(grant, item.number, outcome.payload);
+    const { number: task, attempt, claim } = item;
+    const { seed } = host.world.behaviour;
+    const told = grant.do === "command" ? readSimReceipt(grant, item, outcome, seed) : outcome;
+    let receipt: Report;
+    if (grant.do === "enumerate") {
+      assert(endsEnumeration(outcome), "an enumeration that is done says how many tasks there are");
+      receipt = { kind: "enumeration", ...placeOf(grant), attempt, claim, ms: 1, outcome };
+    } else
+      receipt = {
+        kind: "receipts",
+        ...placeOf(grant),
+        receipts: [{ task, attempt, claim, ms: 1, outcome: told }],
+      };
+    this.#tell(receipt, () => {});
+  }
+
+  /** Says something about the attempt, after what it has logged. */
+  ask(report: Report, heard: (verdict: Verdict | undefined) => void): void {
+    this.#tell(report, (verdict) => {
+      if (!this.isOver) heard(verdict);
+    });
+  }
+
+  /** Does the program from an operation on. */
+  #go(ops: readonly Op[], at: number, end: { trouble: Outcome | "dies" | null; troubleAt: number }): void {
+    if (this.isOver) return;
+    const { host, grant, item } = this;
+    if (end.trouble !== null && at >= end.troubleAt) {
+      if (end.trouble === "dies") host.dies();
+      else this.end(end.trouble);
+      return;
+    }
+    const op = ops[at];
+    if (op !== undefined) {
+      const next = () => host.later(host.random.pick([0, 5, 50]), () => this.#go(ops, at + 1, end));
+      this.#do(op, next);
+      return;
+    }
+    // Later ones take longer: so that the first, which was lost, may speak while they are at work.
+    host.later(host.random.pick([0, 5, 50, item.attempt === 1 ? 400 : 3_000]), () => {
+      if (grant.do === "next") {
+        const among = host.world.among(grant);
+        this.end({ status: "done", payload: decisionOf(host.world.behaviour.seed, grant, among) });
+      } else {
+        // Of a command each attempt has another, since others refer to it.
+        const by = grant.do === "command" ? ` by ${grant.visit}.${item.attempt}` : "";
+        const result = { r: `${grant.handler}#${item.number}${by}`, s: this.#values };
+        this.end({ status: "done", payload: JSON.stringify(result) });
+      }
+    });
+  }
+
+  #do(op: Op, next: () => void): void {
+    const known = this.#known.find(({ kind, name }) => kind !== "run" && name === op.name);
+    if (op.kind === "sleep") {
+      const now = this.host.world.clock;
+      if (known?.kind === "sleep" && known.due <= now) return next();
+      const untilMs = known?.kind === "sleep" ? known.due : now + op.ms;
+      return this.end({ status: "suspended", payload: "null", wait: { name: op.name, untilMs } });
+    }
+    if (known !== undefined && known.kind !== "sleep") return this.#recall(op, known.seq, next);
+    if (op.kind === "step") return op.isLater && this.item.attempt === 1 ? next() : this.#step(op.name, next);
+    const timeout = op.timeoutMs === null ? {} : { timeoutMs: op.timeoutMs };
+    this.end({
+      status: "suspended",
+      payload: "null",
+      wait: { name: op.name, signal: op.name, ...timeout },
+    });
+  }
+
+  /** Takes a value, or the news that none came in time, from the journal. */
+  #recall(op: Op, seq: number, next: () => void): void {
+    const event = this.host.world.readEvent(this.grant.execution, seq);
+    if (event?.kind !== "task.step") {
+      this.handBack();
+      return;
+    }
+    this.#values[op.name] = event.result;
+    if (event.error === null || (op.kind === "wait" && op.isCaught)) next();
+    else this.end({ status: "failed", payload: event.error, fatal: true });
+  }
+
+  #step(name: string, next: () => void): void {
+    const { host, grant, item } = this;
+    const { effects } = host.world.ledger;
+    const { number: task } = item;
+    effects.executed(grant, { task, name, since: this.#since });
+    const result = JSON.stringify(`${name} by ${this.key}`);
+    this.#values[name] = result;
+    this.#log();
+    host.later(host.random.pick([0, 20]), () =>
+      this.ask({ kind: "step", ...attemptOf(grant, item), name, result }, (verdict) => {
+        if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
+        effects.acknowledged(grant, { task, name, now: host.world.timeline.now });
+        next();
+      }),
+    );
+  }
+
+  #finishedRuns(): readonly Extract<Checkpoint, { kind: "run" }>[] {
+    if (this.grant.script?.resume !== true) return [];
+    return this.#known.filter((known) => known.kind === "run");
+  }
+
+  /** Does the runs of a script that are not finished. */
+  #runScript(
+    finished: readonly { readonly seq: number }[],
+    end: { trouble: Outcome | "dies" | null; troubleAt: number },
+  ): void {
+    const last = finished.at(-1);
+    let state: string[] = [];
+    if (last !== undefined) {
+      const event = this.host.world.readEvent(this.grant.execution, last.seq);
+      if (event?.kind !== "task.run") return this.handBack();
+      state = JSON.parse(event.state) as string[];
+    }
+    this.#run(finished.length, state, end);
+  }
+
+  #run(
+    index: number,
+    state: readonly string[],
+    end: { trouble: Outcome | "dies" | null; troubleAt: number },
+  ): void {
+    if (this.isOver) return;
+    const { host, grant, item } = this;
+    if (end.trouble !== null && index >= end.troubleAt) {
+      if (end.trouble === "dies") host.dies();
+      else this.end(end.trouble);
+      return;
+    }
+    const run = grant.script?.runs[index];
+    if (run === undefined) {
+      const payload = JSON.stringify(state);
+      host.later(host.random.pick([0, 50, 400]), () => this.end({ status: "done", payload }));
+      return;
+    }
+    const { name } = run;
+    const { effects } = host.world.ledger;
+    const { number: task } = item;
+    const isKept = grant.script?.resume === true;
+    if (isKept) effects.executed(grant, { task, name, since: this.#since });
+    this.#misreport(index);
+    const next = [...state, `${name} by ${item.attempt}`];
+    this.#log();
+    host.later(host.random.pick([0, 5, 100]), () =>
+      this.ask(
+        {
+          kind: "run",
+          ...attemptOf(grant, item),
+          name,
+          index,
+          state: JSON.stringify(next),
+          oversized: false,
+          stats: { durationMs: 1, memoryBytes: 1 },
+        },
+        (verdict) => {
+          if (verdict !== "accepted" && verdict !== "duplicate") return this.handBack();
+          if (isKept) effects.acknowledged(grant, { task, name, now: host.world.timeline.now });
+          this.#run(index + 1, next, end);
+        },
+      ),
+    );
+  }
+
+  /**
+   * Sometimes it says what is never true, whenever it arrives: a run that the script does not have, one with the index of
+   * another, or one again with another state.
+   */
+  #misreport(index: number): void {
+    const { grant, item } = this;
+    const runs = grant.script?.runs ?? [];
+    const wrong = [
+      { name: "unknown", index: null },
+      { name: runs[index]?.name ?? "unknown", index: index + 1 },
+      { name: runs[0]?.name ?? "unknown", index: index > 0 ? 0 : 7 },
+    ][checksum(`${this.key}/${index}`, 0) % 12];
+    if (wrong === undefined) return;
+    const stats = { durationMs: 1, memoryBytes: 1 };
+    const run = { kind: "run" as const, ...attemptOf(grant, item), ...wrong, oversized: false, stats };
+    this.ask({ ...run, state: '"wrong"' }, (verdict) =>
+      must(verdict !== "accepted", `${this.key}: run ${wrong.name} at ${wrong.index} is not taken`),
+    );
+  }
+
+  /** Sometimes a line; it waits for the next word, or goes out by itself. */
+  #log(): void {
+    const { random, world } = this.host;
+    if (this.isOver || !random.chance(0.3)) return;
+    const n = ++this.#lastLine;
+    this.#lines.push({ n, at: world.clock, level: "info", text: `${n} of ${this.key}` });
+    if (this.#isTelling || !random.chance(0.5)) return;
+    this.#isTelling = true;
+    const lines = this.#lines.slice();
+    this.host.send([this.#logs(lines)], (verdicts) => this.#logged(lines, verdicts[0]?.[0]));
+  }
+
+  /** A word on the attempt, in one message with the lines that nobody acknowledged yet. */
+  #tell(report: Report, heard: (verdict: Verdict | undefined) => void): void {
+    const lines = this.#lines.slice();
+    const reports = lines.length === 0 ? [report] : [this.#logs(lines), report];
+    this.host.send(reports, (verdicts) => {
+      if (lines.length > 0) this.#logged(lines, verdicts[0]?.[0]);
+      heard(verdicts.at(-1)?.[0]);
+    });
+  }
+
+  #logs(lines: readonly ReportedLine[]): Report {
+    return { kind: "logs", ...attemptOf(this.grant, this.item), lines };
+  }
+
+  #logged(lines: readonly ReportedLine[], verdict: Verdict | undefined): void {
+    this.#isTelling = false;
+    const last = lines.at(-1)?.n ?? 0;
+    // What is not taken now is never taken: the attempt is over.
+    this.#lines = verdict === "accepted" ? this.#lines.filter(({ n }) => n > last) : [];
+  }
+}

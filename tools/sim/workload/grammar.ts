@@ -1,0 +1,123 @@
+/**
+ * Random workflows: small definitions that between them reach every rule of the kernel. Roots may name child workflows,
+ * which may name later ones, three levels deep at most.
+ */
+import { parseDefinition } from "../../../src/kernel/definition/parse-definition.ts";
+import { compilePlan, type Plan } from "../../../src/kernel/definition/plan.ts";
+import { assert } from "../../../src/std/assert.ts";
+import type { SeededRandom } from "../../../src/std/random.ts";
+import { isRejection } from "../../../src/std/rejection.ts";
+import { addReferences, randomCommand } from "./random-command.ts";
+import { randomHandler } from "./random-handler.ts";
+
+export interface Grammar {
+  readonly roots: readonly Plan[];
+  /** Workflows that only parents start. */
+  readonly children: readonly Plan[];
+  /** Another definition under the name of a child, to be stored later. */
+  readonly newer: Plan | null;
+}
+
+/** All workflows of a run. */
+export function randomGrammar(random: SeededRandom): Grammar {
+  // Drawn apart, so that runs without commands are what they were.
+  const hasCommands = random.child("commands").chance(0.35);
+  const depth = random.chance(0.6) ? random.between(1, 3) : 0;
+  const names = Array.from({ length: depth }, (_, i) => `k${i}`);
+  const children = names.map((name, i) =>
+    randomPlan(random, { name, prefix: name, children: names.slice(i + 1, i + 2), hasCommands }),
+  );
+  const roots = Array.from({ length: random.between(1, 3) }, (_, i) =>
+    randomPlan(random, { name: `w${i}`, prefix: `w${i}`, children: names, hasCommands }),
+  );
+  const newer =
+    depth > 0 && random.chance(0.3)
+      ? randomPlan(random, { name: "k0", prefix: "k0b", children: [], hasCommands })
+      : null;
+  return { roots, children, newer };
+}
+
+interface Asked {
+  readonly name: string;
+  /** What the names of code and phases begin with. */
+  readonly prefix: string;
+  /** Workflows that handlers may name. */
+  readonly children: readonly string[];
+  readonly hasCommands: boolean;
+}
+
+/** A random workflow that is valid by construction. */
+function randomPlan(random: SeededRandom, asked: Asked): Plan {
+  const { name, prefix } = asked;
+  const isChild = !name.startsWith("w");
+  const count = random.between(1, isChild ? 2 : 4);
+  const names = Array.from({ length: count }, (_, i) => `${prefix.endsWith("b") ? "q" : "p"}${i}`);
+  const hasRepair = random.chance(isChild ? 0.2 : 0.4);
+  const phases: Record<string, unknown>[] = names.map((phase, i) => ({
+    name: phase,
+    handlers: randomHandlers(random, asked, phase),
+    ...randomNext(random, { prefix, names, i }),
+    ...(hasRepair && random.chance(0.7) ? { onError: "repair" } : {}),
+  }));
+  const last = phases.at(-1) as Record<string, unknown>;
+  if (hasRepair) {
+    if (last["next"] === undefined) last["final"] = true;
+    phases.push({
+      name: "repair",
+      handlers: randomHandlers(random, asked, "repair"),
+      ...(random.chance(0.5) ? { final: "failed" } : {}),
+    });
+  }
+  addReferences(phases, random.child("references"));
+  const data = {
+    rondo: 1,
+    name,
+    phases,
+    ...(random.chance(0.5) ? { returns: { use: `${prefix}.returns` } } : {}),
+  };
+  // Drawn apart: both versions say the same, so the run is the same.
+  const parsed = parseDefinition(random.child(`version of ${name}`).chance(0.5) ? asVersion2(data) : data);
+  assert(!isRejection(parsed), `the grammar makes valid definitions: ${JSON.stringify(parsed)}`);
+  return compilePlan(parsed);
+}
+
+/** The same definition as version 2 writes it. */
+function asVersion2(data: { readonly phases: readonly Record<string, unknown>[] }): unknown {
+  const phases = data.phases.map((phase) => {
+    const handlers = Object.entries(phase["handlers"] as Record<string, Record<string, unknown>>);
+    return { ...phase, handlers: Object.fromEntries(handlers.map(([name, one]) => [name, handlerOf2(one)])) };
+  });
+  return { ...data, rondo: 2, phases };
+}
+
+function handlerOf2(handler: Record<string, unknown>): Record<string, unknown> {
+  const { enumerate, ...rest } = handler;
+  const { use, tasks } = rest;
+  if (enumerate === undefined) return tasks === undefined ? { ...rest, single: true } : rest;
+  return (enumerate as { readonly use: string }).use === use ? rest : handler;
+}
+
+function randomNext(
+  random: SeededRandom,
+  at: { prefix: string; names: readonly string[]; i: number },
+): Record<string, unknown> {
+  const phase = at.names[at.i] as string;
+  if (random.chance(0.2)) {
+    const among = [...new Set([random.pick(at.names), at.names.at(-1) as string])];
+    return { next: { use: `${at.prefix}.${phase}.next`, among }, maxVisits: random.between(1, 3) };
+  }
+  if (random.chance(0.1) && at.i + 2 < at.names.length) return { next: at.names[at.i + 2] };
+  return {};
+}
+
+function randomHandlers(random: SeededRandom, asked: Asked, phase: string): Record<string, unknown> {
+  const count = random.pick(asked.name.startsWith("w") ? [0, 1, 1, 1, 2, 3] : [0, 1, 1, 1, 2]);
+  const handlers: Record<string, unknown> = {};
+  for (let i = 0; i < count; i++) {
+    const use = `${asked.prefix}.${phase}.h${i}`;
+    const own = random.child(`command ${use}`);
+    const handler = randomHandler(random, use, asked.children);
+    handlers[`h${i}`] = asked.hasCommands && own.chance(0.6) ? randomCommand(own, use) : handler;
+  }
+  return handlers;
+}

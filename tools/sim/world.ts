@@ -1,0 +1,433 @@
+/**
+ * One simulated run: a node over tables that can lose what was not acknowledged, workers and a client over a network
+ * that loses, delays and repeats, and clocks that jump; all under one seed. Checks invariants at every durable row,
+ * every grant and every answer; then heals and demands that everything ends.
+ */
+import type { Input } from "../../src/engine/io.ts";
+import type { HandlerPlan, Plan } from "../../src/kernel/definition/plan.ts";
+import type { Event } from "../../src/kernel/event.ts";
+import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
+import type { Grant, GrantItem } from "../../src/protocol/work.ts";
+import { SeededRandom } from "../../src/std/random.ts";
+import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
+import { partitionOf } from "../../src/store/partition-of.ts";
+import type { Commit, Ownership } from "../../src/store/store.ts";
+import { Ledger } from "./check/ledger.ts";
+import type { Model } from "./check/model.ts";
+import type { EngineHost } from "./engine-host.ts";
+import type { Fault, Happening } from "./faults.ts";
+import { GarbledRows } from "./garbled-rows.ts";
+import { SimClient } from "./sim-client.ts";
+import { Staff } from "./simulated-workers.ts";
+import { ClusterSite, SingleSite, type Site } from "./site.ts";
+import { Timeline } from "./timeline.ts";
+import { must, Trace, Violation } from "./trace.ts";
+import type { SimWorker } from "./worker/sim-worker.ts";
+import type { Behaviour } from "./workload/behaviour.ts";
+import { randomGrammar } from "./workload/grammar.ts";
+
+export interface WorldOptions {
+  readonly seed: number;
+  readonly executions: number;
+  /** How many nodes run over one database; 0: one node on a disk of its own. */
+  readonly nodes: number;
+  readonly faults: ReadonlySet<Fault>;
+  readonly show: ((line: string) => void) | null;
+  /** A workload and faults that are given, not drawn. */
+  readonly drill?: Drill;
+}
+
+/** Executions of one workflow, while a node dies again and again. */
+export interface Drill {
+  readonly plan: Plan;
+  readonly deathEveryMs: number;
+  /** How long a dead node is away. */
+  readonly awayMs: number;
+  /** How long nodes die. */
+  readonly lastsMs: number;
+  /** An attempt begins at a worker. */
+  readonly onAttempt: () => void;
+}
+
+const HEAL_AT_MS = 15_000;
+/** How often it is looked at whether nodes agree again, and after which time they must. */
+const SETTLED_EVERY_MS = 500;
+const SETTLED_WITHIN_MS = 120_000;
+const GIVE_UP_MS = 900_000;
+const STEPS_MAX = 2_000_000;
+/** What befalls the nodes of a cluster, and how often. */
+const TROUBLES: readonly (readonly [Fault, number])[] = [
+  ["pauses-and-cuts", 3_000],
+  ["one-way-cuts", 3_000],
+  ["slow-database", 6_000],
+  ["database-restarts", 9_000],
+  ["leaving-nodes", 12_000],
+  ["splits", 6_000],
+  ["older-nodes", 3_000],
+];
+/** What stays as it is when faults are over. */
+const FOR_EVER: readonly Fault[] = ["poison", "local-worker"];
+
+export class World {
+  readonly timeline = new Timeline();
+  readonly trace: Trace;
+  readonly behaviour: Behaviour;
+  readonly ledger: Ledger;
+  readonly client: SimClient;
+  readonly staff: Staff;
+  readonly garbled: GarbledRows;
+  /** Limits of projects. */
+  readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
+  readonly #options: WorldOptions;
+  readonly #random: SeededRandom;
+  readonly #tables: MemoryTables;
+  readonly #site: Site;
+  readonly #partitions: number;
+  readonly #plans = new Map<string, Plan>();
+  /** Executions that the client starts. */
+  readonly #executions = new Map<string, Plan>();
+  #isHealed = false;
+  /** When all was healed, or a process began after that: a task may have taken it down. */
+  #faultAt = 0;
+  /** When it is next looked at whether nodes agree. */
+  #lookAt = 0;
+  /** The epoch of each partition's last owner. */
+  readonly #epochs = new Map<number, number>();
+
+  constructor(options: WorldOptions) {
+    this.#options = options;
+    this.#random = new SeededRandom(options.seed);
+    this.trace = new Trace(options.show);
+    this.#partitions = options.nodes === 0 ? 1 : 4;
+    this.#tables = new MemoryTables({ random: this.#random.child("tables"), partitions: this.#partitions });
+    this.garbled = new GarbledRows(this.#tables);
+    const { seed } = options;
+    const fails = this.has("failing-tasks");
+    this.behaviour = { seed, healed: false, fails, poison: this.has("poison") };
+    const limits = this.#random.child("projects");
+    this.projects = limits.chance(0.5) ? { other: { concurrency: limits.between(1, 3) } } : {};
+    const { projects, isCluster } = this;
+    this.ledger = new Ledger({ tables: this.#tables, plans: this.#plans, seed, projects, isCluster });
+    this.client = new SimClient(this, this.#random.child("client"));
+    this.staff = new Staff(this, this.#random.child("staff"), this.#plans);
+    const random = this.#random.child("node");
+    const parts = { world: this, random, tables: this.#tables, plans: this.#plans };
+    this.#site = isCluster
+      ? new ClusterSite(parts, { nodes: options.nodes, partitions: this.#partitions })
+      : new SingleSite(parts);
+  }
+
+  /** How often what happened. */
+  readonly happened = new Map<Happening, number>();
+
+  count(what: Happening): void {
+    this.happened.set(what, (this.happened.get(what) ?? 0) + 1);
+  }
+
+  get drill(): Drill | undefined {
+    return this.#options.drill;
+  }
+
+  /** Several nodes over one database. */
+  get isCluster(): boolean {
+    return this.#options.nodes > 0;
+  }
+
+  has(fault: Fault): boolean {
+    return this.#options.faults.has(fault) && (!this.#isHealed || FOR_EVER.includes(fault));
+  }
+
+  /** Runs to the end; throws a `Violation` if an invariant breaks. */
+  run(): void {
+    this.#populate();
+    this.#site.open();
+    this.#scheduleFaults();
+    let steps = 0;
+    const end = this.timeline.now + GIVE_UP_MS;
+    this.timeline.after(this.#options.drill?.lastsMs ?? HEAL_AT_MS, () => this.#heal());
+    while (!this.#isOver()) {
+      if (steps++ >= STEPS_MAX || this.timeline.now >= end) throw new Violation(this.#stuck());
+      if (!this.timeline.next()) throw new Violation(this.#stuck());
+    }
+    this.ledger.checkEnd(this.client.acknowledged);
+    this.trace.note(this.timeline.now, `end ${this.ledger.summary()}`);
+  }
+
+  /** The clock of the machines. */
+  get clock(): number {
+    return this.#site.hosts[0]?.clock() ?? 0;
+  }
+
+  /** The node's process has started. */
+  nodeOpened(host: EngineHost): void {
+    this.#faultAt = this.timeline.now;
+    this.staff.nodeOpened(host);
+    // Whoever asks for children hears from its user before they begin.
+    if (!this.has("controls")) return;
+    for (const { id, body } of this.#tables.scanLetters({ after: 0, max: 10, partitions: null })) {
+      const { kind } = JSON.parse(body) as { kind: string };
+      const [parent = ""] = id.split("/");
+      if (kind === "start" && this.#random.chance(0.5))
+        this.client.control(parent, this.#random.pick(["cancel", "cancel", "pause"] as const));
+    }
+  }
+
+  /** A message of a worker on its way to the node. */
+  toNode(worker: SimWorker, input: Input): void {
+    if (worker.local) {
+      this.timeline.after(0, () => worker.isDead || this.#site.fromWorker(worker, input));
+      return;
+    }
+    if (this.has("lost-messages") && this.#random.chance(0.05)) return this.count("message lost");
+    const send = (ms: number) =>
+      this.timeline.after(ms, () => worker.isDead || this.#site.fromWorker(worker, input));
+    send(this.delay());
+    // What comes twice may come much later the second time.
+    if (input.kind === "worker-reports" && this.has("repeated-messages") && this.#random.chance(0.1)) {
+      this.count("message repeated");
+      send(this.#random.below(this.#random.pick([20, 3_000])));
+    }
+  }
+
+  fromClient(input: Extract<Input, { kind: "request" }>): void {
+    this.timeline.after(this.delay(), () => this.#site.fromClient(input));
+  }
+
+  /** Partitions of a cluster have another owner. */
+  partitionsTaken(owned: readonly Ownership[]): void {
+    this.ledger.sync();
+    for (const { partition, epoch, uncleanEpoch } of owned) {
+      must(
+        epoch > (this.#epochs.get(partition) ?? 0),
+        `partition ${partition}: each owner has a higher epoch`,
+      );
+      this.#epochs.set(partition, epoch);
+      const isOf = (execution: string) => partitionOf(execution, this.#partitions) === partition;
+      this.ledger.partitionTaken(isOf, uncleanEpoch > 0 && uncleanEpoch === epoch - 1);
+    }
+  }
+
+  /** A commit was made, but for what is in these partitions. */
+  written(content: Commit, refused: readonly number[]): void {
+    const isIn = (execution: string) => !refused.includes(partitionOf(execution, this.#partitions));
+    const writes = content.writes.filter(({ execution }) => isIn(execution));
+    for (const { execution } of content.writes) {
+      const partition = partitionOf(execution, this.#partitions);
+      if (isIn(execution))
+        must(
+          content.fence.epochs[partition] === this.#epochs.get(partition),
+          `${execution}: only the owner of now writes, not that of epoch ${content.fence.epochs[partition]}`,
+        );
+      else {
+        const rows = this.#tables.readJournal({ execution, from: this.ledger.durableSeq(execution) + 1 });
+        must(
+          this.ledger.isUnread(execution) || rows.length === 0,
+          `${execution}: a refused write changes nothing`,
+        );
+      }
+    }
+    this.ledger.written(refused.length === 0 ? content : { fence: content.fence, writes });
+  }
+
+  /** Where the engine runs. */
+  get site(): Site {
+    return this.#site;
+  }
+
+  /** It has not been heard of for so long that the node is told. */
+  workerGone(worker: string): void {
+    this.#site.toAll({ kind: "worker-left", worker });
+  }
+
+  mustBeDurable(execution: string, seq: number): void {
+    this.ledger.sync();
+    const isDurable = this.ledger.durableSeq(execution) >= seq;
+    must(isDurable, `${execution}: what is acknowledged (seq ${seq}) is durable`);
+  }
+
+  noteRun(grant: Grant, item: GrantItem): void {
+    this.drill?.onAttempt();
+    this.trace.note(
+      this.timeline.now,
+      `run ${grant.do} ${grant.execution}/${grant.phase}/${grant.handler}#${item.number} attempt ${item.attempt}`,
+    );
+  }
+
+  /** What a decision may answer. */
+  among({ execution, phase }: Grant): readonly string[] {
+    return this.ledger.model(execution)?.plan.byName.get(phase)?.among ?? [];
+  }
+
+  handlerPlan({ execution, phase, handler }: Grant): HandlerPlan | undefined {
+    const plan = this.ledger.model(execution)?.plan.byName.get(phase);
+    return plan?.handlers.find(({ name }) => name === handler);
+  }
+
+  /** An event out of the journal, as workers read what is journaled; null: it is gone. */
+  readEvent(execution: string, seq: number): Event | null {
+    for (const entry of this.#tables.readJournal({ execution, from: seq, to: seq }))
+      for (const recorded of decodeEntry(entry)) if (recorded.seq === seq) return recorded.event;
+    return null;
+  }
+
+  /** A task took its process down: the node's, if it ran there, else the worker's. */
+  processDies(worker: SimWorker): void {
+    if (worker.local) this.#site.hosts.find(({ name }) => name === worker.at)?.crash();
+    else this.staff.replace(worker);
+  }
+
+  /** How long a message takes. */
+  delay(): number {
+    if (!this.#random.chance(0.05) || this.#isHealed) return this.#random.below(10);
+    this.count("message delayed");
+    return this.#random.below(2_000);
+  }
+
+  #populate(): void {
+    const random = this.#random.child("grammar");
+    const { drill } = this.#options;
+    const { roots, children, newer } =
+      drill === undefined ? randomGrammar(random) : { roots: [drill.plan], children: [], newer: null };
+    for (const plan of [...roots, ...children]) this.#plans.set(plan.hash, plan);
+    if (newer !== null) this.#plans.set(newer.hash, newer);
+    for (const plan of roots) this.#store(plan);
+    for (const plan of children) {
+      const isLate = this.has("late-definitions") && random.chance(0.2);
+      if (isLate) this.timeline.after(random.below(8_000), () => this.#store(plan));
+      else this.#store(plan);
+    }
+    if (newer !== null) this.timeline.after(8_000 + random.below(5_000), () => this.#store(newer));
+    for (let i = 0; i < this.#options.executions; i++) {
+      const now = this.timeline.now;
+      const times =
+        drill !== undefined
+          ? {}
+          : {
+              ...(random.chance(0.1) ? { startAt: now + random.below(3_000) } : {}),
+              ...(random.chance(0.1) ? { deadline: now + random.below(10_000) } : {}),
+            };
+      const plan = random.pick(roots);
+      this.#executions.set(`e${i}`, plan);
+      this.timeline.after(random.below(2_000), () => this.client.start(`e${i}`, plan, times));
+    }
+  }
+
+  #store(plan: Plan): void {
+    const { name } = plan.definition;
+    this.#tables.putDefinition(name, plan.hash, JSON.stringify(plan.definition));
+    this.#site.toAll({ kind: "definition-stored", workflow: name });
+  }
+
+  #scheduleFaults(): void {
+    const random = this.#random.child("faults");
+    const repeat = (fault: Fault, everyMs: number, run: () => void) => {
+      if (!this.has(fault)) return;
+      const next = () =>
+        this.timeline.after(random.below(everyMs * 2), () => {
+          if (this.#isHealed) return;
+          run();
+          next();
+        });
+      next();
+    };
+    const host = () => random.pick(this.#site.hosts);
+    const { drill } = this.#options;
+    if (drill !== undefined) {
+      const next = () =>
+        this.timeline.after(drill.deathEveryMs, () => {
+          if (this.#isHealed) return;
+          host().crash();
+          next();
+        });
+      next();
+    }
+    repeat("crash", 4_000, () => host().crash());
+    repeat("clean-restarts", 6_000, () => host().close());
+    if (this.isCluster)
+      for (const [fault, everyMs] of TROUBLES)
+        repeat(fault, everyMs, () => this.#site.trouble(random, fault));
+    repeat("dead-workers", 4_000, () => this.staff.killOne());
+    repeat("leaving-workers", 6_000, () => this.staff.dismissOne());
+    repeat("frozen-workers", 4_000, () => this.staff.freezeOne());
+    repeat("clock-jumps", 5_000, () => {
+      const skew = host().jump(random.pick([-2_000, 500, 20_000]));
+      this.count("clock jump");
+      this.trace.note(this.timeline.now, `clock ${skew}`);
+      if (this.isCluster) this.ledger.leases.unsteady(this.timeline.now);
+    });
+    repeat("controls", 1_500, () => this.client.act(random.pick([...this.#executions.keys()])));
+    repeat("controls", 2_000, () => {
+      const children = [...this.ledger.models].filter(({ parent, ended }) => parent !== null && !ended);
+      if (children.length > 0) this.client.act(random.pick(children).id);
+    });
+    repeat("purges", 2_500, () => this.#purgeSome(random));
+    this.garbled.schedule(this, this.#random.child("damage"));
+    this.client.tellAgain(this.#random.child("again"));
+  }
+
+  /** Forgets some of what has ended, whoever may still ask about it. */
+  #purgeSome(random: SeededRandom): void {
+    this.ledger.sync();
+    const ids = [...this.ledger.models]
+      .filter(({ id, isOver }) => isOver && this.client.mayForget(id) && random.chance(0.5))
+      .map(({ id }) => id);
+    if (ids.length === 0) return;
+    this.#site.toAll({ kind: "purge", ids });
+    for (const id of ids) if (random.chance(0.2)) this.client.control(id, "retry");
+  }
+
+  /** Faults are over: everything that is held is released, and now it has to end. */
+  #heal(): void {
+    this.#isHealed = true;
+    this.#faultAt = this.timeline.now;
+    this.behaviour.healed = true;
+    this.trace.note(this.timeline.now, "heal");
+    this.garbled.restore();
+    this.#site.heal();
+    this.staff.heal();
+    const nudge = () => {
+      this.ledger.sync();
+      this.garbled.lookAgain(this);
+      for (const model of this.ledger.models) {
+        // What its parent holds or ends is left to its parent.
+        if (this.#isHeld(model)) continue;
+        if (model.status === "paused") this.client.control(model.id, "resume");
+        for (const name of model.awaited) this.client.signal(model.id, name);
+      }
+      this.timeline.after(5_000, nudge);
+    };
+    nudge();
+  }
+
+  #isHeld({ status, pausedBy, parent }: Model): boolean {
+    const above = parent === null ? undefined : this.ledger.model(parent.execution);
+    if (above === undefined || above.ended) return false;
+    return above.isDraining || this.#isHeld(above) || (status === "paused" && pausedBy.startsWith("parent"));
+  }
+
+  /** Everything has ended, and nothing is on its way any more. */
+  #isOver(): boolean {
+    const hasLetters = this.#tables.scanLetters({ after: 0, max: 1, partitions: null }).length > 0;
+    if (!this.#isHealed || hasLetters || !this.ledger.allEnded(this.#executions.keys())) return false;
+    // Looked at now and then: it takes a while.
+    if (this.timeline.now < this.#lookAt) return false;
+    this.#lookAt = this.timeline.now + SETTLED_EVERY_MS;
+    const unsettled = this.#site.unsettled();
+    const isLate = this.timeline.now >= this.#faultAt + SETTLED_WITHIN_MS;
+    must(unsettled === null || !isLate, `long after the last fault, ${unsettled}`);
+    return unsettled === null;
+  }
+
+  #why(id: string): string {
+    return this.#site.hosts.map((host) => host.why(id)).find((why) => why !== null) ?? "nobody knows";
+  }
+
+  #stuck(): string {
+    const open = [...this.ledger.models].filter(({ isOver }) => !isOver).map(({ id }) => id);
+    for (const id of this.#executions.keys()) if (this.ledger.model(id) === undefined) open.push(id);
+    const letters = this.#tables
+      .scanLetters({ after: 0, max: 5, partitions: null })
+      .map(({ id, to }) => `${id} to ${to}`);
+    return `stuck: ${open.map((id) => `${id} is ${this.ledger.status(id)}: ${this.#why(id)}`).join(", ")}; letters: ${letters.join(", ")}`;
+  }
+}
