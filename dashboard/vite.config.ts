@@ -1,6 +1,6 @@
 import { defineConfig } from "vite";
 
-// The built files are served by the node itself (src/api/pages); `vite dashboard` serves them with a node's API behind.
+// The built files are served by the node itself (src/server/http/page-files.ts); `vite dashboard` serves them with a node's API behind.
 export default defineConfig({
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {

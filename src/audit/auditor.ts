@@ -6,7 +6,7 @@
 import type { Event, Place, Recorded } from "../kernel/event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { PageBounds } from "./derived.ts";
-import { HandlerBook } from "./handler-book.ts";
+import { HandlerTally } from "./handler-book.ts";
 import { type Scripts, scriptsIn } from "./run-book.ts";
 
 /** Kinds of findings. `chain`: a row is not the one that was written. `differs`: what is shown is not what was counted. */
@@ -48,11 +48,11 @@ export interface Audit {
 
 const FINDINGS_MAX = 100;
 
-interface VisitBook {
+interface VisitTally {
   readonly phase: string;
   readonly visit: number;
   status: string;
-  readonly handlers: Map<string, HandlerBook>;
+  readonly handlers: Map<string, HandlerTally>;
 }
 
 export class Auditor {
@@ -69,8 +69,8 @@ export class Auditor {
   #isWhole = true;
   /** The phase that has to start next; null: none has to. */
   #next: string | null = null;
-  #current: VisitBook | null = null;
-  readonly #visits = new Map<string, VisitBook>();
+  #current: VisitTally | null = null;
+  readonly #visits = new Map<string, VisitTally>();
   readonly #visitCounts = new Map<string, number>();
   readonly #timers = new Map<string, number>();
   readonly #children = new Map<string, number>();
@@ -244,7 +244,7 @@ export class Auditor {
     if (book === null) return;
     if (book.handlers.has(handler))
       this.#find("order", seq, `handler ${phase}/${handler} starts a second time`);
-    book.handlers.set(handler, new HandlerBook());
+    book.handlers.set(handler, new HandlerTally());
   }
 
   #ofHandler(
@@ -293,7 +293,7 @@ export class Auditor {
 
   #settled(
     seq: number,
-    { name, book }: { name: string; book: HandlerBook },
+    { name, book }: { name: string; book: HandlerTally },
     { task, status }: { task: number; status: "done" | "failed" | "cancelled" },
   ): void {
     if (book.isFinished)
@@ -307,7 +307,7 @@ export class Auditor {
 
   #handlerFinished(
     seq: number,
-    { name, book }: { name: string; book: HandlerBook },
+    { name, book }: { name: string; book: HandlerTally },
     said: { readonly done: number; readonly failed: number },
   ): void {
     if (book.isFinished) this.#find("order", seq, `handler ${name} finishes a second time`);
@@ -372,7 +372,7 @@ export class Auditor {
   }
 
   /** The book of the visit that runs, which an event has to be of. */
-  #visitOf(seq: number, { phase, visit }: { phase: string; visit: number }): VisitBook | null {
+  #visitOf(seq: number, { phase, visit }: { phase: string; visit: number }): VisitTally | null {
     const current = this.#current;
     if (current?.phase === phase && current.visit === visit && current.status === "running") return current;
     this.#find("order", seq, `an event of visit ${visit} of ${phase}, which does not run`);

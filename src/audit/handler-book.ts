@@ -1,8 +1,8 @@
 /** What an auditor writes down about one handler of one visit: which of its tasks there are, and which are settled. */
 import { Bitset } from "../std/bitset.ts";
-import { RunBook } from "./run-book.ts";
+import { RunTally } from "./run-book.ts";
 
-export class HandlerBook {
+export class HandlerTally {
   /** Tasks that were enumerated, page by page. */
   enumerated = 0;
   hasPages = false;
@@ -12,7 +12,7 @@ export class HandlerBook {
   readonly failed = new Bitset();
   readonly cancelled = new Bitset();
   isFinished = false;
-  readonly runs = new RunBook();
+  readonly runs = new RunTally();
 
   /** Tasks it is known to have. */
   get size(): number {

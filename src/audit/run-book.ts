@@ -35,7 +35,7 @@ export function scriptsIn(definition: string): Scripts {
 }
 
 /** The finished runs of the open tasks of one handler in one visit. */
-export class RunBook {
+export class RunTally {
   readonly #tasks = new Map<number, { attempt: number; round: number; finished: number }>();
   #round = 0;
 

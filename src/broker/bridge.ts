@@ -33,14 +33,14 @@ import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
 import type { FindCommand } from "./topics/receipt-intake.ts";
 import { Topics } from "./topics/topics.ts";
 import { consumeEnumerated } from "./visits/enumerated-queue.ts";
-import { EnumerationDesk } from "./visits/open-enumerations.ts";
+import { OpenEnumerations } from "./visits/open-enumerations.ts";
 import { QueueMender } from "./visits/queue-mender.ts";
-import { DeskBook } from "./visits/queue-registry.ts";
-import { WordDesk } from "./visits/receipt-inbox.ts";
+import { QueueRegistry } from "./visits/queue-registry.ts";
+import { ReceiptInbox } from "./visits/receipt-inbox.ts";
 import { ServedAtBroker } from "./visits/served-at-broker.ts";
 import { SingleTasks } from "./visits/single-tasks.ts";
-import { DeskSet } from "./visits/visit-queue-set.ts";
-import type { DeskQueues } from "./visits/visit-queues.ts";
+import { VisitQueueSet } from "./visits/visit-queue-set.ts";
+import type { VisitQueues } from "./visits/visit-queues.ts";
 import { TaskWriter } from "./write-message.ts";
 
 export type { AmqpBridgeOptions } from "./bridge-options.ts";
@@ -53,13 +53,13 @@ export class AmqpBridge implements WorkerLink {
   readonly #publisher: Publisher;
   readonly #dead: DeadLetters;
   readonly #mender = new QueueMender((fault) => this.#options.onFault(fault));
-  readonly #book: DeskBook;
-  readonly #words: WordDesk;
-  readonly #enumerations: EnumerationDesk;
+  readonly #book: QueueRegistry;
+  readonly #words: ReceiptInbox;
+  readonly #enumerations: OpenEnumerations;
   readonly #topics: Topics;
   readonly #events: EventPublisher;
   readonly #served: ServedAtBroker;
-  readonly #desks: DeskSet;
+  readonly #desks: VisitQueueSet;
   readonly #singles: SingleTasks;
   #session: BrokerSession | null = null;
   #isBlocked = false;
@@ -76,9 +76,9 @@ export class AmqpBridge implements WorkerLink {
     this.#settings = { ...DEFAULT_BROKER_SETTINGS, ...options.settings };
     this.#names = brokerNames(prefix);
     this.#publisher = new Publisher(clock, (count) => this.#noteFull(count));
-    this.#book = new DeskBook(store);
+    this.#book = new QueueRegistry(store);
     this.#dead = deadLetters(this.#shared);
-    this.#words = new WordDesk({
+    this.#words = new ReceiptInbox({
       ...this.#shared,
       dead: this.#dead,
       isOpen: (channel) => this.#session?.consume === channel,
@@ -86,7 +86,7 @@ export class AmqpBridge implements WorkerLink {
       onEnumerated: (word, delivery) => this.#enumerations.enumerated(word, delivery),
     });
     const parts = { ...this.#shared, words: this.#words };
-    this.#enumerations = new EnumerationDesk(parts);
+    this.#enumerations = new OpenEnumerations(parts);
     this.#topics = new Topics({
       ...parts,
       store,
@@ -96,7 +96,7 @@ export class AmqpBridge implements WorkerLink {
       findCommand: (receipt, topic) => this.findCommand(receipt, topic),
     });
     this.#events = new EventPublisher({ ...this.#shared, store, isUp: () => this.#session !== null });
-    this.#desks = new DeskSet(
+    this.#desks = new VisitQueueSet(
       {
         ...this.#shared,
         isUnpublished: (place) => this.#singles.has(place),
@@ -249,7 +249,7 @@ export class AmqpBridge implements WorkerLink {
     this.#topics.giveWay(uses);
   }
 
-  #takeTasks(grant: Grant): DeskQueues {
+  #takeTasks(grant: Grant): VisitQueues {
     const desk = this.#desks.at(grant, {
       workflow: grant.workflow,
       use: grant.use,

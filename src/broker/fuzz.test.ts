@@ -9,7 +9,7 @@ import { type DeadLetter, DeadLetters } from "../protocol/dead-letters.ts";
 import { systemClock } from "../std/clock.ts";
 import { isRejection } from "../std/rejection.ts";
 import { brokerNames } from "./names.ts";
-import { readItems, readRollCall, readWord } from "./read-message.ts";
+import { readItems, readRollCall, readTaskReport } from "./read-message.ts";
 import { readReceipt } from "./topics/read-receipt.ts";
 import { receiptMessage } from "./topics/receipt-relay.ts";
 
@@ -66,10 +66,10 @@ test("any last word is refused, or it is signed, and what it says can be stored"
     ...{ attempt: ATTEMPT, token: signAttempt(KEY, ATTEMPT), status: "done", result: { a: 1 }, ms: 5 },
     error: { message: "no" },
   };
-  expect(readWord(good, KEY)).toMatchObject({ at: AT, outcome: { status: "done" } });
+  expect(readTaskReport(good, KEY)).toMatchObject({ at: AT, outcome: { status: "done" } });
   fc.assert(
     fc.property(spoilt(good), (fields) => {
-      const read = readWord(fields, KEY);
+      const read = readTaskReport(fields, KEY);
       if (isRejection(read)) {
         expect(read.message).not.toBe("");
         return;

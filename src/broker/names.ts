@@ -13,13 +13,13 @@ const NAME_BYTES_MAX = 255;
 const ENDING_MAX = 60;
 
 /** The place of a handler of a visit: what its queues are named by. */
-export type DeskPlace = Omit<ReportPlace, "epoch">;
+export type VisitPlace = Omit<ReportPlace, "epoch">;
 
 export type BrokerNames = ReturnType<typeof brokerNames>;
 
 /** All names under a prefix. */
 export function brokerNames(prefix: string) {
-  const desk = (at: DeskPlace): string => {
+  const desk = (at: VisitPlace): string => {
     const visit = `${at.visit > 1 ? `.v${at.visit}` : ""}${at.round > 1 ? `.r${at.round}` : ""}`;
     const rest = `.${at.phase}.${at.handler}${visit}`;
     const room = NAME_BYTES_MAX - ENDING_MAX - `${prefix}.workflow.`.length - rest.length;
@@ -28,10 +28,10 @@ export function brokerNames(prefix: string) {
   return {
     ...amqpNames(prefix),
     /** Where journaled tasks wait for workers. */
-    tasks: (at: DeskPlace) => `${desk(at)}.tasks`,
+    tasks: (at: VisitPlace) => `${desk(at)}.tasks`,
     /** Where one task at a time waits that may have taken its worker down. */
-    alone: (at: DeskPlace) => `${desk(at)}.alone.tasks`,
-    finished: (at: DeskPlace) => `${desk(at)}.finished`,
+    alone: (at: VisitPlace) => `${desk(at)}.alone.tasks`,
+    finished: (at: VisitPlace) => `${desk(at)}.finished`,
     /** Where one attempt at an enumeration puts what it finds. */
     intake: (at: ReportedAttempt) => `${desk(at)}.tasks.in.${at.epoch}-${at.attempt}-${at.claim}`,
     ended: (execution: string) =>
@@ -43,7 +43,7 @@ export function brokerNames(prefix: string) {
 }
 
 /** The identity of a handler of a visit as one text. */
-export function deskKey({ execution, phase, visit, handler, round }: DeskPlace): string {
+export function deskKey({ execution, phase, visit, handler, round }: VisitPlace): string {
   return `${execution}/${phase}/${visit}/${handler}/${round}`;
 }
 

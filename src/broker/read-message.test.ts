@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { encodeAttempt, signAttempt } from "../protocol/attempt-id.ts";
 import { readFields } from "../protocol/read-body.ts";
 import { isRejection } from "../std/rejection.ts";
-import { readItems, readWord } from "./read-message.ts";
+import { readItems, readTaskReport } from "./read-message.ts";
 
 const KEY = "k";
 const AT = {
@@ -28,7 +28,7 @@ const refusal = (value: unknown) => (isRejection(value) ? value.message : "accep
 
 describe("a finished message", () => {
   test("gives the attempt and its outcome", () => {
-    expect(readWord(word({ task: 4, status: "done", result: { a: 1 }, ms: 12 }), KEY)).toEqual({
+    expect(readTaskReport(word({ task: 4, status: "done", result: { a: 1 }, ms: 12 }), KEY)).toEqual({
       at: AT,
       ms: 12,
       outcome: { status: "done", payload: '{"a":1}' },
@@ -36,10 +36,12 @@ describe("a finished message", () => {
   });
 
   test("without a result is one of null; an error has whatever shape it has", () => {
-    expect(readWord(word({ status: "done" }), KEY)).toMatchObject({ outcome: { payload: "null" } });
+    expect(readTaskReport(word({ status: "done" }), KEY)).toMatchObject({ outcome: { payload: "null" } });
     for (const error of ["broken", { message: "broken" }, { name: "E", message: "broken", fatal: true }])
-      expect(JSON.stringify(readWord(word({ status: "failed", error }), KEY))).toContain("broken");
-    expect(readWord(word({ status: "failed", error: { message: "x", fatal: true } }), KEY)).toMatchObject({
+      expect(JSON.stringify(readTaskReport(word({ status: "failed", error }), KEY))).toContain("broken");
+    expect(
+      readTaskReport(word({ status: "failed", error: { message: "x", fatal: true } }), KEY),
+    ).toMatchObject({
       outcome: { fatal: true },
     });
   });
@@ -55,12 +57,12 @@ describe("a finished message", () => {
     [{ status: "perhaps" }, "status"],
     [{ status: undefined }, "status"],
   ])("with %j is refused", (more, why) => {
-    expect(refusal(readWord(word({ status: "done", ...more }), KEY))).toContain(why);
+    expect(refusal(readTaskReport(word({ status: "done", ...more }), KEY))).toContain(why);
   });
 
   test("whose result cannot be stored fails its attempt for good", () => {
     const result = "x".repeat(300_000);
-    expect(readWord(word({ status: "done", result }), KEY)).toMatchObject({
+    expect(readTaskReport(word({ status: "done", result }), KEY)).toMatchObject({
       outcome: { status: "failed", fatal: true },
     });
   });
@@ -69,18 +71,18 @@ describe("a finished message", () => {
 describe("an enumerated message", () => {
   const enumeration = { ...AT, task: -1 };
   test("needs no status, and counts the tasks", () => {
-    expect(readWord(word({ total: 3 }, enumeration), KEY)).toMatchObject({
+    expect(readTaskReport(word({ total: 3 }, enumeration), KEY)).toMatchObject({
       outcome: { status: "done", total: 3 },
     });
     for (const said of [{}, { status: "done" }])
-      expect(refusal(readWord(word(said, enumeration), KEY))).toContain("`total` is missing");
-    expect(refusal(readWord(word({ total: -1 }, enumeration), KEY))).toContain("total");
+      expect(refusal(readTaskReport(word(said, enumeration), KEY))).toContain("`total` is missing");
+    expect(refusal(readTaskReport(word({ total: -1 }, enumeration), KEY))).toContain("total");
   });
 
   test("with an error is not done", () => {
     const failed = word({ status: "failed", error: { message: "no list" } }, enumeration);
-    expect(readWord(failed, KEY)).toMatchObject({ outcome: { status: "failed" } });
-    expect(refusal(readWord(word({ error: { message: "x" } }, enumeration), KEY))).toContain("status");
+    expect(readTaskReport(failed, KEY)).toMatchObject({ outcome: { status: "failed" } });
+    expect(refusal(readTaskReport(word({ error: { message: "x" } }, enumeration), KEY))).toContain("status");
   });
 });
 

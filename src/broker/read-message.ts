@@ -14,7 +14,7 @@ import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 type Fields = Readonly<Record<string, unknown>>;
 
 /** The last word on an attempt at a task or, with `at.task` -1, at an enumeration. */
-export interface ReadWord {
+export interface TaskReport {
   readonly at: ReportedAttempt;
   readonly ms: number;
   readonly outcome: Outcome;
@@ -84,7 +84,7 @@ export function readRollCall(fields: Fields, taskQueue: string, key: string): Re
 }
 
 /** A finished message, or an enumerated one. */
-export function readWord(fields: Fields, key: string): ReadWord | Rejection {
+export function readTaskReport(fields: Fields, key: string): TaskReport | Rejection {
   const at = readAttempt(fields, key);
   if (isRejection(at)) return at;
   const { ms = 0 } = fields;

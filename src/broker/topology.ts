@@ -2,14 +2,14 @@
 import type { Channel, MessageProperties } from "amqplib";
 import { FANOUT, isHashedId, TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
 import type { BrokerSession } from "./broker-link.ts";
-import type { BrokerNames, DeskPlace } from "./names.ts";
+import type { BrokerNames, VisitPlace } from "./names.ts";
 import type { BrokerSettings } from "./settings.ts";
 import type { TaskCopy } from "./write-message.ts";
 
 const AT_A_TIME = 100;
 
-export interface DeskTopology {
-  readonly place: DeskPlace;
+export interface VisitTopology {
+  readonly place: VisitPlace;
   readonly use: string;
   readonly names: BrokerNames;
   readonly settings: BrokerSettings;
@@ -18,7 +18,7 @@ export interface DeskTopology {
 }
 
 /** Makes the queues of a handler of a visit. Tasks that are delivered too often come back through its finished queue. */
-export async function assertDesk(channel: Channel, desk: DeskTopology): Promise<void> {
+export async function assertDesk(channel: Channel, desk: VisitTopology): Promise<void> {
   const { place, use, names, settings, alone = false } = desk;
   const finished = names.finished(place);
   const expires = { "x-expires": settings.expiresMs };

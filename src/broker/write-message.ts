@@ -4,10 +4,10 @@ import { encodeAttempt, signAttempt } from "../protocol/attempt-id.ts";
 import { markCommand } from "../protocol/command-wire.ts";
 import { idempotencyPrefix } from "../protocol/idempotency-key.ts";
 import type { Grant, GrantItem, ReportedAttempt } from "../protocol/work.ts";
-import type { BrokerNames, DeskPlace } from "./names.ts";
+import type { BrokerNames, VisitPlace } from "./names.ts";
 
 /** What the messages of one handler of a visit have in common. */
-export interface DeskFacts {
+export interface VisitFacts {
   readonly workflow: string;
   /** The wire name of the code. */
   readonly use: string;
@@ -88,8 +88,8 @@ export function enumerateBody(grant: Grant, at: ReportedAttempt, names: BrokerNa
 
 /** The message that tells every worker of a queue; `alone`: of the one for tasks that go one at a time. */
 export function processBody(
-  at: DeskPlace,
-  facts: DeskFacts,
+  at: VisitPlace,
+  facts: VisitFacts,
   names: BrokerNames,
   { alone, rollCall }: { readonly alone: boolean; readonly rollCall: SignedRollCall | null },
 ): Buffer {

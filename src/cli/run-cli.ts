@@ -1,7 +1,7 @@
 import { CommanderError } from "commander";
 import { EXIT } from "./exit-code.ts";
 import { buildProgram } from "./program/program.ts";
-import { tellError } from "./tell-error.ts";
+import { printError } from "./tell-error.ts";
 
 /** Runs one verb and tells what went wrong; gives its exit code. */
 export async function runCli(args: readonly string[]): Promise<number> {
@@ -13,7 +13,7 @@ export async function runCli(args: readonly string[]): Promise<number> {
     await program.parseAsync(args, { from: "user" });
   } catch (thrown) {
     if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? EXIT.ok : EXIT.usage;
-    return tellError(thrown);
+    return printError(thrown);
   }
   return exit;
 }

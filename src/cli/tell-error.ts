@@ -5,7 +5,7 @@ import { visible } from "./output/visible.ts";
 import { isColoured, Painter } from "./style.ts";
 
 /** Tells anything thrown. */
-export function tellError(thrown: unknown): ExitCode {
+export function printError(thrown: unknown): ExitCode {
   const { exit, message, more } = toCliError(thrown);
   const painter = new Painter(isColoured(process.stderr));
   const lines = [painter.line([["rondo: ", "red"], message]), ...more.map((line) => `  ${visible(line)}`)];

@@ -14,7 +14,7 @@ import { type Progress, type Reply, stoppedAnswer, type WorkerLink } from "../en
 import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
 import type { Dropped, Inspection, JoinOptions, OpenAttempt, Overview } from "../engine/io.ts";
 import type { AttemptHolder } from "../engine/leases/attempt-facts.ts";
-import type { OutboxDoor } from "../engine/mailbox/outbox-port.ts";
+import type { OutboxPort } from "../engine/mailbox/outbox-port.ts";
 import { heldBack } from "../engine/partitions/partition-ownership.ts";
 import { versionOfId } from "../kernel/definition/names.ts";
 import type { Verdict } from "../kernel/message.ts";
@@ -26,13 +26,13 @@ import { type Random, systemRandom } from "../std/random.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 import type { ClusterStore } from "../store/cluster-store.ts";
 import { partitionOf } from "../store/partition-of.ts";
-import type { Letter, StoreInfo } from "../store/store.ts";
+import type { MailboxMessage, StoreInfo } from "../store/store.ts";
 import { type AskParts, askOwner } from "./peers/ask-owner.ts";
 import { Followers } from "./peers/followers.ts";
 import type { Owners } from "./peers/owners.ts";
 import type { PeerAnswer, PeerClient } from "./peers/peer-client.ts";
 import { PeerFaults } from "./peers/peer-faults.ts";
-import { ReportDesk } from "./peers/report-router.ts";
+import { ReportRouter } from "./peers/report-router.ts";
 
 export interface ClusterEngineOptions {
   /** This node's own engine. */
@@ -68,7 +68,7 @@ export class ClusterEngine implements EnginePort {
   readonly #ask: AskParts;
   readonly #peerFaults: PeerFaults;
   readonly #followers: Followers;
-  readonly #reports: ReportDesk;
+  readonly #reports: ReportRouter;
   readonly #unlisten: () => void;
   #isClosed = false;
   #hasLeft = false;
@@ -84,7 +84,7 @@ export class ClusterEngine implements EnginePort {
     const { streamsMax } = options;
     const parts = { ...this.#ask, engine, client };
     this.#followers = new Followers(streamsMax === undefined ? parts : { ...parts, streamsMax });
-    this.#reports = new ReportDesk(parts);
+    this.#reports = new ReportRouter(parts);
     this.#unlisten = owners.onChange(() => client.keep(owners.peers.map(({ url }) => url)));
   }
 
@@ -104,7 +104,7 @@ export class ClusterEngine implements EnginePort {
     return this.#engine.residentCount;
   }
 
-  get outbox(): OutboxDoor {
+  get outbox(): OutboxPort {
     return this.#engine.outbox;
   }
 
@@ -291,7 +291,7 @@ export class ClusterEngine implements EnginePort {
   }
 
   /** Puts letters into the durable inbox and nudges their owners; gives the partitions whose owner did not hear of it. */
-  async post(letters: readonly Letter[]): Promise<readonly number[]> {
+  async post(letters: readonly MailboxMessage[]): Promise<readonly number[]> {
     await this.#options.store.post(letters);
     const byUrl = new Map<string | null, Set<number>>();
     for (const { to } of letters) {

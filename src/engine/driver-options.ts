@@ -32,7 +32,7 @@ export interface WorkerLink {
 }
 
 /** What an engine of a cluster hears of the others. */
-export type ClusterWord = Extract<
+export type ClusterNotice = Extract<
   Input,
   {
     kind:

@@ -7,8 +7,8 @@ import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Rejection } from "../std/rejection.ts";
 import { type Commit, type Head, type Store, StoreFault, type StoreInfo } from "../store/store.ts";
-import { Audience } from "./commit/pending-replies.ts";
-import { StorePatience } from "./commit/store-backoff.ts";
+import { PendingReplies } from "./commit/pending-replies.ts";
+import { StoreBackoff } from "./commit/store-backoff.ts";
 import { WorkerLinks } from "./dispatch/worker-links.ts";
 import {
   type EngineOptions,
@@ -30,10 +30,10 @@ import type {
 } from "./io.ts";
 import type { AttemptHolder } from "./leases/attempt-facts.ts";
 import { inDoubt, readLeases, storeAllLeases } from "./leases/lease-handover.ts";
-import { OutboxDoor } from "./mailbox/outbox-port.ts";
+import { OutboxPort } from "./mailbox/outbox-port.ts";
 import { EngineNode } from "./node.ts";
-import { ClusterDoor } from "./partitions/partition-inputs.ts";
-import { Errands } from "./post-ops/post-op-runner.ts";
+import { PartitionInputs } from "./partitions/partition-inputs.ts";
+import { PostOpRunner } from "./post-ops/post-op-runner.ts";
 import type { Settings } from "./settings.ts";
 import { type ReadOutput, readFor } from "./store-reads.ts";
 import { nowFor } from "./timers/now-for.ts";
@@ -51,34 +51,34 @@ export class Engine implements EnginePort {
   readonly #now: () => number;
   readonly info: StoreInfo;
   readonly #links = new WorkerLinks();
-  readonly #audience = new Audience();
+  readonly #audience = new PendingReplies();
   #requests = 0;
   #isScheduled = false;
   #isRunning = false;
   #cancelWake: (() => void) | null = null;
-  readonly #patience: StorePatience;
+  readonly #patience: StoreBackoff;
   /** What a cluster does with the engine, and whoever publishes its events. */
-  readonly cluster: ClusterDoor;
-  readonly outbox: OutboxDoor;
+  readonly cluster: PartitionInputs;
+  readonly outbox: OutboxPort;
   #stopped: Error | null = null;
   /** What the store has found by itself that keeps it from taking commits. */
   #unwritable: () => Error | null = () => null;
   readonly #pending = new Set<Promise<void>>();
   /** Post-operations under way. */
-  readonly #errands: Errands;
+  readonly #errands: PostOpRunner;
 
   private constructor(options: EngineOptions, info: StoreInfo, settings?: Partial<Settings>) {
     this.#options = options;
     this.#store = options.store;
     this.#clock = options.clock;
     this.info = info;
-    this.#patience = new StorePatience(options.clock, options.onFault);
+    this.#patience = new StoreBackoff(options.clock, options.onFault);
     this.#node = new EngineNode(info, options.clock.now(), { ...options.settings, ...settings });
     this.#now = nowFor(this.#node, options.clock);
-    this.#errands = new Errands(options, (performed) => this.#input(performed));
+    this.#errands = new PostOpRunner(options, (performed) => this.#input(performed));
     const take = (input: Input): void => this.#input(input);
-    this.outbox = new OutboxDoor(take, () => this.#node.scope);
-    this.cluster = new ClusterDoor(options.store, take, (fault) => options.onFault?.(fault));
+    this.outbox = new OutboxPort(take, () => this.#node.scope);
+    this.cluster = new PartitionInputs(options.store, take, (fault) => options.onFault?.(fault));
   }
 
   /** Opens the store and starts the node. */

@@ -21,7 +21,7 @@ import type {
   Request,
 } from "./io.ts";
 import type { AttemptHolder } from "./leases/attempt-facts.ts";
-import type { OutboxDoor } from "./mailbox/outbox-port.ts";
+import type { OutboxPort } from "./mailbox/outbox-port.ts";
 
 export type { Request } from "./io.ts";
 
@@ -99,7 +99,7 @@ export interface EnginePort {
   openAttempts(options: AttemptFilter): readonly OpenAttempt[];
 
   /** For whoever publishes events of this node. */
-  readonly outbox: OutboxDoor;
+  readonly outbox: OutboxPort;
 
   /** Stops giving out work. */
   quiesce(): void;

@@ -27,7 +27,7 @@ import type {
   Ownership,
   Partitions,
   StoredHead,
-  StoredLetter,
+  StoredMailboxMessage,
   StoredTimer,
 } from "../store/store.ts";
 import type { AttemptFacts } from "./leases/attempt-facts.ts";
@@ -126,7 +126,7 @@ export type Input =
   | { readonly kind: "projects-bound"; readonly projects: ReadonlySet<string> }
   | {
       readonly kind: "letters-scanned";
-      readonly letters: readonly StoredLetter[];
+      readonly letters: readonly StoredMailboxMessage[];
       readonly max: number;
     }
   /** The newest definition of a name, for a child; null: there is none. */

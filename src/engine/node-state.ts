@@ -8,10 +8,10 @@ import type { StoreInfo } from "../store/store.ts";
 import { PageCache } from "./cache/page-cache.ts";
 import { PlanCache } from "./cache/plan-cache.ts";
 import type { Queued, Slot } from "./cache/slot.ts";
-import { DroppedWords } from "./commit/recent-duplicates.ts";
+import { RecentDuplicates } from "./commit/recent-duplicates.ts";
 import { NewestPlans } from "./dispatch/child-starter.ts";
 import { Dispatcher } from "./dispatch/dispatcher.ts";
-import type { HandlerDesk } from "./dispatch/handler-queue.ts";
+import type { HandlerQueue } from "./dispatch/handler-queue.ts";
 import { voidMark } from "./dispatch/sent-commands.ts";
 import { WorkerRoster } from "./dispatch/worker-roster.ts";
 import type { Members, Output } from "./io.ts";
@@ -45,7 +45,7 @@ export class NodeState {
   readonly pages: PageCache;
   readonly plans = new PlanCache();
   readonly newest = new NewestPlans();
-  readonly dropped = new DroppedWords();
+  readonly dropped = new RecentDuplicates();
   /** Which topics a project may use. */
   readonly topics: TopicRules;
   /** Leases that the last owner left, by execution: those that are not in memory yet. */
@@ -282,7 +282,7 @@ export class NodeState {
     this.dispatcher.holds.add(slot.id, held);
   }
 
-  offer(slot: Slot, desk: HandlerDesk): void {
+  offer(slot: Slot, desk: HandlerQueue): void {
     const { plan } = desk.state;
     if (slot.status !== "clean" || plan.waits || desk.state.finished) return;
     if (desk.wantsEnumeration(this.now)) this.dispatcher.offer({ slot, desk, wanted: plan.enumerator });
@@ -291,13 +291,13 @@ export class NodeState {
   }
 
   /** A worker that enumerates the code of a handler whose one task must not go to such code; null: it may be given out. */
-  enumeratorAt({ execution }: Pick<Slot, "execution">, { state }: HandlerDesk): string | null {
+  enumeratorAt({ execution }: Pick<Slot, "execution">, { state }: HandlerQueue): string | null {
     if (execution === null || !state.needsSingleCode) return null;
     return this.roster.enumeratorOf(state.plan.wanted, execution.project);
   }
 
   /** Ends a lease: its permits and its place at the worker are free again, unless it moves on with its partition. */
-  endLease(desk: HandlerDesk, lease: Lease, moves: Moves | null = null): void {
+  endLease(desk: HandlerQueue, lease: Lease, moves: Moves | null = null): void {
     if (desk.leases.get(lease.task) !== lease) return;
     desk.leases.delete(lease.task);
     if (!lease.reported) this.noteReported(desk, lease);
@@ -308,7 +308,7 @@ export class NodeState {
   }
 
   /** A claim that nobody began is over: its task is pending again, and its next claim has another number. */
-  lapse(slot: Slot, desk: HandlerDesk, lease: Lease): void {
+  lapse(slot: Slot, desk: HandlerQueue, lease: Lease): void {
     this.endUnrecorded(slot, desk, lease);
     // Where it was given out by a former owner whose clock was ahead, its time may be still to come.
     if (lease.task !== ENUMERATION && desk.state.tasks.until(lease.task) <= this.now)
@@ -316,7 +316,7 @@ export class NodeState {
   }
 
   /** A lease ended with its attempt still open, and nothing journaled: the next claim of the attempt has another number. */
-  endUnrecorded(slot: Slot, desk: HandlerDesk, lease: Lease): void {
+  endUnrecorded(slot: Slot, desk: HandlerQueue, lease: Lease): void {
     this.endLease(desk, lease);
     voidMark(slot, desk, lease);
     slot.tenure.lapses++;
@@ -324,7 +324,7 @@ export class NodeState {
   }
 
   /** The worker is done with the attempt, whatever becomes of its word. */
-  noteReported(desk: HandlerDesk, lease: Lease): void {
+  noteReported(desk: HandlerQueue, lease: Lease): void {
     if (lease.reported) return;
     lease.reported = true;
     desk.openLeases--;

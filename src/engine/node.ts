@@ -12,11 +12,11 @@ import type { Entry } from "../kernel/journal/journal-entry.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { unreachable } from "../std/assert.ts";
 import type { Partitions, StoreInfo } from "../store/store.ts";
-import { Residency } from "./cache/execution-cache.ts";
+import { ExecutionCache } from "./cache/execution-cache.ts";
 import { purge } from "./cache/purging.ts";
 import { pageRead } from "./cache/task-pages.ts";
-import { CleanUp } from "./commit/after-commit.ts";
-import { CommitDesk } from "./commit/committer.ts";
+import { AfterCommit } from "./commit/after-commit.ts";
+import { Committer } from "./commit/committer.ts";
 import { waitingFor } from "./dispatch/child-starter.ts";
 import type { TurnWatch } from "./dispatch/turn-watch.ts";
 import { WorkerInputs } from "./dispatch/worker-inputs.ts";
@@ -28,48 +28,48 @@ import { extendLeases, sweepLeases } from "./leases/lease-sweeper.ts";
 import { holderOf, vouch } from "./leases/report-intake.ts";
 import { brokenLimit } from "./limits/limit-invariants.ts";
 import { nameKeys } from "./limits/permits.ts";
-import { LetterDesk } from "./mailbox/mailbox.ts";
+import { Mailbox } from "./mailbox/mailbox.ts";
 import { notePublished, publishAgain } from "./mailbox/outbox.ts";
 import { NodeState } from "./node-state.ts";
 import { notOwner, whyNotTaken } from "./partitions/partition-ownership.ts";
-import { ClusterDesk } from "./partitions/partition-reads.ts";
-import { PostOpDesk } from "./post-ops/post-op-queue.ts";
+import { PartitionReads } from "./partitions/partition-reads.ts";
+import { PostOpQueue } from "./post-ops/post-op-queue.ts";
 import { DEFAULT_SETTINGS, type Settings } from "./settings.ts";
-import { TimerDesk, WAKE } from "./timers/timer-queue.ts";
+import { TimerQueue, WAKE } from "./timers/timer-queue.ts";
 import { openAttempts, overviewOf } from "./views/overview.ts";
 
 export class EngineNode {
   readonly #node: NodeState;
-  readonly #residency: Residency;
-  readonly #timers: TimerDesk;
-  readonly #cleanUp: CleanUp;
-  readonly #postOps: PostOpDesk;
-  readonly #letters: LetterDesk;
-  readonly #commits: CommitDesk;
-  readonly #cluster: ClusterDesk;
+  readonly #residency: ExecutionCache;
+  readonly #timers: TimerQueue;
+  readonly #cleanUp: AfterCommit;
+  readonly #postOps: PostOpQueue;
+  readonly #letters: Mailbox;
+  readonly #commits: Committer;
+  readonly #cluster: PartitionReads;
   readonly #workers: WorkerInputs;
   #nextSweepAt = 0;
 
   constructor(info: StoreInfo, now: number, settings: Partial<Settings> = {}) {
     this.#node = new NodeState({ ...DEFAULT_SETTINGS, ...settings }, info, now);
-    this.#timers = new TimerDesk(this.#node.settings);
+    this.#timers = new TimerQueue(this.#node.settings);
     this.#node.wakeAt = (slot, at) => this.#timers.set(slot.id, WAKE, at);
     this.#node.unwake = (slot) => this.#timers.clear(slot.id, WAKE);
-    this.#residency = new Residency(
+    this.#residency = new ExecutionCache(
       this.#node,
       () => this.#cleanUp,
       () => this.#letters.areKnown,
     );
-    this.#letters = new LetterDesk(this.#node, this.#residency);
-    this.#postOps = new PostOpDesk(this.#node, this.#residency);
+    this.#letters = new Mailbox(this.#node, this.#residency);
+    this.#postOps = new PostOpQueue(this.#node, this.#residency);
     this.#node.performs = (execution) => this.#postOps.has(execution);
     const postOps = this.#postOps;
     const parts = { residency: this.#residency, timers: this.#timers, letters: this.#letters, postOps };
-    this.#cleanUp = new CleanUp(this.#node, parts);
+    this.#cleanUp = new AfterCommit(this.#node, parts);
     const desks = { ...parts, cleanUp: this.#cleanUp };
     this.#workers = new WorkerInputs(this.#node, desks);
-    this.#cluster = new ClusterDesk(this.#node, desks);
-    this.#commits = new CommitDesk(this.#node, {
+    this.#cluster = new PartitionReads(this.#node, desks);
+    this.#commits = new Committer(this.#node, {
       ...desks,
       lose: (partitions) => this.#cluster.ownership.lost(partitions),
     });

@@ -7,7 +7,7 @@ import type { ExecutionError } from "./event.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
 import { rowRanges } from "./journal/rows.ts";
 import type { Step } from "./step.ts";
-import { tellParent } from "./tasks/notify-parent.ts";
+import { notifyParent } from "./tasks/notify-parent.ts";
 import { arm, clearTimers } from "./timers.ts";
 
 /** Runs the execution forward until it waits for a message. */
@@ -62,7 +62,7 @@ export function finish(
     error: end.error ?? null,
     round: step.execution.round,
   });
-  tellParent(step);
+  notifyParent(step);
 }
 
 function startPhase(step: Step, plan: PhasePlan): void {

@@ -6,7 +6,7 @@ import { LIMITS } from "./definition/definition.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
 import type { Answer, ControlMessage, SignalMessage } from "./message.ts";
 import type { Step } from "./step.ts";
-import { tellChildren } from "./tasks/children.ts";
+import { notifyChildren } from "./tasks/children.ts";
 import { giveSignal } from "./tasks/task-waits.ts";
 import { arm, clearTimers, takeKept } from "./timers.ts";
 
@@ -99,7 +99,7 @@ function pause(step: Step, { by, reason, id }: ControlMessage): Answer {
   if (execution.ended || execution.status === "cancelling") return wrongStatus(execution, "paused");
   if (execution.status === "paused") return { kind: "ignored", why: "already paused" };
   step.emit({ kind: "paused", by, reason, id });
-  tellChildren(step, "pause", { id, reason });
+  notifyChildren(step, "pause", { id, reason });
   return { kind: "applied", seq: execution.seq };
 }
 
@@ -109,7 +109,7 @@ function resume(step: Step, { by, reason, id }: ControlMessage): Answer {
     return wrongStatus(execution, "resumed", "only a paused execution can be resumed");
   step.emit({ kind: "resumed", by, reason, id });
   const { seq } = execution;
-  tellChildren(step, "resume", { id, reason });
+  notifyChildren(step, "resume", { id, reason });
   advance(step);
   return { kind: "applied", seq };
 }

@@ -8,7 +8,7 @@ import { MemoryStore } from "../store/memory/memory-store.ts";
 import { MemoryTables } from "../store/memory/memory-tables.ts";
 import { VirtualClock } from "../testing/virtual-clock.ts";
 import { CronTimes } from "./cron-times.ts";
-import { ScheduleDesk, type ScheduleDeskOptions } from "./schedules.ts";
+import { Schedules, type SchedulesOptions } from "./schedules.ts";
 
 /** What outlives a process. */
 interface World {
@@ -42,11 +42,11 @@ class Process {
     this.#life = life;
   }
 
-  async open(): Promise<ScheduleDesk> {
+  async open(): Promise<Schedules> {
     const { executions, clock, openMs, tables } = this.#world;
     const memory = new MemoryStore(tables);
     await memory.open();
-    const store: ScheduleDeskOptions["store"] = {
+    const store: SchedulesOptions["store"] = {
       putDocument: (...args) => this.#call(() => memory.putDocument(...args)),
       getDocument: (...args) => this.#call(() => memory.getDocument(...args)),
       listDocuments: (...args) => memory.listDocuments(...args),
@@ -54,7 +54,7 @@ class Process {
     };
     const isOpen = (execution: string): boolean =>
       clock.now() < (executions.get(execution) ?? Number.NEGATIVE_INFINITY) + openMs;
-    return ScheduleDesk.open({
+    return Schedules.open({
       clock: this.#clock(),
       store,
       start: ({ id }) =>

@@ -15,7 +15,7 @@ import { Alarms } from "./alarms.ts";
 import { type Decision, decide, type Fire, refused } from "./decide.ts";
 import type { Lanes } from "./lanes.ts";
 import type { Schedule, ScheduleState } from "./schedule.ts";
-import { damagedFault, damagedSchedule, type ScheduleBook, viewSchedule } from "./schedule-store.ts";
+import { damagedFault, damagedSchedule, type ScheduleStore, viewSchedule } from "./schedule-store.ts";
 import type { StoredSchedule } from "./stored-schedule.ts";
 
 /** What a firing asks for: like any start, under an id that only the engine makes. */
@@ -42,7 +42,7 @@ export interface ScheduleEngine {
 export interface ScheduleRunnerOptions {
   readonly clock: Clock;
   readonly engine: ScheduleEngine;
-  readonly book: ScheduleBook;
+  readonly book: ScheduleStore;
   /** What is done about one schedule is done in its lane. */
   readonly lanes: Lanes;
   /** The world failed: it is tried again. */

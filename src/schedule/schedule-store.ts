@@ -59,7 +59,7 @@ export interface DamagedSchedule {
   readonly hint: string;
 }
 
-export class ScheduleBook {
+export class ScheduleStore {
   readonly #store: Pick<Store, "putDocument" | "getDocument" | "listDocuments">;
 
   constructor(store: Pick<Store, "putDocument" | "getDocument" | "listDocuments">) {

@@ -8,11 +8,11 @@
  */
 import type { Clock } from "../std/clock.ts";
 import type { ScheduleRunner } from "./schedule-runner.ts";
-import type { ScheduleBook } from "./schedule-store.ts";
+import type { ScheduleStore } from "./schedule-store.ts";
 
 export interface ScheduleWatchOptions {
   readonly clock: Clock;
-  readonly book: ScheduleBook;
+  readonly book: ScheduleStore;
   readonly runner: ScheduleRunner;
   readonly isMine: (id: string) => boolean;
   readonly onMoved: (listener: () => void) => () => void;

@@ -23,9 +23,9 @@ import { type ScheduledStart, type ScheduleEngine, ScheduleRunner, startOf } fro
 import {
   damagedFault,
   refuseDamaged,
-  ScheduleBook,
   type ScheduleFilter,
   type SchedulePage,
+  ScheduleStore,
   type ScheduleView,
   viewSchedule,
 } from "./schedule-store.ts";
@@ -33,7 +33,7 @@ import { ScheduleWatch } from "./schedule-watch.ts";
 import { StartChecks } from "./start-checks.ts";
 import type { StoredSchedule } from "./stored-schedule.ts";
 
-export interface ScheduleDeskOptions extends ScheduleEngine {
+export interface SchedulesOptions extends ScheduleEngine {
   readonly clock: Clock;
   readonly store: Pick<Store, "putDocument" | "getDocument" | "listDocuments" | "getDefinition">;
   /** Checks a request as a start would (the input by the workflow's schema), without starting. */
@@ -47,9 +47,9 @@ export interface ScheduleDeskOptions extends ScheduleEngine {
   readonly random?: Random;
 }
 
-export class ScheduleDesk {
-  readonly #options: ScheduleDeskOptions;
-  readonly #book: ScheduleBook;
+export class Schedules {
+  readonly #options: SchedulesOptions;
+  readonly #book: ScheduleStore;
   readonly #checks: StartChecks;
   readonly #lanes = new Lanes();
   readonly #runner: ScheduleRunner;
@@ -57,10 +57,10 @@ export class ScheduleDesk {
   readonly #watch: ScheduleWatch | null;
   #isClosed = false;
 
-  private constructor(options: ScheduleDeskOptions) {
+  private constructor(options: SchedulesOptions) {
     const { clock, onFault = () => undefined, isMine, onMoved = () => () => undefined } = options;
     this.#options = options;
-    this.#book = new ScheduleBook(options.store);
+    this.#book = new ScheduleStore(options.store);
     this.#checks = new StartChecks(options.store, options.check);
     this.#runner = new ScheduleRunner({
       clock,
@@ -77,8 +77,8 @@ export class ScheduleDesk {
   }
 
   /** Reads all schedules and begins to watch their due times. */
-  static async open(options: ScheduleDeskOptions): Promise<ScheduleDesk> {
-    const desk = new ScheduleDesk(options);
+  static async open(options: SchedulesOptions): Promise<Schedules> {
+    const desk = new Schedules(options);
     if (desk.#watch !== null) await desk.#watch.begin();
     else
       for await (const schedule of desk.#book.all())

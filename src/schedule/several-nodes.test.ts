@@ -5,12 +5,12 @@ import { MemoryStore } from "../store/memory/memory-store.ts";
 import { VirtualClock } from "../testing/virtual-clock.ts";
 import type { ScheduledStart } from "./schedule-runner.ts";
 import type { SchedulePage } from "./schedule-store.ts";
-import { ScheduleDesk } from "./schedules.ts";
+import { Schedules } from "./schedules.ts";
 
 const MINUTE = 60_000;
 const TEN = { id: "ten", workflow: "report", cron: "*/10 * * * *" };
 
-const opened: ScheduleDesk[] = [];
+const opened: Schedules[] = [];
 afterEach(async () => {
   for (const desk of opened.splice(0)) await desk.close();
 });
@@ -34,8 +34,8 @@ async function world() {
   const meanwhile: (() => Promise<unknown> | void)[] = [];
   const nameOf = (id: string): string =>
     id.replace(/~(\d+)$/, (_, due: string) => `~${(Number(due) - beginning) / MINUTE}`);
-  const node = async (name: string): Promise<ScheduleDesk> => {
-    const desk = await ScheduleDesk.open({
+  const node = async (name: string): Promise<Schedules> => {
+    const desk = await Schedules.open({
       clock,
       store: {
         getDocument: (...document) => store.getDocument(...document),

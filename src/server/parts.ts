@@ -15,8 +15,8 @@ import type { Metrics } from "./metrics.ts";
 import type { OtherNodes } from "./other-nodes.ts";
 import type { Route } from "./route.ts";
 import type { SchedulePort } from "./schedule-port.ts";
-import type { DefinitionDesk } from "./services/definitions.ts";
-import type { StartDesk } from "./services/start-executions.ts";
+import type { Definitions } from "./services/definitions.ts";
+import type { ExecutionStarter } from "./services/start-executions.ts";
 
 /** Bounds of what is taken from one client. */
 export interface ApiLimits {
@@ -120,8 +120,8 @@ export interface ApiParts {
   readonly rondo: LocalRondo;
   readonly config: ApiConfig;
   readonly metrics: Metrics;
-  readonly definitions: DefinitionDesk;
-  readonly starts: StartDesk;
+  readonly definitions: Definitions;
+  readonly starts: ExecutionStarter;
   readonly schedules: SchedulePort | null;
   readonly postOps: PostOpPort;
   /** Which topics may be used. */

@@ -13,13 +13,13 @@ import { nodeRoutes } from "./routes/node.ts";
 import { overviewRoutes } from "./routes/overview.ts";
 import { ringRoute } from "./routes/ring.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
-import type { Desk } from "./routes/services.ts";
+import type { Services } from "./routes/services.ts";
 import { stateRoute } from "./routes/state.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
 /** The one table of routes, but for those of workers. */
-export function routeTable(desk: Desk): readonly Route[] {
+export function routeTable(desk: Services): readonly Route[] {
   return [
     ...executionRoutes(desk),
     ...auditRoutes(desk),

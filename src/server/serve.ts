@@ -5,14 +5,14 @@ import type { EnginePort } from "../engine/engine-port.ts";
 import { type ExecutionView, hasEnded } from "../kernel/view.ts";
 import { Retention } from "../retention/retention.ts";
 import type { LocalRondo } from "../rondo/local-rondo.ts";
-import { ScheduleDesk } from "../schedule/schedules.ts";
+import { Schedules } from "../schedule/schedules.ts";
 import { isRejection, RondoError } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
 import { rememberRemote } from "./remote-mark.ts";
 import { ApiServer } from "./server.ts";
-import { DefinitionDesk } from "./services/definitions.ts";
-import { SchemaDesk } from "./services/schema-checker.ts";
-import { StartDesk } from "./services/start-executions.ts";
+import { Definitions } from "./services/definitions.ts";
+import { SchemaChecker } from "./services/schema-checker.ts";
+import { ExecutionStarter } from "./services/start-executions.ts";
 import { noteVersions } from "./services/version-log.ts";
 import { workerRoutes } from "./worker-protocol/worker-routes.ts";
 import { WorkerSessions } from "./worker-protocol/worker-sessions.ts";
@@ -55,9 +55,9 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   noteVersions(store, clock);
   const { onMoved, topics } = parts;
   const own = onMoved === undefined ? {} : { isMine: (id: string) => engine.isOwn(id) };
-  const schemas = new SchemaDesk({ clock });
-  const definitions = new DefinitionDesk({ store, schemas, postOps: parts.postOps, topics });
-  const starts = new StartDesk({ engine, definitions, clock, random, topics });
+  const schemas = new SchemaChecker({ clock });
+  const definitions = new Definitions({ store, schemas, postOps: parts.postOps, topics });
+  const starts = new ExecutionStarter({ engine, definitions, clock, random, topics });
   const sessions = new WorkerSessions({
     engine,
     store,
@@ -70,7 +70,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     onFault: (fault) => onFault(fault instanceof Error ? fault : new Error(String(fault))),
   });
   const unlisten = onMoved?.(() => sessions.nodesChanged());
-  const schedules = await ScheduleDesk.open({
+  const schedules = await Schedules.open({
     clock,
     store,
     check: (request) => starts.check(request),

@@ -11,7 +11,7 @@ import { RondoError, reject } from "../std/rejection.ts";
 import { Access, type Via } from "./auth/access.ts";
 import { EndedSessions } from "./auth/ended-sessions.ts";
 import { RateLimit } from "./auth/rate-limit.ts";
-import { TokenDesk } from "./auth/tokens.ts";
+import { Tokens } from "./auth/tokens.ts";
 import { type App, buildApp, type Waiting } from "./http/app.ts";
 import { endIdle, listenSocket, listenTcp, makeServer, urlOf } from "./http/listen.ts";
 import { openApiDocument } from "./http/openapi.ts";
@@ -23,13 +23,13 @@ import { cutIfUnread, sendAnswer, sendProblem } from "./http/send-answer.ts";
 import { AllNodes } from "./other-nodes.ts";
 import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS, type PeerPort } from "./parts.ts";
 import { routeTable } from "./route-table.ts";
-import type { Desk } from "./routes/services.ts";
+import type { Services } from "./routes/services.ts";
 import { AuditLog } from "./services/audit-log.ts";
 import { EndedViews } from "./services/ended-views.ts";
-import { KeyDesk } from "./services/idempotency-keys.ts";
+import { IdempotencyKeys } from "./services/idempotency-keys.ts";
 import { FeedHub } from "./streams/feed-hub.ts";
-import { LaneBook } from "./views/lanes.ts";
-import { TaskBook } from "./views/task-indexes.ts";
+import { LaneIndex } from "./views/lanes.ts";
+import { TaskIndexes } from "./views/task-indexes.ts";
 
 const ADMIN_TOKEN_CHARS_MIN = 16;
 /** How often connections that are idle are ended while the server closes. */
@@ -44,9 +44,9 @@ export class ApiServer {
   readonly #hostCheck: HostCheck;
   readonly #hub: FeedHub;
   readonly #audit: AuditLog;
-  readonly #keys: KeyDesk;
+  readonly #keys: IdempotencyKeys;
   readonly #pages: PageFiles;
-  readonly #access: Pick<Desk, "tokens" | "endedSessions">;
+  readonly #access: Pick<Services, "tokens" | "endedSessions">;
   /** Requests that wait for something: each is told when the server closes. */
   readonly #waiting: Waiting = new Map();
   readonly #servers: Server[] = [];
@@ -54,7 +54,7 @@ export class ApiServer {
   #url = "";
   #socket: string | null = null;
 
-  private constructor(parts: ApiParts, access: Pick<Desk, "tokens" | "endedSessions">) {
+  private constructor(parts: ApiParts, access: Pick<Services, "tokens" | "endedSessions">) {
     const { tokens, endedSessions } = access;
     const { clock, store, engine, metrics, config, onFault, random } = parts;
     this.#access = access;
@@ -78,18 +78,18 @@ export class ApiServer {
       engine.bindProjects(projects);
     };
     this.#audit = new AuditLog({ store, clock, random, onFault });
-    this.#keys = new KeyDesk({ store, clock, onFault, isShared: isShared(parts) });
+    this.#keys = new IdempotencyKeys({ store, clock, onFault, isShared: isShared(parts) });
     this.#pages = new PageFiles(config.pages, parts.extension?.pages);
     const allNodes = new AllNodes(parts, parts.routes);
     let document: Readonly<Record<string, unknown>> | null = null;
-    const desk: Desk = {
+    const desk: Services = {
       ...parts,
       tokens,
       endedSessions,
       audit: this.#audit,
       hub: this.#hub,
-      tasks: new TaskBook(store),
-      lanes: new LaneBook(),
+      tasks: new TaskIndexes(store),
+      lanes: new LaneIndex(),
       views: new EndedViews(engine, store),
       allNodes,
       isClosing: () => this.#isClosing,
@@ -134,7 +134,7 @@ export class ApiServer {
         }),
       );
     const shared = { isShared: isShared(parts), onFault };
-    const tokens = await TokenDesk.open({ store, clock, random, adminToken, ...shared });
+    const tokens = await Tokens.open({ store, clock, random, adminToken, ...shared });
     if (!isLoopback(host) && !tokens.any) {
       tokens.close();
       throw new RondoError(

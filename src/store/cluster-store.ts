@@ -4,7 +4,7 @@
  * a new epoch, after which nothing that its former owner sends is written: that is what makes a stale node harmless,
  * whatever it believes. Adapters: postgres, and a double in memory for the simulator.
  */
-import type { Letter, Ownership, Store } from "./store.ts";
+import type { MailboxMessage, Ownership, Store } from "./store.ts";
 
 /** How long a node is a member without renewing. */
 export const LEASE_MS = 10_000;
@@ -59,7 +59,7 @@ export interface ClusterStore extends Store {
   /** Gives back all and is no member any more. */
   leave(options: { clean: boolean }): Promise<void>;
   /** Stores letters that no execution's commit sends: what came for a partition without a reachable owner. */
-  post(letters: readonly Letter[]): Promise<void>;
+  post(letters: readonly MailboxMessage[]): Promise<void>;
   /** Calls back when another node says that there may be something to do. Hints can be late, repeated or lost. */
   onHint(callback: (hint: Hint) => void): void;
 }

@@ -109,7 +109,7 @@ export interface Snapshot {
  * A message to an execution: stored by the sender's commit, gone with the receiver's. It is in the partition of its
  * receiver, which may be any.
  */
-export interface Letter {
+export interface MailboxMessage {
   /** Unique, made by the sender. */
   readonly id: string;
   readonly to: string;
@@ -118,7 +118,7 @@ export interface Letter {
 }
 
 /** A letter as read: `order` is the order in which letters were stored. */
-export interface StoredLetter extends Letter {
+export interface StoredMailboxMessage extends MailboxMessage {
   readonly order: number;
   /** Why its body cannot be read. */
   readonly damage?: string;
@@ -186,7 +186,7 @@ export interface ExecutionWrite {
   /** How far pages were opened for leases: `<phase>.<visit>.<handler>` -> tasks. Marks not named here stay. */
   readonly opened: Readonly<Record<string, number>> | null;
   readonly snapshot: Snapshot | null;
-  readonly letters?: readonly Letter[];
+  readonly letters?: readonly MailboxMessage[];
   readonly logs?: readonly LogRow[];
   readonly deadLetters?: readonly DeadLetter[];
   /** Its dead letters from before this write, from this sequence number on, are gone: they are tried again. 0: none. */
@@ -310,7 +310,7 @@ export interface StoreRepairs {
    * Forgets an execution whose status is `damaged`, with letters to it, and stores a letter to whoever waits for it.
    * False: it is not damaged, or not there; nothing was written.
    */
-  dropDamaged(execution: string, letter: Letter | null): Promise<boolean>;
+  dropDamaged(execution: string, letter: MailboxMessage | null): Promise<boolean>;
   /** Checks counts (and the indexes of an embedded store); `repair` derives them anew, and the search index with them. */
   auditTables(options: { readonly repair: boolean }): Promise<readonly TableFinding[]>;
 }
@@ -370,7 +370,7 @@ export interface Store extends StoreRepairs, SearchIndex {
     after: number;
     max: number;
     partitions: Partitions;
-  }): Promise<readonly StoredLetter[]>;
+  }): Promise<readonly StoredMailboxMessage[]>;
   /** Log rows of an execution in the order of storing, with order > after. */
   readLogs(options: { execution: string; after: number; rowsMax: number }): Promise<readonly StoredLogRow[]>;
   /** Dead letters, newest first, order < before. */

@@ -4,16 +4,16 @@
  */
 import { OwnershipDriver } from "../cluster/ownership/ownership-driver.ts";
 import { Engine } from "../engine/driver.ts";
-import type { ClusterOutput, ClusterWord } from "../engine/driver-options.ts";
+import type { ClusterNotice, ClusterOutput } from "../engine/driver-options.ts";
 import { membersOf } from "../engine/limits/quota-exchange.ts";
 import { LocalRondo } from "../rondo/local-rondo.ts";
 import { MemoryClusterStore } from "../store/memory/memory-cluster-store.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
-import { Mortal } from "./killable-process.ts";
-import { faulty, type LifeOptions } from "./process-run.ts";
+import { KillableProcess } from "./killable-process.ts";
+import { faulty, type ProcessRunOptions } from "./process-run.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
 
-export interface ClusterLifeOptions extends Omit<LifeOptions, "clock"> {
+export interface ClusterRunOptions extends Omit<ProcessRunOptions, "clock"> {
   /** The node's name among the others. */
   readonly url: string;
   readonly clock: VirtualClock;
@@ -21,17 +21,17 @@ export interface ClusterLifeOptions extends Omit<LifeOptions, "clock"> {
   readonly onSay: (output: ClusterOutput) => void;
 }
 
-export class ClusterLife {
+export class ClusterRun {
   readonly rondo: LocalRondo;
   readonly #engine: Engine;
   readonly #ownership: OwnershipDriver;
-  readonly #mortal: Mortal;
+  readonly #mortal: KillableProcess;
 
   private constructor(parts: {
     rondo: LocalRondo;
     engine: Engine;
     ownership: OwnershipDriver;
-    mortal: Mortal;
+    mortal: KillableProcess;
   }) {
     this.rondo = parts.rondo;
     this.#engine = parts.engine;
@@ -40,11 +40,11 @@ export class ClusterLife {
   }
 
   static async begin(
-    options: ClusterLifeOptions,
+    options: ClusterRunOptions,
     workflows: readonly (HostedWorkflow | HostedTopic)[],
-  ): Promise<ClusterLife> {
+  ): Promise<ClusterRun> {
     const { tables, random, capacity, settings, scripts, url, onLog, onStop, onSay } = options;
-    const mortal = new Mortal(options.clock);
+    const mortal = new KillableProcess(options.clock);
     const clock = mortal.clock(options.clock);
     const { steady } = options.clock;
     const shared = new MemoryClusterStore(tables, { url, clock: steady, random });
@@ -92,11 +92,11 @@ export class ClusterLife {
     });
     rondo.serve(...workflows);
     ownership.start();
-    return new ClusterLife({ rondo, engine, ownership, mortal });
+    return new ClusterRun({ rondo, engine, ownership, mortal });
   }
 
   /** Resolves when the life is over. */
-  get ended(): Mortal["ended"] {
+  get ended(): KillableProcess["ended"] {
     return this.#mortal.ended;
   }
 
@@ -124,7 +124,7 @@ export class ClusterLife {
   }
 
   /** Another node has something to say. */
-  hear(word: ClusterWord): void {
+  hear(word: ClusterNotice): void {
     if (this.isUp) this.#engine.cluster.hear(word);
   }
 

@@ -9,7 +9,7 @@ import type { Store } from "../store/store.ts";
 /** What `ended` resolves with: a value that no engine gives. */
 export const ENDED = Symbol("ended");
 
-export class Mortal {
+export class KillableProcess {
   /** Resolves when the life is over. */
   readonly ended: Promise<typeof ENDED>;
   #tellEnd: (end: typeof ENDED) => void = () => {};

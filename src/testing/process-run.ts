@@ -14,10 +14,10 @@ import type { MemoryTables } from "../store/memory/memory-tables.ts";
 import type { Store } from "../store/store.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
-import { Mortal } from "./killable-process.ts";
+import { KillableProcess } from "./killable-process.ts";
 import type { TestPostOps } from "./test-post-ops.ts";
 
-export interface LifeOptions {
+export interface ProcessRunOptions {
   readonly tables: MemoryTables;
   readonly clock: Clock;
   readonly random: Random;
@@ -34,13 +34,18 @@ export interface LifeOptions {
   readonly onStop: (reason: Error) => void;
 }
 
-export class Life {
+export class ProcessRun {
   readonly rondo: LocalRondo;
   readonly postOps: Performer;
   readonly #engine: Engine;
-  readonly #mortal: Mortal;
+  readonly #mortal: KillableProcess;
 
-  private constructor(parts: { engine: Engine; rondo: LocalRondo; mortal: Mortal; postOps: Performer }) {
+  private constructor(parts: {
+    engine: Engine;
+    rondo: LocalRondo;
+    mortal: KillableProcess;
+    postOps: Performer;
+  }) {
     this.postOps = parts.postOps;
     this.#engine = parts.engine;
     this.rondo = parts.rondo;
@@ -48,16 +53,16 @@ export class Life {
   }
 
   /** Resolves when the life is over. */
-  get ended(): Mortal["ended"] {
+  get ended(): KillableProcess["ended"] {
     return this.#mortal.ended;
   }
 
   static async begin(
-    options: LifeOptions,
+    options: ProcessRunOptions,
     workflows: readonly (HostedWorkflow | HostedTopic)[],
-  ): Promise<Life> {
+  ): Promise<ProcessRun> {
     const { tables, random, capacity, settings, scripts, onLog, onStop } = options;
-    const mortal = new Mortal(options.clock);
+    const mortal = new KillableProcess(options.clock);
     const clock = mortal.clock(options.clock);
     const store = mortal.store(faulty(new MemoryStore(tables), options.faults));
     const postOps = options.postOps.performer(store, clock);
@@ -72,7 +77,7 @@ export class Life {
       onLog,
       onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
     });
-    return new Life({ engine, rondo: rondo.serve(...workflows), mortal, postOps });
+    return new ProcessRun({ engine, rondo: rondo.serve(...workflows), mortal, postOps });
   }
 
   /** True while attempts run: then user code may be at work. */
@@ -87,7 +92,7 @@ export class Life {
 }
 
 /** The store, with commits that go wrong. */
-export function faulty<S extends Store>(store: S, faults: LifeOptions["faults"]): S {
+export function faulty<S extends Store>(store: S, faults: ProcessRunOptions["faults"]): S {
   if (faults === undefined) return store;
   const commit = store.commit.bind(store);
   store.commit = (content) => faults.commit(() => commit(content));

@@ -2,7 +2,7 @@
  * A cluster under test: several nodes over one store in memory, each with its own worker. Nodes die at their commits, stand
  * still for longer than their leases, leave in good order, and come back; the others go on with what they had.
  */
-import type { ClusterOutput, ClusterWord } from "../engine/driver-options.ts";
+import type { ClusterNotice, ClusterOutput } from "../engine/driver-options.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionHandle, StartOptions } from "../sdk/handle.ts";
@@ -10,7 +10,7 @@ import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow
 import type { SeededRandom } from "../std/random.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
-import { ClusterLife, type ClusterLifeOptions } from "./cluster-run.ts";
+import { ClusterRun, type ClusterRunOptions } from "./cluster-run.ts";
 import type { NodeFaults, SimulatedFaults } from "./simulated-faults.ts";
 import { orCrashed, TestHandle } from "./test-handle.ts";
 import { PASS_MAX_MS } from "./test-rondo.ts";
@@ -26,7 +26,7 @@ const LEAVE_MS = 30_000;
 const SKIP_MS = 60_000;
 
 export interface TestClusterOptions
-  extends Omit<ClusterLifeOptions, "clock" | "url" | "onSay" | "onStop" | "faults" | "random"> {
+  extends Omit<ClusterRunOptions, "clock" | "url" | "onSay" | "onStop" | "faults" | "random"> {
   readonly nodes: number;
   readonly random: SeededRandom;
   /** Null: nothing goes wrong. */
@@ -38,7 +38,7 @@ export class TestCluster implements AsyncDisposable {
   readonly #workflows: readonly (HostedWorkflow | HostedTopic)[];
   readonly #clock = new VirtualClock(() => this.#lives.some((life) => life?.isAtWork === true));
   /** By node; null: it is not up. */
-  readonly #lives: (ClusterLife | null)[];
+  readonly #lives: (ClusterRun | null)[];
   #begins = 0;
   #stopped: Error | null = null;
   #isOver = false;
@@ -118,8 +118,8 @@ export class TestCluster implements AsyncDisposable {
   }
 
   /** Whoever has the execution, as far as that is known; else anybody. */
-  async #lifeFor(execution: string): Promise<ClusterLife> {
-    const up = this.#lives.filter((life) => life?.isUp === true) as ClusterLife[];
+  async #lifeFor(execution: string): Promise<ClusterRun> {
+    const up = this.#lives.filter((life) => life?.isUp === true) as ClusterRun[];
     const life = up.find((one) => one.owns(execution)) ?? up[0];
     if (life === undefined) throw new RondoError(reject("not_ready", "no node is up", { hint: "ask again" }));
     return life;
@@ -128,13 +128,13 @@ export class TestCluster implements AsyncDisposable {
   async #begin(node: number): Promise<void> {
     if (this.#isOver || this.#lives[node]?.isUp === true) return;
     const { nodes: _, faults, random, ...options } = this.#options;
-    let life: ClusterLife | null = null;
+    let life: ClusterRun | null = null;
     const own: NodeFaults = {
       crash: () => this.#end(node, life),
       pause: () => life?.freeze(PAUSE_MS),
       leave: () => this.#leave(node, life),
     };
-    life = await ClusterLife.begin(
+    life = await ClusterRun.begin(
       {
         ...options,
         random: random.child(`life ${++this.#begins}`),
@@ -152,7 +152,7 @@ export class TestCluster implements AsyncDisposable {
   }
 
   /** It is gone, and another one comes after a while. */
-  #end(node: number, life: ClusterLife | null): void {
+  #end(node: number, life: ClusterRun | null): void {
     if (life === null || !life.isUp) return;
     life.kill();
     if (this.#lives[node] === life) this.#lives[node] = null;
@@ -164,7 +164,7 @@ export class TestCluster implements AsyncDisposable {
     });
   }
 
-  #leave(node: number, life: ClusterLife | null): void {
+  #leave(node: number, life: ClusterRun | null): void {
     if (life === null) return;
     const end = () => this.#end(node, life);
     life.leave().then(end, end);
@@ -175,7 +175,7 @@ export class TestCluster implements AsyncDisposable {
   /** What a node has to say reaches the others a little later. */
   #pass(output: ClusterOutput, from: number): void {
     const self = this.#lives[from]?.incarnation ?? "";
-    const tell = (incarnation: string | null, word: ClusterWord) => {
+    const tell = (incarnation: string | null, word: ClusterNotice) => {
       const to = this.#lives.find((life) => life?.isUp === true && life.incarnation === incarnation);
       if (incarnation !== null) this.#clock.after(1, () => to?.hear(word));
     };

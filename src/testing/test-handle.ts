@@ -11,12 +11,12 @@ import type {
   ResultOptions,
 } from "../sdk/handle.ts";
 import { RondoError, reject } from "../std/rejection.ts";
-import { ENDED, type Mortal } from "./killable-process.ts";
+import { ENDED, type KillableProcess } from "./killable-process.ts";
 
 /** Whoever answers, as long as it lives. */
 export interface Answering {
   readonly rondo: LocalRondo;
-  readonly ended: Mortal["ended"];
+  readonly ended: KillableProcess["ended"];
 }
 
 export class TestHandle<Output> implements ExecutionHandle<Output> {

@@ -17,7 +17,7 @@ import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow
 import type { Clock } from "../std/clock.ts";
 import type { Duration } from "../std/duration.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
-import { Life, type LifeOptions } from "./process-run.ts";
+import { ProcessRun, type ProcessRunOptions } from "./process-run.ts";
 import { orCrashed, TestHandle } from "./test-handle.ts";
 import { stateAt, type TestBroadcast } from "./test-post-ops.ts";
 import { VirtualClock } from "./virtual-clock.ts";
@@ -32,16 +32,16 @@ export interface TestClock extends Clock {
 export const PASS_MAX_MS = 86_400_000;
 
 export class TestRondo implements RondoClient, AsyncDisposable {
-  readonly #options: Omit<LifeOptions, "clock" | "onStop">;
+  readonly #options: Omit<ProcessRunOptions, "clock" | "onStop">;
   readonly #workflows: readonly (HostedWorkflow | HostedTopic)[];
   readonly #clock = new VirtualClock(() => this.#current?.isAtWork === true);
-  #life: Promise<Life>;
-  #current: Life | null = null;
+  #life: Promise<ProcessRun>;
+  #current: ProcessRun | null = null;
   #stopped: Error | null = null;
 
   constructor(
     workflows: readonly (HostedWorkflow | HostedTopic)[],
-    options: Omit<LifeOptions, "clock" | "onStop">,
+    options: Omit<ProcessRunOptions, "clock" | "onStop">,
   ) {
     this.#workflows = workflows;
     this.#options = options;
@@ -138,8 +138,8 @@ export class TestRondo implements RondoClient, AsyncDisposable {
     life.kill();
   }
 
-  async #begin(): Promise<Life> {
-    const life = await Life.begin(
+  async #begin(): Promise<ProcessRun> {
+    const life = await ProcessRun.begin(
       {
         ...this.#options,
         clock: this.#clock,

@@ -34,7 +34,7 @@ interface Current {
   line: LineOf<"execution"> | null;
 }
 
-export class ImportDesk {
+export class LineImporter {
   readonly #owned: OwnedStore;
   readonly #fence: Fence;
   readonly #ends = new Map<string, number>();

@@ -3,7 +3,7 @@ import type { Clock } from "../std/clock.ts";
 import { DOCUMENT_KINDS } from "../store/document-kinds.ts";
 import type { Store } from "../store/store.ts";
 import { exportLines } from "./export-lines.ts";
-import { ImportDesk } from "./import-lines.ts";
+import { LineImporter } from "./import-lines.ts";
 import type { Line } from "./line.ts";
 import { type OwnedStore, openOwned } from "./owned-store.ts";
 import { seal } from "./sealed-text.ts";
@@ -51,7 +51,7 @@ export interface ImportOptions {
 export async function importStore({ owned, lines, signal }: ImportOptions): Promise<Moved> {
   const tally = new Tally();
   try {
-    const desk = new ImportDesk(owned);
+    const desk = new LineImporter(owned);
     for await (const line of counted(lines, tally, signal)) await desk.add(line);
     await desk.finish();
   } finally {

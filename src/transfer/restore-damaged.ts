@@ -14,7 +14,7 @@ import {
   type ExecutionWrite,
   fenceOf,
   type Head,
-  type Letter,
+  type MailboxMessage,
   type Store,
   StoreFault,
 } from "../store/store.ts";
@@ -91,9 +91,12 @@ async function collect(
   store: Store,
   wanted: ReadonlySet<string>,
   { lines, signal }: Pick<RestoreDamagedOptions, "lines" | "signal">,
-): Promise<{ readonly executions: ReadonlyMap<string, Replacement>; readonly letters: readonly Letter[] }> {
+): Promise<{
+  readonly executions: ReadonlyMap<string, Replacement>;
+  readonly letters: readonly MailboxMessage[];
+}> {
   const executions = new Map<string, Replacement>();
-  const letters: Letter[] = [];
+  const letters: MailboxMessage[] = [];
   let current: Replacement | undefined;
   for await (const line of lines) {
     signal?.throwIfAborted();
@@ -126,7 +129,7 @@ async function putIfDamaged(store: Store, { name, hash, body }: LineOf<"definiti
 async function replace(
   { store, info }: OwnedStore,
   { line, entries, logs, timers, deadLetters }: Replacement,
-  letters: readonly Letter[],
+  letters: readonly MailboxMessage[],
 ): Promise<void> {
   const { id } = line.head;
   const head: Head = { ...line.head, partition: partitionOf(id, info.partitions) };

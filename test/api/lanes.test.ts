@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import type { Plan } from "../../src/kernel/definition/plan.ts";
 import type { Recorded } from "../../src/kernel/event.ts";
-import { type Lane, LaneBook } from "../../src/server/views/lanes.ts";
+import { type Lane, LaneIndex } from "../../src/server/views/lanes.ts";
 import { TaskScan } from "../../src/server/views/task-scan.ts";
 
 const HERE = { phase: "work", visit: 1, handler: "work" };
@@ -30,7 +30,7 @@ function settled(n: number): unknown {
 }
 
 function laneIn(from: number, to: number): Lane {
-  const lanes = new LaneBook().lanes(scanned(), { from: START + from, to: START + to, pieces: 10 }, true);
+  const lanes = new LaneIndex().lanes(scanned(), { from: START + from, to: START + to, pieces: 10 }, true);
   return lanes[0] as Lane;
 }
 
@@ -62,7 +62,7 @@ test("before and after everything there is nothing", () => {
 });
 
 test("what is over is made once for a window, and anew when something happened", () => {
-  const [book, scan] = [new LaneBook(), scanned()];
+  const [book, scan] = [new LaneIndex(), scanned()];
   const window = { from: START, to: START + 100, pieces: 10 };
   const first = book.lanes(scan, window, true);
   expect(book.lanes(scan, { ...window }, true)).toBe(first);

@@ -6,7 +6,7 @@ import { encodeEntries } from "../../src/kernel/journal/journal-entry.ts";
 import { type HandlerView, viewExecution } from "../../src/kernel/view.ts";
 import { mapTasks } from "../../src/server/views/state-map.ts";
 import { TASK_STATES, TaskIndex } from "../../src/server/views/task-index.ts";
-import { TaskBook } from "../../src/server/views/task-indexes.ts";
+import { TaskIndexes } from "../../src/server/views/task-indexes.ts";
 import { readTaskRows } from "../../src/server/views/task-rows.ts";
 import { TaskScan } from "../../src/server/views/task-scan.ts";
 import type { JournalRange, Store } from "../../src/store/store.ts";
@@ -94,7 +94,7 @@ describe("rows and maps", () => {
   test("say what became of each task", async () => {
     const run = fiveTasks();
     const { store } = storeOf(run.events);
-    const scan = await new TaskBook(store).scan("e1", run.plan, { seq: run.execution.seq, isPast: false });
+    const scan = await new TaskIndexes(store).scan("e1", run.plan, { seq: run.execution.seq, isPast: false });
     const [handler] = [...scan.handlers];
     const index = handler?.index as TaskIndex;
     const options = { execution: "e1", from: 0, limit: 10, status: undefined, isFull: true };
@@ -163,7 +163,7 @@ describe("the book", () => {
   test("reads a journal once, then only what is new", async () => {
     const run = fiveTasks();
     const { store, reads } = storeOf(run.events);
-    const book = new TaskBook(store);
+    const book = new TaskIndexes(store);
     const all = run.execution.seq;
     const [a, b] = await Promise.all([
       book.scan("e1", run.plan, { seq: all - 1, isPast: false }),
@@ -181,7 +181,7 @@ describe("the book", () => {
   test("shows the past as it was, forwards without reading again, backwards from the beginning", async () => {
     const run = fiveTasks();
     const { store, reads } = storeOf(run.events);
-    const book = new TaskBook(store);
+    const book = new TaskIndexes(store);
     const settled = run.events.find(({ event }) => event.kind === "tasks.settled")?.seq as number;
     const at = async (seq: number): Promise<number[]> => {
       const scan = await book.scan("e1", run.plan, { seq, isPast: true });
@@ -197,7 +197,7 @@ describe("the book", () => {
   test("keeps a few executions, the last used of them", async () => {
     const run = fiveTasks();
     const { store, reads } = storeOf(run.events);
-    const book = new TaskBook(store);
+    const book = new TaskIndexes(store);
     const look = (id: number) => book.scan(`e${id}`, run.plan, { seq: 3, isPast: false });
     for (let id = 0; id < 40; id++) await look(id);
     expect(reads).toHaveLength(40);

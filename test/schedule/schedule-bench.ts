@@ -1,7 +1,7 @@
 /** The desk over a memory store, with a clock that is moved by hand and an engine that only remembers. */
 import { onTestFinished } from "vitest";
 import type { ScheduledStart, ScheduleEngine } from "../../src/schedule/schedule-runner.ts";
-import { ScheduleDesk } from "../../src/schedule/schedules.ts";
+import { Schedules } from "../../src/schedule/schedules.ts";
 import { type Rejection } from "../../src/std/rejection.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
@@ -63,11 +63,11 @@ export async function world() {
   const engine = new Executions(clock);
   const faults: Error[] = [];
   const beginning = clock.now();
-  const open = async (): Promise<ScheduleDesk> => {
+  const open = async (): Promise<Schedules> => {
     const store = new MemoryStore(tables);
     await store.open();
     await store.putDefinition("report", "hash", "{}");
-    const desk = await ScheduleDesk.open({
+    const desk = await Schedules.open({
       clock,
       store,
       start: (request) => engine.start(request),

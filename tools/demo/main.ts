@@ -1,11 +1,11 @@
 /** Entry point of `npm run demo`. */
 import { leaveQuietlyOnClosedPipe } from "../../src/cli/output/closed-pipe.ts";
-import { tellError } from "../../src/cli/tell-error.ts";
+import { printError } from "../../src/cli/tell-error.ts";
 import { runDemo } from "./run-demo.ts";
 
 leaveQuietlyOnClosedPipe();
 try {
   process.exitCode = await runDemo(process.argv.slice(2));
 } catch (thrown) {
-  process.exitCode = tellError(thrown);
+  process.exitCode = printError(thrown);
 }

@@ -260,7 +260,7 @@ export const PLANTED_BUGS: readonly PlantedBug[] = [
   {
     name: "children not told to pause",
     file: "src/kernel/control.js",
-    find: 'tellChildren(step, "pause", { id, reason });',
+    find: 'notifyChildren(step, "pause", { id, reason });',
     replace: "",
     seed: 35,
   },

@@ -213,7 +213,7 @@ const BUGS: readonly PlantedBug[] = [
   },
   {
     name: "token trusted for safety",
-    file: "src/tools/sim/cluster-host.js",
+    file: "tools/sim/cluster-host.js",
     find: "this.#ownership.mayAct()",
     replace: "this.ring.view().tokenAgoMs < 3_000",
     also: {

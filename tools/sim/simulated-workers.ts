@@ -10,7 +10,7 @@ import { SimWorker } from "./worker/sim-worker.ts";
 import { VERSIONS } from "./workload/versions.ts";
 import type { World } from "./world.ts";
 
-export class Staff {
+export class SimulatedWorkers {
   readonly #world: World;
   readonly #random: SeededRandom;
   readonly #plans: ReadonlyMap<string, Plan>;

@@ -18,7 +18,7 @@ import type { EngineHost } from "./engine-host.ts";
 import type { Fault, Happening } from "./faults.ts";
 import { GarbledRows } from "./garbled-rows.ts";
 import { SimClient } from "./sim-client.ts";
-import { Staff } from "./simulated-workers.ts";
+import { SimulatedWorkers } from "./simulated-workers.ts";
 import { ClusterSite, SingleSite, type Site } from "./site.ts";
 import { Timeline } from "./timeline.ts";
 import { must, Trace, Violation } from "./trace.ts";
@@ -74,7 +74,7 @@ export class World {
   readonly behaviour: Behaviour;
   readonly ledger: Ledger;
   readonly client: SimClient;
-  readonly staff: Staff;
+  readonly staff: SimulatedWorkers;
   readonly garbled: GarbledRows;
   /** Limits of projects. */
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
@@ -109,7 +109,7 @@ export class World {
     const { projects, isCluster } = this;
     this.ledger = new Ledger({ tables: this.#tables, plans: this.#plans, seed, projects, isCluster });
     this.client = new SimClient(this, this.#random.child("client"));
-    this.staff = new Staff(this, this.#random.child("staff"), this.#plans);
+    this.staff = new SimulatedWorkers(this, this.#random.child("staff"), this.#plans);
     const random = this.#random.child("node");
     const parts = { world: this, random, tables: this.#tables, plans: this.#plans };
     this.#site = isCluster

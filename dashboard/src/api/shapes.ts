@@ -10,7 +10,7 @@ import type { TASK_STATES as NodeStates } from "../../../src/server/views/task-i
 export type { OpenAttempt } from "../../../src/engine/io.ts";
 export type { HandlerView } from "../../../src/kernel/view.ts";
 export type { AuditEntry } from "../../../src/server/services/audit-log.ts";
-export type { LetterGroup } from "../../../src/server/services/dead-letter-groups.ts";
+export type { DeadLetterGroup as LetterGroup } from "../../../src/server/services/dead-letter-groups.ts";
 export type { ShownLine as LogLine } from "../../../src/server/streams/log-source.ts";
 export type { TaskState } from "../../../src/server/views/task-index.ts";
 export type { TaskRow } from "../../../src/server/views/task-rows.ts";

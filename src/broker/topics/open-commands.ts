@@ -1,6 +1,6 @@
 /** The commands of this node that are open at topics, by topic and by handler of a visit. */
 import type { Clock } from "../../std/clock.ts";
-import { type DeskPlace, deskKey } from "../names.ts";
+import { deskKey, type VisitPlace } from "../names.ts";
 import { overflowOf } from "./lost-commands.ts";
 import type { ReceiptTopics } from "./receipt-topics.ts";
 import { type Command, newTopic, type Topic } from "./topic.ts";
@@ -47,7 +47,7 @@ export class OpenCommands {
   }
 
   /** The visit of a handler is over: none of its commands is open, however they ended. */
-  removeAll(place: DeskPlace): void {
+  removeAll(place: VisitPlace): void {
     for (const [key, topic] of [...(this.#places.get(deskKey(place)) ?? [])]) this.remove(topic, key);
   }
 

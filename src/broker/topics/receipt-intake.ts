@@ -9,12 +9,12 @@ import type { ReportedAttempt } from "../../protocol/work.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
 import { BrokerFault, toFault } from "../broker-fault.ts";
 import { readAttempt } from "../read-message.ts";
-import type { Delivery, WordDesk } from "../visits/receipt-inbox.ts";
+import type { Delivery, ReceiptInbox } from "../visits/receipt-inbox.ts";
 import { readReceipt, readReceiptMark } from "./read-receipt.ts";
 
 export interface ReceiptIntakeParts {
   readonly engine: EnginePort;
-  readonly words: WordDesk;
+  readonly words: ReceiptInbox;
   readonly findCommand: FindCommand;
   readonly onFault: (fault: Error) => void;
 }

@@ -16,11 +16,11 @@ import { toFault } from "../broker-fault.ts";
 import type { BrokerSession } from "../broker-link.ts";
 import { declareTopic } from "../topology.ts";
 import type { QueueMender } from "../visits/queue-mender.ts";
-import type { DeskBook } from "../visits/queue-registry.ts";
+import type { QueueRegistry } from "../visits/queue-registry.ts";
 import type { Delivery } from "../visits/receipt-inbox.ts";
 
 export interface ReceiptTopicsParts {
-  readonly book: DeskBook;
+  readonly book: QueueRegistry;
   readonly registry: Pick<TopicRegistry, "claim">;
   readonly mender: QueueMender;
   readonly clock: Clock;

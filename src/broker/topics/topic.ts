@@ -2,7 +2,7 @@
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { ReportedAttempt, SentAt } from "../../protocol/work.ts";
 import type { BrokerSession } from "../broker-link.ts";
-import { type DeskPlace, deskKey } from "../names.ts";
+import { deskKey, type VisitPlace } from "../names.ts";
 import type { ExplainParts } from "./explain-commands.ts";
 
 /** A command that was sent, or is to be sent, and has no receipt yet. */
@@ -61,7 +61,7 @@ export function sentCommand({ attempt: at, receiptTopic, project }: SentAt): Com
 }
 
 /** What a command is, whoever was told to send it. */
-export function commandKey(at: DeskPlace & { readonly task: number; readonly attempt: number }): string {
+export function commandKey(at: VisitPlace & { readonly task: number; readonly attempt: number }): string {
   return `${deskKey(at)}/${at.task}/${at.attempt}`;
 }
 

@@ -16,8 +16,8 @@ import { toFault } from "../broker-fault.ts";
 import type { BrokerSession } from "../broker-link.ts";
 import { declareTopic } from "../topology.ts";
 import type { QueueMender } from "../visits/queue-mender.ts";
-import type { DeskBook } from "../visits/queue-registry.ts";
-import type { Delivery, WordDesk } from "../visits/receipt-inbox.ts";
+import type { QueueRegistry } from "../visits/queue-registry.ts";
+import type { Delivery, ReceiptInbox } from "../visits/receipt-inbox.ts";
 import { attemptOf, commandBody } from "../write-message.ts";
 import { CancelledCommands, type CancelledCommandsParts } from "./cancelled-commands.ts";
 import { explainCommands } from "./explain-commands.ts";
@@ -36,12 +36,12 @@ export interface TopicsParts
     Omit<WaitingCommandsParts, "engine" | "book"> {
   /** The name under which the bridge is a worker of the engine. */
   readonly worker: string;
-  readonly book: DeskBook;
+  readonly book: QueueRegistry;
   readonly mender: QueueMender;
   readonly clock: Clock;
   /** For how long nothing was heard since then, as far as something could be. */
   readonly silentMs: (heardAt: number) => number;
-  readonly words: WordDesk;
+  readonly words: ReceiptInbox;
 }
 
 const ADOPTED_MAX = 10_000;

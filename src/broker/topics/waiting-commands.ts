@@ -15,13 +15,13 @@ import type { Clock } from "../../std/clock.ts";
 import { isRejection } from "../../std/rejection.ts";
 import type { Store, StoredHead } from "../../store/store.ts";
 import type { BrokerSession } from "../broker-link.ts";
-import type { DeskBook } from "../visits/queue-registry.ts";
+import type { QueueRegistry } from "../visits/queue-registry.ts";
 import type { ReceiptTopics } from "./receipt-topics.ts";
 
 export interface WaitingCommandsParts {
   readonly store: Pick<Store, "scanTimers" | "load">;
   readonly engine: Pick<EnginePort, "isOwn" | "inspect">;
-  readonly book: Pick<DeskBook, "topics">;
+  readonly book: Pick<QueueRegistry, "topics">;
   readonly clock: Clock;
   readonly session: () => BrokerSession | null;
   /** A definition by its hash; null: there is none that this version can read. */

@@ -5,16 +5,16 @@ import { readFields } from "../../protocol/read-body.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { toFault } from "../broker-fault.ts";
 import type { BrokerSession } from "../broker-link.ts";
-import { readWord } from "../read-message.ts";
-import type { EnumerationDesk } from "./open-enumerations.ts";
+import { readTaskReport } from "../read-message.ts";
+import type { OpenEnumerations } from "./open-enumerations.ts";
 import type { QueueMender } from "./queue-mender.ts";
-import type { WordDesk } from "./receipt-inbox.ts";
+import type { ReceiptInbox } from "./receipt-inbox.ts";
 
 export interface EnumeratedParts {
   readonly queue: string;
   readonly key: string;
-  readonly words: WordDesk;
-  readonly enumerations: EnumerationDesk;
+  readonly words: ReceiptInbox;
+  readonly enumerations: OpenEnumerations;
   readonly mender: QueueMender;
   readonly session: () => BrokerSession | null;
   readonly onFault: (fault: Error) => void;
@@ -33,7 +33,7 @@ export async function consumeEnumerated(session: BrokerSession, parts: Enumerate
       }
       const delivery = { message, channel: session.consume, queue };
       const fields = readFields(message.content);
-      const word = isRejection(fields) ? fields : readWord(fields, key);
+      const word = isRejection(fields) ? fields : readTaskReport(fields, key);
       if (isRejection(word)) words.refuse(delivery, word.message);
       else if (word.at.task >= 0) words.refuse(delivery, "it is not about an enumeration");
       else enumerations.enumerated(word, delivery);

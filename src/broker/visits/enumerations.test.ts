@@ -5,7 +5,7 @@ import type { EnginePort } from "../../engine/engine-port.ts";
 import { encodeAttempt, signAttempt } from "../../protocol/attempt-id.ts";
 import type { Report } from "../../protocol/work.ts";
 import { Enumeration } from "./enumerations.ts";
-import type { Delivery, WordDesk } from "./receipt-inbox.ts";
+import type { Delivery, ReceiptInbox } from "./receipt-inbox.ts";
 
 const KEY = "k".repeat(32);
 const AT = {
@@ -37,7 +37,7 @@ function bench({ byIdentity = false, known = 0 } = {}) {
   const enumeration = new Enumeration(AT, "intake", known, {
     worker: "broker",
     engine: engine as unknown as EnginePort,
-    words: words as unknown as WordDesk,
+    words: words as unknown as ReceiptInbox,
     onFault: (fault) => {
       throw fault;
     },

@@ -12,13 +12,13 @@ import type { ReportedAttempt } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
 import { isRejection } from "../../std/rejection.ts";
 import type { BrokerSession } from "../broker-link.ts";
-import { notStorable, type ReadItem, type ReadWord, readItems, readWord } from "../read-message.ts";
-import type { Delivery, WordDesk } from "./receipt-inbox.ts";
+import { notStorable, type ReadItem, readItems, readTaskReport, type TaskReport } from "../read-message.ts";
+import type { Delivery, ReceiptInbox } from "./receipt-inbox.ts";
 
 export interface EnumerationParts {
   readonly worker: string;
   readonly engine: EnginePort;
-  readonly words: WordDesk;
+  readonly words: ReceiptInbox;
   readonly onFault: (fault: Error) => void;
   /** Identities count; without it they are ignored. */
   readonly byIdentity: boolean;
@@ -90,7 +90,7 @@ export class Enumeration {
     const fields = readFields(delivery.message.content);
     // Another node got the last word on it, and passed it on.
     if (!isRejection(fields) && fields["position"] === undefined && fields["token"] !== undefined) {
-      const word = readWord(fields, this.#parts.engine.info.key);
+      const word = readTaskReport(fields, this.#parts.engine.info.key);
       if (isRejection(word)) return words.refuse(delivery, word.message);
       if (encodeAttempt(word.at) === this.id) return this.ended(word, delivery);
       return words.refuse(delivery, "`attempt` is not that of the enumeration");
@@ -157,7 +157,7 @@ export class Enumeration {
   }
 
   /** `enumerated`. */
-  ended({ outcome }: ReadWord, delivery: Delivery): void {
+  ended({ outcome }: TaskReport, delivery: Delivery): void {
     const { words } = this.#parts;
     assert(endsEnumeration(outcome), "the end of an enumeration is read with its total");
     if (this.#isOver) return words.acknowledge(delivery);

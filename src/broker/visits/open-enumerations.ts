@@ -5,16 +5,16 @@ import type { Grant, GrantItem } from "../../protocol/work.ts";
 import { beatsOf } from "../beats.ts";
 import { toFault } from "../broker-fault.ts";
 import type { BrokerSession } from "../broker-link.ts";
-import { type DeskPlace, deskKey } from "../names.ts";
-import type { ReadWord } from "../read-message.ts";
+import { deskKey, type VisitPlace } from "../names.ts";
+import type { TaskReport } from "../read-message.ts";
 import { assertIntake } from "../topology.ts";
 import { attemptOf, enumerateBody } from "../write-message.ts";
 import { Enumeration } from "./enumerations.ts";
-import type { Delivery, WordDesk } from "./receipt-inbox.ts";
+import type { Delivery, ReceiptInbox } from "./receipt-inbox.ts";
 import type { BridgeParts } from "./visit-parts.ts";
 
-export interface EnumerationDeskParts extends BridgeParts {
-  readonly words: WordDesk;
+export interface OpenEnumerationsParts extends BridgeParts {
+  readonly words: ReceiptInbox;
 }
 
 interface Open {
@@ -33,15 +33,15 @@ interface Open {
 
 const STRIKES_MAX = 2;
 
-export class EnumerationDesk {
-  readonly #parts: EnumerationDeskParts;
+export class OpenEnumerations {
+  readonly #parts: OpenEnumerationsParts;
   readonly #open = new Map<string, Open>();
   /** How often attempts were given back because nothing was heard of them. */
   readonly #silences = new Map<string, number>();
   /** Deletions of enumerate queues that are under way, by queue. */
   readonly #deletions = new Map<string, Promise<void>>();
 
-  constructor(parts: EnumerationDeskParts) {
+  constructor(parts: OpenEnumerationsParts) {
     this.#parts = parts;
   }
 
@@ -77,7 +77,7 @@ export class EnumerationDesk {
   }
 
   /** `enumerated` came: here, or it is passed on to the node that has the execution. */
-  enumerated(word: ReadWord, delivery: Delivery): void {
+  enumerated(word: TaskReport, delivery: Delivery): void {
     const { engine, words, publisher, names } = this.#parts;
     const id = encodeAttempt(word.at);
     const open = this.#open.get(id);
@@ -107,7 +107,7 @@ export class EnumerationDesk {
   }
 
   /** Nothing is to begin: what no worker has begun is given back, and where all is over, everything. */
-  withdraw(place: DeskPlace, why: "paused" | "cancelled"): void {
+  withdraw(place: VisitPlace, why: "paused" | "cancelled"): void {
     for (const { enumeration } of this.#at(place)) {
       if (why === "paused" && !enumeration.isUntouched) continue;
       this.#giveBack(enumeration);
@@ -127,7 +127,7 @@ export class EnumerationDesk {
   }
 
   /** The visit is over. */
-  close(place: DeskPlace): void {
+  close(place: VisitPlace): void {
     for (const { enumeration } of this.#at(place)) {
       enumeration.end();
       this.#end(enumeration.id);
@@ -193,7 +193,7 @@ export class EnumerationDesk {
     }
   }
 
-  *#at(place: DeskPlace): Iterable<Open> {
+  *#at(place: VisitPlace): Iterable<Open> {
     const key = deskKey(place);
     for (const open of [...this.#open.values()]) if (deskKey(open.enumeration.at) === key) yield open;
   }

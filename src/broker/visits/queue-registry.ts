@@ -4,46 +4,46 @@
  */
 import { allDocuments, type DocumentForm, fields, isText, jsonForm } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
-import { type DeskPlace, deskKey } from "../names.ts";
+import { deskKey, type VisitPlace } from "../names.ts";
 
 const DESKS = "amqp-queues";
 const INTAKES = "amqp-intakes";
 const TOPICS = "amqp-topics";
 
 /** A handler of a visit with queues. */
-export interface BookedDesk {
-  readonly place: DeskPlace;
+export interface RegisteredVisit {
+  readonly place: VisitPlace;
   /** The wire name of the code. */
   readonly use: string;
 }
 
 /** The intake of an enumeration. */
-export interface BookedIntake {
+export interface RegisteredIntake {
   /** The attempt's id. */
   readonly attempt: string;
   readonly intake: string;
 }
 
-const DESK_FORM = jsonForm<BookedDesk>(DESKS, fields({ place: fields({}), use: isText }));
-const INTAKE_FORM = jsonForm<BookedIntake>(INTAKES, fields({ attempt: isText, intake: isText }));
+const DESK_FORM = jsonForm<RegisteredVisit>(DESKS, fields({ place: fields({}), use: isText }));
+const INTAKE_FORM = jsonForm<RegisteredIntake>(INTAKES, fields({ attempt: isText, intake: isText }));
 const TOPIC_FORM = jsonForm<{ readonly receiptTopic: string }>(TOPICS, fields({ receiptTopic: isText }));
 
-export class DeskBook {
+export class QueueRegistry {
   readonly #store: Pick<Store, "putDocument" | "getDocument" | "listDocuments">;
 
   constructor(store: Pick<Store, "putDocument" | "getDocument" | "listDocuments">) {
     this.#store = store;
   }
 
-  putDesk(desk: BookedDesk): Promise<void> {
+  putDesk(desk: RegisteredVisit): Promise<void> {
     return this.#store.putDocument(DESKS, deskKey(desk.place), JSON.stringify(desk));
   }
 
-  removeDesk(place: DeskPlace): Promise<void> {
+  removeDesk(place: VisitPlace): Promise<void> {
     return this.#store.putDocument(DESKS, deskKey(place), null);
   }
 
-  putIntake(intake: BookedIntake): Promise<void> {
+  putIntake(intake: RegisteredIntake): Promise<void> {
     return this.#store.putDocument(INTAKES, intake.attempt, JSON.stringify(intake));
   }
 
@@ -56,11 +56,11 @@ export class DeskBook {
     return this.#store.putDocument(TOPICS, receiptTopic, JSON.stringify({ receiptTopic }));
   }
 
-  desks(): Promise<readonly BookedDesk[]> {
+  desks(): Promise<readonly RegisteredVisit[]> {
     return this.#all(DESK_FORM);
   }
 
-  intakes(): Promise<readonly BookedIntake[]> {
+  intakes(): Promise<readonly RegisteredIntake[]> {
     return this.#all(INTAKE_FORM);
   }
 

@@ -5,7 +5,7 @@ import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Clock } from "../../std/clock.ts";
 import { reject } from "../../std/rejection.ts";
 import { brokerNames } from "../names.ts";
-import { WordDesk } from "./receipt-inbox.ts";
+import { ReceiptInbox } from "./receipt-inbox.ts";
 
 const AT = {
   ...{ execution: "e1", phase: "a", visit: 1, handler: "a", round: 1, epoch: 1 },
@@ -34,7 +34,7 @@ function bench(verdicts: string[], inspections: readonly object[] = []) {
     report: async () => [[verdicts.shift() ?? "duplicate"]],
     inspect: async () => found.shift() ?? reject("not_found", "there is none"),
   };
-  const desk = new WordDesk({
+  const desk = new ReceiptInbox({
     worker: "broker",
     engine: engine as unknown as EnginePort,
     names: brokerNames("rondo"),

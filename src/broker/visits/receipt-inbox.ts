@@ -14,10 +14,10 @@ import { isRejection } from "../../std/rejection.ts";
 import { DAMAGED } from "../../store/store.ts";
 import { toFault } from "../broker-fault.ts";
 import type { BrokerNames } from "../names.ts";
-import { isRollCall, type ReadWord, readAttempt, readRollCall, readWord } from "../read-message.ts";
-import type { DeskQueues } from "./visit-queues.ts";
+import { isRollCall, readAttempt, readRollCall, readTaskReport, type TaskReport } from "../read-message.ts";
+import type { VisitQueues } from "./visit-queues.ts";
 
-export interface WordDeskParts {
+export interface ReceiptInboxParts {
   readonly worker: string;
   readonly engine: EnginePort;
   readonly names: BrokerNames;
@@ -28,7 +28,7 @@ export interface WordDeskParts {
   /** Whether a receipt may count; one that may not is dropped. */
   readonly mayCount: (at: ReportedAttempt, use: string) => true | Promise<boolean>;
   /** The last word on an enumeration. */
-  readonly onEnumerated: (word: ReadWord, delivery: Delivery) => void;
+  readonly onEnumerated: (word: TaskReport, delivery: Delivery) => void;
   readonly onFault: (fault: Error) => void;
 }
 
@@ -56,25 +56,25 @@ interface Death {
   readonly queue?: unknown;
 }
 
-export class WordDesk {
-  readonly #parts: WordDeskParts;
+export class ReceiptInbox {
+  readonly #parts: ReceiptInboxParts;
   #waiting: Waiting[] = [];
   #isScheduled = false;
   /** Last words that counted, since the start. */
   counted = 0;
 
-  constructor(parts: WordDeskParts) {
+  constructor(parts: ReceiptInboxParts) {
     this.#parts = parts;
   }
 
   /** A message in the finished queue of a handler of a visit. */
-  finished(delivery: Delivery, desk: DeskQueues): void {
+  finished(delivery: Delivery, desk: VisitQueues): void {
     const { message } = delivery;
     const [death] = (message.properties.headers?.["x-death"] ?? []) as readonly Death[];
     if (death !== undefined) return this.#died(delivery, desk, death);
     const fields = readFields(message.content);
     if (!isRejection(fields) && isRollCall(fields)) return this.#rollCall(fields, delivery, desk);
-    const word = isRejection(fields) ? fields : readWord(fields, this.#parts.engine.info.key);
+    const word = isRejection(fields) ? fields : readTaskReport(fields, this.#parts.engine.info.key);
     if (isRejection(word)) return this.refuse(delivery, word.message);
     if (word.at.task < 0) return this.#parts.onEnumerated(word, delivery);
     desk.heard(encodeAttempt(word.at));
@@ -89,7 +89,7 @@ export class WordDesk {
     );
   }
 
-  #rollCall(fields: Readonly<Record<string, unknown>>, delivery: Delivery, desk: DeskQueues): void {
+  #rollCall(fields: Readonly<Record<string, unknown>>, delivery: Delivery, desk: VisitQueues): void {
     const { names, engine } = this.#parts;
     const answer = readRollCall(fields, names.tasks(desk.place), engine.info.key);
     if (isRejection(answer)) return this.refuse(delivery, answer.message);
@@ -98,7 +98,7 @@ export class WordDesk {
   }
 
   /** The last word on an attempt at a task. */
-  take({ at, ms, outcome }: ReadWord, delivery: Delivery): void {
+  take({ at, ms, outcome }: TaskReport, delivery: Delivery): void {
     const { task, attempt, claim, ...place } = at;
     const receipt = { task, attempt, claim, ms, outcome };
     this.#push({ delivery, key: `${attemptPrefix(place)}${place.epoch}`, place, receipt });
@@ -141,7 +141,7 @@ export class WordDesk {
    * A task that its queue gave up: it waited too long, or was delivered too often. Its neighbours in the hands of a
    * worker that dies are delivered too often as well, so it is a suspect; only where it went alone it is a crash.
    */
-  #died(delivery: Delivery, desk: DeskQueues, { reason, queue }: Death): void {
+  #died(delivery: Delivery, desk: VisitQueues, { reason, queue }: Death): void {
     const { engine, worker, names } = this.#parts;
     const fields = readFields(delivery.message.content);
     const at = isRejection(fields) ? fields : readAttempt(fields, engine.info.key);

@@ -16,9 +16,9 @@ import type { Clock } from "../../std/clock.ts";
 import { beatsOf } from "../beats.ts";
 import { BrokerFault, toFault } from "../broker-fault.ts";
 import type { BrokerSession } from "../broker-link.ts";
-import { type BrokerNames, type DeskPlace, deskKey } from "../names.ts";
+import { type BrokerNames, deskKey, type VisitPlace } from "../names.ts";
 import { attemptOf } from "../write-message.ts";
-import type { DeskQueues } from "./visit-queues.ts";
+import type { VisitQueues } from "./visit-queues.ts";
 
 export interface SingleTasksParts {
   readonly worker: string;
@@ -29,7 +29,7 @@ export interface SingleTasksParts {
   /** Whether the code's enumerate queue has consumers now. The engine is told before this resolves. */
   readonly enumeratesNow: (session: BrokerSession, use: string) => Promise<boolean>;
   /** Opens and announces the queues of a grant. */
-  readonly open: (grant: Grant) => DeskQueues;
+  readonly open: (grant: Grant) => VisitQueues;
   readonly publish: (grant: Grant) => void;
   readonly onFault: (fault: Error) => void;
 }
@@ -60,7 +60,7 @@ export class SingleTasks {
   }
 
   /** Whether the task at this place is not published yet. */
-  has(place: DeskPlace): boolean {
+  has(place: VisitPlace): boolean {
     return this.#held.has(deskKey(place));
   }
 
@@ -73,7 +73,7 @@ export class SingleTasks {
   }
 
   /** Releases the claim, if its task is not published yet. */
-  withdraw(place: DeskPlace): void {
+  withdraw(place: VisitPlace): void {
     const held = this.#held.get(deskKey(place));
     if (held !== undefined) this.#release(held);
   }

@@ -1,9 +1,9 @@
 /** What every worker is told about the queues of one handler of a visit: where they are, and that they are over. */
 import type { CancelConsumerMessage } from "../../protocol/amqp-wire.ts";
-import type { BrokerNames, DeskPlace } from "../names.ts";
+import type { BrokerNames, VisitPlace } from "../names.ts";
 import type { Publisher } from "../publisher.ts";
 import type { BrokerSettings } from "../settings.ts";
-import { type DeskFacts, processBody, type SignedRollCall } from "../write-message.ts";
+import { processBody, type SignedRollCall, type VisitFacts } from "../write-message.ts";
 
 /** Inputs that are larger are told less often. */
 const LARGE_INPUT_CHARS = 65_536;
@@ -11,9 +11,9 @@ const LARGE_EVERY = 12;
 
 let messages = 0;
 
-export class DeskVoice {
-  readonly #place: DeskPlace;
-  readonly #facts: DeskFacts;
+export class VisitAnnouncer {
+  readonly #place: VisitPlace;
+  readonly #facts: VisitFacts;
   readonly #parts: {
     readonly names: BrokerNames;
     readonly publisher: Publisher;
@@ -22,8 +22,8 @@ export class DeskVoice {
   #said = 0;
 
   constructor(
-    place: DeskPlace,
-    facts: DeskFacts,
+    place: VisitPlace,
+    facts: VisitFacts,
     parts: { readonly names: BrokerNames; readonly publisher: Publisher; readonly settings: BrokerSettings },
   ) {
     this.#place = place;

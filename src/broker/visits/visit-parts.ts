@@ -3,12 +3,12 @@ import type { Channel, ConsumeMessage } from "amqplib";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { BrokerSession } from "../broker-link.ts";
-import type { BrokerNames, DeskPlace } from "../names.ts";
+import type { BrokerNames, VisitPlace } from "../names.ts";
 import type { Publisher } from "../publisher.ts";
 import type { BrokerSettings } from "../settings.ts";
 import type { QueueMender } from "./queue-mender.ts";
-import type { DeskBook } from "./queue-registry.ts";
-import type { DeskQueues } from "./visit-queues.ts";
+import type { QueueRegistry } from "./queue-registry.ts";
+import type { VisitQueues } from "./visit-queues.ts";
 
 export interface BridgeParts {
   /** The name under which the engine knows the broker. */
@@ -17,7 +17,7 @@ export interface BridgeParts {
   readonly names: BrokerNames;
   readonly publisher: Publisher;
   readonly mender: QueueMender;
-  readonly book: DeskBook;
+  readonly book: QueueRegistry;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
   /** For how long nothing was heard since then, as far as something could be. */
@@ -26,9 +26,9 @@ export interface BridgeParts {
   readonly onFault: (fault: Error) => void;
 }
 
-export interface DeskParts extends BridgeParts {
+export interface VisitParts extends BridgeParts {
   /** Whether the one task of this place waits here, and is not to be found at the broker. */
-  readonly isUnpublished: (place: DeskPlace) => boolean;
+  readonly isUnpublished: (place: VisitPlace) => boolean;
   /** A message in the finished queue. */
-  readonly onWord: (message: ConsumeMessage, channel: Channel, desk: DeskQueues) => void;
+  readonly onWord: (message: ConsumeMessage, channel: Channel, desk: VisitQueues) => void;
 }

@@ -1,18 +1,18 @@
 /** All handlers of visits that have queues at the broker, by place: new ones, those of the book, those that are over. */
 import { isRejection } from "../../std/rejection.ts";
-import { type DeskPlace, deskKey } from "../names.ts";
-import type { DeskFacts } from "../write-message.ts";
-import type { BookedDesk } from "./queue-registry.ts";
-import type { DeskParts } from "./visit-parts.ts";
-import { DeskQueues } from "./visit-queues.ts";
+import { deskKey, type VisitPlace } from "../names.ts";
+import type { VisitFacts } from "../write-message.ts";
+import type { RegisteredVisit } from "./queue-registry.ts";
+import type { VisitParts } from "./visit-parts.ts";
+import { VisitQueues } from "./visit-queues.ts";
 
-export class DeskSet {
-  readonly #desks = new Map<string, DeskQueues>();
-  readonly #parts: DeskParts;
+export class VisitQueueSet {
+  readonly #desks = new Map<string, VisitQueues>();
+  readonly #parts: VisitParts;
   readonly #onUnused: (use: string) => void;
 
   /** `onUnused` hears of code that no visit here needs any more. */
-  constructor(parts: DeskParts, onUnused: (use: string) => void) {
+  constructor(parts: VisitParts, onUnused: (use: string) => void) {
     this.#parts = parts;
     this.#onUnused = onUnused;
   }
@@ -31,26 +31,26 @@ export class DeskSet {
     await Promise.all(Array.from(this.#desks.values(), ({ idle }) => idle));
   }
 
-  all(): Iterable<DeskQueues> {
+  all(): Iterable<VisitQueues> {
     return this.#desks.values();
   }
 
-  get(place: DeskPlace): DeskQueues | undefined {
+  get(place: VisitPlace): VisitQueues | undefined {
     return this.#desks.get(deskKey(place));
   }
 
   /** The one at this place, made if there is none; `isOld`: it is in the book. */
-  at(place: DeskPlace, facts: DeskFacts, isOld = false): DeskQueues {
+  at(place: VisitPlace, facts: VisitFacts, isOld = false): VisitQueues {
     let desk = this.get(place);
     if (desk === undefined) {
-      desk = new DeskQueues(place, facts, isOld, this.#parts);
+      desk = new VisitQueues(place, facts, isOld, this.#parts);
       this.#desks.set(desk.key, desk);
     }
     return desk;
   }
 
   /** The visit of a handler is over, in this round and those before. */
-  close(place: DeskPlace): void {
+  close(place: VisitPlace): void {
     for (const desk of this.#desks.values()) {
       const { execution, phase, visit, handler, round } = desk.place;
       const isIt = execution === place.execution && phase === place.phase && visit === place.visit;
@@ -79,7 +79,7 @@ export class DeskSet {
         await this.#restore(booked);
   }
 
-  async #restore({ place, use }: BookedDesk): Promise<void> {
+  async #restore({ place, use }: RegisteredVisit): Promise<void> {
     const found = await this.#parts.engine.inspect(place.execution);
     if (isRejection(found) && found.code !== "not_found") return;
     const view = isRejection(found) ? null : found.view;
@@ -94,7 +94,7 @@ export class DeskSet {
     else this.#close(desk);
   }
 
-  #close(desk: DeskQueues): void {
+  #close(desk: VisitQueues): void {
     desk.close();
     void desk.idle.then(() => {
       if (!desk.isGone) return;

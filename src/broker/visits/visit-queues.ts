@@ -11,27 +11,27 @@ import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import { beatsOf } from "../beats.ts";
 import { BrokerFault, toFault } from "../broker-fault.ts";
 import type { BrokerSession } from "../broker-link.ts";
-import { type DeskPlace, deskKey } from "../names.ts";
+import { deskKey, type VisitPlace } from "../names.ts";
 import type { Outgoing } from "../publisher.ts";
 import type { ReadRollCall } from "../read-message.ts";
 import { assertDesk, takeReady } from "../topology.ts";
-import type { DeskFacts, TaskCopy } from "../write-message.ts";
+import type { TaskCopy, VisitFacts } from "../write-message.ts";
 import { LoneTasks } from "./lone-tasks.ts";
 import { RollCalls } from "./roll-calls.ts";
-import { DeskVoice } from "./visit-announcer.ts";
-import type { DeskParts } from "./visit-parts.ts";
+import { VisitAnnouncer } from "./visit-announcer.ts";
+import type { VisitParts } from "./visit-parts.ts";
 
 /** Looks at an empty queue without consumers before its tasks are taken for lost. */
 const STRIKES_MAX = 2;
 const HELD_MAX = 100_000;
 
-export class DeskQueues {
-  readonly place: DeskPlace;
+export class VisitQueues {
+  readonly place: VisitPlace;
   readonly key: string;
-  readonly facts: DeskFacts;
-  readonly #parts: DeskParts;
+  readonly facts: VisitFacts;
+  readonly #parts: VisitParts;
   readonly #lone: LoneTasks;
-  readonly #voice: DeskVoice;
+  readonly #voice: VisitAnnouncer;
   /** What waits for the queues. */
   #backlog: TaskCopy[] = [];
   #turn: Promise<void> = Promise.resolve();
@@ -53,7 +53,7 @@ export class DeskQueues {
   readonly #calls: RollCalls;
 
   /** `isOld`: it is in the book. */
-  constructor(place: DeskPlace, facts: DeskFacts, isOld: boolean, parts: DeskParts) {
+  constructor(place: VisitPlace, facts: VisitFacts, isOld: boolean, parts: VisitParts) {
     const { execution, phase, visit, handler, round } = place;
     this.place = { execution, phase, visit, handler, round };
     this.key = deskKey(place);
@@ -63,7 +63,7 @@ export class DeskQueues {
     this.#isOld = isOld;
     this.#heardAt = parts.clock.now();
     this.#calls = new RollCalls(parts.names.tasks(this.place), parts);
-    this.#voice = new DeskVoice(this.place, facts, parts);
+    this.#voice = new VisitAnnouncer(this.place, facts, parts);
     this.#lone = new LoneTasks({
       publish: (task) => this.#publish(task, parts.names.alone(this.place)),
       make: () => this.#run((session) => this.#makeLone(session)),

@@ -1,7 +1,7 @@
 /** `rondo backup FILE`: a copy of the whole store, made by the server that has it open, while it goes on. */
 import { resolve } from "node:path";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, tell } from "../output/print.ts";
+import { printJson, printLine } from "../output/print.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 
 export type BackupOptions = ServerFlags;
@@ -14,7 +14,7 @@ export async function backup(file: string, options: BackupOptions): Promise<Exit
       body: { file: resolve(file) },
     });
     if (options.json) printJson(answer ?? { file });
-    else tell(`${name} is copied to ${file}; \`rondo restore ${file}\` makes a store of it again`);
+    else printLine(`${name} is copied to ${file}; \`rondo restore ${file}\` makes a store of it again`);
     return EXIT.ok;
   });
 }

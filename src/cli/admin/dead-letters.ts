@@ -4,7 +4,7 @@ import { defined } from "../../std/defined.ts";
 import { CliError } from "../cli-error.ts";
 import { countOf } from "../executions/ps.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, printRows, tell } from "../output/print.ts";
+import { printJson, printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import { readAll } from "../server/read-pages.ts";
@@ -17,7 +17,7 @@ export interface DeadLetterListFlags extends ServerFlags {
 }
 
 /** Tasks that one event settled as failed. */
-interface ShownLetter {
+interface ShownDeadLetter {
   readonly id: number;
   readonly execution: string;
   readonly workflow: string;
@@ -42,7 +42,7 @@ export async function listDeadLetters(options: DeadLetterListFlags): Promise<Exi
   const { execution, workflow, project } = options;
   return withServer(options, async ({ rondo }) => {
     const query = defined({ execution, workflow, project });
-    const all = await readAll<ShownLetter>(rondo.requester, PATH, query, limit);
+    const all = await readAll<ShownDeadLetter>(rondo.requester, PATH, query, limit);
     printRows(all, COLUMNS, { json: options.json, none: "no dead letters" });
     return EXIT.ok;
   });
@@ -62,13 +62,13 @@ export async function changeDeadLetter(
     const path = `${PATH}/${encodeURIComponent(id)}/${action}`;
     const answer = await rondo.requester.json<ExecutionView | null>(path, { method: "POST" });
     if (options.json) printJson(answer ?? { id });
-    else if (answer === null) tell(`dead letter ${id} is dropped; its execution stays as it is`);
-    else tell(`execution ${answer.id} does again what is not done; it is ${answer.status}`);
+    else if (answer === null) printLine(`dead letter ${id} is dropped; its execution stays as it is`);
+    else printLine(`execution ${answer.id} does again what is not done; it is ${answer.status}`);
     return EXIT.ok;
   });
 }
 
-const COLUMNS: Column<ShownLetter>[] = [
+const COLUMNS: Column<ShownDeadLetter>[] = [
   { title: "ID", value: ({ id }) => id },
   { title: "EXECUTION", value: ({ execution }) => execution },
   { title: "WORKFLOW", value: ({ workflow }) => workflow },

@@ -4,7 +4,7 @@ import { exportFrom, type Moved } from "../../compose/compose-transfer.ts";
 import { readManifest } from "../../package-root.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, tell } from "../output/print.ts";
+import { printJson, printLine } from "../output/print.ts";
 import { readConfig } from "../server/find-server.ts";
 import { untilInterrupted } from "./until-interrupted.ts";
 
@@ -21,13 +21,13 @@ export async function exportToFile(file: string, options: ExportOptions): Promis
     const from = { store, rondo: readManifest().version, signal };
     if (file === "-") {
       const moved = await exportFrom({ ...from, write: writeToStdout });
-      tell(options.json ? JSON.stringify(moved) : `exported ${showMoved(moved)}`);
+      printLine(options.json ? JSON.stringify(moved) : `exported ${showMoved(moved)}`);
       tellDamage(moved);
       return EXIT.ok;
     }
     const moved = await writeNewFile(file, (write) => exportFrom({ ...from, write }));
     if (options.json) printJson({ file, ...moved });
-    else tell(`exported ${showMoved(moved)} to ${file}`);
+    else printLine(`exported ${showMoved(moved)} to ${file}`);
     tellDamage(moved);
     return EXIT.ok;
   });
@@ -35,8 +35,8 @@ export async function exportToFile(file: string, options: ExportOptions): Promis
 
 /** Names what is not whole. */
 function tellDamage({ damaged = [], leftOut = [] }: Moved): void {
-  for (const id of damaged) tell(`execution ${id} is damaged; it is exported as far as it can be read`);
-  for (const what of leftOut) tell(`the document ${what} cannot be read; it is left out`);
+  for (const id of damaged) printLine(`execution ${id} is damaged; it is exported as far as it can be read`);
+  for (const what of leftOut) printLine(`the document ${what} cannot be read; it is left out`);
 }
 
 /** How much it was, for people. */

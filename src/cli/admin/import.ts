@@ -6,7 +6,7 @@ import { pipeline } from "node:stream/promises";
 import { importInto, type Restored, restoreDamagedIn } from "../../compose/compose-transfer.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, tell } from "../output/print.ts";
+import { printJson, printLine } from "../output/print.ts";
 import { readConfig } from "../server/find-server.ts";
 import { showMoved } from "./export.ts";
 import { untilInterrupted } from "./until-interrupted.ts";
@@ -30,7 +30,10 @@ export async function importFromFile(file: string, options: ImportOptions): Prom
         return replaceDamaged(await restoreDamagedIn({ store, file: path, signal }), options);
       const moved = await importInto({ store, file: path, signal });
       if (options.json) printJson(moved);
-      else tell(`imported ${showMoved(moved)}; what ran when it was exported is in doubt for one heartbeat`);
+      else
+        printLine(
+          `imported ${showMoved(moved)}; what ran when it was exported is in doubt for one heartbeat`,
+        );
       return EXIT.ok;
     }),
   );
@@ -39,10 +42,10 @@ export async function importFromFile(file: string, options: ImportOptions): Prom
 function replaceDamaged({ restored, stillDamaged }: Restored, { json }: ImportOptions): ExitCode {
   if (json) printJson({ restored, stillDamaged });
   else {
-    tell(`restored ${restored.length === 1 ? "1 execution" : `${restored.length} executions`}`);
-    for (const id of restored) tell(`  ${id} goes on from where it was when it was exported`);
+    printLine(`restored ${restored.length === 1 ? "1 execution" : `${restored.length} executions`}`);
+    for (const id of restored) printLine(`  ${id} goes on from where it was when it was exported`);
     for (const id of stillDamaged)
-      tell(`  ${id} stays damaged: the export does not have it, or has it damaged too`);
+      printLine(`  ${id} stays damaged: the export does not have it, or has it damaged too`);
   }
   return stillDamaged.length === 0 ? EXIT.ok : EXIT.damaged;
 }

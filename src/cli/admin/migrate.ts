@@ -2,7 +2,7 @@
 import { isDatabase, migrateDatabase } from "../../compose/compose-transfer.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, tell } from "../output/print.ts";
+import { printJson, printLine } from "../output/print.ts";
 import { readConfig } from "../server/find-server.ts";
 
 export interface MigrateOptions {
@@ -24,13 +24,13 @@ export async function migrate(options: MigrateOptions): Promise<ExitCode> {
   const { from, to } = await migrateDatabase({ store, restored });
   if (options.json) printJson({ from, to, restored });
   else {
-    tell(
+    printLine(
       from === to
         ? `the database is of version ${to} already`
         : `the database was of version ${from} and is of version ${to}`,
     );
     if (restored)
-      tell("it is declared restored: leases and attempt tokens of before are void; start the nodes now");
+      printLine("it is declared restored: leases and attempt tokens of before are void; start the nodes now");
   }
   return EXIT.ok;
 }

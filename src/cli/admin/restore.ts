@@ -2,7 +2,7 @@
 import { existsSync, readdirSync, rmSync } from "node:fs";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, tell } from "../output/print.ts";
+import { printJson, printLine } from "../output/print.ts";
 import { directoryOf, readConfig } from "../server/find-server.ts";
 
 export interface RestoreOptions {
@@ -28,7 +28,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<Ex
     throw new CliError(EXIT.usage, (thrown as Error).message, [], { cause: thrown });
   }
   if (options.json) printJson({ restored: file, store: config.store });
-  else tell(`${config.store} is as it was when ${file} was made; leases of before are void`);
+  else printLine(`${config.store} is as it was when ${file} was made; leases of before are void`);
   return EXIT.ok;
 }
 

@@ -1,7 +1,7 @@
 /** `rondo ring`: the nodes of the cluster in their order, and how they stand with each other. */
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, printRows, tell } from "../output/print.ts";
+import { printJson, printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 
@@ -37,11 +37,11 @@ export async function showRing(options: ServerFlags): Promise<ExitCode> {
     }
     const { token, cycle, queued, watch } = ring;
     printRows(ring.nodes, columnsFor(ring), { json: false, none: "no node has joined yet" });
-    tell(`as ${ring.url} sees it${ring.hash === "" ? "" : `, by map ${ring.hash.slice(0, 8)}`}`);
-    if (token !== null) tell(`token ${token.epoch}.${token.number} is at ${token.at}`);
+    printLine(`as ${ring.url} sees it${ring.hash === "" ? "" : `, by map ${ring.hash.slice(0, 8)}`}`);
+    if (token !== null) printLine(`token ${token.epoch}.${token.number} is at ${token.at}`);
     const last = cycle.lastMs === null ? "no cycle yet" : `the last cycle took ${showDuration(cycle.lastMs)}`;
-    tell(`${last}; queued: ${queued.hints} hints of letters, ${queued.timers} timers`);
-    tell(`watches ${watch.timers} timers of others; ${watch.lateness.count} were late`);
+    printLine(`${last}; queued: ${queued.hints} hints of letters, ${queued.timers} timers`);
+    printLine(`watches ${watch.timers} timers of others; ${watch.lateness.count} were late`);
     return EXIT.ok;
   });
 }

@@ -2,7 +2,7 @@
 import { defined } from "../../std/defined.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson, printRows, tell } from "../output/print.ts";
+import { print, printJson, printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { readInput } from "../read-input.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
@@ -61,7 +61,8 @@ export async function listSchedules(options: ServerFlags): Promise<ExitCode> {
       unreadable.push(...damaged);
     }
     printRows(all, columnsAt(Date.now()), { json: options.json, none: "no schedules" });
-    for (const { id, damage, hint } of unreadable) tell(`schedule ${id} is damaged: ${damage} (${hint})`);
+    for (const { id, damage, hint } of unreadable)
+      printLine(`schedule ${id} is damaged: ${damage} (${hint})`);
     return EXIT.ok;
   });
 }
@@ -69,12 +70,12 @@ export async function listSchedules(options: ServerFlags): Promise<ExitCode> {
 /** Makes one, or changes it. */
 export async function putSchedule(id: string, options: SchedulePutFlags): Promise<ExitCode> {
   const { workflow, cron, timeZone, misfire, overlap, project } = options;
-  const input = options.input === undefined ? undefined : await readInput(options.input, tell);
+  const input = options.input === undefined ? undefined : await readInput(options.input, printLine);
   return withServer(options, async ({ rondo }) => {
     const body = { id, workflow, cron, ...defined({ input, timeZone, misfire, overlap, project }) };
     const schedule = await rondo.requester.json<ShownSchedule>(PATH, { method: "POST", body });
     if (options.json) printJson(schedule);
-    else tell(`schedule ${id} is kept; ${nextOf(schedule)}`);
+    else printLine(`schedule ${id} is kept; ${nextOf(schedule)}`);
     return EXIT.ok;
   });
 }
@@ -99,8 +100,8 @@ export async function changeSchedule(
     if (options.json) printJson(answer ?? { id });
     else if (action === "run") {
       print(startedBy(answer));
-      tell(`started by schedule ${id}`);
-    } else tell(`schedule ${id} ${SAYS[action]}`);
+      printLine(`started by schedule ${id}`);
+    } else printLine(`schedule ${id} ${SAYS[action]}`);
     return EXIT.ok;
   });
 }

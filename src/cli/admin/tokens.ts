@@ -2,7 +2,7 @@
 import { defined } from "../../std/defined.ts";
 import { durationOf } from "../duration-flag.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson, printRows, tell } from "../output/print.ts";
+import { print, printJson, printLine, printRows } from "../output/print.ts";
 import { showTime } from "../output/show-time.ts";
 import type { Column } from "../output/table.ts";
 import type { ServerFlags } from "../server/find-server.ts";
@@ -48,9 +48,10 @@ export async function createToken(options: TokenFlags): Promise<ExitCode> {
     if (options.json) printJson(made);
     else {
       print(made.token);
-      tell(`token ${made.id} (${role}) is made for "${name}"; it is not shown again`);
-      if (isHere) tell(`  no server works on ${where}: it is kept there for the next one`);
-      if (made.notice !== undefined) tell(`  ${made.notice}; commands send it by --token or RONDO_TOKEN`);
+      printLine(`token ${made.id} (${role}) is made for "${name}"; it is not shown again`);
+      if (isHere) printLine(`  no server works on ${where}: it is kept there for the next one`);
+      if (made.notice !== undefined)
+        printLine(`  ${made.notice}; commands send it by --token or RONDO_TOKEN`);
     }
     return EXIT.ok;
   });
@@ -73,7 +74,7 @@ export async function revokeToken(id: string, options: ServerFlags): Promise<Exi
   return withServerOrDirectory(options, { mayCreate: false }, async ({ rondo }) => {
     await rondo.requester.json(`${PATH}/${encodeURIComponent(id)}`, { method: "DELETE" });
     if (options.json) printJson({ id });
-    else tell(`token ${id} is good for nothing from now on`);
+    else printLine(`token ${id} is good for nothing from now on`);
     return EXIT.ok;
   });
 }

@@ -1,5 +1,5 @@
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { tell } from "../output/print.ts";
+import { printLine } from "../output/print.ts";
 import { Shutdown } from "../start/shutdown.ts";
 
 /** Runs something that stops in good order at the first Ctrl-C or SIGTERM. */
@@ -11,7 +11,7 @@ export async function untilInterrupted(run: (signal: AbortSignal) => Promise<Exi
     return await run(stopped.signal);
   } catch (thrown) {
     if (!stopped.signal.aborted || thrown !== stopped.signal.reason) throw thrown;
-    tell("stopped; nothing was changed");
+    printLine("stopped; nothing was changed");
     return EXIT.interrupted;
   } finally {
     shutdown.stop();

@@ -3,7 +3,7 @@ import { showDuration } from "../../std/duration.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, printRows, tell } from "../output/print.ts";
+import { printJson, printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import type { Page } from "../server/read-pages.ts";
@@ -44,7 +44,7 @@ export async function drainWorker(id: string, options: ServerFlags): Promise<Exi
       });
     });
     if (options.json) printJson(answer ?? { id });
-    else tell(`worker ${id} gets nothing new, and ends what it runs`);
+    else printLine(`worker ${id} gets nothing new, and ends what it runs`);
     return EXIT.ok;
   });
 }

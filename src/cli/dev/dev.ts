@@ -3,7 +3,7 @@ import { relative } from "node:path";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { isFileName } from "../load/load-file.ts";
-import { tell } from "../output/print.ts";
+import { printLine } from "../output/print.ts";
 import { readConfig } from "../server/find-server.ts";
 import { type StartFlags, serve } from "../start/serve.ts";
 import { Shutdown } from "../start/shutdown.ts";
@@ -26,7 +26,7 @@ export async function dev(files: readonly string[], options: StartFlags): Promis
   const address = server.socket === null ? ["--url", server.url] : ["--store", loaded.config.store];
   const keeper = new WorkerKeeper({ files: wanted, args: address });
   const watch = new FileWatch((changed) => {
-    tell(`rondo dev: ${changed.map((file) => relative(process.cwd(), file)).join(", ")} changed`);
+    printLine(`rondo dev: ${changed.map((file) => relative(process.cwd(), file)).join(", ")} changed`);
     watch.follow(importGraph(wanted));
     void keeper.replace();
   });
@@ -35,7 +35,7 @@ export async function dev(files: readonly string[], options: StartFlags): Promis
     watch.follow(importGraph(wanted));
     void keeper.replace();
     await shutdown.asked;
-    tell("closing: what runs may end; once more leaves at once");
+    printLine("closing: what runs may end; once more leaves at once");
     watch.close();
     await keeper.close();
     await server.close();

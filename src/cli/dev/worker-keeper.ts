@@ -5,7 +5,7 @@
  * 3. a change that comes meanwhile is taken next; a worker that dies by itself is started again, later each time.
  */
 import { showDuration } from "../../std/duration.ts";
-import { tell } from "../output/print.ts";
+import { printLine } from "../output/print.ts";
 import { WorkerProcess, type WorkerSpec } from "./worker-process.ts";
 
 const AGAIN_MIN_MS = 1_000;
@@ -58,14 +58,14 @@ export class WorkerKeeper {
     const worker = new WorkerProcess(this.#spec);
     if (!(await worker.ready)) {
       const stays = before === null ? "the next change is tried" : "the worker of before stays";
-      if (!this.#isClosing) tell(`rondo dev: this version does not load; ${stays}`);
+      if (!this.#isClosing) printLine(`rondo dev: this version does not load; ${stays}`);
       return;
     }
     if (this.#isClosing) return this.#drain(worker);
     this.#current = worker;
     void worker.ended.then(() => this.#died(worker));
     if (before !== null) {
-      tell("rondo dev: the new version serves; the worker of before ends what it runs");
+      printLine("rondo dev: the new version serves; the worker of before ends what it runs");
       this.#drain(before);
     }
   }
@@ -80,7 +80,7 @@ export class WorkerKeeper {
     if (worker !== this.#current || this.#isClosing) return;
     this.#current = null;
     const ms = Math.min(AGAIN_MAX_MS, AGAIN_MIN_MS * 2 ** this.#deaths++);
-    tell(`rondo dev: the worker has ended; another is started in ${showDuration(ms)}`);
+    printLine(`rondo dev: the worker has ended; another is started in ${showDuration(ms)}`);
     this.#timer = setTimeout(() => void this.replace(), ms);
   }
 }

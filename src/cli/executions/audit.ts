@@ -5,7 +5,7 @@ import { defined } from "../../std/defined.ts";
 import { RondoError } from "../../std/rejection.ts";
 import type { TableFinding } from "../../store/store.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson, tell } from "../output/print.ts";
+import { print, printJson, printLine } from "../output/print.ts";
 import { Screen } from "../progress/screen.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import { readPages } from "../server/read-pages.ts";
@@ -76,7 +76,7 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
     } finally {
       screen.still();
     }
-    tell(showSum(sum));
+    printLine(showSum(sum));
     return sum.findings === sum.repaired ? EXIT.ok : EXIT.failed;
   });
 }

@@ -3,7 +3,7 @@ import { userInfo } from "node:os";
 import type { ExecutionView } from "../../kernel/view.ts";
 import { defined } from "../../std/defined.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, tell } from "../output/print.ts";
+import { printJson, printLine } from "../output/print.ts";
 import { readInput } from "../read-input.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 
@@ -35,7 +35,7 @@ export async function drop(id: string, options: ServerFlags): Promise<ExitCode> 
   return withServer(options, async ({ rondo }) => {
     await rondo.requester.json(`/v1/executions/${encodeURIComponent(id)}/drop`, { method: "POST" });
     if (options.json) printJson({ dropped: id });
-    else tell(`${id} is dropped, with all that was stored of it`);
+    else printLine(`${id} is dropped, with all that was stored of it`);
     return EXIT.ok;
   });
 }
@@ -49,7 +49,7 @@ export interface SignalFlags extends ServerFlags {
 
 /** Sends a signal. */
 export async function signal(id: string, name: string, options: SignalFlags): Promise<ExitCode> {
-  const data = options.data === undefined ? null : await readInput(options.data, tell, "-d");
+  const data = options.data === undefined ? null : await readInput(options.data, printLine, "-d");
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
     await handle.signal(name, data, defined({ id: options.id }));
@@ -60,7 +60,7 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
 
 function tellChange(view: ExecutionView, what: string, options: ServerFlags): void {
   if (options.json) printJson(view);
-  else tell(`execution ${view.id} ${what}; it is ${view.status}`);
+  else printLine(`execution ${view.id} ${what}; it is ${view.status}`);
 }
 
 function whoAmI(): string | undefined {

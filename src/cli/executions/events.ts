@@ -2,7 +2,7 @@
 import type { PublicEvent } from "../../kernel/journal/public-event.ts";
 import type { ExecutionHandle } from "../../sdk/handle.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, printPainted, tell } from "../output/print.ts";
+import { printJson, printLine, printPainted } from "../output/print.ts";
 import { showClock, showTime } from "../output/show-time.ts";
 import { type Server, type ServerFlags, withServer } from "../server/find-server.ts";
 import { interruptible } from "../server/interruptible.ts";
@@ -42,7 +42,7 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
     });
     return EXIT.ok;
   };
-  return withServer(options, use, { say: tell });
+  return withServer(options, use, { say: printLine });
 }
 
 /** Events up to the end; what was retried goes on behind its end. */

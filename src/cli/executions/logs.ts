@@ -6,7 +6,7 @@ import { systemRandom } from "../../std/random.ts";
 import { type Rejection, RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, printPainted, tell } from "../output/print.ts";
+import { printJson, printLine, printPainted } from "../output/print.ts";
 import { showClock } from "../output/show-time.ts";
 import { type Server, type ServerFlags, withServer } from "../server/find-server.ts";
 import { interruptible } from "../server/interruptible.ts";
@@ -60,7 +60,7 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
           show(line);
         }
       });
-      if (count === 0 && !options.json) tell("no logs");
+      if (count === 0 && !options.json) printLine("no logs");
       return EXIT.ok;
     }
     // What cannot be reached now is told now; what is lost later is waited for.
@@ -87,7 +87,7 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
       }
     });
   };
-  return withServer(options, use, { say: tell });
+  return withServer(options, use, { say: printLine });
 }
 
 function taskOf(text: string | undefined): number | undefined {

@@ -5,7 +5,7 @@ import { defined } from "../../std/defined.ts";
 import { showDuration } from "../../std/duration.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printRows, tell } from "../output/print.ts";
+import { printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import { statusStyle } from "./status-style.ts";
@@ -44,7 +44,7 @@ export async function ps(options: PsOptions): Promise<ExitCode> {
     } while (cursor !== null && found.length < limit);
     const now = Date.now();
     printRows(found, columnsOf(found, now), { json: options.json, none: "no executions" });
-    if (cursor !== null && !options.json) tell(`there are more than ${limit}; --limit shows more`);
+    if (cursor !== null && !options.json) printLine(`there are more than ${limit}; --limit shows more`);
     return EXIT.ok;
   });
 }

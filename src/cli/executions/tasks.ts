@@ -4,7 +4,7 @@ import { ExecutionFailed } from "../../sdk/errors.ts";
 import { defined } from "../../std/defined.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printRows, tell } from "../output/print.ts";
+import { printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import { readAll } from "../server/read-pages.ts";
@@ -70,7 +70,7 @@ export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> 
     if (!isDamaged || found.length > 0)
       printRows(found.slice(0, limit), columns, { json: options.json, none: "no such tasks" });
     if (isDamaged) throw new ExecutionFailed(view);
-    if (found.length > limit && !options.json) tell(`there are more than ${limit}; --limit shows more`);
+    if (found.length > limit && !options.json) printLine(`there are more than ${limit}; --limit shows more`);
     return EXIT.ok;
   });
 }

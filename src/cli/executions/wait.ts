@@ -6,7 +6,7 @@ import { Screen } from "../progress/screen.ts";
 import { Detach } from "../run/detach.ts";
 import { checkTimeout, followToEnd } from "../run/follow-to-end.ts";
 import { serverCommand } from "../run/run-options.ts";
-import { tellStart } from "../run/tell-start.ts";
+import { printStart } from "../run/tell-start.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 
 export interface WaitOptions extends ServerFlags {
@@ -53,7 +53,7 @@ export async function stay(
   });
   try {
     const before = await handle.status();
-    tellStart(screen, `${before.workflow}: execution ${handle.id}`, wasStarted ? null : before, where);
+    printStart(screen, `${before.workflow}: execution ${handle.id}`, wasStarted ? null : before, where);
     return await followToEnd(handle, {
       screen,
       detach,

@@ -24,11 +24,11 @@ export function printRows<Row>(
   options: { readonly json?: boolean | undefined; readonly none: string },
 ): void {
   if (options.json) for (const row of rows) printJson(row);
-  else if (rows.length === 0) tell(options.none);
+  else if (rows.length === 0) printLine(options.none);
   else printPainted(...tableLines(columns, rows, process.stdout));
 }
 
 /** Something to know that is not data: on standard error. */
-export function tell(line: string): void {
+export function printLine(line: string): void {
   process.stderr.write(`${visible(line)}\n`);
 }

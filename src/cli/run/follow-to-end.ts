@@ -12,9 +12,9 @@ import { type PhaseLabels, Progress } from "../progress/progress.ts";
 import type { Screen } from "../progress/screen.ts";
 import type { Detach } from "./detach.ts";
 import { failureLines } from "./task-failure.ts";
-import { type TellOptions, tellEnd } from "./tell-end.ts";
+import { type EndReportOptions, printEnd } from "./tell-end.ts";
 
-export interface FollowToEndOptions extends TellOptions {
+export interface FollowToEndOptions extends EndReportOptions {
   readonly screen: Screen;
   readonly detach: Detach;
   /** How it was when we came; null if it was started now. */
@@ -59,7 +59,7 @@ export async function followToEnd(
     if (view.status !== "damaged") await shown;
     screen.still();
     const instead = options.document === undefined ? undefined : { value: await options.document() };
-    return tellEnd(screen, view, { ...options, shown: instead, failure: await failureLines(handle, view) });
+    return printEnd(screen, view, { ...options, shown: instead, failure: await failureLines(handle, view) });
   }
   screen.still();
   if (ending === "timeout")

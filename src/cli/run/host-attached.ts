@@ -24,7 +24,7 @@ import { Detach } from "./detach.ts";
 import { type FollowToEndOptions, followToEnd } from "./follow-to-end.ts";
 import type { ProcessGuard } from "./guard-process.ts";
 import { goOnCommand } from "./run-options.ts";
-import { tellStart } from "./tell-start.ts";
+import { printStart } from "./tell-start.ts";
 import { phaseNames, type Wanted } from "./wanted.ts";
 
 /** Where the engine is. */
@@ -81,7 +81,7 @@ export async function hostAttached(
     leaveOff = async () => handle[Symbol.asyncDispose]();
     own.id = handle.id;
     guard.goOn = goOnCommand(wanted.file, handle.id, wanted.options);
-    tellStart(screen, `${wanted.workflow.name}: execution ${handle.id}`, before, `at ${owner.name}`);
+    printStart(screen, `${wanted.workflow.name}: execution ${handle.id}`, before, `at ${owner.name}`);
     const whyOf = (id: string) => rondo.execution(id).why();
     return await stay(screen, { handle, before, detach, wanted, whyOf });
   } catch (thrown) {

@@ -17,7 +17,7 @@ import { followToEnd } from "./follow-to-end.ts";
 import type { ProcessGuard } from "./guard-process.ts";
 import { LateServer } from "./late-server.ts";
 import { goOnCommand } from "./run-options.ts";
-import { tellStart } from "./tell-start.ts";
+import { printStart } from "./tell-start.ts";
 import { phaseNames, type Wanted } from "./wanted.ts";
 
 /** Names of other open executions that are told. */
@@ -69,7 +69,7 @@ export async function hostHere(
     own = handle.id;
     const goOn = goOnCommand(file, own, options);
     guard.goOn = goOn;
-    tellStart(screen, `${workflow.name}: execution ${own}`, before, `in ${store}`);
+    printStart(screen, `${workflow.name}: execution ${own}`, before, `in ${store}`);
     tellOthers(
       screen,
       others.filter((id) => id !== own),

@@ -24,7 +24,7 @@ export interface ReportedWorkflow extends WorkflowDocument {
   readonly dead_letters?: readonly FailedPostOp[];
 }
 
-interface Letter {
+interface FailedBroadcast {
   readonly id: number;
   readonly postOp: { readonly step: number; readonly op: string; readonly target: string } | null;
   readonly tasks: readonly { readonly error: unknown }[];
@@ -55,7 +55,7 @@ export async function withDeadLetters(
   if (document.steps.every(({ proc }) => proc.utc_receipted_timestamp === null)) return document;
   const failed: FailedPostOp[] = [];
   const query = { execution: document.workflow_id };
-  for await (const { id, postOp, tasks } of readPages<Letter>(
+  for await (const { id, postOp, tasks } of readPages<FailedBroadcast>(
     requester,
     "/v1/dead-letters",
     query,
@@ -66,7 +66,7 @@ export async function withDeadLetters(
 }
 
 /** Tells people of dead letters, and of post-operations that are still tried. `retry` gives the command for a letter. */
-export function tellPostOps(
+export function printPostOpFailures(
   { workflow_id: id, steps, dead_letters: failed = [] }: ReportedWorkflow,
   screen: Screen,
   retry: (letter: number) => string,

@@ -7,7 +7,7 @@ import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { stay } from "../executions/wait.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson, tell } from "../output/print.ts";
+import { print, printJson, printLine } from "../output/print.ts";
 import { Screen } from "../progress/screen.ts";
 import { readInput } from "../read-input.ts";
 import { type Server, withServer } from "../server/find-server.ts";
@@ -24,7 +24,8 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
     throw new CliError(EXIT.notFound, `there is no file ${name}, and it is not a workflow's name`, [
       "a name is a letter, then up to 39 letters, digits, _ or -",
     ]);
-  const input = options.input === undefined ? undefined : { value: await readInput(options.input, tell) };
+  const input =
+    options.input === undefined ? undefined : { value: await readInput(options.input, printLine) };
   const screen = new Screen(process.stderr);
   const use = async (server: Server): Promise<ExitCode> => {
     const { handle, before } = await attachByName(server, name, input, options);
@@ -33,8 +34,8 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
       if (options.json) printJson(await handle.status());
       else print(handle.id);
       const what = before === null ? "started" : before.finishedAt === null ? "goes on" : "had ended before";
-      tell(`${name}: execution ${handle.id} ${what} at ${server.name}`);
-      tell(`  to wait for its end: ${serverCommand(["wait", handle.id], options)}`);
+      printLine(`${name}: execution ${handle.id} ${what} at ${server.name}`);
+      printLine(`  to wait for its end: ${serverCommand(["wait", handle.id], options)}`);
       return EXIT.ok;
     }
     return stay(server.rondo, handle.id, {

@@ -13,13 +13,18 @@ import type {
 import { CliError } from "../cli-error.ts";
 import { stay, type WaitOptions } from "../executions/wait.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { print, printJson, tell } from "../output/print.ts";
+import { print, printJson, printLine } from "../output/print.ts";
 import { Screen } from "../progress/screen.ts";
 import { readInput } from "../read-input.ts";
 import { readJson } from "../read-json.ts";
 import { type Server, withServer } from "../server/find-server.ts";
 import { checkTimeout } from "./follow-to-end.ts";
-import { type ReportedWorkflow, readEnded, tellPostOps, withDeadLetters } from "./post-op-failures.ts";
+import {
+  printPostOpFailures,
+  type ReportedWorkflow,
+  readEnded,
+  withDeadLetters,
+} from "./post-op-failures.ts";
 import { serverCommand } from "./run-options.ts";
 
 export interface SubmitFlags extends WaitOptions {
@@ -48,12 +53,12 @@ export async function submit(file: string, options: SubmitFlags): Promise<ExitCo
     else for (const { workflow_id } of workflows) print(workflow_id);
     for (const one of workflows) {
       const { workflow_id, steps } = one;
-      tell(
+      printLine(
         `${workflow_id}: ${steps.length} ${steps.length === 1 ? "command" : "commands"} at ${server.name}`,
       );
-      tell(`  to look at it:        ${serverCommand(["inspect", workflow_id], options)}`);
-      tell(`  to wait for its end:  ${serverCommand(["wait", workflow_id], options)}`);
-      tellPostOps(one, screen, (letter) => retryOf(letter, options));
+      printLine(`  to look at it:        ${serverCommand(["inspect", workflow_id], options)}`);
+      printLine(`  to wait for its end:  ${serverCommand(["wait", workflow_id], options)}`);
+      printPostOpFailures(one, screen, (letter) => retryOf(letter, options));
     }
     return EXIT.ok;
   };
@@ -80,7 +85,7 @@ async function stayWith(
       },
       labels: new Map(steps.map(({ cmd }, i) => [`step-${i}`, `${i} ${cmd.cmd_type.slice(0, LABEL_CHARS)}`])),
     });
-    if (document !== null) tellPostOps(document, screen, (letter) => retryOf(letter, options));
+    if (document !== null) printPostOpFailures(document, screen, (letter) => retryOf(letter, options));
     if (ended === EXIT.interrupted) return ended;
     if (exit === EXIT.ok) exit = ended;
   }
@@ -92,7 +97,7 @@ function retryOf(letter: number, options: SubmitFlags): string {
 }
 
 async function readDocument(file: string): Promise<unknown> {
-  if (file === "-") return readInput("-", tell);
+  if (file === "-") return readInput("-", printLine);
   let text: string;
   try {
     text = await readFile(file, "utf8");

@@ -9,7 +9,7 @@ import { jsonText } from "../output/visible.ts";
 import { showCount } from "../progress/phase-line.ts";
 import type { Screen } from "../progress/screen.ts";
 
-export interface TellOptions {
+export interface EndReportOptions {
   /** Print the execution instead of its output. */
   readonly json?: boolean | undefined;
   /** Commands that show all of an execution that did not end well, and that do again what is not done. */
@@ -27,7 +27,11 @@ export interface EndFacts {
 }
 
 /** Writes it all; answers the exit code. */
-export function tellEnd(screen: Screen, view: ExecutionView, options: TellOptions & EndFacts): ExitCode {
+export function printEnd(
+  screen: Screen,
+  view: ExecutionView,
+  options: EndReportOptions & EndFacts,
+): ExitCode {
   const { shown } = options;
   const printValue = (value: unknown) => printPainted(jsonText(value, process.stdout.isTTY ? 2 : 0));
   if (options.json) printJson(shown === undefined ? view : shown.value);

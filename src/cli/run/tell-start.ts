@@ -5,7 +5,7 @@ import { Progress } from "../progress/progress.ts";
 import type { Screen } from "../progress/screen.ts";
 
 /** `before` is how it was when we came; null if it was started now. */
-export function tellStart(screen: Screen, name: string, before: ExecutionView | null, where: string): void {
+export function printStart(screen: Screen, name: string, before: ExecutionView | null, where: string): void {
   if (before === null) return screen.say(`${name} started ${where}`);
   if (before.status === "damaged") return screen.say(`${name} is damaged`);
   if (before.finishedAt !== null) return screen.say(`${name} had ended before`);

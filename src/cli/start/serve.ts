@@ -9,7 +9,7 @@ import { hidePasswords, withoutPassword } from "../../std/hide-passwords.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
-import { print, printJson, tell } from "../output/print.ts";
+import { print, printJson, printLine } from "../output/print.ts";
 import { directoryRisk } from "../server/directory-risk.ts";
 
 /** Flags of the verbs that serve. */
@@ -33,7 +33,7 @@ export interface RunningServer {
 export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<RunningServer> {
   const { config } = loaded;
   const risk = directoryRisk(config.store);
-  if (risk !== null) tell(`rondo: ${risk.what}: ${risk.mend}`);
+  if (risk !== null) printLine(`rondo: ${risk.what}: ${risk.mend}`);
   const server = await open(loaded);
   const { socket } = server;
   const url = reachedAt(server.url, config);
@@ -42,10 +42,11 @@ export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<
   else if (!(process.stdout.isTTY && process.stderr.isTTY)) print(url);
   if (options.json) return server;
   const where = isAnyAddress(config.host) ? `${url}, on all addresses of this machine` : url;
-  tell(
+  printLine(
     `rondo serves ${withoutPassword(config.store)} at ${where}${socket === null ? "" : `, and through ${socket}`}`,
   );
-  if (!isLoopback(config.host)) tell(`  it answers to ${namesOf(config).join(", ")}; other names: "hosts"`);
+  if (!isLoopback(config.host))
+    printLine(`  it answers to ${namesOf(config).join(", ")}; other names: "hosts"`);
   return server;
 }
 
@@ -125,6 +126,6 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
     retentionMs: config.retention,
     settings: { projects: config.projects, claimLeaseMs: config.claimLease, sweepMs: config.sweep },
     shown,
-    onFaultLine: (line) => tell(`rondo: ${line}`),
+    onFaultLine: (line) => printLine(`rondo: ${line}`),
   };
 }

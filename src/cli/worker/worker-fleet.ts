@@ -7,7 +7,7 @@ import { packageRoot } from "../../package-root.ts";
 import { systemRandom } from "../../std/random.ts";
 import { BackOff } from "../../worker/http/back-off.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
-import { printJson, tell } from "../output/print.ts";
+import { printJson, printLine } from "../output/print.ts";
 import { Shutdown } from "../start/shutdown.ts";
 import { type Load, ScalePolicy } from "./scale-policy.ts";
 import type { WorkerFlags, WorkerSettings } from "./worker-flags.ts";
@@ -131,7 +131,7 @@ class WorkerFleet {
       } else {
         const ms = this.#backOff.next();
         this.#notBefore = Date.now() + ms;
-        tell(`rondo: worker process ${member.number} died (${signal ?? code}); another is started`);
+        printLine(`rondo: worker process ${member.number} died (${signal ?? code}); another is started`);
       }
     }
     if (this.#members.size === 0) this.#onEmpty();
@@ -140,7 +140,7 @@ class WorkerFleet {
   #tell(what: "added" | "leaving" | "ended", { child, number }: Member): void {
     const processes = [...this.#members].filter(({ isLeaving }) => !isLeaving).length;
     if (this.#flags.json) printJson({ kind: what, number, pid: child.pid ?? null, processes });
-    else tell(`rondo: worker process ${number} ${what}; ${processes} in all`);
+    else printLine(`rondo: worker process ${number} ${what}; ${processes} in all`);
   }
 }
 

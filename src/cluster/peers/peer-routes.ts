@@ -29,7 +29,7 @@ import {
   SCHEME,
   type SendBody,
 } from "./peer-wire.ts";
-import { PlanBook } from "./plan-loader.ts";
+import { PlanLoader } from "./plan-loader.ts";
 import { WatchStream } from "./watch-stream.ts";
 
 /** Answers a node; what it gets has been checked for nothing but who sent it. */
@@ -62,12 +62,12 @@ const STORE_WAIT_MS = 2_000;
 
 export class PeerRoutes {
   readonly #options: PeerRoutesOptions;
-  readonly #plans: PlanBook;
+  readonly #plans: PlanLoader;
   readonly #streams = new Set<WatchStream>();
 
   constructor(options: PeerRoutesOptions) {
     this.#options = options;
-    this.#plans = new PlanBook(options.store);
+    this.#plans = new PlanLoader(options.store);
   }
 
   /** Answers one request. It does not throw. */

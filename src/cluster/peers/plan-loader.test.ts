@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { contentHash } from "../../std/canonical-json.ts";
 import type { Json } from "../../std/json.ts";
-import { PlanBook } from "./plan-loader.ts";
+import { PlanLoader } from "./plan-loader.ts";
 
 /** A store with this definition, its hash, and how often it was read. */
 function bookOver(definition: object | null) {
@@ -12,7 +12,7 @@ function bookOver(definition: object | null) {
     const body = JSON.stringify(definition);
     return Promise.resolve(definition === null ? null : { name: "w", hash, body });
   };
-  return { book: new PlanBook({ getDefinition }), hash, reads };
+  return { book: new PlanLoader({ getDefinition }), hash, reads };
 }
 const child = (options: object) => ({
   rondo: 1,

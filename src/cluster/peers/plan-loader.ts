@@ -5,7 +5,7 @@ import { isRejection } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 
 /** Plans by the hash of their definition, read from the store: starts come from other nodes without theirs. */
-export class PlanBook {
+export class PlanLoader {
   readonly #store: Pick<Store, "getDefinition">;
   readonly #plans = new PlanCache();
 

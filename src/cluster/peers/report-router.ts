@@ -10,7 +10,7 @@ import { type AskParts, moved } from "./ask-owner.ts";
 import { backOffMs } from "./back-off.ts";
 import type { PeerClient } from "./peer-client.ts";
 
-export interface ReportDeskParts extends AskParts {
+export interface ReportRouterParts extends AskParts {
   /** This node's own. */
   readonly engine: Pick<EnginePort, "report">;
   readonly client: Pick<PeerClient, "call">;
@@ -22,12 +22,12 @@ type Verdicts = readonly Verdict[];
 const PATIENCE_MS = 2_000;
 const ELSEWHERE: Verdicts = ["elsewhere"];
 
-export class ReportDesk {
-  readonly #parts: ReportDeskParts;
+export class ReportRouter {
+  readonly #parts: ReportRouterParts;
   /** Executions about which something is on its way to another node, or waits. */
   readonly #underWay = new Map<string, Promise<unknown>>();
 
-  constructor(parts: ReportDeskParts) {
+  constructor(parts: ReportRouterParts) {
     this.#parts = parts;
   }
 

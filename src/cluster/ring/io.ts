@@ -6,7 +6,7 @@ import type { Membership } from "../../store/cluster-store.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import type { RingState } from "./ring-map.ts";
 import type { NotedDeath } from "./suspects.ts";
-import type { LetterHint, TimerName, Token } from "./token.ts";
+import type { MailHint, TimerName, Token } from "./token.ts";
 import type { Lateness, TimerScan } from "./watch.ts";
 
 export type RingInput =
@@ -15,7 +15,7 @@ export type RingInput =
   /** All partitions that this node has. */
   | { readonly kind: "owned"; readonly partitions: readonly number[] }
   /** This node put letters into the inbox of a partition. */
-  | ({ readonly kind: "hint" } & LetterHint)
+  | ({ readonly kind: "hint" } & MailHint)
   /** Commits of this node set these timers. */
   | { readonly kind: "timers-set"; readonly timers: readonly StoredTimer[] }
   /** Commits of this node fired or cleared these timers; `due` is when each would have been. */

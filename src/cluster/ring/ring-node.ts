@@ -20,8 +20,8 @@ import type { RingInput, RingOutput, RingView } from "./io.ts";
 import { RingMap, type RingState } from "./ring-map.ts";
 import { DEFAULT_RING_SETTINGS, type RingSettings } from "./settings.ts";
 import { Suspects } from "./suspects.ts";
-import { isNewer, newToken, type Parcel, passedOn, type Token } from "./token.ts";
-import { ParcelDesk } from "./token-outbox.ts";
+import { isNewer, newToken, passedOn, type Token, type TokenMessage } from "./token.ts";
+import { TokenOutbox } from "./token-outbox.ts";
 import { viewRing } from "./view.ts";
 import { TimerWatch } from "./watch.ts";
 
@@ -43,7 +43,7 @@ const ELSEWHERE: Place = { kind: "elsewhere" };
 export class RingNode {
   readonly #url: string;
   readonly #settings: RingSettings;
-  readonly #desk: ParcelDesk;
+  readonly #desk: TokenOutbox;
   readonly #watch: TimerWatch;
   readonly #suspects: Suspects;
   readonly #cycle = new CycleTime();
@@ -72,7 +72,7 @@ export class RingNode {
     this.#url = url;
     this.#now = now;
     this.#settings = { ...DEFAULT_RING_SETTINGS, ...settings };
-    this.#desk = new ParcelDesk(this.#settings);
+    this.#desk = new TokenOutbox(this.#settings);
     this.#watch = new TimerWatch(this.#settings);
     this.#suspects = new Suspects(this.#settings);
   }
@@ -240,7 +240,7 @@ export class RingNode {
   }
 
   /** Reads another node's parcel and takes out what is for this one. */
-  #read(parcel: Parcel): Parcel {
+  #read(parcel: TokenMessage): TokenMessage {
     for (const { partition } of parcel.hints) if (this.#owns(partition)) this.#letters.add(partition);
     const watched = this.#map.watchedBy(this.#url, this.#settings.clockworkers);
     if (parcel.watchers.includes(this.#url) || watched.includes(this.#map.indexOf(parcel.from))) {

@@ -1,14 +1,18 @@
 // What a node sends round, and what it keeps until it has arrived.
 import { describe, expect, test } from "vitest";
 import { DEFAULT_RING_SETTINGS } from "./settings.ts";
-import type { Parcel } from "./token.ts";
-import { ParcelDesk } from "./token-outbox.ts";
+import type { TokenMessage } from "./token.ts";
+import { TokenOutbox } from "./token-outbox.ts";
 
 const SENDER = { from: "a", incarnation: "a#1", watchers: ["b"] };
 const timer = (execution: string, due = 100) => ({ execution, timer: "t", due });
-const desk = () => new ParcelDesk({ ...DEFAULT_RING_SETTINGS, parcelTimersMax: 10, timersMax: 20 });
+const desk = () => new TokenOutbox({ ...DEFAULT_RING_SETTINGS, parcelTimersMax: 10, timersMax: 20 });
 /** The parcel as it comes home when everybody has read it. */
-const read = (parcel: Parcel | null): Parcel => ({ ...(parcel as Parcel), hints: [], watchers: [] });
+const read = (parcel: TokenMessage | null): TokenMessage => ({
+  ...(parcel as TokenMessage),
+  hints: [],
+  watchers: [],
+});
 
 describe("a parcel", () => {
   test("holds hints merged by partition, and is forgotten when they were taken out", () => {
@@ -32,7 +36,7 @@ describe("a parcel", () => {
     const one = desk();
     one.hint(3, 1);
     one.hint(5, 1);
-    const parcel = one.pack(SENDER) as Parcel;
+    const parcel = one.pack(SENDER) as TokenMessage;
     one.home({ ...parcel, hints: [{ partition: 5, count: 1 }] }, ["b"]);
     expect(one.isUrgent).toBe(false);
     expect(one.pack(SENDER)).toMatchObject({ urgent: false, hints: [{ partition: 5, count: 1 }] });
@@ -43,7 +47,7 @@ describe("a parcel", () => {
       const one = desk();
       one.hint(3, 1);
       one.timerSet(timer("e1"));
-      const parcel = one.pack(SENDER) as Parcel;
+      const parcel = one.pack(SENDER) as TokenMessage;
       one.home(other === null ? null : { ...read(parcel), ...other }, ["b"]);
       expect(one.pack(SENDER)).toMatchObject({
         urgent: true,
@@ -57,10 +61,10 @@ describe("a parcel", () => {
     const one = desk();
     one.timerSet(timer("e1"));
     one.timerSet(timer("e2"));
-    const parcel = one.pack(SENDER) as Parcel;
+    const parcel = one.pack(SENDER) as TokenMessage;
     one.timerEnded(timer("e1"));
     one.home(parcel, ["b"]);
-    const next = one.pack(SENDER) as Parcel;
+    const next = one.pack(SENDER) as TokenMessage;
     expect(next.timers).toEqual([timer("e2")]);
     expect(next.ended).toEqual([{ execution: "e1", timer: "t" }]);
     one.home(next, ["c"]);
@@ -86,7 +90,7 @@ describe("a parcel", () => {
   test("asks for a scan when there is more to say of timers than it holds, until its watchers have read that", () => {
     const one = desk();
     for (let i = 0; i < 25; i++) one.timerSet(timer(`e${i}`));
-    const parcel = one.pack(SENDER) as Parcel;
+    const parcel = one.pack(SENDER) as TokenMessage;
     expect(parcel).toMatchObject({ scan: true, timers: [], watchers: ["b"] });
     one.home(parcel, ["b"]);
     const next = one.pack(SENDER);

@@ -6,7 +6,7 @@
  */
 import type { StoredTimer } from "../../store/store.ts";
 import type { RingSettings } from "./settings.ts";
-import type { Death, Parcel } from "./token.ts";
+import type { Death, TokenMessage } from "./token.ts";
 
 /** The last word on a timer; `due` is null when it has fired or was cleared. */
 interface TimerWord {
@@ -15,7 +15,7 @@ interface TimerWord {
   readonly due: number | null;
 }
 
-export class ParcelDesk {
+export class TokenOutbox {
   readonly #settings: RingSettings;
   readonly #hints = new Map<number, number>();
   readonly #timers = new Map<string, TimerWord>();
@@ -23,7 +23,7 @@ export class ParcelDesk {
   /** Timers that watchers were told of: only their end is worth telling. */
   readonly #told = new Set<string>();
   #scan = false;
-  #aboard: Parcel | null = null;
+  #aboard: TokenMessage | null = null;
   #number = 0;
   /** Something here has not been round yet. */
   isUrgent = false;
@@ -69,7 +69,7 @@ export class ParcelDesk {
   }
 
   /** The parcel for the token that is about to leave; null: there is nothing to tell. */
-  pack(sender: { from: string; incarnation: string; watchers: readonly string[] }): Parcel | null {
+  pack(sender: { from: string; incarnation: string; watchers: readonly string[] }): TokenMessage | null {
     // Nobody watches: whoever comes to do so begins by a scan.
     if (sender.watchers.length === 0) this.#forgetTimers();
     const isEmpty = this.#hints.size + this.#timers.size + this.#deaths.size === 0 && !this.#scan;
@@ -82,7 +82,7 @@ export class ParcelDesk {
       this.#told.clear();
       this.#scan = true;
     }
-    const parcel: Parcel = {
+    const parcel: TokenMessage = {
       ...sender,
       number: ++this.#number,
       urgent: this.isUrgent,
@@ -106,7 +106,7 @@ export class ParcelDesk {
    * The token is here again, with the parcel or without. What was not taken out of it stays to be told; `watchers` are
    * those of now.
    */
-  home(parcel: Parcel | null, watchers: readonly string[]): void {
+  home(parcel: TokenMessage | null, watchers: readonly string[]): void {
     const sent = this.#aboard;
     if (sent === null) return;
     this.#aboard = null;

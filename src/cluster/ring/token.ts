@@ -8,7 +8,7 @@ import type { StoredTimer } from "../../store/store.ts";
 import type { RingMap } from "./ring-map.ts";
 
 /** Letters were put into the durable inbox of a partition. */
-export interface LetterHint {
+export interface MailHint {
   readonly partition: number;
   readonly count: number;
 }
@@ -27,7 +27,7 @@ export interface Death {
 }
 
 /** What one node sends round. */
-export interface Parcel {
+export interface TokenMessage {
   readonly from: string;
   readonly incarnation: string;
   readonly number: number;
@@ -36,7 +36,7 @@ export interface Parcel {
   /** Nodes it has come to. */
   readonly hops: number;
   /** What the owners of these partitions have not taken out yet. */
-  readonly hints: readonly LetterHint[];
+  readonly hints: readonly MailHint[];
   readonly timers: readonly StoredTimer[];
   readonly ended: readonly TimerName[];
   /** There was more about timers than a parcel holds: its watchers read the store. */
@@ -64,7 +64,7 @@ export interface Token extends TokenStamp {
   readonly hash: string;
   /** Hash of the map of each node, when the token was there. */
   readonly maps: readonly { readonly url: string; readonly hash: string }[];
-  readonly parcels: readonly Parcel[];
+  readonly parcels: readonly TokenMessage[];
 }
 
 /** True if the first is to live when the other was seen. */
@@ -82,7 +82,7 @@ export function newToken({ epoch, maker, map }: { epoch: number; maker: string; 
 /** The token as it leaves a node: one hop further, with the node's map and parcel. */
 export function passedOn(
   token: Token,
-  { url, map, parcel }: { url: string; map: RingMap; parcel: Parcel | null },
+  { url, map, parcel }: { url: string; map: RingMap; parcel: TokenMessage | null },
 ): Token {
   const hashes = new Map(token.maps.map((one) => [one.url, one.hash]));
   hashes.set(url, map.hash);

@@ -8,14 +8,14 @@ import type { Grant } from "../../protocol/work.ts";
 import { unwrap } from "../../std/rejection.ts";
 import { MemoryStore } from "../../store/memory/memory-store.ts";
 import { MemoryTables } from "../../store/memory/memory-tables.ts";
-import type { LoadedExecution, Store, StoredLetter } from "../../store/store.ts";
+import type { LoadedExecution, Store, StoredMailboxMessage } from "../../store/store.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { Engine } from "../driver.ts";
 
 /** What a read finds instead of what was written. */
 interface Damages {
   loaded?: (loaded: LoadedExecution) => LoadedExecution;
-  letter?: (letter: StoredLetter) => StoredLetter;
+  letter?: (letter: StoredMailboxMessage) => StoredMailboxMessage;
 }
 
 async function open(
@@ -39,7 +39,7 @@ async function open(
           return (answer as (LoadedExecution | null)[]).map((one) => one && damages.loaded?.(one));
         if (name === "scanLetters") await lettersFrom;
         if (name === "scanLetters" && damages.letter !== undefined)
-          return (answer as StoredLetter[]).map(damages.letter);
+          return (answer as StoredMailboxMessage[]).map(damages.letter);
         return answer;
       };
     },

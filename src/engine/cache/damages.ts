@@ -9,7 +9,7 @@ import { type ExecutionView, viewExecution } from "../../kernel/view.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { DAMAGED, type StoredHead } from "../../store/store.ts";
 import type { Inspection } from "../io.ts";
-import { tellToStop } from "../leases/report-intake.ts";
+import { requestStop } from "../leases/report-intake.ts";
 import type { NodeState } from "../node-state.ts";
 import type { Slot } from "./slot.ts";
 
@@ -86,7 +86,7 @@ function viewDamaged(found: Found, now: number): ExecutionView {
 function letGo(node: NodeState, slot: Slot): void {
   for (const desk of slot.allDesks)
     for (const lease of [...desk.leases.values()]) {
-      if (!lease.reported) tellToStop(node, slot, { desk, lease }, "lost");
+      if (!lease.reported) requestStop(node, slot, { desk, lease }, "lost");
       node.endLease(desk, lease, null);
     }
   for (const handed of node.handedOver.get(slot.id) ?? []) {

@@ -3,9 +3,9 @@
 import { endOfChild } from "../../kernel/tasks/notify-parent.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
-import { DAMAGED, type Letter, type Store } from "../../store/store.ts";
+import { DAMAGED, type MailboxMessage, type Store } from "../../store/store.ts";
 import type { EnginePort } from "../engine-port.ts";
-import { toLetter } from "../mailbox/mailbox.ts";
+import { toMailboxMessage } from "../mailbox/mailbox.ts";
 
 /** Drops it; a rejection says why not. */
 export async function dropDamaged(
@@ -27,9 +27,9 @@ export async function dropDamaged(
   return null;
 }
 
-function tellParent({ id, parent }: ExecutionView): Letter | null {
+function tellParent({ id, parent }: ExecutionView): MailboxMessage | null {
   if (parent === null) return null;
   const message = `the child ${id} was damaged, and was dropped`;
   const payload = JSON.stringify({ code: "Damaged", message, fatal: true });
-  return toLetter(endOfChild(id, { id: `${id}/dropped`, parent, status: "failed", payload }));
+  return toMailboxMessage(endOfChild(id, { id: `${id}/dropped`, parent, status: "failed", payload }));
 }

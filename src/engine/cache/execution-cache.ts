@@ -15,7 +15,7 @@ import { canWant, hashInJournal, restoreSlot } from "./restore-execution.ts";
 import { type Queued, Slot } from "./slot.ts";
 
 /** Who goes on with what comes into memory. */
-interface Heir {
+interface OwnershipView {
   becameClean(slot: Slot): void;
   /** Nothing came of a message. */
   turnAway(execution: string, queued: Queued): void;
@@ -25,7 +25,7 @@ interface Heir {
   mended(slot: Slot): void;
 }
 
-export class Residency {
+export class ExecutionCache {
   readonly #node: NodeState;
   readonly #toLoad: string[] = [];
   readonly #loading = new Set<string>();
@@ -49,12 +49,12 @@ export class Residency {
   /** Those that became so while a scan was under way, which does not show it; true: only by new executions. */
   readonly #meanwhile = new Map<string, boolean>();
 
-  readonly #heir: () => Heir;
+  readonly #heir: () => OwnershipView;
   readonly #areLettersKnown: () => boolean;
   /** Slots of executions that were damaged and seem not to be any more: letters to them may tell otherwise. */
   readonly #waitingForLetters = new Set<Slot>();
 
-  constructor(node: NodeState, heir: () => Heir, areLettersKnown: () => boolean) {
+  constructor(node: NodeState, heir: () => OwnershipView, areLettersKnown: () => boolean) {
     this.#node = node;
     this.#sent = new SentSlots(node);
     this.#heir = heir;

@@ -1,9 +1,9 @@
 /** Purges: executions that are over and not in use are forgotten. A load that is asked for later finds nothing. */
 import type { NodeState } from "../node-state.ts";
-import type { Residency } from "./execution-cache.ts";
+import type { ExecutionCache } from "./execution-cache.ts";
 
 /** Asks the store to forget these, as far as nothing of them is under way. */
-export function purge(node: NodeState, residency: Residency, ids: readonly string[]): void {
+export function purge(node: NodeState, residency: ExecutionCache, ids: readonly string[]): void {
   const free = ids.filter((id) => {
     if (node.tenures.of(id) === undefined) return false;
     const slot = node.slots.get(id);

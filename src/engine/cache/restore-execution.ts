@@ -8,7 +8,7 @@ import { replay } from "../../kernel/journal/replay.ts";
 import { readSnapshot, snapshotKey } from "../../kernel/journal/snapshot.ts";
 import { sealState } from "../../std/seal.ts";
 import type { LoadedExecution, StoredHead } from "../../store/store.ts";
-import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { restoreSent } from "../dispatch/sent-commands.ts";
 import { enumerationMark } from "../leases/lease-granter.ts";
 import { takeOver } from "../leases/lease-handover.ts";
@@ -150,14 +150,14 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers }: Suspici
  * writes it down with its first commit, and records every start up to the page it found open. If more pages are open, it
  * is the epoch of the last commit: nothing has been committed since the next unclean end.
  */
-function freeSince(slot: Slot, desk: HandlerDesk, committedIn: number): number {
+function freeSince(slot: Slot, desk: HandlerQueue, committedIn: number): number {
   const epoch = slot.opened[freeEpochMark(desk)];
   const below = slot.opened[freeBelowMark(desk)] ?? 0;
   return epoch === undefined || desk.offeredEnd > below ? committedIn : Math.min(epoch, committedIn);
 }
 
 /** The mark that keeps tasks careful beyond the epoch after an unclean stop. */
-function carefulMark(desk: HandlerDesk): string {
+function carefulMark(desk: HandlerQueue): string {
   return `${desk.markName}?`;
 }
 
@@ -167,11 +167,11 @@ export function canWant({ execution }: Slot, { want }: StoredHead): boolean {
 }
 
 /** The mark with the last epoch in which tasks were given out without a record. */
-function freeEpochMark(desk: HandlerDesk): string {
+function freeEpochMark(desk: HandlerQueue): string {
   return `${desk.markName}?epoch`;
 }
 
 /** The mark with the tasks to which the last epoch applies: those below this number. */
-function freeBelowMark(desk: HandlerDesk): string {
+function freeBelowMark(desk: HandlerQueue): string {
   return `${desk.markName}?below`;
 }

@@ -9,7 +9,7 @@ import type { Execution, HandlerState, Visit } from "../../kernel/execution.ts";
 import type { Message, Verdict } from "../../kernel/message.ts";
 import type { Beat, Grant, Report, ReportedAttempt } from "../../protocol/work.ts";
 import type { Want } from "../../store/store.ts";
-import { HandlerDesk } from "../dispatch/handler-queue.ts";
+import { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { isSent } from "../leases/lease.ts";
 import type { Tenure } from "../partitions/tenures.ts";
 
@@ -71,9 +71,9 @@ export class Slot {
   readonly beats: { beat: Beat; worker: string }[] = [];
   /** Claims that were given back while it was loading. */
   readonly releases: { beat: Beat; worker: string }[] = [];
-  desks: HandlerDesk[] = [];
+  desks: HandlerQueue[] = [];
   /** Desks of visits that are over once the commit under way is. */
-  closedDesks: HandlerDesk[] = [];
+  closedDesks: HandlerQueue[] = [];
   chain = "";
   /** What the store's head row says, to write it only when it changes. */
   headKey = "";
@@ -154,7 +154,7 @@ export class Slot {
   /** Open leases of commands that the broker has. */
   get sentLeases(): number {
     let n = 0;
-    for (let i = 0; i < this.desks.length; i++) n += (this.desks[i] as HandlerDesk).sentLeases;
+    for (let i = 0; i < this.desks.length; i++) n += (this.desks[i] as HandlerQueue).sentLeases;
     return n;
   }
 
@@ -169,12 +169,12 @@ export class Slot {
 
   get leaseCount(): number {
     let n = 0;
-    for (let i = 0; i < this.desks.length; i++) n += (this.desks[i] as HandlerDesk).leases.size;
+    for (let i = 0; i < this.desks.length; i++) n += (this.desks[i] as HandlerQueue).leases.size;
     return n;
   }
 
   /** With those of visits that end, as it seems, by what is not committed: until it is, their leases are open. */
-  get allDesks(): readonly HandlerDesk[] {
+  get allDesks(): readonly HandlerQueue[] {
     return this.closedDesks.length === 0 ? this.desks : [...this.desks, ...this.closedDesks];
   }
 
@@ -188,7 +188,7 @@ export class Slot {
     }
     if (this.#fits(visit)) return;
     const old = this.desks;
-    const kept = new Set<HandlerDesk>();
+    const kept = new Set<HandlerQueue>();
     this.desks = visit.handlers.map((state) => this.#deskFor(visit, state, kept));
     for (const desk of old) if (!kept.has(desk)) this.closedDesks.push(desk);
   }
@@ -197,19 +197,19 @@ export class Slot {
     const { desks } = this;
     if (desks.length !== visit.handlers.length) return false;
     for (let i = 0; i < desks.length; i++) {
-      const desk = desks[i] as HandlerDesk;
+      const desk = desks[i] as HandlerQueue;
       if (desk.state !== visit.handlers[i] || desk.round !== visit.round) return false;
     }
     return true;
   }
 
   /** The desk of a handler: the one it has, or a new one, which takes over the leases of one whose state was dropped. */
-  #deskFor(visit: Visit, state: HandlerState, kept: Set<HandlerDesk>): HandlerDesk {
-    const isSame = (desk: HandlerDesk) => desk.serves(visit, state.plan.name);
+  #deskFor(visit: Visit, state: HandlerState, kept: Set<HandlerQueue>): HandlerQueue {
+    const isSame = (desk: HandlerQueue) => desk.serves(visit, state.plan.name);
     const same = this.desks.find(isSame) ?? this.closedDesks.find(isSame);
     if (same !== undefined) kept.add(same);
     if (same !== undefined && same.state === state) return same;
-    const desk = new HandlerDesk(visit, state, this.tenure.lapses);
+    const desk = new HandlerQueue(visit, state, this.tenure.lapses);
     desk.opened = Math.max(desk.opened, this.opened[desk.markName] ?? 0);
     if (same !== undefined) {
       desk.inherit(same);
@@ -218,7 +218,7 @@ export class Slot {
     return desk;
   }
 
-  desk(place: { phase: string; visit: number; handler: string }): HandlerDesk | undefined {
+  desk(place: { phase: string; visit: number; handler: string }): HandlerQueue | undefined {
     return this.desks.find(
       (desk) =>
         desk.state.plan.name === place.handler &&

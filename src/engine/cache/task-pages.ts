@@ -3,27 +3,27 @@
 import { nameOf, pointedAt } from "../../kernel/definition/task-name.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { decodeReadable, type Entry } from "../../kernel/journal/journal-entry.ts";
-import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { NodeState } from "../node-state.ts";
 import type { Page } from "./page-cache.ts";
 import type { Slot } from "./slot.ts";
 
 /** The task's JSON text; undefined if its page is not in memory. */
-export function taskText(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string | undefined {
+export function taskText(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): string | undefined {
   if (!desk.state.paged) return (slot.execution as Execution).input;
   const page = pageAt(node, slot, desk, task);
   return page?.tasks[task - page.from];
 }
 
 /** The task's key; undefined if it has none. */
-export function taskKey(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string | undefined {
+export function taskKey(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): string | undefined {
   if (!desk.state.paged) return inputKey(slot, desk);
   const page = pageAt(node, slot, desk, task);
   return page?.keys?.[task - page.from];
 }
 
 /** The key of the one task that is the input. */
-function inputKey(slot: Slot, desk: HandlerDesk): string | undefined {
+function inputKey(slot: Slot, desk: HandlerQueue): string | undefined {
   const { key } = desk.state.plan.definition;
   if (typeof key !== "string") return undefined;
   if (desk.inputKey === undefined)
@@ -32,7 +32,7 @@ function inputKey(slot: Slot, desk: HandlerDesk): string | undefined {
 }
 
 /** The page with the task, if it is in memory; the desk remembers the last one, since tasks come in order. */
-function pageAt(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): Page | undefined {
+function pageAt(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): Page | undefined {
   const last = desk.page;
   if (last !== null && task >= last.from && task < last.from + last.tasks.length) return last;
   const page = node.pages.get(slot.id, desk.state.pageOf(task));
@@ -41,7 +41,7 @@ function pageAt(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): P
 }
 
 /** Asks for the page with the task. */
-export function fetchPage(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): void {
+export function fetchPage(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): void {
   const seq = desk.state.pageOf(task);
   if (desk.fetching === seq) return;
   desk.fetching = seq;
@@ -52,7 +52,7 @@ export function fetchPage(node: NodeState, slot: Slot, desk: HandlerDesk, task: 
 export function pageRead(
   node: NodeState,
   slot: Slot,
-  desk: HandlerDesk,
+  desk: HandlerQueue,
   read: { readonly seq: number; readonly entry: Entry | null },
 ): boolean {
   const { seq, entry } = read;

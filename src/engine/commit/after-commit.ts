@@ -10,11 +10,11 @@ import { type ExecutionView, viewExecution } from "../../kernel/view.ts";
 import { UNKNOWN_WORKER } from "../../protocol/work.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { type ExecutionWrite, workKey } from "../../store/store.ts";
-import type { Residency } from "../cache/execution-cache.ts";
+import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { Queued, Slot } from "../cache/slot.ts";
 import { startChildren } from "../dispatch/child-starter.ts";
-import type { HandlerDesk } from "../dispatch/handler-queue.ts";
-import { tellClosed, withdrawQueued } from "../dispatch/queue-notices.ts";
+import type { HandlerQueue } from "../dispatch/handler-queue.ts";
+import { notifyClosed, withdrawQueued } from "../dispatch/queue-notices.ts";
 import { checkSent, endSent, expireCommands } from "../dispatch/sent-commands.ts";
 import { workerReleases } from "../dispatch/worker-arrivals.ts";
 import { attemptFacts } from "../leases/attempt-facts.ts";
@@ -22,33 +22,33 @@ import { giveHeld } from "../leases/held-grant.ts";
 import { ENUMERATION } from "../leases/lease.ts";
 import { enumerationMark } from "../leases/lease-granter.ts";
 import { loseUnconfirmed } from "../leases/lease-sweeper.ts";
-import { beat, endReported, tellToStop } from "../leases/report-intake.ts";
-import type { LetterDesk } from "../mailbox/mailbox.ts";
+import { beat, endReported, requestStop } from "../leases/report-intake.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
 import { catchUpEvents, EVENTS_TIMER, giveOutEvents } from "../mailbox/outbox.ts";
 import type { NodeState } from "../node-state.ts";
 import { heldBack, notOwner } from "../partitions/partition-ownership.ts";
-import type { PostOpDesk } from "../post-ops/post-op-queue.ts";
-import { type TimerDesk, WAKE } from "../timers/timer-queue.ts";
+import type { PostOpQueue } from "../post-ops/post-op-queue.ts";
+import { type TimerQueue, WAKE } from "../timers/timer-queue.ts";
 import { queuedOf, runningOf } from "../views/running-counts.ts";
 import { addTotals } from "../views/totals.ts";
 import { whyWaiting } from "../views/why.ts";
 import type { Stepped } from "./stepping.ts";
 
-interface CleanUpParts {
-  readonly residency: Residency;
-  readonly timers: TimerDesk;
-  readonly letters: LetterDesk;
-  readonly postOps: PostOpDesk;
+interface AfterCommitParts {
+  readonly residency: ExecutionCache;
+  readonly timers: TimerQueue;
+  readonly letters: Mailbox;
+  readonly postOps: PostOpQueue;
 }
 
-export class CleanUp {
+export class AfterCommit {
   readonly #node: NodeState;
-  readonly #residency: Residency;
-  readonly #timers: TimerDesk;
-  readonly #letters: LetterDesk;
-  readonly #postOps: PostOpDesk;
+  readonly #residency: ExecutionCache;
+  readonly #timers: TimerQueue;
+  readonly #letters: Mailbox;
+  readonly #postOps: PostOpQueue;
 
-  constructor(node: NodeState, parts: CleanUpParts) {
+  constructor(node: NodeState, parts: AfterCommitParts) {
     const { residency, timers, letters, postOps } = parts;
     this.#node = node;
     this.#postOps = postOps;
@@ -276,7 +276,7 @@ export class CleanUp {
   }
 
   /** Pages are settled mostly in order: those before the first open task are not needed any more. */
-  #dropSettledPages(slot: Slot, desk: HandlerDesk): void {
+  #dropSettledPages(slot: Slot, desk: HandlerQueue): void {
     const { pageFrom, pageSeq, tasks, total } = desk.state;
     while (desk.pagesDropped < pageSeq.length) {
       const end = pageFrom[desk.pagesDropped + 1] ?? total;
@@ -296,7 +296,7 @@ export class CleanUp {
     for (const { task, attempt } of lost) {
       const lease = desk?.leases.get(task);
       if (desk === undefined || lease === undefined || lease.attempt !== attempt) continue;
-      tellToStop(this.#node, slot, { desk, lease }, "lost");
+      requestStop(this.#node, slot, { desk, lease }, "lost");
       this.#node.endLease(desk, lease);
       desk.forgetLapses(task);
     }
@@ -306,10 +306,10 @@ export class CleanUp {
   #closeDesks(slot: Slot): void {
     for (const desk of slot.closedDesks.splice(0)) {
       for (const lease of [...desk.leases.values()]) {
-        if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
+        if (!lease.reported) requestStop(this.#node, slot, { desk, lease }, "cancel");
         this.#node.endLease(desk, lease);
       }
-      if (this.#node.roster.queued !== null) tellClosed(this.#node, slot, desk);
+      if (this.#node.roster.queued !== null) notifyClosed(this.#node, slot, desk);
       for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
     }
   }
@@ -320,7 +320,7 @@ export class CleanUp {
     if (execution === null) return;
     for (const desk of slot.desks)
       for (const lease of desk.leases.values())
-        if (!lease.reported) tellToStop(this.#node, slot, { desk, lease }, "cancel");
+        if (!lease.reported) requestStop(this.#node, slot, { desk, lease }, "cancel");
     if (this.#node.roster.queued === null) endSent(this.#node, slot);
     // Attempts of a former owner may still show themselves.
     if (slot.desks.some((desk) => !desk.state.finished && desk.isSuspect(this.#node.now))) return;
@@ -337,7 +337,7 @@ export class CleanUp {
   }
 
   /** When the wait after a takeover is over, recorded starts that did not show themselves are lost. */
-  #expireSuspects(slot: Slot, desk: HandlerDesk): void {
+  #expireSuspects(slot: Slot, desk: HandlerQueue): void {
     const node = this.#node;
     loseUnconfirmed(node, slot, desk);
     if (!slot.suspect || desk.suspectsJudged || desk.isSuspect(node.now)) return;

@@ -5,10 +5,10 @@
 import { assert } from "../../std/assert.ts";
 import type { CommitVerdict } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
-import type { DoneLetter, LetterDesk } from "../mailbox/mailbox.ts";
+import type { Mailbox, ReceivedMessage } from "../mailbox/mailbox.ts";
 import type { NodeState } from "../node-state.ts";
-import type { TimerDesk } from "../timers/timer-queue.ts";
-import type { CleanUp } from "./after-commit.ts";
+import type { TimerQueue } from "../timers/timer-queue.ts";
+import type { AfterCommit } from "./after-commit.ts";
 import { type Stepped, stepSlot } from "./stepping.ts";
 
 /** Messages of one execution that are stepped before others have their turn. */
@@ -19,14 +19,14 @@ const SHARE_MIN = 16;
 interface UnderWay {
   readonly stepped: readonly Stepped[];
   /** Letters that go with it without a write of their own. */
-  readonly lettersDone: readonly DoneLetter[];
+  readonly lettersDone: readonly ReceivedMessage[];
 }
 
-export class CommitDesk {
+export class Committer {
   readonly #node: NodeState;
-  readonly #cleanUp: CleanUp;
-  readonly #letters: LetterDesk;
-  readonly #timers: TimerDesk;
+  readonly #cleanUp: AfterCommit;
+  readonly #letters: Mailbox;
+  readonly #timers: TimerQueue;
   readonly #lose: (partitions: readonly number[]) => void;
   /** Commits without a verdict yet, by number. */
   readonly #underWay = new Map<number, UnderWay>();
@@ -35,9 +35,9 @@ export class CommitDesk {
   constructor(
     node: NodeState,
     parts: {
-      cleanUp: CleanUp;
-      letters: LetterDesk;
-      timers: TimerDesk;
+      cleanUp: AfterCommit;
+      letters: Mailbox;
+      timers: TimerQueue;
       lose: (partitions: readonly number[]) => void;
     },
   ) {
@@ -168,4 +168,4 @@ export class CommitDesk {
   }
 }
 
-const NO_LETTERS: readonly DoneLetter[] = [];
+const NO_LETTERS: readonly ReceivedMessage[] = [];

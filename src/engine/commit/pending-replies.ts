@@ -4,16 +4,16 @@ import type { Rejection } from "../../std/rejection.ts";
 import type { Progress, Reply } from "../driver-options.ts";
 import type { Inspection, Output } from "../io.ts";
 import { Pending } from "./pending.ts";
-import { Watchers } from "./subscribers.ts";
+import { Subscribers } from "./subscribers.ts";
 
 type Word = Extract<Output, { kind: "reply" | "inspected" | "verdicts" | "progressed" | "logged" }>;
 
-export class Audience {
+export class PendingReplies {
   readonly replies = new Pending<number, Reply>();
   readonly inspections = new Pending<number, Inspection | Rejection>();
   readonly verdicts = new Pending<string, readonly (readonly Verdict[])[]>();
-  readonly watchers = new Watchers<Progress>();
-  readonly logWatchers = new Watchers<() => void>();
+  readonly watchers = new Subscribers<Progress>();
+  readonly logWatchers = new Subscribers<() => void>();
 
   hear(word: Word): void {
     switch (word.kind) {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { Report } from "../../protocol/work.ts";
-import { DroppedWords } from "./recent-duplicates.ts";
+import { RecentDuplicates } from "./recent-duplicates.ts";
 
 const started = (execution: string): Report => ({
   kind: "started",
@@ -14,7 +14,7 @@ const started = (execution: string): Report => ({
 });
 
 test("of more executions than are kept, those that were spoken to last are known", () => {
-  const words = new DroppedWords();
+  const words = new RecentDuplicates();
   const say = (execution: string, at: number) =>
     words.note({ report: started(execution), worker: "w" }, ["stale"], at);
   for (let i = 0; i < 500; i++) say(`e${i}`, i);

@@ -10,7 +10,7 @@ import type { Dropped } from "../io.ts";
 const WORDS_MAX = 100;
 const EXECUTIONS_MAX = 500;
 
-export class DroppedWords {
+export class RecentDuplicates {
   readonly #lists = new Map<string, Dropped[]>();
 
   /** Those of an execution, newest last. */

@@ -27,7 +27,7 @@ import {
   verdictOnRest,
   verdictsOnStarts,
 } from "../leases/report-intake.ts";
-import { toLetter } from "../mailbox/mailbox.ts";
+import { toMailboxMessage } from "../mailbox/mailbox.ts";
 import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "../mailbox/outbox.ts";
 import type { NodeState } from "../node-state.ts";
 import { countEvent, noTotals, type Totals } from "../views/totals.ts";
@@ -344,7 +344,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     snapshot: parts.snapshot,
   };
   const { sent, logs } = parts.effects;
-  if (sent.length > 0) write.letters = sent.map(toLetter);
+  if (sent.length > 0) write.letters = sent.map(toMailboxMessage);
   if (logs.length > 0) write.logs = logs;
   if (deadLetters.length > 0) write.deadLetters = deadLetters;
   if (clearedFrom > 0) write.deadLettersCleared = clearedFrom;

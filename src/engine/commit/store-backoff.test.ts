@@ -1,13 +1,13 @@
 import { expect, test } from "vitest";
 import { StoreFault } from "../../store/store.ts";
-import { StorePatience } from "./store-backoff.ts";
+import { StoreBackoff } from "./store-backoff.ts";
 
 const fault = new StoreFault("no room for more connections", { retryable: true, nothingWritten: true });
 
 function scene() {
   let now = 0;
   const clock = { now: () => now, soon: (run: () => void) => run(), after: () => () => {} };
-  const patience = new StorePatience(clock, undefined);
+  const patience = new StoreBackoff(clock, undefined);
   return {
     patience,
     pass: (ms: number) => {

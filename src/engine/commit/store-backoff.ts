@@ -7,7 +7,7 @@ const BACKOFF_MAX_MS = 5_000;
 /** A commit that failed is tried again sooner; if it was not, nobody needs it any more. */
 const TRIED_AGAIN_MS = 2 * BACKOFF_MAX_MS;
 
-export class StorePatience {
+export class StoreBackoff {
   readonly #clock: Clock;
   readonly #onFault: ((fault: Error) => void) | undefined;
   readonly #onFaulty: (() => void)[] = [];

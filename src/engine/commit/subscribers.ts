@@ -1,5 +1,5 @@
 /** Those who follow executions, by id. */
-export class Watchers<T> {
+export class Subscribers<T> {
   readonly #byExecution = new Map<string, Set<T>>();
 
   /** Adds one; the returned function takes it away. */

@@ -8,7 +8,7 @@ import { fetchPage, taskText } from "../cache/task-pages.ts";
 import { rateName } from "../limits/limits.ts";
 import { waiterOf } from "../limits/permits.ts";
 import type { NodeState } from "../node-state.ts";
-import type { HandlerDesk } from "./handler-queue.ts";
+import type { HandlerQueue } from "./handler-queue.ts";
 
 /** Children asked for in one message. */
 const STARTS_MAX = 256;
@@ -69,7 +69,7 @@ export function waitingFor(node: NodeState, workflow: string): readonly Slot[] {
 }
 
 /** Asks for the children that can start now. */
-export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): void {
+export function startChildren(node: NodeState, slot: Slot, desk: HandlerQueue): void {
   const { state } = desk;
   const { workflow, concurrency = Number.POSITIVE_INFINITY, rate } = state.plan.definition;
   if (workflow === undefined || slot.execution?.open !== true || node.closing) return;
@@ -110,7 +110,7 @@ export function startChildren(node: NodeState, slot: Slot, desk: HandlerDesk): v
 }
 
 /** Asks again when the rate allows it; if the slot is dirty then, it asks when it is clean. */
-function waitForRate(node: NodeState, scope: string, parent: Slot, waiting: HandlerDesk): void {
+function waitForRate(node: NodeState, scope: string, parent: Slot, waiting: HandlerQueue): void {
   const { key } = waiting;
   node.limits.wait(rateName(scope), waiterOf(parent, waiting), () => {
     const slot = node.slots.get(parent.id);

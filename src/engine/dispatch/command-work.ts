@@ -6,7 +6,7 @@ import type { Slot } from "../cache/slot.ts";
 import { taskText } from "../cache/task-pages.ts";
 import { ENUMERATION } from "../leases/lease.ts";
 import type { NodeState } from "../node-state.ts";
-import type { HandlerDesk } from "./handler-queue.ts";
+import type { HandlerQueue } from "./handler-queue.ts";
 
 /**
  * When the receipt of a command that goes out now must have come: whoever has it may well be alive and say nothing. A
@@ -14,7 +14,7 @@ import type { HandlerDesk } from "./handler-queue.ts";
  */
 export function receiptDueAt(
   node: NodeState,
-  { state }: HandlerDesk,
+  { state }: HandlerQueue,
   { task, from, queued }: { task: number; from: number; queued: boolean },
 ): number {
   const { timeoutMs, command } = state.plan;
@@ -26,7 +26,7 @@ export function receiptDueAt(
 export function workText(
   node: NodeState,
   slot: Slot,
-  desk: HandlerDesk,
+  desk: HandlerQueue,
   task: number,
 ): string | null | undefined {
   const text = taskText(node, slot, desk, task);

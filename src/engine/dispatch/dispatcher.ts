@@ -5,13 +5,13 @@
 import type { Wanted } from "../../kernel/definition/plan.ts";
 import type { Slot } from "../cache/slot.ts";
 import { PriorityHolds } from "../limits/priority-holds.ts";
-import type { HandlerDesk } from "./handler-queue.ts";
+import type { HandlerQueue } from "./handler-queue.ts";
 import type { RosterEntry, WorkerRoster } from "./worker-roster.ts";
 
 /** A handler of an execution with something to give out to those who serve what is wanted. */
 export interface Ready {
   readonly slot: Slot;
-  readonly desk: HandlerDesk;
+  readonly desk: HandlerQueue;
   readonly wanted: Wanted;
 }
 

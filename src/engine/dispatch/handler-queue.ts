@@ -25,7 +25,7 @@ const CHECKS_MAX = 8;
 /** A task that took its process down this often runs alone. */
 export const ALONE_AFTER_CRASHES = 2;
 
-export class HandlerDesk {
+export class HandlerQueue {
   readonly visit: Visit;
   readonly state: HandlerState;
   readonly round: number;
@@ -290,7 +290,7 @@ export class HandlerDesk {
   }
 
   /** Takes over the leases of a desk for the same handler, visit and round whose state was dropped. */
-  inherit(before: HandlerDesk): void {
+  inherit(before: HandlerQueue): void {
     // All of them: the messages that ended some of them are stepped again, and end them then.
     for (const [task, lease] of before.leases) this.leases.set(task, lease);
     this.openLeases = [...this.leases.values()].filter((lease) => !lease.reported).length;

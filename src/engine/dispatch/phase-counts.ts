@@ -3,10 +3,10 @@
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import type { Grant, PhaseCounts } from "../../protocol/work.ts";
-import type { HandlerDesk } from "./handler-queue.ts";
+import type { HandlerQueue } from "./handler-queue.ts";
 
 /** What earlier phases came to does not change while a visit lasts; only a decision looks at its own visit too. */
-export function countsOf(desk: HandlerDesk, execution: Execution, work: Grant["do"]): PhaseCounts {
+export function countsOf(desk: HandlerQueue, execution: Execution, work: Grant["do"]): PhaseCounts {
   if (work === "next") return phaseCounts(execution);
   desk.counts ??= phaseCounts(execution);
   return desk.counts;

@@ -2,7 +2,7 @@
 import type { ReportPlace } from "../../protocol/work.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { NodeState } from "../node-state.ts";
-import type { HandlerDesk } from "./handler-queue.ts";
+import type { HandlerQueue } from "./handler-queue.ts";
 
 /** Paused, failing or cancelled: what waits in queues is not to begin. */
 export function withdrawQueued(node: NodeState, slot: Slot): void {
@@ -17,14 +17,14 @@ export function withdrawQueued(node: NodeState, slot: Slot): void {
 }
 
 /** The visit of a handler is over. */
-export function tellClosed(node: NodeState, slot: Slot, desk: HandlerDesk): void {
+export function notifyClosed(node: NodeState, slot: Slot, desk: HandlerQueue): void {
   const { queued } = node.roster;
   if (queued === null) return;
   queued.desks.delete(`${slot.id}/${desk.key}`);
   node.emit({ kind: "desk-closed", worker: queued.id, desk: placeOf(slot, desk) });
 }
 
-function placeOf(slot: Slot, desk: HandlerDesk): ReportPlace {
+function placeOf(slot: Slot, desk: HandlerQueue): ReportPlace {
   const { epoch } = slot.tenure;
   const { round } = desk;
   return { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round, epoch };

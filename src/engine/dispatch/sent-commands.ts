@@ -8,11 +8,11 @@ import { type Beat, BROKER_WORKER } from "../../protocol/work.ts";
 import { showDuration } from "../../std/duration.ts";
 import type { Queued, Slot } from "../cache/slot.ts";
 import { isSameAttempt, isSent, type Lease } from "../leases/lease.ts";
-import { tellToStop } from "../leases/report-intake.ts";
+import { requestStop } from "../leases/report-intake.ts";
 import { areEventsOut } from "../mailbox/outbox.ts";
 import type { NodeState } from "../node-state.ts";
 import { receiptDueAt } from "./command-work.ts";
-import type { HandlerDesk } from "./handler-queue.ts";
+import type { HandlerQueue } from "./handler-queue.ts";
 
 /** The broker has confirmed these commands; gives the executions that they are of. */
 export function noteSent(node: NodeState, worker: string, beats: readonly Beat[]): readonly Slot[] {
@@ -127,7 +127,7 @@ export function restoreSent(node: NodeState, slot: Slot): void {
 
 function restored(
   node: NodeState,
-  desk: HandlerDesk,
+  desk: HandlerQueue,
   at: Pick<Lease, "task" | "attempt" | "sentAt" | "claim" | "epoch">,
 ): Lease {
   const { task, sentAt } = at;
@@ -194,7 +194,7 @@ export function expireCommands(node: NodeState, slot: Slot): void {
   }
 }
 
-function expire(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
+function expire(node: NodeState, slot: Slot, desk: HandlerQueue, lease: Lease): void {
   const { task, attempt, claim, epoch, worker } = lease;
   const ms = desk.state.plan.timeoutMs ?? 0;
   const error = { name: "Timeout", code: "timeout", message: `no receipt came within ${showDuration(ms)}` };
@@ -202,7 +202,7 @@ function expire(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): v
   const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.visit.round };
   const receipts = [{ task, attempt, claim, ms, outcome }];
   lease.until = lease.dueAt = Number.POSITIVE_INFINITY;
-  tellToStop(node, slot, { desk, lease }, "lost");
+  requestStop(node, slot, { desk, lease }, "lost");
   node.noteReported(desk, lease);
   // Nobody waits for its verdict.
   const answer = { worker, report: 0, verdicts: [], open: 1 };
@@ -214,12 +214,12 @@ function expire(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): v
  * The mark that says when the command of a task was sent. Beside it are those that say which attempt it is (`#`), and by
  * which claim (`%`).
  */
-function markOf(desk: HandlerDesk, task: number): string {
+function markOf(desk: HandlerQueue, task: number): string {
   return `${desk.markName}@${task}`;
 }
 
 /** An attempt of this round, as the value of a mark. */
-function attemptValue({ visit }: HandlerDesk, attempt: number): number {
+function attemptValue({ visit }: HandlerQueue, attempt: number): number {
   return attempt * ROUNDS_MAX + (visit.round % ROUNDS_MAX);
 }
 
@@ -227,12 +227,12 @@ const ROUNDS_MAX = 1_000_000;
 const EPOCHS_MAX = 1_000_000;
 
 /** The command of a lease is not at the broker any more: a mark that says so is void from the next write on. */
-export function voidMark(slot: Slot, desk: HandlerDesk, lease: Lease): void {
+export function voidMark(slot: Slot, desk: HandlerQueue, lease: Lease): void {
   if (lease.isMarked) slot.carefulMarks[markOf(desk, lease.task)] = 0;
 }
 
 /** The time from which the timeout counts. */
-function sentFrom({ state }: HandlerDesk, { sentAt, dueAt }: Lease): number {
+function sentFrom({ state }: HandlerQueue, { sentAt, dueAt }: Lease): number {
   const { timeoutMs } = state.plan;
   return timeoutMs === null || dueAt === Number.POSITIVE_INFINITY ? sentAt : dueAt - timeoutMs;
 }

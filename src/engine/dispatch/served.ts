@@ -3,7 +3,7 @@ import type { HandlerPlan } from "../../kernel/definition/plan.ts";
 import type { StoredHead } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { NodeState } from "../node-state.ts";
-import type { HandlerDesk } from "./handler-queue.ts";
+import type { HandlerQueue } from "./handler-queue.ts";
 
 /** Whether somebody serves what the execution has to give out; what drains needs nobody. */
 export function isServed(node: NodeState, slot: Slot): boolean {
@@ -19,7 +19,7 @@ export function isServed(node: NodeState, slot: Slot): boolean {
 }
 
 /** Whether all that it has to give out is an enumeration, and those who serve its code only process. */
-function waitsForEnumerator({ roster }: NodeState, { state }: HandlerDesk, project: string): boolean {
+function waitsForEnumerator({ roster }: NodeState, { state }: HandlerQueue, project: string): boolean {
   const { plan, sealed, total, tasks } = state;
   if (plan.enumerateUse === null || sealed || total > tasks.settled.size) return false;
   return roster.isOnlyProcessed(plan.enumerator, project);

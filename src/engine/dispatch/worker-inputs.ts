@@ -1,8 +1,8 @@
 /** What workers say to a node: they come and go, ask for work, report, beat, give back, and have passed commands on. */
 
-import type { Residency } from "../cache/execution-cache.ts";
+import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { ReportAnswer } from "../cache/slot.ts";
-import type { CleanUp } from "../commit/after-commit.ts";
+import type { AfterCommit } from "../commit/after-commit.ts";
 import type { Input } from "../io.ts";
 import { beat, noteArrival } from "../leases/report-intake.ts";
 import type { NodeState } from "../node-state.ts";
@@ -14,9 +14,9 @@ type WorkerWord = "joined" | "claims" | "reports" | "beats" | "releases" | "sent
 
 export class WorkerInputs {
   readonly #node: NodeState;
-  readonly #parts: { readonly residency: Residency; readonly cleanUp: CleanUp };
+  readonly #parts: { readonly residency: ExecutionCache; readonly cleanUp: AfterCommit };
 
-  constructor(node: NodeState, parts: { readonly residency: Residency; readonly cleanUp: CleanUp }) {
+  constructor(node: NodeState, parts: { readonly residency: ExecutionCache; readonly cleanUp: AfterCommit }) {
     this.#node = node;
     this.#parts = parts;
   }

@@ -7,7 +7,7 @@ import { SCRIPT_USE, type Wanted } from "../../kernel/definition/plan.ts";
 import type { Serves } from "../../protocol/work.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { JoinOptions } from "../io.ts";
-import type { HandlerDesk } from "./handler-queue.ts";
+import type { HandlerQueue } from "./handler-queue.ts";
 
 /** How long others are held back for a task that must run alone: while it waits for an empty worker, and once it runs. */
 const ALONE_WAIT_MS = 1_000;
@@ -17,7 +17,7 @@ export interface Alone {
   readonly kind: "waiting" | "taken";
   readonly until: number;
   readonly slot: Slot;
-  readonly desk: HandlerDesk;
+  readonly desk: HandlerQueue;
   /** Taken out of the desk while it waits. */
   readonly task: number;
 }

@@ -12,7 +12,7 @@ import type { Slot } from "../cache/slot.ts";
 import { fetchPage, taskText } from "../cache/task-pages.ts";
 import { receiptDueAt, workText } from "../dispatch/command-work.ts";
 import type { Ready } from "../dispatch/dispatcher.ts";
-import { ALONE_AFTER_CRASHES, type HandlerDesk } from "../dispatch/handler-queue.ts";
+import { ALONE_AFTER_CRASHES, type HandlerQueue } from "../dispatch/handler-queue.ts";
 import { countsOf } from "../dispatch/phase-counts.ts";
 import type { RosterEntry } from "../dispatch/worker-roster.ts";
 import { isLimited, takePermits } from "../limits/permits.ts";
@@ -115,7 +115,7 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
   node.offer(slot, desk);
 }
 
-function giveEnumeration(node: NodeState, slot: Slot, desk: HandlerDesk, worker: RosterEntry): void {
+function giveEnumeration(node: NodeState, slot: Slot, desk: HandlerQueue, worker: RosterEntry): void {
   const { state } = desk;
   const attempt = state.enumeration.ended + 1;
   const { epoch } = slot.tenure;
@@ -141,11 +141,11 @@ function giveEnumeration(node: NodeState, slot: Slot, desk: HandlerDesk, worker:
 }
 
 /** The mark that says which enumeration attempt was started after an unclean stop. */
-export function enumerationMark(desk: HandlerDesk): string {
+export function enumerationMark(desk: HandlerQueue): string {
   return `${desk.markName}!`;
 }
 
-function giveTasks(node: NodeState, slot: Slot, desk: HandlerDesk, worker: RosterEntry): "full" | "given" {
+function giveTasks(node: NodeState, slot: Slot, desk: HandlerQueue, worker: RosterEntry): "full" | "given" {
   const { state } = desk;
   const plain: GrantItem[] = [];
   const careful: GrantItem[] = [];
@@ -219,7 +219,7 @@ const LIMITED_QUANTUM = 1;
 function giveAlone(
   node: NodeState,
   slot: Slot,
-  desk: HandlerDesk,
+  desk: HandlerQueue,
   at: { task: number; worker: RosterEntry },
 ): "full" | "given" {
   const { task, worker } = at;
@@ -249,7 +249,7 @@ function giveAlone(
 }
 
 /** The lease counts as begun from its grant on. */
-function beginNow(node: NodeState, desk: HandlerDesk, lease: Lease): void {
+function beginNow(node: NodeState, desk: HandlerQueue, lease: Lease): void {
   lease.recorded = true;
   lease.startedAt = node.now;
   lease.until = node.now + Math.max(node.settings.claimLeaseMs, node.heartbeatMs(desk.state.plan));
@@ -273,7 +273,7 @@ const CAREFUL_AFTER_LAPSES = 3;
 
 function newLease(
   node: NodeState,
-  desk: HandlerDesk,
+  desk: HandlerQueue,
   worker: RosterEntry,
   at: Pick<Lease, "task" | "attempt" | "epoch" | "permits">,
 ): Lease {
@@ -311,7 +311,7 @@ function newLease(
 function newGrant(
   node: NodeState,
   slot: Slot,
-  desk: HandlerDesk,
+  desk: HandlerQueue,
   what: Pick<Grant, "do" | "items" | "resume"> & { readonly worker: RosterEntry },
 ): Grant {
   const execution = slot.execution as Execution;
@@ -349,7 +349,7 @@ function newGrant(
 type Writable = { -readonly [Field in keyof Grant]: Grant[Field] };
 
 /** What earlier attempts journaled, as it is now: a sleep that is over is so by this clock, whatever the worker's says. */
-function checkpointsOf(node: NodeState, desk: HandlerDesk, task: number): readonly Checkpoint[] | null {
+function checkpointsOf(node: NodeState, desk: HandlerQueue, task: number): readonly Checkpoint[] | null {
   const progress = desk.state.progress.tasks.get(task);
   if (progress === undefined || progress.checkpoints.length === 0) return null;
   if (desk.state.plan.mode === "script") {

@@ -16,7 +16,7 @@ import {
 import type { Ownership, Store } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
 import { receiptDueAt } from "../dispatch/command-work.ts";
-import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { Declared } from "../limits/limits.ts";
 import type { HandedHome, StoredHome } from "../limits/quota-server.ts";
 import { readHomes } from "../limits/stored-quotas.ts";
@@ -246,14 +246,14 @@ export function takeOver(node: NodeState, slot: Slot): void {
 }
 
 /** Whether the attempt is still the one that its task waits for. */
-function isOpen(desk: HandlerDesk, { task, attempt, round }: HandedLease): boolean {
+function isOpen(desk: HandlerQueue, { task, attempt, round }: HandedLease): boolean {
   const { tasks, sealed, enumeration } = desk.state;
   if (desk.visit.round !== round || desk.leases.has(task)) return false;
   if (task === ENUMERATION) return !sealed && attempt === enumeration.ended + 1;
   return !tasks.settled.has(task) && attempt === tasks.nextAttempt(task);
 }
 
-function give(node: NodeState, slot: Slot, desk: HandlerDesk, handed: HandedLease): void {
+function give(node: NodeState, slot: Slot, desk: HandlerQueue, handed: HandedLease): void {
   const { openedAt } = slot.tenure;
   const { task, attempt, claim, epoch, worker, position, lastLine, permits, isStarted } = handed;
   const queued = handed.queued === true;

@@ -1,10 +1,10 @@
 /** The sweep: claims that never started go back; attempts that went silent are lost. */
 
 import type { Slot } from "../cache/slot.ts";
-import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { NodeState } from "../node-state.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
-import { tellToStop } from "./report-intake.ts";
+import { requestStop } from "./report-intake.ts";
 
 /** Looks at all leases of remote workers; gives the executions whose claims lapsed, null if there are no such leases. */
 export function sweepLeases(node: NodeState): Slot[] | null {
@@ -46,7 +46,7 @@ export function extendLeases(node: NodeState, ms: number): void {
 }
 
 /** Before the verdict the workers are asked; that gives the attempts a little time, once. */
-function ask(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Lease[]): void {
+function ask(node: NodeState, slot: Slot, desk: HandlerQueue, silent: readonly Lease[]): void {
   const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.visit.round };
   for (const lease of silent) {
     lease.asked = true;
@@ -64,21 +64,21 @@ function ask(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Le
  * Adopted attempts that the homes of their limits have not confirmed in time are lost: from now on the homes give the
  * permits of their first owner to others.
  */
-export function loseUnconfirmed(node: NodeState, slot: Slot, desk: HandlerDesk): void {
+export function loseUnconfirmed(node: NodeState, slot: Slot, desk: HandlerQueue): void {
   if (node.unconfirmed.size === 0 || desk.suspectUntil > node.now) return;
   const late = [...desk.leases.values()].filter((lease) => lease.isUnconfirmed === true && !lease.reported);
   for (const lease of late) node.unconfirmed.delete(lease);
   if (late.length > 0) lose(node, slot, desk, late);
 }
 
-function lose(node: NodeState, slot: Slot, desk: HandlerDesk, silent: readonly Lease[]): void {
+function lose(node: NodeState, slot: Slot, desk: HandlerQueue, silent: readonly Lease[]): void {
   const place = { ...desk.visit.place(desk.state.plan.name), round: desk.visit.round };
   const lost: Lease[] = [];
   for (const lease of silent) {
     // From now on it is not looked at again: its claim is over, or its loss is on the way to the journal.
     lease.until = Number.POSITIVE_INFINITY;
     if (lease.startedAt === 0) {
-      tellToStop(node, slot, { desk, lease }, "lost");
+      requestStop(node, slot, { desk, lease }, "lost");
       node.lapse(slot, desk, lease);
     } else if (lease.task === ENUMERATION) {
       node.enqueue(slot, {

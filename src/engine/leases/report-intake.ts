@@ -14,7 +14,7 @@ import {
 import type { LogRow } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
 import { receiptDueAt } from "../dispatch/command-work.ts";
-import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { adoptedPermits, hasRoomToAdopt, noteBegun } from "../limits/permits.ts";
 import type { NodeState } from "../node-state.ts";
 import type { AttemptHolder } from "./attempt-facts.ts";
@@ -221,7 +221,7 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
     const isOwn = isRound && isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch);
     // A word of an earlier claim or attempt, which changed nothing.
     if (!isOwn && !desk.state.isClosed(receipt.task)) continue;
-    if (!isOwn) tellToStop(node, slot, { desk, lease }, "cancel");
+    if (!isOwn) requestStop(node, slot, { desk, lease }, "cancel");
     const isOver = desk.state.isClosed(receipt.task) || desk.state.tasks.ended(receipt.task) >= lease.attempt;
     if (!isOver) node.endUnrecorded(slot, desk, lease);
     else {
@@ -276,10 +276,10 @@ export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHo
 }
 
 /** Tells the worker of a lease to stop, once; that it is lost, in any case. */
-export function tellToStop(
+export function requestStop(
   node: NodeState,
   slot: Slot,
-  { desk, lease }: { desk: HandlerDesk; lease: Lease },
+  { desk, lease }: { desk: HandlerQueue; lease: Lease },
   why: "cancel" | "lost",
 ): void {
   if (lease.cancelled && why === "cancel") return;
@@ -313,12 +313,12 @@ export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
 }
 
 /** Under a rate an attempt counts from when it is known to have begun. */
-function countStart(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
+function countStart(node: NodeState, slot: Slot, desk: HandlerQueue, lease: Lease): void {
   noteBegun(node, slot, desk, lease);
   lease.rateAt = undefined;
 }
 
-function start(node: NodeState, desk: HandlerDesk, lease: Lease): void {
+function start(node: NodeState, desk: HandlerQueue, lease: Lease): void {
   lease.asked = false;
   if (lease.startedAt === 0) {
     lease.startedAt = node.now;
@@ -409,7 +409,7 @@ export function recordConfirmed(node: NodeState): void {
  * The desk that a word is about; undefined: its visit or round is over. A word of an earlier round says nothing about
  * the leases of this one, though their attempts may have the same number.
  */
-export function deskOf(slot: Slot, place: ReportPlace): HandlerDesk | undefined {
+export function deskOf(slot: Slot, place: ReportPlace): HandlerQueue | undefined {
   const desk = slot.desk(place);
   return desk?.visit.round === place.round ? desk : undefined;
 }

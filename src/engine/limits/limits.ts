@@ -8,7 +8,7 @@ import { decodeName } from "../../kernel/definition/names.ts";
 import type { PermitGrant } from "../../protocol/permits.ts";
 import { Heap } from "../../std/heap.ts";
 import type { Settings } from "../settings.ts";
-import { PermitDesk } from "./quota-client.ts";
+import { QuotaClient } from "./quota-client.ts";
 import { type Rate, RateWindow } from "./rate-window.ts";
 import { type Waiter, WaitQueue } from "./wait-queue.ts";
 
@@ -56,7 +56,7 @@ interface LimitState {
 
 export class Limits {
   /** This node's share of what all nodes count; null: there is no other node. */
-  readonly shares: PermitDesk | null;
+  readonly shares: QuotaClient | null;
   readonly #limits = new Map<string, LimitState>();
   /** Rates, by the names of their limits. */
   readonly #windows = new Map<string, RateWindow>();
@@ -81,7 +81,7 @@ export class Limits {
       for (const one of this.leaving()) if (one === name) moved++;
       return { held, waiting: size, priority, reserved: reserved?.size ?? 0, moved, isRate: window !== null };
     };
-    this.shares = shared === null ? null : new PermitDesk(shared.permitPatienceMs, usage);
+    this.shares = shared === null ? null : new QuotaClient(shared.permitPatienceMs, usage);
   }
 
   /** Declares a limit; the newest value counts from the next grant on, be it more or less than before. */

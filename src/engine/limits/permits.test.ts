@@ -6,30 +6,30 @@ import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { MemoryTables } from "../../store/memory/memory-tables.ts";
 import { partitionOf } from "../../store/partition-of.ts";
-import { PermitDesk, type Usage } from "./quota-client.ts";
-import { PermitHome } from "./quota-server.ts";
+import { QuotaClient, type Usage } from "./quota-client.ts";
+import { QuotaServer } from "./quota-server.ts";
 
 const PATIENCE_MS = 100;
 
 /** A node's desk with a use that the test sets. */
 function deskWith(use: { held: number; waiting: number; isRate?: boolean }) {
   const usage = (): Usage => ({ reserved: 0, priority: 0, moved: 0, isRate: false, ...use });
-  const desk = new PermitDesk(PATIENCE_MS, usage);
+  const desk = new QuotaClient(PATIENCE_MS, usage);
   desk.declare("l", { max: 2, declaredAt: 1, silenceMs: 50 }, false);
   return desk;
 }
 
 const HOME = { epoch: 1, marginMs: 0, takeoverMs: 1_000, reminderMs: 500, unstoredSince: null, live: [] };
 
-function homeSince(undeclaredSince: number | null, awaited: readonly string[] = []): PermitHome {
-  return new PermitHome({ ...HOME, undeclaredSince, awaited, now: 0 });
+function homeSince(undeclaredSince: number | null, awaited: readonly string[] = []): QuotaServer {
+  return new QuotaServer({ ...HOME, undeclaredSince, awaited, now: 0 });
 }
 
 /** The home to which this one hands over, at a time. */
-function nextOf(home: PermitHome, now: number, live: readonly string[]): PermitHome {
+function nextOf(home: QuotaServer, now: number, live: readonly string[]): QuotaServer {
   const { limits, undeclaredMs, awaited = [] } = home.hand(now);
   const undeclaredSince = undeclaredMs === undefined ? null : now - undeclaredMs;
-  const next = new PermitHome({ ...HOME, undeclaredSince, awaited, now }, limits);
+  const next = new QuotaServer({ ...HOME, undeclaredSince, awaited, now }, limits);
   next.members(new Set(live), now);
   return next;
 }

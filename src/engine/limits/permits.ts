@@ -4,7 +4,7 @@ import { encodeName } from "../../kernel/definition/names.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import type { Slot } from "../cache/slot.ts";
 import { fetchPage, taskKey, taskText } from "../cache/task-pages.ts";
-import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { Lease } from "../leases/lease.ts";
 import type { NodeState } from "../node-state.ts";
 import { projectScope, rateName } from "./limits.ts";
@@ -14,7 +14,7 @@ import type { Waiter } from "./wait-queue.ts";
 export function takePermits(
   node: NodeState,
   slot: Slot,
-  desk: HandlerDesk,
+  desk: HandlerQueue,
   task: number,
 ): readonly string[] | "full" | "parked" {
   if (!isLimited(node, slot, desk)) return NO_PERMITS;
@@ -74,14 +74,14 @@ export function takePermits(
 }
 
 /** Whether the handler's tasks need permits. */
-export function isLimited(node: NodeState, slot: Slot, desk: HandlerDesk): boolean {
+export function isLimited(node: NodeState, slot: Slot, desk: HandlerQueue): boolean {
   const { concurrency, concurrencyPerKey, rate } = desk.state.plan.definition;
   if (concurrency !== undefined || concurrencyPerKey !== undefined || rate !== undefined) return true;
   return node.settings.projects[slot.execution?.project ?? ""]?.concurrency !== undefined;
 }
 
 /** Whether the handler's next task finds room under the limits that count for all of its tasks. */
-export function findsRoom(node: NodeState, slot: Slot, desk: HandlerDesk): boolean {
+export function findsRoom(node: NodeState, slot: Slot, desk: HandlerQueue): boolean {
   const { concurrency, rate } = desk.state.plan.definition;
   const project = slot.execution?.project ?? "";
   const scope = `${project}/${desk.state.plan.scope}`;
@@ -98,19 +98,19 @@ export function findsRoom(node: NodeState, slot: Slot, desk: HandlerDesk): boole
 }
 
 /** How the handler waits at limits. */
-export function waiterOf(slot: Slot, desk: HandlerDesk): Waiter {
+export function waiterOf(slot: Slot, desk: HandlerQueue): Waiter {
   return { id: `${encodeName(slot.id)}/${desk.key}`, age: slot.age, priority: desk.state.plan.priority };
 }
 
 /** An attempt is known to have begun: under a rate it counts from now on, since what it calls sees it from now on. */
-export function noteBegun(node: NodeState, slot: Slot, desk: HandlerDesk, lease: Lease): void {
+export function noteBegun(node: NodeState, slot: Slot, desk: HandlerQueue, lease: Lease): void {
   if (lease.rateAt === undefined) return;
   node.limits.began(`${slot.execution?.project}/${desk.state.plan.scope}`, lease.rateAt, node.now);
   lease.rateAt = node.now;
 }
 
 /** Whether a rate allows that what was taken before goes out now. */
-export function mayBegin(node: NodeState, slot: Slot, desk: HandlerDesk, { rateAt }: Lease): boolean {
+export function mayBegin(node: NodeState, slot: Slot, desk: HandlerQueue, { rateAt }: Lease): boolean {
   if (rateAt === undefined) return true;
   return node.limits.mayBegin(`${slot.execution?.project}/${desk.state.plan.scope}`, rateAt, node.now);
 }
@@ -123,7 +123,7 @@ function adoptedScope(scope: string): string {
 }
 
 /** Whether an attempt of a former owner fits in; the wait after a takeover does not hold it up. */
-export function hasRoomToAdopt(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): boolean {
+export function hasRoomToAdopt(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): boolean {
   return adoptedNames(node, slot, desk, task).every((name) => {
     const limit = node.limits.look(name);
     return limit === null || limit.held < limit.max;
@@ -134,7 +134,7 @@ export function hasRoomToAdopt(node: NodeState, slot: Slot, desk: HandlerDesk, t
 export function adoptedPermits(
   node: NodeState,
   slot: Slot,
-  desk: HandlerDesk,
+  desk: HandlerQueue,
   task: number,
 ): readonly string[] {
   const permits = adoptedNames(node, slot, desk, task);
@@ -146,7 +146,7 @@ export function adoptedPermits(
 }
 
 /** A page has come: keys of adopted attempts may be known now. */
-export function nameKeys(node: NodeState, slot: Slot, desk: HandlerDesk): void {
+export function nameKeys(node: NodeState, slot: Slot, desk: HandlerQueue): void {
   if (desk.state.plan.definition.concurrencyPerKey === undefined) return;
   const adopted = adoptedScope(`${slot.execution?.project}/${desk.state.plan.scope}`);
   for (const lease of desk.leases.values()) {
@@ -160,7 +160,7 @@ export function nameKeys(node: NodeState, slot: Slot, desk: HandlerDesk): void {
 }
 
 /** The limit of the task's key, if it has one; while its page is not there, that of all whose keys are not known. */
-function keyNames(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string[] {
+function keyNames(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): string[] {
   const { plan } = desk.state;
   const { concurrencyPerKey } = plan.definition;
   if (concurrencyPerKey === undefined) return [];
@@ -173,7 +173,7 @@ function keyNames(node: NodeState, slot: Slot, desk: HandlerDesk, task: number):
   return [name];
 }
 
-function adoptedNames(node: NodeState, slot: Slot, desk: HandlerDesk, task: number): string[] {
+function adoptedNames(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): string[] {
   const { concurrency } = desk.state.plan.definition;
   const scope = `${slot.execution?.project}/${desk.state.plan.scope}`;
   const project = slot.execution?.project ?? "";
@@ -184,7 +184,12 @@ function adoptedNames(node: NodeState, slot: Slot, desk: HandlerDesk, task: numb
   ];
 }
 
-function waitForKey(node: NodeState, slot: Slot, desk: HandlerDesk, at: { key: string; name: string }): void {
+function waitForKey(
+  node: NodeState,
+  slot: Slot,
+  desk: HandlerQueue,
+  at: { key: string; name: string },
+): void {
   const who = waiterOf(slot, desk);
   node.limits.wait(at.name, { ...who, id: `${who.id}/${at.key}` }, () => {
     const now = deskNow(node, slot.id, desk.key);
@@ -202,7 +207,7 @@ function deskNow(
   node: NodeState,
   execution: string,
   deskKey: string,
-): { slot: Slot; desk: HandlerDesk } | null {
+): { slot: Slot; desk: HandlerQueue } | null {
   const slot = node.slots.get(execution);
   const desk = slot?.desks.find((candidate) => candidate.key === deskKey);
   return slot === undefined || desk === undefined ? null : { slot, desk };

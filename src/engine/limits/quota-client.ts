@@ -44,7 +44,7 @@ export interface Usage {
   readonly isRate: boolean;
 }
 
-export class PermitDesk {
+export class QuotaClient {
   readonly #shares = new Map<string, Share>();
   /** Limits whose use has changed since they were last asked about. */
   readonly #changed = new Set<string>();

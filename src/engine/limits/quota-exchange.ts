@@ -17,7 +17,7 @@ export function membersOf({ incarnation, nodes, partitions }: Membership): Membe
   return { self: incarnation, live: [...there], epochs, reads };
 }
 
-export class PermitHomes {
+export class QuotaExchange {
   readonly #node: NodeState;
   /** Homes elsewhere that want to know all that there is. */
   readonly #toDeclare = new Set<number>();

@@ -118,7 +118,7 @@ interface HomeOptions {
   readonly now: number;
 }
 
-export class PermitHome {
+export class QuotaServer {
   readonly #limits = new Map<string, HomeLimit>();
   readonly #takeoverMs: number;
   readonly #reminderMs: number;

@@ -4,7 +4,7 @@ import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { MemoryStore } from "../../store/memory/memory-store.ts";
 import { MemoryTables } from "../../store/memory/memory-tables.ts";
-import { PermitHome, type StoredHome } from "./quota-server.ts";
+import { QuotaServer, type StoredHome } from "./quota-server.ts";
 import { homeFor, readHomes, storeHome } from "./stored-quotas.ts";
 
 const OPTIONS = {
@@ -17,8 +17,8 @@ const OPTIONS = {
   awaited: [],
 };
 
-function homeAt(now: number, live: readonly string[], stored: StoredHome | null = null): PermitHome {
-  return new PermitHome({ ...OPTIONS, live, now }, [], stored);
+function homeAt(now: number, live: readonly string[], stored: StoredHome | null = null): QuotaServer {
+  return new QuotaServer({ ...OPTIONS, live, now }, [], stored);
 }
 
 function ask(over: Partial<PermitAsk>): PermitAsk {
@@ -32,14 +32,14 @@ function quotas(told: Iterable<readonly [string, PermitGrant]>): Record<string, 
   return Object.fromEntries(Array.from(told, ([node, { quota }]) => [node, quota]));
 }
 
-function store(home: PermitHome): StoredHome {
+function store(home: QuotaServer): StoredHome {
   const stored = home.takeUnstored();
   if (stored === null) throw new Error("there is nothing to store");
   home.stored(true);
   return stored;
 }
 
-const ticked = (home: PermitHome, now: number) =>
+const ticked = (home: QuotaServer, now: number) =>
   quotas(home.tick(now).map(({ node, grant }) => [node, grant] as const));
 
 describe("a home of lasting limits", () => {

@@ -8,36 +8,36 @@ import type { Plan } from "../../kernel/definition/plan.ts";
 import { WRONG_CHECKSUM } from "../../kernel/journal/damage.ts";
 import type { Sent, StartMessage } from "../../kernel/message.ts";
 import { seal, unseal } from "../../std/seal.ts";
-import type { Letter, StoredLetter } from "../../store/store.ts";
-import type { Residency } from "../cache/execution-cache.ts";
+import type { MailboxMessage, StoredMailboxMessage } from "../../store/store.ts";
+import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { NodeState } from "../node-state.ts";
 
 const SCAN_MAX = 1_000;
 
 /** What the checksum of a letter covers besides its body (std/seal.ts). */
-function letterKey({ id, to }: Pick<Letter, "id" | "to">): string {
+function letterKey({ id, to }: Pick<MailboxMessage, "id" | "to">): string {
   return `${id}\n${to}`;
 }
 
 /** What is sent, as it is stored. */
-export function toLetter({ id, to, message }: Sent): Letter {
+export function toMailboxMessage({ id, to, message }: Sent): MailboxMessage {
   return { id, to, body: seal(JSON.stringify(message), letterKey({ id, to })) };
 }
 
 /** A letter that a commit takes without a write of its receiver. */
-export type DoneLetter = Pick<Letter, "id" | "to">;
+export type ReceivedMessage = Pick<MailboxMessage, "id" | "to">;
 
-export class LetterDesk {
+export class Mailbox {
   readonly #node: NodeState;
-  readonly #residency: Residency;
+  readonly #residency: ExecutionCache;
   /** Letters that are in memory until a commit takes them: id -> receiver. */
   readonly #open = new Map<string, string>();
   /** Letters taken since the scan under way was asked for: it may find them once more. */
   readonly #taken = new Set<string>();
   /** Letters that were applied, or have nobody to apply them: gone with the next commit. */
-  #done: DoneLetter[] = [];
+  #done: ReceivedMessage[] = [];
   /** Starts whose definition is being read, by its hash, and the letters behind each. */
-  readonly #waiting = new Map<string, Letter[]>();
+  readonly #waiting = new Map<string, MailboxMessage[]>();
   /** Receivers of such starts, with the hash. */
   readonly #waitingFor = new Map<string, string>();
   #after = 0;
@@ -48,7 +48,7 @@ export class LetterDesk {
   /** Everything is to be looked at again once the scan under way is over. */
   #isStale = false;
 
-  constructor(node: NodeState, residency: Residency) {
+  constructor(node: NodeState, residency: ExecutionCache) {
     this.#node = node;
     this.#residency = residency;
   }
@@ -77,7 +77,7 @@ export class LetterDesk {
     this.#isStale = this.#scanning;
   }
 
-  scanned(letters: readonly StoredLetter[], max: number): void {
+  scanned(letters: readonly StoredMailboxMessage[], max: number): void {
     this.#scanning = false;
     this.#isCut = letters.length >= max;
     if (!this.#isCut) this.#wantsScan = false;
@@ -93,7 +93,7 @@ export class LetterDesk {
    * A letter that was just stored: while older ones may be in the store only, the scan brings it, in its turn. So it does
    * where many are under way: those that are not in memory wait in the store.
    */
-  sent(letter: Letter): void {
+  sent(letter: MailboxMessage): void {
     const { tenures } = this.#node;
     if (tenures.of(letter.to) === undefined) {
       this.#node.emit({ kind: "letters-sent", partitions: [tenures.partitionOf(letter.to)] });
@@ -105,7 +105,7 @@ export class LetterDesk {
   }
 
   /** Puts a committed letter into its receiver's queue. */
-  deliver(letter: Letter & Pick<StoredLetter, "damage">): void {
+  deliver(letter: MailboxMessage & Pick<StoredMailboxMessage, "damage">): void {
     if (this.#open.has(letter.id) || this.#node.tenures.of(letter.to) === undefined) return;
     const message = readMessage(letter);
     if (typeof message === "string") return this.#damaged(letter, message);
@@ -119,7 +119,7 @@ export class LetterDesk {
   }
 
   /** A letter stays in the store, and its receiver cannot go on without it. */
-  #damaged({ id, to }: Letter, why: string): void {
+  #damaged({ id, to }: MailboxMessage, why: string): void {
     this.#node.damagedLetters.set(to, { table: "letters", execution: to, row: id, why });
     this.#residency.doubt(this.#residency.slot(to));
   }
@@ -166,7 +166,7 @@ export class LetterDesk {
   }
 
   /** Those that go with the commit that is being made. */
-  takeDone(): DoneLetter[] {
+  takeDone(): ReceivedMessage[] {
     const done = this.#done;
     this.#done = [];
     return done;
@@ -176,7 +176,7 @@ export class LetterDesk {
     return this.#done.length > 0;
   }
 
-  #enqueue(letter: Letter, message: Sent["message"], plan: Plan | undefined): void {
+  #enqueue(letter: MailboxMessage, message: Sent["message"], plan: Plan | undefined): void {
     if (plan !== undefined && message.kind === "start") this.#node.declareLimits(plan, message.project);
     const slot = this.#residency.slot(letter.to);
     this.#node.enqueue(slot, {
@@ -188,7 +188,7 @@ export class LetterDesk {
     });
   }
 
-  #waitForPlan({ hash }: StartMessage, letter: Letter): void {
+  #waitForPlan({ hash }: StartMessage, letter: MailboxMessage): void {
     this.#waitingFor.set(letter.to, hash);
     const waiting = this.#waiting.get(hash);
     if (waiting !== undefined) waiting.push(letter);
@@ -200,7 +200,9 @@ export class LetterDesk {
 }
 
 /** The message of a letter; a text: why it cannot be read. */
-function readMessage(letter: Letter & Pick<StoredLetter, "damage">): Sent["message"] | string {
+function readMessage(
+  letter: MailboxMessage & Pick<StoredMailboxMessage, "damage">,
+): Sent["message"] | string {
   if (letter.damage !== undefined) return letter.damage;
   const { text, state } = unseal(letter.body, letterKey(letter));
   if (state === "broken") return WRONG_CHECKSUM;

@@ -5,7 +5,7 @@ import type { Input, Output } from "../io.ts";
 /** Events of one execution; `rows` null: they are to be read from its journal. */
 export type EventsOut = Omit<Extract<Output, { kind: "publish" }>, "kind">;
 
-export class OutboxDoor {
+export class OutboxPort {
   readonly #input: (input: Input) => void;
   readonly #scope: () => Partitions;
   #listener: (out: EventsOut) => void = () => {};

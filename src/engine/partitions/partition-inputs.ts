@@ -1,12 +1,12 @@
 /** An engine as its cluster sees it: partitions are given to it and taken from it, and the others speak to it. */
 import type { Ownership, Store } from "../../store/store.ts";
 import { Pending } from "../commit/pending.ts";
-import type { ClusterWord } from "../driver-options.ts";
+import type { ClusterNotice } from "../driver-options.ts";
 import type { Input, Output } from "../io.ts";
 import { inDoubt, type LeaseTable, readLeases, storeLeases } from "../leases/lease-handover.ts";
 import { storeHome } from "../limits/stored-quotas.ts";
 
-export class ClusterDoor {
+export class PartitionInputs {
   readonly #store: Store;
   readonly #input: (input: Input) => void;
   readonly #onFault: (fault: Error) => void;
@@ -70,7 +70,7 @@ export class ClusterDoor {
   }
 
   /** What the cluster has to say. */
-  hear(word: ClusterWord): void {
+  hear(word: ClusterNotice): void {
     if (word.kind === "lost") this.#lost(word.partitions);
     this.#input(word);
   }

@@ -6,24 +6,24 @@
 import { isPlainId } from "../../kernel/definition/names.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { Ownership } from "../../store/store.ts";
-import type { Residency } from "../cache/execution-cache.ts";
+import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { Slot } from "../cache/slot.ts";
-import type { CleanUp } from "../commit/after-commit.ts";
+import type { AfterCommit } from "../commit/after-commit.ts";
 import { type Left, leaseTable, noteHandedOver } from "../leases/lease-handover.ts";
-import { tellToStop } from "../leases/report-intake.ts";
-import type { LetterDesk } from "../mailbox/mailbox.ts";
+import { requestStop } from "../leases/report-intake.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { NodeState } from "../node-state.ts";
-import type { PostOpDesk } from "../post-ops/post-op-queue.ts";
+import type { PostOpQueue } from "../post-ops/post-op-queue.ts";
 import type { PostOpTask } from "../post-ops/post-ops.ts";
-import type { TimerDesk } from "../timers/timer-queue.ts";
+import type { TimerQueue } from "../timers/timer-queue.ts";
 import type { Tenure } from "./tenures.ts";
 
 interface Parts {
-  readonly residency: Residency;
-  readonly timers: TimerDesk;
-  readonly letters: LetterDesk;
-  readonly cleanUp: CleanUp;
-  readonly postOps: PostOpDesk;
+  readonly residency: ExecutionCache;
+  readonly timers: TimerQueue;
+  readonly letters: Mailbox;
+  readonly cleanUp: AfterCommit;
+  readonly postOps: PostOpQueue;
 }
 
 /** The answer about an execution that is not this node's. */
@@ -52,7 +52,7 @@ export function whyNotTaken(node: NodeState, execution: string): Rejection | nul
   return slot !== undefined && node.isHeldBack(slot) ? heldBack(execution) : null;
 }
 
-export class OwnershipDesk {
+export class PartitionOwnership {
   readonly #node: NodeState;
   readonly #parts: Parts;
   /** Those that are being handed over. */
@@ -161,7 +161,7 @@ export class OwnershipDesk {
     for (const desk of slot.allDesks) {
       for (const lease of [...desk.leases.values()]) {
         // What runs elsewhere shows itself to the new owner; what runs here ends with this tenure.
-        if (lease.local && !lease.reported) tellToStop(node, slot, { desk, lease }, "lost");
+        if (lease.local && !lease.reported) requestStop(node, slot, { desk, lease }, "lost");
         // Its attempt goes on until its new owner has it, or has given it up.
         const silenceMs = slot.tenure.isYielding ? 0 : node.heartbeatMs(desk.state.plan);
         const { partition, epoch } = slot.tenure;

@@ -1,39 +1,39 @@
 /** What a node of a cluster shares with the others: partitions that come and go, and limits that all count under. */
 
-import type { Residency } from "../cache/execution-cache.ts";
-import type { CleanUp } from "../commit/after-commit.ts";
+import type { ExecutionCache } from "../cache/execution-cache.ts";
+import type { AfterCommit } from "../commit/after-commit.ts";
 import type { ClusterInput, Members } from "../io.ts";
 import { recordConfirmed } from "../leases/report-intake.ts";
-import { PermitHomes } from "../limits/quota-exchange.ts";
-import type { LetterDesk } from "../mailbox/mailbox.ts";
+import { QuotaExchange } from "../limits/quota-exchange.ts";
+import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { NodeState } from "../node-state.ts";
-import type { PostOpDesk } from "../post-ops/post-op-queue.ts";
-import type { TimerDesk } from "../timers/timer-queue.ts";
-import { OwnershipDesk } from "./partition-ownership.ts";
+import type { PostOpQueue } from "../post-ops/post-op-queue.ts";
+import type { TimerQueue } from "../timers/timer-queue.ts";
+import { PartitionOwnership } from "./partition-ownership.ts";
 
-interface Desks {
-  readonly residency: Residency;
-  readonly timers: TimerDesk;
-  readonly letters: LetterDesk;
-  readonly cleanUp: CleanUp;
-  readonly postOps: PostOpDesk;
+interface NodeParts {
+  readonly residency: ExecutionCache;
+  readonly timers: TimerQueue;
+  readonly letters: Mailbox;
+  readonly cleanUp: AfterCommit;
+  readonly postOps: PostOpQueue;
 }
 
-export class ClusterDesk {
+export class PartitionReads {
   readonly #node: NodeState;
-  readonly #letters: LetterDesk;
-  readonly #timers: TimerDesk;
-  readonly #cleanUp: CleanUp;
-  readonly ownership: OwnershipDesk;
-  readonly permits: PermitHomes;
+  readonly #letters: Mailbox;
+  readonly #timers: TimerQueue;
+  readonly #cleanUp: AfterCommit;
+  readonly ownership: PartitionOwnership;
+  readonly permits: QuotaExchange;
 
-  constructor(node: NodeState, desks: Desks) {
+  constructor(node: NodeState, desks: NodeParts) {
     this.#node = node;
     this.#letters = desks.letters;
     this.#timers = desks.timers;
     this.#cleanUp = desks.cleanUp;
-    this.ownership = new OwnershipDesk(node, desks);
-    this.permits = new PermitHomes(node);
+    this.ownership = new PartitionOwnership(node, desks);
+    this.permits = new QuotaExchange(node);
   }
 
   #members(members: Members): void {

@@ -12,7 +12,7 @@ import {
   type UncleanEnd,
 } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
-import { type HandedHome, PermitHome, type StoredHome } from "../limits/quota-server.ts";
+import { type HandedHome, QuotaServer, type StoredHome } from "../limits/quota-server.ts";
 
 export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   openedAt: number;
@@ -20,7 +20,7 @@ export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   /** Its executions in memory. */
   readonly slots: Set<Slot>;
   /** Limits whose names fall into it. */
-  readonly home: PermitHome;
+  readonly home: QuotaServer;
   /**
    * Claims that lapsed in it, and executions that were purged from it: the first claim number of whatever is loaded or
    * started from now on. So no claim has a number that an earlier one of the same attempt had.
@@ -33,7 +33,7 @@ export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
 }
 
 type HomeSettings = Pick<
-  ConstructorParameters<typeof PermitHome>[0],
+  ConstructorParameters<typeof QuotaServer>[0],
   "takeoverMs" | "marginMs" | "reminderMs"
 >;
 
@@ -138,15 +138,15 @@ export class Tenures {
   }
 
   /** The last home ended uncleanly: lasting limits are as it stored them. */
-  #homeAfterCrash({ own, live, now, stored }: NewHome & { readonly stored: StoredHome | null }): PermitHome {
+  #homeAfterCrash({ own, live, now, stored }: NewHome & { readonly stored: StoredHome | null }): QuotaServer {
     const endedAt = own.uncleanEnds?.find(({ epoch }) => epoch === own.epoch - 1)?.at ?? now;
     const unstoredSince = stored === null ? endedAt : (stored.unstoredSince ?? null);
     const options = { ...this.#homes, epoch: own.epoch, undeclaredSince: endedAt, unstoredSince };
-    return new PermitHome({ ...options, awaited: live, live, now }, [], stored);
+    return new QuotaServer({ ...options, awaited: live, live, now }, [], stored);
   }
 
   /** The last home handed over what it knew. */
-  #homeHanded({ own, live, now, left }: NewHome & { readonly left: HandedHome }): PermitHome {
+  #homeHanded({ own, live, now, left }: NewHome & { readonly left: HandedHome }): QuotaServer {
     const since = (ms: number | undefined) => (ms === undefined ? null : now - ms);
     const options = {
       ...this.#homes,
@@ -154,7 +154,7 @@ export class Tenures {
       undeclaredSince: since(left.undeclaredMs),
       unstoredSince: since(left.unstoredMs),
     };
-    return new PermitHome({ ...options, awaited: left.awaited ?? [], live, now }, left.limits);
+    return new QuotaServer({ ...options, awaited: left.awaited ?? [], live, now }, left.limits);
   }
 
   /** The clock was set forward: that is no time in which anybody was silent. */

@@ -7,19 +7,19 @@ import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
 import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { assert } from "../../std/assert.ts";
-import type { Residency } from "../cache/execution-cache.ts";
+import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { Input } from "../io.ts";
 import type { NodeState } from "../node-state.ts";
 import { PostOpPool } from "./post-op-pool.ts";
 import type { PostOpTask } from "./post-ops.ts";
 
-export class PostOpDesk {
+export class PostOpQueue {
   readonly #node: NodeState;
-  readonly #residency: Residency;
+  readonly #residency: ExecutionCache;
   readonly #pools: Readonly<Record<OwedOp["op"], PostOpPool>>;
 
-  constructor(node: NodeState, residency: Residency) {
+  constructor(node: NodeState, residency: ExecutionCache) {
     this.#node = node;
     this.#residency = residency;
     const { postOpsMax, postOpsEach } = node.settings;

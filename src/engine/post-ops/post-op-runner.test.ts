@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import type { Input } from "../io.ts";
-import { Errands } from "./post-op-runner.ts";
+import { PostOpRunner } from "./post-op-runner.ts";
 import type { PostOps, PostOpTask } from "./post-ops.ts";
 
 const TASK = {
@@ -14,12 +14,12 @@ const TASK = {
 
 function bench(perform: PostOps["perform"] | null): {
   clock: VirtualClock;
-  errands: Errands;
+  errands: PostOpRunner;
   heard: Extract<Input, { kind: "performed" }>[];
 } {
   const clock = new VirtualClock();
   const heard: Extract<Input, { kind: "performed" }>[] = [];
-  const errands = new Errands({ clock, ...(perform === null ? {} : { postOps: { perform } }) }, (one) =>
+  const errands = new PostOpRunner({ clock, ...(perform === null ? {} : { postOps: { perform } }) }, (one) =>
     heard.push(one),
   );
   return { clock, errands, heard };

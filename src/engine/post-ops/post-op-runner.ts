@@ -10,7 +10,7 @@ import type { PostOps, PostOpTask } from "./post-ops.ts";
 /** How much longer than its own timeout a try may take before it is given up. */
 const PATIENCE_MS = 5_000;
 
-export class Errands {
+export class PostOpRunner {
   readonly #postOps: PostOps | null;
   readonly #clock: Clock;
   readonly #tell: (performed: Extract<Input, { kind: "performed" }>) => void;

@@ -4,7 +4,7 @@ import { NodeBench } from "../../../test/conformance/node-bench.ts";
 import { SeededRandom } from "../../std/random.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import { DEFAULT_SETTINGS } from "../settings.ts";
-import { TimerDesk, WAKE } from "./timer-queue.ts";
+import { TimerQueue, WAKE } from "./timer-queue.ts";
 
 /** Rows sorted by their time, as a store would give them. */
 class Rows {
@@ -40,7 +40,7 @@ describe("the timer desk", () => {
       })),
     );
     const settings = { ...DEFAULT_SETTINGS, timersMax: 1_000 };
-    const desk = new TimerDesk(settings);
+    const desk = new TimerQueue(settings);
     let now = 0;
     let fired = 0;
     let last = 0;
@@ -71,7 +71,7 @@ describe("the timer desk", () => {
   });
 
   test("asks again when half of its horizon has passed, and not before", () => {
-    const desk = new TimerDesk(DEFAULT_SETTINGS);
+    const desk = new TimerQueue(DEFAULT_SETTINGS);
     expect(desk.wantedScan(0)).toEqual({ until: 60_000, max: 10_000 });
     expect(desk.wantedScan(0)).toBeNull();
     desk.scanned([], 60_000, { max: 10_000, now: 0 });
@@ -81,7 +81,7 @@ describe("the timer desk", () => {
   });
 
   test("keeps a timer that is committed while it is near, and forgets one that is cleared or set anew", () => {
-    const desk = new TimerDesk(DEFAULT_SETTINGS);
+    const desk = new TimerQueue(DEFAULT_SETTINGS);
     desk.wantedScan(0);
     desk.scanned([], 60_000, { max: 10_000, now: 0 });
     desk.set("e1", "a", 100);
@@ -97,7 +97,7 @@ describe("the timer desk", () => {
   });
 
   test("gives a timer again at the next scan if its row was not cleared", () => {
-    const desk = new TimerDesk(DEFAULT_SETTINGS);
+    const desk = new TimerQueue(DEFAULT_SETTINGS);
     const row = { execution: "e1", timer: "t", due: 50 };
     desk.wantedScan(0);
     desk.scanned([row], 60_000, { max: 10_000, now: 0 });

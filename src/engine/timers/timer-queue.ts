@@ -14,7 +14,7 @@ interface Armed extends StoredTimer {
   readonly order: number;
 }
 
-export class TimerDesk {
+export class TimerQueue {
   readonly #settings: Settings;
   readonly #heap = new Heap<Armed>((a, b) => a.due < b.due || (a.due === b.due && a.order < b.order));
   readonly #due = new Map<string, number>();

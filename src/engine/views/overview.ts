@@ -1,6 +1,6 @@
 /** What a node holds, for status pages and scaling. Computed on request, nothing is kept for it. */
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
-import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { AttemptFilter, OpenAttempt, Overview } from "../io.ts";
 import type { NodeState } from "../node-state.ts";
 
@@ -75,7 +75,7 @@ export function openAttempts(
 }
 
 /** Tasks that are open, not given out, and wait for no time and no signal. */
-function readyTasks({ state, openLeases }: HandlerDesk, now: number): number {
+function readyTasks({ state, openLeases }: HandlerQueue, now: number): number {
   const { tasks, progress, total } = state;
   // Those that sleep are among those that wait for a time.
   const later = tasks.countRetrying(now) + progress.countWaiting(now) - progress.countSleeping(now);

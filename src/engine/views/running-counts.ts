@@ -2,7 +2,7 @@
 import type { QueuedAttempt } from "../../kernel/command/command-view.ts";
 import type { RunningCounts } from "../../kernel/view.ts";
 import type { Slot } from "../cache/slot.ts";
-import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { ENUMERATION } from "../leases/lease.ts";
 
 /** Open attempts at tasks, by handler. */
@@ -10,7 +10,7 @@ export function runningOf({ desks }: Slot): RunningCounts {
   return new Map(desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
 }
 
-function runningTasks(desk: HandlerDesk): number {
+function runningTasks(desk: HandlerQueue): number {
   return desk.openLeases - (desk.leases.get(ENUMERATION)?.reported === false ? 1 : 0);
 }
 

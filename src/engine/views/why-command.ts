@@ -3,14 +3,14 @@ import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
 import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { showDuration } from "../../std/duration.ts";
-import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { NodeState } from "../node-state.ts";
 
 /** The sentence for a handler; null: nothing special about commands. */
 export function whyCommand(
   { roster, now }: NodeState,
   execution: Execution,
-  { desk, at }: { readonly desk: HandlerDesk; readonly at: string },
+  { desk, at }: { readonly desk: HandlerQueue; readonly at: string },
 ): string | null {
   const { command } = desk.state.plan;
   if (command === null) return null;

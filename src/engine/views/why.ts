@@ -5,7 +5,7 @@ import { SCRIPT_USE, type Wanted } from "../../kernel/definition/plan.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { showDuration } from "../../std/duration.ts";
 import type { Slot } from "../cache/slot.ts";
-import type { HandlerDesk } from "../dispatch/handler-queue.ts";
+import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { ENUMERATION } from "../leases/lease.ts";
 import { projectScope, rateName } from "../limits/limits.ts";
 import type { NodeState } from "../node-state.ts";
@@ -36,7 +36,7 @@ export function whyWaiting(node: NodeState, slot: Slot): string {
   return reasons.length === 0 ? "It is about to go on." : reasons.join(" ");
 }
 
-function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): string | null {
+function whyHandler(node: NodeState, execution: Execution, desk: HandlerQueue): string | null {
   const { state } = desk;
   const { plan } = state;
   if (state.finished) return null;
@@ -118,7 +118,7 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerDesk): s
 }
 
 /** Something could be given out now, or the handler is about to end. */
-function whyNext(node: NodeState, { project }: Execution, desk: HandlerDesk): string {
+function whyNext(node: NodeState, { project }: Execution, desk: HandlerQueue): string {
   const { state } = desk;
   const left = state.total - state.tasks.settled.size;
   const isEnumeration = desk.wantsEnumeration(node.now);
@@ -151,7 +151,7 @@ function whySingle({ use }: Wanted, worker: string): string {
 }
 
 /** What waits in queues, or for queues of its own. */
-function whyQueued({ roster }: NodeState, { id }: Execution, desk: HandlerDesk): string | null {
+function whyQueued({ roster }: NodeState, { id }: Execution, desk: HandlerQueue): string | null {
   if (roster.queued === null) return null;
   const { desks, desksMax } = roster.queued;
   const needsQueues = desk.state.plan.command === null && !desks.has(`${id}/${desk.key}`);
@@ -177,7 +177,7 @@ function whyNoBroker({ roster }: Pick<NodeState, "roster">): string {
 }
 
 /** Tasks that wait for a time or a signal of their own, if nothing else is open. */
-function whyWaits(node: NodeState, desk: HandlerDesk, at: string): string | null {
+function whyWaits(node: NodeState, desk: HandlerQueue, at: string): string | null {
   const { progress, tasks, total } = desk.state;
   const suspended = progress.tasks.size === 0 ? 0 : progress.countWaiting(node.now);
   if (suspended === 0 || suspended < total - tasks.settled.size) return null;
@@ -189,7 +189,7 @@ function whyWaits(node: NodeState, desk: HandlerDesk, at: string): string | null
   return `${at} waits: ${suspended} ${suspended === 1 ? "task sleeps" : "tasks sleep"}${left}.`;
 }
 
-function whyChildren(node: NodeState, desk: HandlerDesk, at: string): string | null {
+function whyChildren(node: NodeState, desk: HandlerQueue, at: string): string | null {
   const { openChildren, children, plan } = desk.state;
   if (openChildren > 0) {
     const [first] = [...children.values()].filter(({ isOpen }) => isOpen);
@@ -221,7 +221,7 @@ function whoServes(node: NodeState, { use, range }: Wanted, project: string): st
   return `${name} in a version that fits "${range}"${there}`;
 }
 
-function whyTimer(node: NodeState, execution: Execution, desk: HandlerDesk, at: string): string {
+function whyTimer(node: NodeState, execution: Execution, desk: HandlerQueue, at: string): string {
   const { definition, mode, name } = desk.state.plan;
   const timer = execution.timers.get(`${desk.visit.plan.name}.${desk.visit.visit}.${name}`);
   const left = timer === undefined ? null : showDuration(timer.due - node.now);
@@ -241,7 +241,7 @@ function open(slot: Slot): string {
   return parts.join(" and ");
 }
 
-function isHeldFor(node: NodeState, desk: HandlerDesk): boolean {
+function isHeldFor(node: NodeState, desk: HandlerQueue): boolean {
   for (const { alone } of node.roster.workers.values())
     if (alone?.kind === "waiting" && alone.desk === desk) return true;
   return false;

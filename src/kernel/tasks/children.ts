@@ -123,7 +123,7 @@ export function applyChild(handler: HandlerState, event: ChildEvent): void {
 }
 
 /** Sends a control message to every open child of the current visit. */
-export function tellChildren(
+export function notifyChildren(
   step: Step,
   kind: "pause" | "resume",
   by: { id: string; reason: string | null },

@@ -3,7 +3,7 @@ import type { ChildMessage, Sent } from "../message.ts";
 import type { Step } from "../step.ts";
 
 /** A child tells its parent how it ended. */
-export function tellParent(step: Step): void {
+export function notifyParent(step: Step): void {
   const { execution } = step;
   const { parent, status, output, error } = execution;
   if (parent === null || !execution.ended) return;

@@ -12,13 +12,13 @@ import type { Access as Wanted } from "../route.ts";
 import { type Caller, includes, type Role } from "./caller.ts";
 import type { EndedSessions } from "./ended-sessions.ts";
 import { readSession, type Session } from "./session-cookie.ts";
-import { mayBeToken, type Token, type TokenDesk } from "./tokens.ts";
+import { mayBeToken, type Token, type Tokens } from "./tokens.ts";
 
 /** Where a connection came from. */
 export type Via = "socket" | "tcp";
 
 export interface AccessOptions {
-  readonly tokens: TokenDesk;
+  readonly tokens: Tokens;
   readonly endedSessions: EndedSessions;
   readonly clock: Clock;
   /** Signs session cookies and the tokens of attempts. */

@@ -3,7 +3,7 @@ import { SeededRandom } from "../../std/random.ts";
 import { MemoryStore } from "../../store/memory/memory-store.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { FreshCopy } from "./fresh-copy.ts";
-import { TokenDesk } from "./tokens.ts";
+import { Tokens } from "./tokens.ts";
 
 /** A read that ends when the test says so. */
 function world() {
@@ -68,7 +68,7 @@ test("a token that is revoked while all are read stays revoked, and one that is 
   const store = new MemoryStore();
   await store.open();
   const random = new SeededRandom(1);
-  const desk = await TokenDesk.open({ store, clock, random, adminToken: null, isShared: true });
+  const desk = await Tokens.open({ store, clock, random, adminToken: null, isShared: true });
   const wanted = { name: "x", role: "viewer", project: null, createdBy: "test", expiresAt: null } as const;
   const old = await desk.create(wanted);
   const list = store.listDocuments.bind(store);

@@ -59,7 +59,7 @@ const FROM_ENVIRONMENT = "env";
 const STORED = TOKEN_FORM as DocumentForm<StoredToken>;
 const FORM = /^rondo_([0-9a-z]{1,40})_/;
 
-export class TokenDesk {
+export class Tokens {
   readonly #parts: TokenParts;
   #tokens = new Map<string, StoredToken>();
   /** Damaged tokens: they open nothing, and what they guard stays guarded. */
@@ -88,8 +88,8 @@ export class TokenDesk {
   }
 
   /** With all tokens of the store. */
-  static async open(parts: TokenParts): Promise<TokenDesk> {
-    const desk = new TokenDesk(parts);
+  static async open(parts: TokenParts): Promise<Tokens> {
+    const desk = new Tokens(parts);
     await desk.#read();
     const { clock, isShared = false, onFault = () => undefined } = parts;
     if (isShared) desk.#copy = new FreshCopy({ clock, read: () => desk.#read(), onFault });

@@ -19,7 +19,7 @@ import type { Metrics } from "../metrics.ts";
 import type { ApiLimits } from "../parts.ts";
 import type { Answer, Ask, Route } from "../route.ts";
 import type { AuditLog } from "../services/audit-log.ts";
-import type { KeyDesk, KeyUse } from "../services/idempotency-keys.ts";
+import type { IdempotencyKeys, KeyUse } from "../services/idempotency-keys.ts";
 import { describeRoute } from "./openapi.ts";
 import type { Refusal } from "./problem.ts";
 import { dropBody } from "./read-body.ts";
@@ -46,7 +46,7 @@ export interface AppParts {
   readonly access: Access;
   readonly rateLimit: RateLimit;
   readonly audit: AuditLog;
-  readonly keys: KeyDesk;
+  readonly keys: IdempotencyKeys;
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly limits: ApiLimits;
@@ -122,7 +122,7 @@ async function answer(c: AppContext, parts: AppParts, route: Route): Promise<num
 async function withKey(
   c: AppContext,
   { caller, body, idempotencyKey: key }: Asked,
-  { keys, run }: { keys: KeyDesk; run: () => Promise<Answer | Refusal> },
+  { keys, run }: { keys: IdempotencyKeys; run: () => Promise<Answer | Refusal> },
 ): Promise<Answer | Refusal> {
   if (key === null || c.req.method !== "POST") return run();
   const target = `POST ${c.req.url.slice(c.req.url.indexOf("/", c.req.url.indexOf("//") + 2))}`;

@@ -5,12 +5,12 @@ import { HIDDEN, hidePasswords, isSecretName } from "../../std/hide-passwords.ts
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Caller, ROLES } from "../auth/caller.ts";
 import { endedCookie, readSession, SESSION_MS, sessionCookie } from "../auth/session-cookie.ts";
-import type { Token, TokenDesk } from "../auth/tokens.ts";
+import type { Token, Tokens } from "../auth/tokens.ts";
 import type { ShownSetting } from "../parts.ts";
 import { json, type Route, route } from "../route.ts";
 import { cursor, limit, name, pageOf, time } from "../schemas/paging.ts";
 import { timeOf } from "../services/start-executions.ts";
-import type { Desk } from "./services.ts";
+import type { Services } from "./services.ts";
 
 const TAG = "admin";
 const role = z.enum(ROLES);
@@ -84,11 +84,11 @@ const entrySchema = z
   });
 
 /** The routes. */
-export function adminRoutes(desk: Desk): Route[] {
+export function adminRoutes(desk: Services): Route[] {
   return [...tokenRoutes(desk), ...sessionRoutes(desk), configRoute(desk), auditRoute(desk)];
 }
 
-function tokenRoutes(desk: Desk): Route[] {
+function tokenRoutes(desk: Services): Route[] {
   const { tokens } = desk;
   return [
     route(
@@ -175,7 +175,7 @@ function tokenRoutes(desk: Desk): Route[] {
 
 /** What a token is to be, or why it cannot be that. */
 async function readToken(
-  { tokens, clock, config }: Desk,
+  { tokens, clock, config }: Services,
   { name: wanted, role: given, project, expiresAt }: z.infer<typeof newTokenSchema>,
   caller: Caller,
 ): Promise<Omit<Token, "id" | "createdAt"> | Rejection> {
@@ -196,7 +196,7 @@ async function readToken(
 }
 
 /** Whether there is a token that opens everything, and always will; another node may have made it. */
-async function hasAdmin(tokens: TokenDesk): Promise<boolean> {
+async function hasAdmin(tokens: Tokens): Promise<boolean> {
   if (!tokens.hasAdmin) await tokens.renew();
   return tokens.hasAdmin;
 }
@@ -209,7 +209,7 @@ function scopeOf(caller: Caller, wanted: string | undefined): string | null | Re
     : reject("forbidden", `${caller.name} is bound to the project "${caller.project}"`, { path: "project" });
 }
 
-function sessionRoutes({ engine, clock, config, url, endedSessions }: Desk): Route[] {
+function sessionRoutes({ engine, clock, config, url, endedSessions }: Services): Route[] {
   const isSecure = (): boolean => (config.advertise ?? url()).startsWith("https:");
   const show = ({ name: who, role: given, project }: Caller, expiresAt: number | null) =>
     json({ name: who, role: given, project, expiresAt });
@@ -269,7 +269,7 @@ function sessionRoutes({ engine, clock, config, url, endedSessions }: Desk): Rou
   ];
 }
 
-function configRoute({ config }: Desk): Route {
+function configRoute({ config }: Services): Route {
   return route(
     {
       id: "getConfig",
@@ -297,7 +297,7 @@ export function mask({
   return { name: setting, value: hides ? HIDDEN : hidePasswords(value), origin };
 }
 
-function auditRoute({ audit }: Desk): Route {
+function auditRoute({ audit }: Services): Route {
   return route(
     {
       id: "readAuditLog",

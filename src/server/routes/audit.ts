@@ -7,7 +7,7 @@ import { seesProject } from "../auth/caller.ts";
 import { json, type Route, route } from "../route.ts";
 import { executionParams } from "../schemas/paging.ts";
 import { auditDocuments } from "../services/document-audit.ts";
-import { type Desk, inspectFor } from "./services.ts";
+import { inspectFor, type Services } from "./services.ts";
 
 const auditSchema = z
   .object({
@@ -36,7 +36,7 @@ const tableSchema = z
   .openapi("TableAudit");
 
 /** The routes. */
-export function auditRoutes(desk: Desk): Route[] {
+export function auditRoutes(desk: Services): Route[] {
   return [
     executionRoute(desk, false),
     executionRoute(desk, true),
@@ -45,7 +45,7 @@ export function auditRoutes(desk: Desk): Route[] {
   ];
 }
 
-function executionRoute(desk: Desk, repair: boolean): Route {
+function executionRoute(desk: Services, repair: boolean): Route {
   return route(
     {
       id: repair ? "repairExecution" : "auditExecution",
@@ -77,7 +77,7 @@ function executionRoute(desk: Desk, repair: boolean): Route {
   );
 }
 
-function tablesRoute(desk: Desk, repair: boolean): Route {
+function tablesRoute(desk: Services, repair: boolean): Route {
   return route(
     {
       id: repair ? "repairTables" : "auditTables",

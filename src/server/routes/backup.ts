@@ -3,10 +3,10 @@ import { isAbsolute } from "node:path";
 import { z } from "@hono/zod-openapi";
 import { reject } from "../../std/rejection.ts";
 import { json, type Route, route } from "../route.ts";
-import type { Desk } from "./services.ts";
+import type { Services } from "./services.ts";
 
 /** The route. */
-export function backupRoute({ backup }: Desk): Route {
+export function backupRoute({ backup }: Services): Route {
   return route(
     {
       id: "makeBackup",

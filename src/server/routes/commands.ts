@@ -13,7 +13,7 @@ import { projectDocumentSchema, submissionSchema, workflowDocumentSchema } from 
 import { cursor, executionId, limit, name, PAGE_CHARS } from "../schemas/paging.ts";
 import { readCommands } from "../services/command-reader.ts";
 import { submitAll } from "../services/submit-commands.ts";
-import { type Desk, inspectFor } from "./services.ts";
+import { inspectFor, type Services } from "./services.ts";
 
 const TAG = "commands";
 const PATH = "/v1/projects/{project}/workflows";
@@ -27,11 +27,11 @@ const HEADS_MAX = 5_000;
 const READ_TOGETHER = 4;
 
 /** The routes. */
-export function commandRoutes(desk: Desk): Route[] {
+export function commandRoutes(desk: Services): Route[] {
   return [submitRoute(desk), listRoute(desk), getRoute(desk)];
 }
 
-function submitRoute(desk: Desk): Route {
+function submitRoute(desk: Services): Route {
   return route(
     {
       id: "submitCommands",
@@ -97,7 +97,7 @@ function submitRoute(desk: Desk): Route {
   );
 }
 
-function listRoute(desk: Desk): Route {
+function listRoute(desk: Services): Route {
   return route(
     {
       id: "listCommands",
@@ -116,7 +116,7 @@ function listRoute(desk: Desk): Route {
   );
 }
 
-function getRoute(desk: Desk): Route {
+function getRoute(desk: Services): Route {
   return route(
     {
       id: "getCommands",
@@ -150,7 +150,7 @@ function notBound(caller: Caller): Rejection {
 
 type PageQuery = z.output<typeof pageQuery> & { readonly project: string };
 
-async function listCommands(desk: Desk, caller: Caller, query: PageQuery): Promise<Answer> {
+async function listCommands(desk: Services, caller: Caller, query: PageQuery): Promise<Answer> {
   const { project } = query;
   if (!seesProject(caller, project)) return json({ [project]: { workflows: [] }, next: null });
   const checked = checkCommandProject(project) ?? checkList(query);
@@ -175,14 +175,14 @@ async function listCommands(desk: Desk, caller: Caller, query: PageQuery): Promi
   return { kind: "bytes", status: 200, type: "application/json", body };
 }
 
-async function documentOf(desk: Desk, id: string): Promise<WorkflowDocument | Rejection> {
+async function documentOf(desk: Services, id: string): Promise<WorkflowDocument | Rejection> {
   const found = await desk.engine.inspect(id);
   return isRejection(found) ? found : readCommands(desk, found);
 }
 
 /** Heads of what was handed in, and the cursor after them; looks past a bounded number of others. */
 async function findSubmitted(
-  { store }: Desk,
+  { store }: Services,
   filter: { readonly project?: string },
   { before, max }: { readonly before: number | null; readonly max: number },
 ): Promise<{ heads: StoredHead[]; next: string | null }> {

@@ -9,7 +9,7 @@ import type { Caller } from "../auth/caller.ts";
 import { type Answer, json, type Route, route } from "../route.ts";
 import { controlSchema, EXECUTION_STATUSES, executionSchema, signalSchema } from "../schemas/execution.ts";
 import { executionParams, name } from "../schemas/paging.ts";
-import { type Desk, inspectFor, projectFor } from "./services.ts";
+import { inspectFor, projectFor, type Services } from "./services.ts";
 
 const TAG = "executions";
 const ACTIONS = ["cancel", "pause", "resume", "retry"] as const;
@@ -53,7 +53,7 @@ const bulkAnswer = z
   .openapi("BulkAnswer");
 
 /** The routes. */
-export function controlRoutes(desk: Desk): Route[] {
+export function controlRoutes(desk: Services): Route[] {
   return [
     ...ACTIONS.map((action) => controlRoute(desk, action)),
     signalRoute(desk),
@@ -62,7 +62,7 @@ export function controlRoutes(desk: Desk): Route[] {
   ];
 }
 
-function dropRoute(desk: Desk): Route {
+function dropRoute(desk: Services): Route {
   return route(
     {
       id: "dropExecution",
@@ -89,7 +89,7 @@ function dropRoute(desk: Desk): Route {
   );
 }
 
-function controlRoute(desk: Desk, action: ControlMessage["kind"]): Route {
+function controlRoute(desk: Services, action: ControlMessage["kind"]): Route {
   return route(
     {
       id: `${action}Execution`,
@@ -124,7 +124,7 @@ function controlRoute(desk: Desk, action: ControlMessage["kind"]): Route {
   );
 }
 
-function signalRoute(desk: Desk): Route {
+function signalRoute(desk: Services): Route {
   return route(
     {
       id: "signalExecution",
@@ -161,7 +161,7 @@ function signalRoute(desk: Desk): Route {
 
 /** A payload must fit one of the waits that its signal is for. */
 async function checkSignal(
-  { definitions }: Desk,
+  { definitions }: Services,
   hash: string,
   { signal, data }: { signal: string; data: unknown },
 ): Promise<Rejection | null> {
@@ -175,7 +175,7 @@ async function checkSignal(
   return wrong;
 }
 
-function bulkRoute(desk: Desk): Route {
+function bulkRoute(desk: Services): Route {
   return route(
     {
       id: "changeExecutions",
@@ -199,7 +199,11 @@ function bulkRoute(desk: Desk): Route {
   );
 }
 
-async function changeMany(desk: Desk, caller: Caller, body: z.output<typeof bulkSchema>): Promise<Answer> {
+async function changeMany(
+  desk: Services,
+  caller: Caller,
+  body: z.output<typeof bulkSchema>,
+): Promise<Answer> {
   const { action, filter, dryRun, reason, limit, cursor } = body;
   const project = projectFor(caller, filter.project);
   if (project === null) return json({ matched: 0, changed: 0, ids: [], refused: [], next: null });
@@ -222,7 +226,7 @@ async function changeMany(desk: Desk, caller: Caller, body: z.output<typeof bulk
 }
 
 async function change(
-  { rondo }: Desk,
+  { rondo }: Services,
   id: string,
   { action, by, reason }: { action: ControlMessage["kind"]; by: string; reason: string | undefined },
 ): Promise<Rejection | null> {

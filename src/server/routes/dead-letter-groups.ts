@@ -4,8 +4,8 @@ import { isRejection, type Rejection, RondoError, reject } from "../../std/rejec
 import type { Caller } from "../auth/caller.ts";
 import { json, type Route, route } from "../route.ts";
 import { name, pageOf, time } from "../schemas/paging.ts";
-import { type FoundGroup, LetterGroups } from "../services/dead-letter-groups.ts";
-import { type Desk, projectFor } from "./services.ts";
+import { DeadLetterGroups, type FoundGroup } from "../services/dead-letter-groups.ts";
+import { projectFor, type Services } from "./services.ts";
 
 const TAG = "dead letters";
 const params = z.strictObject({ id: z.string().regex(/^[\da-f]{16}$/, "is not the id of a group") });
@@ -36,12 +36,12 @@ const doneSchema = z.object({
 });
 
 /** The routes. */
-export function deadLetterGroupRoutes(desk: Desk): Route[] {
-  const groups = new LetterGroups(desk.store);
+export function deadLetterGroupRoutes(desk: Services): Route[] {
+  const groups = new DeadLetterGroups(desk.store);
   return [listRoute(groups), retryRoute(desk, groups), dropRoute(desk, groups)];
 }
 
-function listRoute(groups: LetterGroups): Route {
+function listRoute(groups: DeadLetterGroups): Route {
   return route(
     {
       id: "listDeadLetterGroups",
@@ -68,7 +68,7 @@ function listRoute(groups: LetterGroups): Route {
   );
 }
 
-function retryRoute(desk: Desk, groups: LetterGroups): Route {
+function retryRoute(desk: Services, groups: DeadLetterGroups): Route {
   return route(
     {
       id: "retryDeadLetterGroup",
@@ -100,7 +100,7 @@ function retryRoute(desk: Desk, groups: LetterGroups): Route {
   );
 }
 
-function dropRoute(desk: Desk, groups: LetterGroups): Route {
+function dropRoute(desk: Services, groups: DeadLetterGroups): Route {
   return route(
     {
       id: "dropDeadLetterGroup",
@@ -124,7 +124,7 @@ function dropRoute(desk: Desk, groups: LetterGroups): Route {
   );
 }
 
-async function find(groups: LetterGroups, caller: Caller, id: string): Promise<FoundGroup | Rejection> {
+async function find(groups: DeadLetterGroups, caller: Caller, id: string): Promise<FoundGroup | Rejection> {
   const project = projectFor(caller, undefined) ?? {};
   const { groups: all } = await groups.list(project);
   return (
@@ -137,7 +137,7 @@ function describe({ group: { workflow, handler, name: error } }: FoundGroup): st
   return `${workflow} ${handler ?? ""} ${error}`.slice(0, 200);
 }
 
-async function retry({ rondo }: Desk, id: string, by: string): Promise<Rejection | null> {
+async function retry({ rondo }: Services, id: string, by: string): Promise<Rejection | null> {
   try {
     await rondo.execution(id).retry({ by });
     return null;

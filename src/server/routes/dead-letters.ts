@@ -10,7 +10,7 @@ import { type Caller, seesProject } from "../auth/caller.ts";
 import { json, type Route, route } from "../route.ts";
 import { executionSchema } from "../schemas/execution.ts";
 import { anyJson, executionId, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
-import { type Desk, projectFor } from "./services.ts";
+import { projectFor, type Services } from "./services.ts";
 
 const TAG = "dead letters";
 const params = z.strictObject({
@@ -52,11 +52,11 @@ const letterSchema = z
   .openapi("DeadLetter");
 
 /** The routes. */
-export function deadLetterRoutes(desk: Desk): Route[] {
+export function deadLetterRoutes(desk: Services): Route[] {
   return [listRoute(desk), retryRoute(desk), dropRoute(desk)];
 }
 
-function listRoute(desk: Desk): Route {
+function listRoute(desk: Services): Route {
   return route(
     {
       id: "listDeadLetters",
@@ -100,7 +100,7 @@ function listRoute(desk: Desk): Route {
   );
 }
 
-function retryRoute(desk: Desk): Route {
+function retryRoute(desk: Services): Route {
   return route(
     {
       id: "retryDeadLetter",
@@ -142,7 +142,7 @@ function retryRoute(desk: Desk): Route {
   );
 }
 
-function dropRoute(desk: Desk): Route {
+function dropRoute(desk: Services): Route {
   return route(
     {
       id: "dropDeadLetter",
@@ -170,7 +170,7 @@ function dropRoute(desk: Desk): Route {
   );
 }
 
-async function find({ store }: Desk, caller: Caller, id: number): Promise<StoredDeadLetter | Rejection> {
+async function find({ store }: Services, caller: Caller, id: number): Promise<StoredDeadLetter | Rejection> {
   const [letter] = await store.listDeadLetters({}, { before: id + 1, max: 1 });
   return letter?.order === id && seesProject(caller, letter.project)
     ? letter
@@ -178,13 +178,16 @@ async function find({ store }: Desk, caller: Caller, id: number): Promise<Stored
 }
 
 /** The event that a letter is of. */
-async function eventOf({ store }: Desk, { execution, seq }: StoredDeadLetter): Promise<Recorded | undefined> {
+async function eventOf(
+  { store }: Services,
+  { execution, seq }: StoredDeadLetter,
+): Promise<Recorded | undefined> {
   const [entry] = await store.readJournal({ execution, from: seq, to: seq, rowsMax: 1 });
   return entry === undefined ? undefined : decodeReadable(entry).find((one) => one.seq === seq);
 }
 
 /** A letter with what its event says of its tasks, or of the post-operation. */
-async function show(desk: Desk, letter: StoredDeadLetter): Promise<z.output<typeof letterSchema>> {
+async function show(desk: Services, letter: StoredDeadLetter): Promise<z.output<typeof letterSchema>> {
   const { order: id, execution, workflow, project, seq } = letter;
   const recorded = await eventOf(desk, letter);
   const given = recorded?.event.kind === "postop.failed" ? recorded.event : null;

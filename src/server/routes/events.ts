@@ -18,7 +18,7 @@ import {
 import { eventSource } from "../streams/event-source.ts";
 import { type LogFilter, logSource, parsePosition, readLines, showPosition } from "../streams/log-source.ts";
 import { seqSince } from "../views/seq-since.ts";
-import { type Desk, inspectFor } from "./services.ts";
+import { inspectFor, type Services } from "./services.ts";
 
 const STREAM = "text/event-stream";
 const ROWS = 32;
@@ -107,11 +107,11 @@ const logsQuery = z.strictObject({
 });
 
 /** The routes. */
-export function eventRoutes(desk: Desk): Route[] {
+export function eventRoutes(desk: Services): Route[] {
   return [eventsRoute(desk), logsRoute(desk)];
 }
 
-function eventsRoute(desk: Desk): Route {
+function eventsRoute(desk: Services): Route {
   return route(
     {
       id: "readEvents",
@@ -160,7 +160,7 @@ function eventsRoute(desk: Desk): Route {
   );
 }
 
-function logsRoute(desk: Desk): Route {
+function logsRoute(desk: Services): Route {
   return route(
     {
       id: "readLogs",
@@ -242,7 +242,7 @@ function firstLine(ask: Pick<Ask, "header">, page: string | undefined) {
 }
 
 async function eventPage(
-  { store }: Desk,
+  { store }: Services,
   execution: string,
   options: {
     readonly from: number;
@@ -284,7 +284,7 @@ function page(items: string, next: string | null): Answer {
 }
 
 async function logPage(
-  { store }: Desk,
+  { store }: Services,
   execution: string,
   options: { from: { row: number; line: number }; max: number; filter: LogFilter },
 ): Promise<Answer> {

@@ -11,7 +11,7 @@ import { type Answer, json, type Route, route } from "../route.ts";
 import { EXECUTION_STATUSES, executionSchema, startSchema, summarySchema } from "../schemas/execution.ts";
 import { cursor, executionParams, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
 import { timeOf } from "../services/start-executions.ts";
-import { type Desk, idTaken, inspectFor, keyedId, projectFor } from "./services.ts";
+import { idTaken, inspectFor, keyedId, projectFor, type Services } from "./services.ts";
 
 const TAG = "executions";
 
@@ -62,11 +62,11 @@ const FULL_MAX = 100;
 const VIEWED_TOGETHER = 4;
 
 /** The routes. */
-export function executionRoutes(desk: Desk): Route[] {
+export function executionRoutes(desk: Services): Route[] {
   return [startRoute(desk), listRoute(desk), getRoute(desk), whyRoute(desk), droppedRoute(desk)];
 }
 
-function startRoute(desk: Desk): Route {
+function startRoute(desk: Services): Route {
   return route(
     {
       id: "startExecution",
@@ -106,7 +106,7 @@ function startRoute(desk: Desk): Route {
   );
 }
 
-function listRoute(desk: Desk): Route {
+function listRoute(desk: Services): Route {
   return route(
     {
       id: "listExecutions",
@@ -127,7 +127,7 @@ function listRoute(desk: Desk): Route {
   );
 }
 
-function getRoute(desk: Desk): Route {
+function getRoute(desk: Services): Route {
   return route(
     {
       id: "getExecution",
@@ -163,7 +163,7 @@ function getRoute(desk: Desk): Route {
   );
 }
 
-function whyRoute(desk: Desk): Route {
+function whyRoute(desk: Services): Route {
   return route(
     {
       id: "whyExecution",
@@ -193,7 +193,7 @@ function whyRoute(desk: Desk): Route {
   );
 }
 
-function droppedRoute(desk: Desk): Route {
+function droppedRoute(desk: Services): Route {
   return route(
     {
       id: "listDropped",
@@ -253,7 +253,7 @@ function checkOptions(
 }
 
 async function listExecutions(
-  desk: Desk,
+  desk: Services,
   caller: Caller,
   query: z.output<typeof listQuery>,
 ): Promise<Answer> {
@@ -270,7 +270,11 @@ async function listExecutions(
 }
 
 /** A page of views; it ends early where inputs and outputs are large. */
-async function viewsOf({ engine }: Desk, heads: readonly StoredHead[], next: string | null): Promise<Answer> {
+async function viewsOf(
+  { engine }: Services,
+  heads: readonly StoredHead[],
+  next: string | null,
+): Promise<Answer> {
   const texts: string[] = [];
   let chars = 0;
   let from = 0;

@@ -3,14 +3,14 @@ import { z } from "@hono/zod-openapi";
 import { reject } from "../../std/rejection.ts";
 import { remoteEpoch } from "../../store/remote-epoch.ts";
 import { json, type Route, route } from "../route.ts";
-import type { Desk } from "./services.ts";
+import type { Services } from "./services.ts";
 
 const TAG = "health";
 /** How long the store may take to answer a ready check. */
 const READY_MS = 2_000;
 
 /** The routes. */
-export function healthRoutes(desk: Desk): Route[] {
+export function healthRoutes(desk: Services): Route[] {
   return [healthRoute(), readyRoute(desk), metricsRoute(desk), versionRoute(desk), openapiRoute(desk)];
 }
 
@@ -45,7 +45,7 @@ const READY = z.object({
 
 const FAULT_CHARS = 500;
 
-function readyRoute(desk: Desk): Route {
+function readyRoute(desk: Services): Route {
   return route(
     {
       id: "ready",
@@ -80,7 +80,7 @@ function readyRoute(desk: Desk): Route {
   );
 }
 
-function metricsRoute(desk: Desk): Route {
+function metricsRoute(desk: Services): Route {
   return route(
     {
       id: "metrics",
@@ -99,7 +99,7 @@ function metricsRoute(desk: Desk): Route {
   );
 }
 
-function versionRoute(desk: Desk): Route {
+function versionRoute(desk: Services): Route {
   return route(
     {
       id: "version",
@@ -116,7 +116,7 @@ function versionRoute(desk: Desk): Route {
   );
 }
 
-function openapiRoute(desk: Desk): Route {
+function openapiRoute(desk: Services): Route {
   return route(
     {
       id: "openapi",

@@ -8,7 +8,7 @@ import { type Caller, seesProject } from "../auth/caller.ts";
 import { mergeOverviews } from "../other-nodes.ts";
 import { json, type Route, route } from "../route.ts";
 import { cursor, integer, limit, pageOf, time } from "../schemas/paging.ts";
-import type { Desk } from "./services.ts";
+import type { Services } from "./services.ts";
 
 const limitSchema = z
   .object({
@@ -30,7 +30,7 @@ const HORIZON_MS = 366 * 86_400_000;
 const LOOKED_MAX = 500;
 
 /** The routes. */
-export function nodeRoutes(desk: Desk): Route[] {
+export function nodeRoutes(desk: Services): Route[] {
   return [limitsRoute(desk), timersRoute(desk), attemptsRoute(desk)];
 }
 
@@ -56,7 +56,7 @@ const attemptSchema = z
   })
   .openapi("OpenAttempt");
 
-function attemptsRoute(desk: Desk): Route {
+function attemptsRoute(desk: Services): Route {
   return route(
     {
       id: "listAttempts",
@@ -78,7 +78,7 @@ function attemptsRoute(desk: Desk): Route {
   );
 }
 
-function limitsRoute(desk: Desk): Route {
+function limitsRoute(desk: Services): Route {
   return route(
     {
       id: "listLimits",
@@ -107,7 +107,7 @@ function limitsRoute(desk: Desk): Route {
   );
 }
 
-function timersRoute(desk: Desk): Route {
+function timersRoute(desk: Services): Route {
   return route(
     {
       id: "listTimers",
@@ -158,7 +158,7 @@ function nameOf({ execution, timer }: StoredTimer): string {
 
 /** Timers that the caller may see. Of many that it may not see, some are looked at, and the cursor goes on behind. */
 async function timerPage(
-  desk: Desk,
+  desk: Services,
   caller: Caller,
   options: { readonly from: TimerPlace; readonly until: number; readonly max: number },
 ): Promise<{ data: readonly StoredTimer[]; next: string | null }> {
@@ -186,7 +186,7 @@ async function timerPage(
   return { data, next: null };
 }
 
-async function sees({ engine }: Desk, caller: Caller, { execution }: StoredTimer): Promise<boolean> {
+async function sees({ engine }: Services, caller: Caller, { execution }: StoredTimer): Promise<boolean> {
   if (caller.project === null) return true;
   const found = await engine.inspect(execution);
   return !isRejection(found) && seesProject(caller, found.view.project);

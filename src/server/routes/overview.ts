@@ -10,7 +10,7 @@ import { executionSchema } from "../schemas/execution.ts";
 import { executionId, integer, name, pageOf } from "../schemas/paging.ts";
 import { mergePulses } from "../views/pulse.ts";
 import { countWorkers } from "../worker-protocol/count-workers.ts";
-import { type Desk, inspectFor, projectFor } from "./services.ts";
+import { inspectFor, projectFor, type Services } from "./services.ts";
 
 const TAG = "node";
 const count = z.number().int().nonnegative();
@@ -53,11 +53,11 @@ const overviewSchema = z
   .openapi("Overview");
 
 /** The routes. */
-export function overviewRoutes(desk: Desk): Route[] {
+export function overviewRoutes(desk: Services): Route[] {
   return [overviewRoute(desk), countsRoute(desk), progressRoute(desk)];
 }
 
-function overviewRoute(desk: Desk): Route {
+function overviewRoute(desk: Services): Route {
   return route(
     {
       id: "getOverview",
@@ -95,7 +95,7 @@ function overviewRoute(desk: Desk): Route {
   );
 }
 
-function countsRoute(desk: Desk): Route {
+function countsRoute(desk: Services): Route {
   return route(
     {
       id: "countExecutions",
@@ -118,7 +118,7 @@ function countsRoute(desk: Desk): Route {
 
 const progressSchema = executionSchema.pick({ id: true, status: true, phases: true, revision: true });
 
-function progressRoute(desk: Desk): Route {
+function progressRoute(desk: Services): Route {
   return route(
     {
       id: "getProgress",
@@ -154,7 +154,7 @@ function progressRoute(desk: Desk): Route {
 }
 
 /** The oldest execution that has work, of those that the caller may see, and why it is not further. */
-async function oldestOf({ store, engine }: Desk, caller: Caller) {
+async function oldestOf({ store, engine }: Services, caller: Caller) {
   const heads = await store.scanWork({ after: {}, each: 1, partitions: null });
   const oldest = heads
     .filter(({ project }) => seesProject(caller, project))
@@ -171,7 +171,7 @@ async function oldestOf({ store, engine }: Desk, caller: Caller) {
 
 type Light = z.output<typeof lightSchema>;
 
-function lightsOf({ engine, broker, ring }: Desk, missing: string | null): Record<string, Light> {
+function lightsOf({ engine, broker, ring }: Services, missing: string | null): Record<string, Light> {
   const fault = engine.commitFault;
   return {
     store:
@@ -189,7 +189,7 @@ function brokerLight(view: BrokerView | null): Light {
   return { state: "ok", text: `${view.state}, ${view.queues} queues` };
 }
 
-function ringLight(view: ReturnType<NonNullable<Desk["ring"]>> | null, missing: string | null): Light {
+function ringLight(view: ReturnType<NonNullable<Services["ring"]>> | null, missing: string | null): Light {
   if (view === null) return { state: "off", text: "one node, no ring" };
   const { nodes } = view.ring;
   if (missing !== null) return { state: "bad", text: `no answer from ${missing}` };

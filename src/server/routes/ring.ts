@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import type { RingView } from "../../cluster/ring/io.ts";
 import { json, type Route, route } from "../route.ts";
 import { time } from "../schemas/paging.ts";
-import type { Desk } from "./services.ts";
+import type { Services } from "./services.ts";
 
 const count = z.number().int().nonnegative();
 const ms = z.number().nullable();
@@ -60,7 +60,7 @@ const ringSchema = z
   .openapi("Ring");
 
 /** The route. */
-export function ringRoute(desk: Desk): Route {
+export function ringRoute(desk: Services): Route {
   const sightings = new TokenSightings(desk.allNodes);
   return route(
     {
@@ -90,11 +90,11 @@ type TokenShown = RingView["token"];
  * asked meanwhile, and what they say counts from the next look on: nobody waits for a node that does not answer.
  */
 class TokenSightings {
-  readonly #allNodes: Pick<Desk["allNodes"], "ask">;
+  readonly #allNodes: Pick<Services["allNodes"], "ask">;
   #newest: TokenShown = null;
   #isAsking = false;
 
-  constructor(allNodes: Pick<Desk["allNodes"], "ask">) {
+  constructor(allNodes: Pick<Services["allNodes"], "ask">) {
     this.#allNodes = allNodes;
   }
 
@@ -126,7 +126,7 @@ class TokenSightings {
 }
 
 /** A node without others has everything, and nothing goes round. */
-function ringOfOne({ engine, url: own, config }: Desk): ReturnType<NonNullable<Desk["ring"]>> {
+function ringOfOne({ engine, url: own, config }: Services): ReturnType<NonNullable<Services["ring"]>> {
   const url = config.advertise ?? own();
   const { generation, partitions } = engine.info;
   const owned = engine.info.owned.map(({ partition, epoch }) => ({ partition, epoch }));

@@ -5,7 +5,7 @@ import { type Caller, seesProject } from "../auth/caller.ts";
 import { type Answer, type Ask, json, type Route, route } from "../route.ts";
 import type { SchedulePort, ScheduleShown } from "../schedule-port.ts";
 import { anyJson, cursor, limit, name, pageOf } from "../schemas/paging.ts";
-import { type Desk, projectFor } from "./services.ts";
+import { projectFor, type Services } from "./services.ts";
 
 const TAG = "schedules";
 const params = z.strictObject({ id: z.string().min(1).max(100) });
@@ -90,7 +90,7 @@ const scheduleListSchema = pageOf(scheduleSchema, "schedules").extend({
 const runSchema = z.object({ execution: z.string() });
 
 /** The routes. */
-export function scheduleRoutes({ schedules }: Desk): Route[] {
+export function scheduleRoutes({ schedules }: Services): Route[] {
   if (schedules === null) return [];
   return [
     ...tableRoutes(schedules),

@@ -4,22 +4,22 @@ import { sha256 } from "../../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Caller, seesProject } from "../auth/caller.ts";
 import type { EndedSessions } from "../auth/ended-sessions.ts";
-import type { TokenDesk } from "../auth/tokens.ts";
+import type { Tokens } from "../auth/tokens.ts";
 import type { AllNodes } from "../other-nodes.ts";
 import type { ApiParts } from "../parts.ts";
 import type { AuditLog } from "../services/audit-log.ts";
 import type { EndedViews } from "../services/ended-views.ts";
 import type { FeedHub } from "../streams/feed-hub.ts";
-import type { LaneBook } from "../views/lanes.ts";
-import type { TaskBook } from "../views/task-indexes.ts";
+import type { LaneIndex } from "../views/lanes.ts";
+import type { TaskIndexes } from "../views/task-indexes.ts";
 
-export interface Desk extends ApiParts {
-  readonly tokens: TokenDesk;
+export interface Services extends ApiParts {
+  readonly tokens: Tokens;
   readonly endedSessions: EndedSessions;
   readonly audit: AuditLog;
   readonly hub: FeedHub;
-  readonly tasks: TaskBook;
-  readonly lanes: LaneBook;
+  readonly tasks: TaskIndexes;
+  readonly lanes: LaneIndex;
   /** How executions are; of those that have ended it is remembered. */
   readonly views: EndedViews;
   /** This node and the others. */
@@ -33,7 +33,7 @@ export interface Desk extends ApiParts {
 
 /** An execution that the caller may see; to others it does not exist. */
 export async function inspectFor(
-  { views }: Pick<Desk, "views">,
+  { views }: Pick<Services, "views">,
   caller: Caller,
   id: string,
 ): Promise<Inspection | Rejection> {

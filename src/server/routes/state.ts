@@ -4,7 +4,7 @@ import { isRejection, reject } from "../../std/rejection.ts";
 import { seesProject } from "../auth/caller.ts";
 import { json, type Route, route } from "../route.ts";
 import { anyJson, time } from "../schemas/paging.ts";
-import type { Desk } from "./services.ts";
+import type { Services } from "./services.ts";
 
 const KEY_CHARS_MAX = 500;
 
@@ -33,7 +33,7 @@ const stateSchema = z
   });
 
 /** The route. */
-export function stateRoute({ postOps }: Desk): Route {
+export function stateRoute({ postOps }: Services): Route {
   return route(
     {
       id: "getState",

@@ -9,7 +9,7 @@ import { MAP_KINDS, mapTasks } from "../views/state-map.ts";
 import { TASK_STATES } from "../views/task-index.ts";
 import { readTaskRows } from "../views/task-rows.ts";
 import type { IndexedHandler, TaskScan } from "../views/task-scan.ts";
-import { type Desk, inspectFor } from "./services.ts";
+import { inspectFor, type Services } from "./services.ts";
 
 const place = {
   phase: name.optional().openapi({ description: "the phase; the one it is in, or was in last, if left out" }),
@@ -66,7 +66,7 @@ const rowSchema = z
   });
 
 /** The routes. */
-export function taskRoutes(desk: Desk): Route[] {
+export function taskRoutes(desk: Services): Route[] {
   return [rowsRoute(desk), statesRoute(desk), lanesRoute(desk)];
 }
 
@@ -95,7 +95,7 @@ const laneSchema = z
   })
   .openapi("Lane");
 
-function lanesRoute(desk: Desk): Route {
+function lanesRoute(desk: Services): Route {
   return route(
     {
       id: "listLanes",
@@ -135,7 +135,7 @@ function lanesRoute(desk: Desk): Route {
   );
 }
 
-function rowsRoute(desk: Desk): Route {
+function rowsRoute(desk: Services): Route {
   return route(
     {
       id: "listTasks",
@@ -196,7 +196,7 @@ function rowsRoute(desk: Desk): Route {
   );
 }
 
-function statesRoute(desk: Desk): Route {
+function statesRoute(desk: Services): Route {
   return route(
     {
       id: "mapTasks",
@@ -236,7 +236,7 @@ function statesRoute(desk: Desk): Route {
 
 /** The tasks of an execution, now or as of an event. */
 async function scanOf(
-  desk: Desk,
+  desk: Services,
   { caller, id, at }: { caller: Caller; id: string; at: number | undefined },
 ): Promise<{ scan: TaskScan; isPast: boolean; finishedAt: number | null } | Rejection> {
   const found = await inspectFor(desk, caller, id);
@@ -259,7 +259,7 @@ async function scanOf(
 
 /** The handler that a query is about; null: none has started. */
 async function findHandler(
-  desk: Desk,
+  desk: Services,
   { caller, id, query }: { caller: Caller; id: string; query: PlaceQuery },
 ): Promise<{ handler: IndexedHandler | null; revision: number; origin: number } | Rejection> {
   const found = await scanOf(desk, { caller, id, at: query.at });

@@ -5,7 +5,7 @@ import { isRejection, reject } from "../../std/rejection.ts";
 import { json, type Route, route } from "../route.ts";
 import { cursor, limit, name, pageOf, time } from "../schemas/paging.ts";
 import { listVersions } from "../services/version-log.ts";
-import type { Desk } from "./services.ts";
+import type { Services } from "./services.ts";
 
 const TAG = "workflows";
 const PAST_PAGE = 200;
@@ -55,11 +55,11 @@ const versionSchema = z
   .openapi("WorkflowVersion");
 
 /** The routes. */
-export function workflowRoutes(desk: Desk): Route[] {
+export function workflowRoutes(desk: Services): Route[] {
   return [putRoute(desk), listRoute(desk), getRoute(desk), versionsRoute(desk)];
 }
 
-function putRoute(desk: Desk): Route {
+function putRoute(desk: Services): Route {
   return route(
     {
       id: "putWorkflow",
@@ -93,7 +93,7 @@ function putRoute(desk: Desk): Route {
   );
 }
 
-function listRoute(desk: Desk): Route {
+function listRoute(desk: Services): Route {
   return route(
     {
       id: "listWorkflows",
@@ -113,7 +113,7 @@ function listRoute(desk: Desk): Route {
 
 /** A page of names without those of submissions, of which there can be many: so many are looked past for a page. */
 async function listNames(
-  { store }: Desk,
+  { store }: Services,
   after: string,
   max: number,
 ): Promise<{ data: { name: string; hash: string }[]; next: string | null }> {
@@ -131,7 +131,7 @@ async function listNames(
   return { data, next: at };
 }
 
-function getRoute(desk: Desk): Route {
+function getRoute(desk: Services): Route {
   return route(
     {
       id: "getWorkflow",
@@ -165,7 +165,7 @@ function getRoute(desk: Desk): Route {
   );
 }
 
-function versionsRoute(desk: Desk): Route {
+function versionsRoute(desk: Services): Route {
   return route(
     {
       id: "listWorkflowVersions",

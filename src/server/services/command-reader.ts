@@ -6,11 +6,11 @@ import { assert } from "../../std/assert.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 import { EventReader } from "../views/event-reader.ts";
-import type { DefinitionDesk } from "./definitions.ts";
+import type { Definitions } from "./definitions.ts";
 
 export interface ReaderParts {
   readonly store: Pick<Store, "readJournal">;
-  readonly definitions: DefinitionDesk;
+  readonly definitions: Definitions;
 }
 
 /** The document of an execution that has commands. */

@@ -24,7 +24,7 @@ interface Part {
 }
 
 /** What failed in the same way. */
-export interface LetterGroup {
+export interface DeadLetterGroup {
   readonly id: string;
   readonly project: string;
   readonly workflow: string;
@@ -42,7 +42,7 @@ export interface LetterGroup {
 
 /** A group with where it is. */
 export interface FoundGroup {
-  readonly group: LetterGroup;
+  readonly group: DeadLetterGroup;
   readonly letters: readonly {
     readonly order: number;
     readonly execution: string;
@@ -50,7 +50,7 @@ export interface FoundGroup {
   }[];
 }
 
-export class LetterGroups {
+export class DeadLetterGroups {
   readonly #store: Store;
   readonly #kept = new Map<string, readonly Part[]>();
 

@@ -10,7 +10,7 @@ import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 import type { PostOpPort } from "../parts.ts";
-import type { SchemaDesk, ValueCheck } from "./schema-checker.ts";
+import type { SchemaChecker, ValueCheck } from "./schema-checker.ts";
 
 /** A definition that can be started. */
 export interface KnownDefinition {
@@ -25,16 +25,16 @@ export interface KnownDefinition {
 
 export interface DefinitionParts {
   readonly store: Store;
-  readonly schemas: SchemaDesk;
+  readonly schemas: SchemaChecker;
   readonly postOps: PostOpPort;
   readonly topics: Pick<TopicGuard, "check">;
 }
 
 const KEPT_MAX = 200;
 
-export class DefinitionDesk {
+export class Definitions {
   readonly #store: Store;
-  readonly #schemas: SchemaDesk;
+  readonly #schemas: SchemaChecker;
   readonly #postOps: PostOpPort;
   readonly #topics: Pick<TopicGuard, "check">;
   readonly #kept = new Map<string, KnownDefinition>();
@@ -128,7 +128,7 @@ function inDefinition(refusal: Rejection | null): Rejection | null {
 
 async function signalChecks(
   definition: Definition,
-  schemas: SchemaDesk,
+  schemas: SchemaChecker,
 ): Promise<Map<string, readonly ValueCheck[]> | Rejection> {
   const checks = new Map<string, ValueCheck[]>();
   const unchecked = new Set<string>();

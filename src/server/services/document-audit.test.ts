@@ -8,7 +8,7 @@ import { MemoryStore } from "../../store/memory/memory-store.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { EndedSessions } from "../auth/ended-sessions.ts";
 import { hashSecret } from "../auth/secrets.ts";
-import { TokenDesk } from "../auth/tokens.ts";
+import { Tokens } from "../auth/tokens.ts";
 import { auditDocuments } from "./document-audit.ts";
 
 const FOREIGN = { topic: "VIC_CMD", receiptTopic: "VIC_RECEIPT" };
@@ -25,7 +25,7 @@ async function openTokens(store: MemoryStore) {
   const bound: ReadonlySet<string>[] = [];
   const clock = new VirtualClock();
   const onFault = (fault: Error): unknown => faults.push(fault.message);
-  const desk = await TokenDesk.open({ store, clock, random: systemRandom, adminToken: null, onFault });
+  const desk = await Tokens.open({ store, clock, random: systemRandom, adminToken: null, onFault });
   desk.onBound = (projects) => bound.push(projects);
   return { desk, faults, isGuarded: (project: string) => guards(bound.at(-1) ?? new Set(), project) };
 }

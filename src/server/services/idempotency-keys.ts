@@ -45,7 +45,7 @@ const SWEEP_MS = 3_600_000;
 const MEMORY_MAX = 10_000;
 const TARGET_CHARS_MAX = 200;
 
-export class KeyDesk {
+export class IdempotencyKeys {
   readonly #store: Pick<Store, "getDocument" | "putDocument" | "listDocuments">;
   readonly #clock: Clock;
   readonly #onFault: (fault: Error) => void;

@@ -3,20 +3,23 @@ import { afterEach, describe, expect, test } from "vitest";
 import { systemClock } from "../../std/clock.ts";
 import type { Json } from "../../std/json.ts";
 import { isRejection, unwrap } from "../../std/rejection.ts";
-import { SchemaDesk, type ValueCheck } from "./schema-checker.ts";
+import { SchemaChecker, type ValueCheck } from "./schema-checker.ts";
 
-const desks: SchemaDesk[] = [];
+const desks: SchemaChecker[] = [];
 afterEach(async () => {
   for (const desk of desks.splice(0)) await desk.close();
 });
 
-function open(deadlineMs?: number): SchemaDesk {
-  const desk = new SchemaDesk({ clock: systemClock(), ...(deadlineMs === undefined ? {} : { deadlineMs }) });
+function open(deadlineMs?: number): SchemaChecker {
+  const desk = new SchemaChecker({
+    clock: systemClock(),
+    ...(deadlineMs === undefined ? {} : { deadlineMs }),
+  });
   desks.push(desk);
   return desk;
 }
 
-async function checkOf(desk: SchemaDesk, schema: Json): Promise<ValueCheck> {
+async function checkOf(desk: SchemaChecker, schema: Json): Promise<ValueCheck> {
   return unwrap(await desk.of(schema, "input"));
 }
 

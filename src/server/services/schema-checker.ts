@@ -36,7 +36,7 @@ const SMALL_SCHEMA_CHARS = 16_384;
 const SMALL_WORK = 16_777_216;
 const MEMORY = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stackSizeMb: 2 };
 
-export class SchemaDesk {
+export class SchemaChecker {
   readonly #clock: Clock;
   readonly #deadlineMs: number;
   readonly #waiting: Job[] = [];

@@ -9,7 +9,7 @@ import type { Clock } from "../../std/clock.ts";
 import { type Json, toStoredText } from "../../std/json.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import type { DefinitionDesk, KnownDefinition } from "./definitions.ts";
+import type { Definitions, KnownDefinition } from "./definitions.ts";
 
 export interface StartRequest extends CheckedStart {
   readonly workflow: string;
@@ -29,13 +29,13 @@ export interface Started {
 
 export interface StartParts {
   readonly engine: EnginePort;
-  readonly definitions: DefinitionDesk;
+  readonly definitions: Definitions;
   readonly clock: Clock;
   readonly random: Random;
   readonly topics: Pick<TopicGuard, "admit">;
 }
 
-export class StartDesk {
+export class ExecutionStarter {
   readonly #parts: StartParts;
 
   constructor(parts: StartParts) {

@@ -6,12 +6,12 @@ import type { TopicGuard } from "../../commands/topic-guard.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../auth/caller.ts";
 import { idTaken, keyedId } from "../routes/services.ts";
-import type { DefinitionDesk, KnownDefinition } from "./definitions.ts";
-import type { StartDesk, Started } from "./start-executions.ts";
+import type { Definitions, KnownDefinition } from "./definitions.ts";
+import type { ExecutionStarter, Started } from "./start-executions.ts";
 
 export interface SubmitParts {
-  readonly definitions: DefinitionDesk;
-  readonly starts: StartDesk;
+  readonly definitions: Definitions;
+  readonly starts: ExecutionStarter;
   readonly topics: Pick<TopicGuard, "admit">;
 }
 

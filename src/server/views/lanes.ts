@@ -46,7 +46,7 @@ export interface LaneWindow {
  * Lanes, made once for what does not change any more: an execution as of an event, in a window that is over. Pages ask for
  * that again and again.
  */
-export class LaneBook {
+export class LaneIndex {
   readonly #kept = new WeakMap<TaskScan, { seq: number; byWindow: Map<string, readonly Lane[]> }>();
 
   /** All lanes, in the order in which they began. `isOver`: nothing happens in it after the window, or nobody looks there. */

@@ -20,7 +20,7 @@ const KEPT_MAX = 32;
 const ROWS = 64;
 const CHARS = 1_048_576;
 
-export class TaskBook {
+export class TaskIndexes {
   readonly #store: Store;
   readonly #kept = new Map<string, Kept>();
 

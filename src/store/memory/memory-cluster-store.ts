@@ -6,7 +6,7 @@ import type { Clock } from "../../std/clock.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import { type ClusterStore, type Hint, LEASE_MS, type Membership } from "../cluster-store.ts";
 import { partitionOf } from "../partition-of.ts";
-import type { Commit, CommitVerdict, Letter, Ownership, StoreInfo } from "../store.ts";
+import type { Commit, CommitVerdict, MailboxMessage, Ownership, StoreInfo } from "../store.ts";
 import { MemoryStore } from "./memory-store.ts";
 import type { MemoryTables } from "./memory-tables.ts";
 
@@ -84,7 +84,7 @@ export class MemoryClusterStore extends MemoryStore implements ClusterStore {
     this.#hint({ kind: "members" });
   }
 
-  async post(letters: readonly Letter[]): Promise<void> {
+  async post(letters: readonly MailboxMessage[]): Promise<void> {
     this.opened().post(letters);
     this.#hintLetters(letters);
   }
@@ -106,7 +106,7 @@ export class MemoryClusterStore extends MemoryStore implements ClusterStore {
     return partitionOf(execution, this.#partitions);
   }
 
-  #hintLetters(letters: readonly Letter[]): void {
+  #hintLetters(letters: readonly MailboxMessage[]): void {
     if (letters.length === 0) return;
     const partitions = new Set(letters.map(({ to }) => this.#partitionOf(to)));
     this.#hint({ kind: "letters", partitions: [...partitions].sort((a, b) => a - b) });

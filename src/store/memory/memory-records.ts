@@ -5,12 +5,12 @@
 import type {
   DeadLetter,
   ExecutionWrite,
-  Letter,
   LogLine,
   LogRow,
+  MailboxMessage,
   StoredDeadLetter,
-  StoredLetter,
   StoredLogRow,
+  StoredMailboxMessage,
 } from "../store.ts";
 
 /** How to take changes back; to be called from the last to the first. */
@@ -25,7 +25,7 @@ export interface Origin {
 
 /** Letters, logs and dead letters of one store. */
 export class MemoryRecords {
-  readonly #letters = new Map<string, StoredLetter>();
+  readonly #letters = new Map<string, StoredMailboxMessage>();
   /** By execution, in the order of storing. */
   readonly #logs = new Map<string, StoredLogRow[]>();
   #deadLetters: StoredDeadLetter[] = [];
@@ -53,11 +53,14 @@ export class MemoryRecords {
   }
 
   /** Stores letters that nothing takes back. */
-  post(letters: readonly Letter[]): void {
+  post(letters: readonly MailboxMessage[]): void {
     for (const letter of letters) this.#storeLetter(letter, []);
   }
 
-  scanLetters(options: { after: number; max: number }, isWanted: (to: string) => boolean): StoredLetter[] {
+  scanLetters(
+    options: { after: number; max: number },
+    isWanted: (to: string) => boolean,
+  ): StoredMailboxMessage[] {
     return [...this.#letters.values()]
       .filter(({ to }) => isWanted(to))
       .filter(({ order }) => order > options.after)
@@ -102,7 +105,7 @@ export class MemoryRecords {
     for (const [id, { to }] of this.#letters) if (to === execution) this.#letters.delete(id);
   }
 
-  #storeLetter({ id, to, body }: Letter, undo: Undo): void {
+  #storeLetter({ id, to, body }: MailboxMessage, undo: Undo): void {
     if (this.#letters.has(id)) return;
     this.#letters.set(id, { id, to, body, order: ++this.#last.letter });
     undo.push(() => {

@@ -1,5 +1,5 @@
 /** Repairs over the rows in memory. Nothing is derived here but by reading, so tables agree with themselves. */
-import { DAMAGED, type Derived, type Letter } from "../store.ts";
+import { DAMAGED, type Derived, type MailboxMessage } from "../store.ts";
 import type { MemoryRecords } from "./memory-records.ts";
 import type { ExecutionRow } from "./memory-rows.ts";
 
@@ -30,7 +30,7 @@ export class MemoryRepairs {
     return timers.map(([timer, due]) => ({ timer, due })).sort((a, b) => (a.timer < b.timer ? -1 : 1));
   }
 
-  dropDamaged(execution: string, letter: Letter | null): boolean {
+  dropDamaged(execution: string, letter: MailboxMessage | null): boolean {
     if (this.#executions.get(execution)?.head.status !== DAMAGED) return false;
     this.#executions.delete(execution);
     this.#records.purge(execution);

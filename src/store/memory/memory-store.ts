@@ -12,15 +12,15 @@ import {
   type HeadFilter,
   type JournalRange,
   type JournalRow,
-  type Letter,
   type LoadedExecution,
+  type MailboxMessage,
   type Partitions,
   type StatusCounts,
   type Store,
   type StoredDeadLetter,
   type StoredHead,
-  type StoredLetter,
   type StoredLogRow,
+  type StoredMailboxMessage,
   type StoredTimer,
   StoreFault,
   type StoreInfo,
@@ -110,7 +110,7 @@ export class MemoryStore implements Store {
     after: number;
     max: number;
     partitions: Partitions;
-  }): Promise<readonly StoredLetter[]> {
+  }): Promise<readonly StoredMailboxMessage[]> {
     return this.opened().scanLetters(options);
   }
 
@@ -155,7 +155,7 @@ export class MemoryStore implements Store {
     return this.opened().repairs.timersOf(execution);
   }
 
-  async dropDamaged(execution: string, letter: Letter | null): Promise<boolean> {
+  async dropDamaged(execution: string, letter: MailboxMessage | null): Promise<boolean> {
     const tables = this.opened();
     tables.settle();
     return tables.repairs.dropDamaged(execution, letter);

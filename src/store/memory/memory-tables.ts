@@ -20,15 +20,15 @@ import {
   type HeadFilter,
   type JournalRange,
   type JournalRow,
-  type Letter,
   type LoadedExecution,
+  type MailboxMessage,
   type Ownership,
   type Partitions,
   type StatusCounts,
   type StoredDeadLetter,
   type StoredHead,
-  type StoredLetter,
   type StoredLogRow,
+  type StoredMailboxMessage,
   type StoredTimer,
   type StoreInfo,
   type Swap,
@@ -126,7 +126,7 @@ export class MemoryTables {
     this.#ownership.forget(incarnation);
   }
 
-  post(letters: readonly Letter[]): void {
+  post(letters: readonly MailboxMessage[]): void {
     this.settle();
     this.#records.post(letters);
   }
@@ -234,7 +234,7 @@ export class MemoryTables {
       .slice(0, options.max);
   }
 
-  scanLetters(options: { after: number; max: number; partitions: Partitions }): StoredLetter[] {
+  scanLetters(options: { after: number; max: number; partitions: Partitions }): StoredMailboxMessage[] {
     const isWanted = (to: string) => isOneOf(options.partitions, this.#partitionOf(to));
     return this.#records.scanLetters(options, isWanted);
   }

@@ -4,7 +4,7 @@
  */
 import { assert } from "../../std/assert.ts";
 import { packLog } from "../packed-log.ts";
-import type { DeadLetter, ExecutionWrite, Head, Letter, LogRow, Snapshot } from "../store.ts";
+import type { DeadLetter, ExecutionWrite, Head, LogRow, MailboxMessage, Snapshot } from "../store.ts";
 import type { Statement, Value } from "./link.ts";
 import { encodeText, joinNumbers, joinNumbersOrOnce, joinOrOnce, joinTexts, plainText } from "./text.ts";
 
@@ -88,7 +88,7 @@ export class CommitColumns {
     if (write.deadLetters !== undefined) for (const dead of write.deadLetters) this.#addDead(written, dead);
   }
 
-  addLetter(written: Written, { id, to, body }: Letter, partition: number): void {
+  addLetter(written: Written, { id, to, body }: MailboxMessage, partition: number): void {
     if (this.#letterIds.has(id)) return;
     this.#letterIds.add(id);
     this.#push("m_ref", written.ref);

@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { entry, start, step } from "../../../test/store/example-writes.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
-import { type Commit, type CommitVerdict, type Letter, StoreFault } from "../store.ts";
+import { type Commit, type CommitVerdict, type MailboxMessage, StoreFault } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
 import { Knowledge } from "./knowledge.ts";
 import type { Link, Statement } from "./link.ts";
@@ -70,7 +70,7 @@ function bench() {
 const FENCE = { generation: "g", epochs: { 0: 1, 1: 1, 2: 1, 3: 1 } };
 interface Made {
   readonly body?: string;
-  readonly letters?: readonly Letter[];
+  readonly letters?: readonly MailboxMessage[];
   readonly taken?: readonly string[];
   readonly fence?: Commit["fence"];
 }
@@ -171,7 +171,7 @@ test("when something fails alone, whoever asked hears of it, and commits go on",
   expect(log).toEqual(["call 1", "a ok"]);
 });
 
-const letter = (id: string): Letter => ({ id, to: "e9", body: "{}" });
+const letter = (id: string): MailboxMessage => ({ id, to: "e9", body: "{}" });
 const other = { generation: "g", epochs: { 0: 1, 1: 1, 2: 1, 3: 2 } };
 
 test.each<[string, Commit, Commit]>([

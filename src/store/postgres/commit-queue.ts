@@ -113,7 +113,7 @@ export class CommitQueue {
 
   /** The commits that travel together, from the first on. */
   #take(first: Pending): Pending[] {
-    const letters = new LetterOrder();
+    const letters = new MailboxOrder();
     letters.note(first.commit);
     let chars = first.chars;
     let writes = first.commit.writes.length;
@@ -212,7 +212,7 @@ export class CommitQueue {
  * One call looks up the letters to take, then stores some, then takes those. So a letter that one commit takes and a
  * later one stores again, or the other way round, needs two calls.
  */
-class LetterOrder {
+class MailboxOrder {
   readonly #stored = new Set<string>();
   readonly #taken = new Set<string>();
 

@@ -5,7 +5,7 @@
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import type { MemberNode, Membership } from "../cluster-store.ts";
-import type { Letter, Ownership, UncleanEnd } from "../store.ts";
+import type { MailboxMessage, Ownership, UncleanEnd } from "../store.ts";
 import { DatabaseUnusable } from "./faults.ts";
 import type { Link, Statement } from "./link.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
@@ -121,7 +121,7 @@ export class PostgresMembership {
   }
 
   /** Stores letters, each with its partition. */
-  async post(letters: readonly (Letter & { readonly partition: number })[]): Promise<void> {
+  async post(letters: readonly (MailboxMessage & { readonly partition: number })[]): Promise<void> {
     const firsts = new Map(letters.toReversed().map((letter) => [letter.id, letter]));
     const unique = letters.filter((letter) => firsts.get(letter.id) === letter);
     await this.#run("post", [

@@ -18,16 +18,16 @@ import {
   type HeadFilter,
   type JournalRange,
   type JournalRow,
-  type Letter,
   type LoadedExecution,
+  type MailboxMessage,
   type Ownership,
   type Partitions,
   type StatusCounts,
   type StoredDeadLetter,
   type StoredDocument,
   type StoredHead,
-  type StoredLetter,
   type StoredLogRow,
+  type StoredMailboxMessage,
   type StoredTimer,
   StoreFault,
   type StoreInfo,
@@ -147,7 +147,7 @@ export class PostgresStore implements ClusterStore {
     after: number;
     max: number;
     partitions: Partitions;
-  }): Promise<readonly StoredLetter[]> {
+  }): Promise<readonly StoredMailboxMessage[]> {
     return (await this.#useSettled()).records.scanLetters(options);
   }
 
@@ -194,7 +194,7 @@ export class PostgresStore implements ClusterStore {
 
   readonly putDerived = (derived: Derived) => this.#use().repairs.putDerived(derived);
   readonly timersOf = (execution: string) => this.#use().repairs.timersOf(execution);
-  readonly dropDamaged = (execution: string, letter: Letter | null) =>
+  readonly dropDamaged = (execution: string, letter: MailboxMessage | null) =>
     this.#use().repairs.dropDamaged(execution, letter);
 
   async auditTables({ repair }: { readonly repair: boolean }): Promise<readonly TableFinding[]> {
@@ -269,7 +269,7 @@ export class PostgresStore implements ClusterStore {
     await hints.flush();
   }
 
-  async post(letters: readonly Letter[]): Promise<void> {
+  async post(letters: readonly MailboxMessage[]): Promise<void> {
     if (letters.length === 0) return;
     const { membership, hints, meta } = this.#use();
     const placed = letters.map((letter) => ({

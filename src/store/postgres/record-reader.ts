@@ -12,8 +12,8 @@ import type {
   Partitions,
   StoredDeadLetter,
   StoredDocument,
-  StoredLetter,
   StoredLogRow,
+  StoredMailboxMessage,
 } from "../store.ts";
 import { UnreadableValue } from "./faults.ts";
 import type { Links } from "./links.ts";
@@ -151,7 +151,7 @@ export class RecordReader {
     after: number;
     max: number;
     partitions: Partitions;
-  }): Promise<StoredLetter[]> {
+  }): Promise<StoredMailboxMessage[]> {
     type Row = [n: number, id: string, to: string];
     const values = [options.after, partitionsValue(options.partitions), limit(options.max)];
     const rows = await this.#readTexts<number, Row>("letters", values, { texts: "letters" });

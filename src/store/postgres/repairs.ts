@@ -6,7 +6,7 @@
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { firstHead, lostDefinition, lostHead } from "../lost-heads.ts";
 import { partitionOf } from "../partition-of.ts";
-import { DAMAGED, type Derived, type Head, type Letter, type TableFinding } from "../store.ts";
+import { DAMAGED, type Derived, type Head, type MailboxMessage, type TableFinding } from "../store.ts";
 import type { CommitQueue } from "./commit-queue.ts";
 import type { Meta } from "./database.ts";
 import { UnreadableValue } from "./faults.ts";
@@ -143,7 +143,7 @@ export class PostgresRepairs {
     return rows.map(([timer, due]) => ({ timer, due }));
   }
 
-  async dropDamaged(execution: string, letter: Letter | null): Promise<boolean> {
+  async dropDamaged(execution: string, letter: MailboxMessage | null): Promise<boolean> {
     const { hints, meta, side } = this.#parts;
     const partition = letter === null ? null : partitionOf(letter.to, meta.partitions);
     const posted =

@@ -19,12 +19,12 @@ import {
   type Fence,
   type HeadFilter,
   type JournalRange,
-  type Letter,
   type LoadedExecution,
+  type MailboxMessage,
   type StoredDeadLetter,
   type StoredDocument,
   type StoredHead,
-  type StoredLetter,
+  type StoredMailboxMessage,
   type StoredTimer,
   StoreFault,
   type StoreInfo,
@@ -177,7 +177,7 @@ export class DirectoryStore {
     this.#guard({ writing: true }, () => this.#use().search.clear());
   }
 
-  scanLetters(options: { after: number; max: number }): StoredLetter[] {
+  scanLetters(options: { after: number; max: number }): StoredMailboxMessage[] {
     return this.#readRecords((records) => records.scanLetters(options));
   }
 
@@ -218,7 +218,7 @@ export class DirectoryStore {
     return this.#guard({ writing: false }, () => this.#use().repairs.timersOf(execution));
   }
 
-  dropDamaged(execution: string, letter: Letter | null): boolean {
+  dropDamaged(execution: string, letter: MailboxMessage | null): boolean {
     return this.#guard({ writing: true }, () => {
       const { repairs, writer } = this.#use();
       const isDropped = repairs.dropDamaged(execution, letter, writer.lastE);

@@ -5,7 +5,7 @@
  */
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { packLog } from "../packed-log.ts";
-import type { DeadLetter, ExecutionWrite, Head, Letter, Snapshot } from "../store.ts";
+import type { DeadLetter, ExecutionWrite, Head, MailboxMessage, Snapshot } from "../store.ts";
 
 export type Packed = (string | number | null)[];
 
@@ -31,7 +31,7 @@ export interface RowWrite {
 
 /** Letters, logs and dead letters of a write. */
 export interface RowRecords {
-  readonly letters: readonly Letter[];
+  readonly letters: readonly MailboxMessage[];
   readonly logs: readonly RowLog[];
   readonly deadLettersCleared: number;
   readonly deadLetters: readonly (Omit<DeadLetter, "tasks"> & { readonly tasks: string })[];

@@ -9,7 +9,7 @@ import { NO_TEXT } from "../../kernel/journal/damage.ts";
 import type { PackedLogRow } from "../packed-log.ts";
 import { readTasks } from "../read-tags.ts";
 import { listedDocument, openDocument } from "../sealed-documents.ts";
-import type { HeadFilter, StoredDeadLetter, StoredDocument, StoredLetter } from "../store.ts";
+import type { HeadFilter, StoredDeadLetter, StoredDocument, StoredMailboxMessage } from "../store.ts";
 import {
   type Bytes,
   type Connection,
@@ -81,7 +81,7 @@ export class RecordReader {
     this.#statements = Object.fromEntries(prepared);
   }
 
-  scanLetters(options: { after: number; max: number }): StoredLetter[] {
+  scanLetters(options: { after: number; max: number }): StoredMailboxMessage[] {
     type Row = { row: number; id: Bytes; recipient: Bytes; body: Bytes };
     const rows = this.#statements.letters.all<Row>([options.after, limit(options.max)]);
     return rows.map(({ row, id, recipient, body }) => ({

@@ -2,7 +2,7 @@
  * What is written when something has been damaged: heads, timers and marks that follow from a journal, counts that follow from
  * heads, indexes that follow from tables; and damaged executions that are dropped.
  */
-import { DAMAGED, type Derived, type Letter, type TableFinding } from "../store.ts";
+import { DAMAGED, type Derived, type MailboxMessage, type TableFinding } from "../store.ts";
 import { type Bytes, type Connection, integer, type Statement, text, textOf, textValue } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 import { indexFindings, rebuildIndexes } from "./index-repair.ts";
@@ -48,7 +48,7 @@ export class Repairs {
   }
 
   /** The first part of a purge, of an execution that cannot end; `lastE` is the greatest number given so far. */
-  dropDamaged(execution: string, letter: Letter | null, lastE: number): boolean {
+  dropDamaged(execution: string, letter: MailboxMessage | null, lastE: number): boolean {
     const { damaged, note, keepLastE, letters, gone, post } = this.#statements;
     return inTransaction(this.#connection, () => {
       const e = damaged.get<{ e: number }>([execution])?.e;

@@ -19,16 +19,16 @@ import {
   type HeadFilter,
   type JournalRange,
   type JournalRow,
-  type Letter,
   type LoadedExecution,
+  type MailboxMessage,
   type Partitions,
   type StatusCounts,
   type Store,
   type StoredDeadLetter,
   type StoredDocument,
   type StoredHead,
-  type StoredLetter,
   type StoredLogRow,
+  type StoredMailboxMessage,
   type StoredTimer,
   StoreFault,
   type StoreInfo,
@@ -166,7 +166,7 @@ export class SqliteStore implements Store {
     after: number;
     max: number;
     partitions: Partitions;
-  }): Promise<readonly StoredLetter[]> {
+  }): Promise<readonly StoredMailboxMessage[]> {
     return this.#scan({ ...options, kind: "scanLetters" });
   }
 
@@ -213,7 +213,7 @@ export class SqliteStore implements Store {
     return this.#call({ kind: "timersOf", execution });
   }
 
-  async dropDamaged(execution: string, letter: Letter | null): Promise<boolean> {
+  async dropDamaged(execution: string, letter: MailboxMessage | null): Promise<boolean> {
     const isDropped = await this.#call<boolean>({ kind: "dropDamaged", execution, letter });
     while (await this.#call<boolean>({ kind: "sweep" }));
     return isDropped;

@@ -1,6 +1,6 @@
 /** What the engine's thread asks of the store's thread, and what it gets back. */
 import type { SearchWord } from "../search-terms.ts";
-import type { Derived, Fence, HeadFilter, JournalRange, Letter, Swap } from "../store.ts";
+import type { Derived, Fence, HeadFilter, JournalRange, MailboxMessage, Swap } from "../store.ts";
 import type { FaultReport } from "./faults.ts";
 import type { Packed } from "./packed-commit.ts";
 
@@ -54,7 +54,7 @@ export type Call =
   | { readonly kind: "shrink" }
   | { readonly kind: "putDerived"; readonly derived: Derived }
   | { readonly kind: "timersOf"; readonly execution: string }
-  | { readonly kind: "dropDamaged"; readonly execution: string; readonly letter: Letter | null }
+  | { readonly kind: "dropDamaged"; readonly execution: string; readonly letter: MailboxMessage | null }
   | { readonly kind: "auditTables"; readonly repair: boolean }
   | {
       readonly kind: "putDocument";

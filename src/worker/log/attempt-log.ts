@@ -8,7 +8,7 @@ import { linesOf } from "./log-text.ts";
 import type { Secrets } from "./secrets.ts";
 
 /** What the logs of all attempts at a worker share. */
-export interface LogDesk {
+export interface LogSink {
   readonly clock: Clock;
   readonly secrets: Secrets;
   /** Called with the first line since the last report; `isFull`: with enough of them to go out at once. */
@@ -24,7 +24,7 @@ const REPORT_BYTES = 65_536;
 
 export class AttemptLog {
   readonly #attempt: ReportedAttempt;
-  readonly #desk: LogDesk;
+  readonly #desk: LogSink;
   #lines: Omit<ReportedLine, "n">[] = [];
   /** Where the word about progress is among them; -1: there is none. */
   #progressAt = -1;
@@ -34,7 +34,7 @@ export class AttemptLog {
   #bytes = 0;
   #isOver = false;
 
-  constructor(attempt: ReportedAttempt, desk: LogDesk) {
+  constructor(attempt: ReportedAttempt, desk: LogSink) {
     this.#attempt = attempt;
     this.#desk = desk;
   }

@@ -8,9 +8,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { packageRoot } from "../../../src/package-root.ts";
 import type { Bench } from "../scenario.ts";
 
-const CLI = fileURLToPath(new URL("../../../bin/rondo.js", import.meta.url));
+const CLI = `${packageRoot}bin/rondo.js`;
 const WORKFLOWS = fileURLToPath(new URL("./workflows.js", import.meta.url));
 const READY_MS = 30_000;
 const STOP_MS = 30_000;

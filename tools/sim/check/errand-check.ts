@@ -6,7 +6,7 @@ import { must } from "../trace.ts";
 import type { Effects } from "./effects.ts";
 import type { Model } from "./model.ts";
 
-export class ErrandCheck {
+export class PostOpCheck {
   /** What was performed so that the outside saw it, and what was only tried. */
   readonly #seen = new Set<string>();
   readonly #tried = new Set<string>();

@@ -1,6 +1,6 @@
 /** Parents and children: what one journal says of another. Checked once all that is durable has been read. */
 import type { Event } from "../../../src/kernel/event.ts";
-import type { Letter } from "../../../src/store/store.ts";
+import type { MailboxMessage } from "../../../src/store/store.ts";
 import { must } from "../trace.ts";
 import type { Model } from "./model.ts";
 
@@ -17,7 +17,7 @@ export class Families {
   }
 
   /** A commit with these letters was made. */
-  sent(letters: readonly Letter[]): void {
+  sent(letters: readonly MailboxMessage[]): void {
     for (const { id: letter, to, body } of letters) {
       const { kind, id } = JSON.parse(body) as { kind: string; id?: string };
       this.#sent.add(`${to} ${kind} ${id}`);

@@ -19,7 +19,7 @@ import {
 import { must } from "../trace.ts";
 import { tasksOf } from "../workload/behaviour.ts";
 import { Effects } from "./effects.ts";
-import { ErrandCheck } from "./errand-check.ts";
+import { PostOpCheck } from "./errand-check.ts";
 import { Families } from "./families.ts";
 import { checkItem, checkName } from "./grant-item.ts";
 import { Leases } from "./leases.ts";
@@ -53,7 +53,7 @@ interface Now {
 export class Ledger {
   readonly effects = new Effects();
   readonly leases = new Leases();
-  readonly errands = new ErrandCheck();
+  readonly errands = new PostOpCheck();
   readonly #records: Records;
   readonly #families: Families;
   readonly #options: LedgerOptions;
