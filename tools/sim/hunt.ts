@@ -28,6 +28,8 @@ interface HuntOptions {
   readonly json: boolean;
   /** Only those of a cluster. */
   readonly cluster: boolean;
+  /** Only the first of so many, and so on. */
+  readonly every: number;
 }
 
 interface Found {
@@ -38,10 +40,12 @@ interface Found {
 
 /** Hunts each planted bug; 0 if all are found. */
 export async function huntBugs(options: HuntOptions): Promise<number> {
-  const bugs = [...PLANTED_BUGS, ...WORKER_BUGS, ...COMMAND_BUGS, ...DAMAGE_BUGS, ...CLUSTER_BUGS].filter(
-    ({ name, cluster }) =>
-      (options.only === null || name.includes(options.only)) && (!options.cluster || cluster === true),
-  );
+  const bugs = [...PLANTED_BUGS, ...WORKER_BUGS, ...COMMAND_BUGS, ...DAMAGE_BUGS, ...CLUSTER_BUGS]
+    .filter(
+      ({ name, cluster }) =>
+        (options.only === null || name.includes(options.only)) && (!options.cluster || cluster === true),
+    )
+    .filter((_, i) => i % options.every === 0);
   if (bugs.length === 0) {
     process.stderr.write(`no planted bug is called "${options.only}"\n`);
     return 2;

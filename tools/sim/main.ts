@@ -33,7 +33,7 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
   --soak             seeds from a random one on (--from N: from there), until it is stopped
   --threads N        so many at a time (one for each core)
   --hashes           prints the hash of each trace
-  --bugs             plants known bugs in copies and expects each to be found (--within N seeds, --only NAME)
+  --bugs             plants known bugs in copies and expects each to be found (--within N seeds, --only NAME, --every N: each Nth)
   --replay           from the seeds on that are known to find them, and not far
   --json             for programs
 
@@ -56,6 +56,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
       without: { type: "string" },
       bugs: { type: "boolean" },
       within: { type: "string" },
+      every: { type: "string" },
       only: { type: "string" },
       replay: { type: "boolean" },
       twice: { type: "boolean" },
@@ -78,7 +79,16 @@ export async function runSim(args: readonly string[]): Promise<number> {
     );
     return 2;
   }
-  for (const name of ["seed", "seeds", "from", "executions", "nodes", "within", "threads"] as const) {
+  for (const name of [
+    "seed",
+    "seeds",
+    "from",
+    "executions",
+    "nodes",
+    "within",
+    "every",
+    "threads",
+  ] as const) {
     const given = values[name];
     if (given === undefined || /^\d{1,12}$/.test(given)) continue;
     process.stderr.write(`rondo sim: --${name} takes a whole number, not "${given}"\n`);
@@ -92,6 +102,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
       replay: values.replay === true,
       json: values.json === true,
       cluster: values.cluster === true,
+      every: Math.max(1, Number(values.every ?? 1)),
     });
   }
   const without = values.without?.split(",") ?? [];
