@@ -40,34 +40,37 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
 It simulates Rondo itself; ${SIMULATE_HINT}.
 `;
 
+/** Options of the command line. */
+const OPTIONS = {
+  seed: { type: "string" },
+  seeds: { type: "string" },
+  from: { type: "string" },
+  executions: { type: "string" },
+  nodes: { type: "string" },
+  cluster: { type: "boolean" },
+  drill: { type: "boolean" },
+  without: { type: "string" },
+  bugs: { type: "boolean" },
+  within: { type: "string" },
+  every: { type: "string" },
+  only: { type: "string" },
+  replay: { type: "boolean" },
+  twice: { type: "boolean" },
+  first: { type: "boolean" },
+  soak: { type: "boolean" },
+  threads: { type: "string" },
+  help: { type: "boolean", short: "h" },
+  hashes: { type: "boolean" },
+  json: { type: "boolean" },
+  quiet: { type: "boolean" },
+} as const;
+
 /** Runs the simulator by command-line arguments; gives the exit code. */
 export async function runSim(args: readonly string[]): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
     allowPositionals: true,
-    options: {
-      seed: { type: "string" },
-      seeds: { type: "string" },
-      from: { type: "string" },
-      executions: { type: "string" },
-      nodes: { type: "string" },
-      cluster: { type: "boolean" },
-      drill: { type: "boolean" },
-      without: { type: "string" },
-      bugs: { type: "boolean" },
-      within: { type: "string" },
-      every: { type: "string" },
-      only: { type: "string" },
-      replay: { type: "boolean" },
-      twice: { type: "boolean" },
-      first: { type: "boolean" },
-      soak: { type: "boolean" },
-      threads: { type: "string" },
-      help: { type: "boolean", short: "h" },
-      hashes: { type: "boolean" },
-      json: { type: "boolean" },
-      quiet: { type: "boolean" },
-    },
+    options: OPTIONS,
   });
   if (values.help === true) {
     process.stdout.write(SIM_HELP);
