@@ -28,7 +28,7 @@ interface HuntOptions {
   readonly json: boolean;
   /** Only those of a cluster. */
   readonly cluster: boolean;
-  /** Only the first of so many, and so on. */
+  /** 3: every third bug, beginning with the first. 1: all. */
   readonly every: number;
 }
 

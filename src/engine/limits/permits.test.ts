@@ -35,7 +35,17 @@ function nextOf(home: QuotaServer, now: number, live: readonly string[]): QuotaS
 }
 
 function ask(over: Partial<PermitAsk>): PermitAsk {
-  return { name: "l", max: 2, declaredAt: 1, n: 1, quota: 0, wants: 0, silenceMs: 50, ...over };
+  return {
+    name: "l",
+    max: 2,
+    declaredAt: 1,
+    n: 1,
+    quota: 0,
+    wants: 0,
+    silenceMs: 50,
+    isLasting: false,
+    ...over,
+  };
 }
 
 function quotaOf(told: ReadonlyMap<string, PermitGrant>, node: string): number | undefined {

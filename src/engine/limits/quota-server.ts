@@ -286,13 +286,25 @@ export class QuotaServer {
       this.#undeclaredSince = now;
       if (this.#unstoredSince !== null) this.#unstoredSince = now;
     }
+    this.#forgetUnstored(now);
+  }
+
+  /** Permits that an earlier home gave out without storing them are gone after a while: later homes need not wait for them. */
+  #forgetUnstored(now: number): void {
+    const since = this.#unstoredSince;
+    if (since === null || this.awaited.size > 0) return;
+    let silenceMs = UNSTORED_MS;
+    for (const limit of this.#limits.values()) silenceMs = Math.max(silenceMs, limit.silenceMs);
+    if (now < since + this.#takeoverMs + silenceMs) return;
+    this.#unstoredSince = null;
+    this.#isUnstored = true;
   }
 
   /** A node's word; gives what nodes are to be told now, the one who asked in any case. */
   asked(node: string, ask: PermitAsk, now: number): Map<string, PermitGrant> {
     const told = new Map<string, PermitGrant>();
     const { name, max, declaredAt, silenceMs, quota, wants, n } = ask;
-    const isLasting = ask.isLasting === true;
+    const isLasting = ask.isLasting ?? isNameOfLasting(name);
     const limit = this.#limits.get(name) ?? {
       max,
       declaredAt,
@@ -304,6 +316,8 @@ export class QuotaServer {
     const known = limit.holders.get(node);
     if (known !== undefined && known.n >= n) return told;
     this.#limits.set(name, limit);
+    // A home of an earlier version may have handed the limit over.
+    limit.isLasting ||= isLasting;
     if (declaredAt >= limit.declaredAt) Object.assign(limit, { max, declaredAt });
     limit.silenceMs = Math.max(limit.silenceMs, silenceMs);
     // What a node has beyond what it was given here, it had from a former home or has taken over.
@@ -479,6 +493,8 @@ export class QuotaServer {
 
 /** Bounds may exceed the limit by this part of it. */
 const SLACK_OF = 4;
+/** How long permits are waited for that an earlier home may have given out without storing them, at least. */
+const UNSTORED_MS = 600_000;
 
 type Bounds = Map<string, Map<string, number>>;
 
@@ -520,6 +536,11 @@ function nextOf(holders: ReadonlyMap<string, Holder>): [string, Holder] | undefi
     if (next === undefined || holder.priority > next[1].priority) next = [node, holder];
   }
   return next;
+}
+
+/** Nodes of earlier versions do not say whether a limit lasts. Names of keys have a `#`, names of rates begin with `rate `. */
+function isNameOfLasting(name: string): boolean {
+  return !name.includes("#") && !name.startsWith("rate ");
 }
 
 /** Whether somebody waits. */

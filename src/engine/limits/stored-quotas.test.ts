@@ -151,6 +151,30 @@ test("a permit of an attempt that went on to another node counts once", () => {
   expect(ticked(home, 6)).toMatchObject({ y: 1 });
 });
 
+test("a limit lasts although a node of an earlier version asks first, or hands it over", () => {
+  const older = (name: string) => ({ ...ask({ name, wants: 1 }), isLasting: undefined });
+  const home = homeAt(0, ["a"]);
+  home.asked("a", older("p/h"), 0);
+  home.asked("a", older("p/h#key"), 0);
+  home.asked("a", older("rate p/h"), 0);
+  expect(store(home).limits.map(({ name }) => name)).toEqual(["p/h"]);
+  const handed = [
+    { name: "l", max: 2, declaredAt: 1, silenceMs: 50, holders: [{ node: "a", quota: 1, n: 1 }] },
+  ];
+  const next = new QuotaServer({ ...OPTIONS, live: ["a"], now: 0 }, handed);
+  next.asked("a", ask({ n: 2, quota: 1 }), 1);
+  expect(store(next).limits).toMatchObject([{ name: "l", holders: [{ node: "a" }] }]);
+});
+
+test("permits that were not stored are waited for once, and then forgotten", () => {
+  const home = new QuotaServer({ ...OPTIONS, unstoredSince: 0, live: ["a"], now: 0 });
+  expect(store(home)).toMatchObject({ unstoredSince: 0 });
+  home.members(new Set(["a"]), 600_999);
+  expect(home.takeUnstored()).toBeNull();
+  home.members(new Set(["a"]), 601_000);
+  expect(store(home)).not.toHaveProperty("unstoredSince");
+});
+
 test("a stored home counts from the epoch on from which all owners store theirs", () => {
   const own = { partition: 0, epoch: 9, uncleanEpoch: 8 };
   const body = JSON.stringify({ epoch: 5, limits: [] });
