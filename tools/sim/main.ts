@@ -65,6 +65,17 @@ const OPTIONS = {
   quiet: { type: "boolean" },
 } as const;
 
+/** Loads the hunt for planted bugs; null: its parser is not installed, and the user is told so. */
+async function loadHunt(): Promise<typeof import("./hunt.ts") | null> {
+  try {
+    return await import("./hunt.ts");
+  } catch (thrown) {
+    if ((thrown as { code?: string }).code !== "ERR_MODULE_NOT_FOUND") throw thrown;
+    process.stderr.write("rondo sim: --bugs needs a checkout of Rondo with its development packages\n");
+    return null;
+  }
+}
+
 /** Runs the simulator by command-line arguments; gives the exit code. */
 export async function runSim(args: readonly string[]): Promise<number> {
   const { values, positionals } = parseArgs({
@@ -98,8 +109,9 @@ export async function runSim(args: readonly string[]): Promise<number> {
     return 2;
   }
   if (values.bugs === true) {
-    const { huntBugs } = await import("./hunt.ts");
-    return huntBugs({
+    const hunt = await loadHunt();
+    if (hunt === null) return 2;
+    return hunt.huntBugs({
       within: values.within === undefined ? null : Number(values.within),
       only: values.only ?? null,
       replay: values.replay === true,

@@ -1,5 +1,5 @@
 /**
- * Changes one marked place of compiled code. A marker is a comment in the source, `// @plant NAME`, before a statement, a
+ * Changes one marked place of compiled code. It needs acorn, which is there in a checkout and not in the package. A marker is a comment in the source, `// @plant NAME`, before a statement, a
  * property, a class member or an expression (`/* @plant NAME *\/`). Compiled code keeps comments, so a marker moves with its
  * code, and a bug survives every move and rename.
  *
