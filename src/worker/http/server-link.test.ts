@@ -239,6 +239,31 @@ test("a link that is closed still takes work that is on its way, and waits for n
   expect(failures).toEqual([]);
 });
 
+test("a registration that is under way when the link is closed is undone", async () => {
+  let answer = (_: Answer): void => {};
+  const answered = new Promise<Answer>((resolve) => {
+    answer = resolve;
+  });
+  const { address, asked, link } = await bench(({ path }) => (path === "/v1/workers" ? answered : [200, {}]));
+  link.notReady();
+  const registering = link.register(address);
+  while (asked.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  const closing = link.close({ worker: null });
+  answer([200, { worker: "w1", heartbeatMs: 1_000, leaseMs: 1_000 }]);
+  await Promise.all([registering, closing]);
+  expect(asked.map(({ path }) => path)).toEqual(["/v1/workers", "/v1/workers/w1"]);
+});
+
+test("a registration that is never answered holds up the end of the link for a while only", async () => {
+  const { address, asked, link, pass } = await bench(() => "hole");
+  link.notReady();
+  const registering = link.register(address);
+  while (asked.length === 0) await new Promise((resolve) => setImmediate(resolve));
+  await pass(link.close({ worker: null }));
+  expect((await registering).kind).toBe("failed");
+  expect(asked.map(({ path }) => path)).toEqual(["/v1/workers"]);
+});
+
 test("a claim that is not answered is given up a while after its link is closed", async () => {
   let isAsked = false;
   const { link, pass } = await bench(() => {

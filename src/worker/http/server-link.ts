@@ -88,6 +88,7 @@ const READ_MS = 30_000;
 const ANSWER_MAX_MS = 60_000;
 /** How long the answer of a claim is waited for that may be on its way when the link is closed. */
 const LAST_CLAIMS_MS = 5_000;
+const GOODBYE_MS = 2_000;
 
 export class ServerLink {
   readonly #options: ServerLinkOptions;
@@ -95,6 +96,8 @@ export class ServerLink {
   /** Claims have connections of their own: they may be let go of later. */
   readonly #claimConnections: ReadonlyMap<string, HttpConnection>;
   readonly #claiming = new Set<Promise<unknown>>();
+  /** Registrations under way, by their requests. */
+  readonly #registering = new Map<Promise<RegisterResult>, string>();
   /** Where the session is registered; null: it is not. */
   #address: string | null = null;
   /** Its last registration or request failed. */
@@ -165,19 +168,29 @@ export class ServerLink {
 
   /** Registers at one of the addresses. */
   async register(address: string): Promise<RegisterResult> {
+    const registering = this.#register(address);
+    this.#registering.set(registering, address);
+    try {
+      return await registering;
+    } finally {
+      this.#registering.delete(registering);
+    }
+  }
+
+  async #register(address: string): Promise<RegisterResult> {
     const { url, ...registration } = this.#options.registration();
     const sendsUrl = url !== undefined && this.#sendsUrl;
     const body = JSON.stringify({ ...registration, ...(sendsUrl ? { url } : {}) });
     const request = { method: "POST", path: "/v1/workers", body, timeoutMs: REGISTER_MS };
     const answer = await this.#send(this.#at(this.#connections, address), request);
     if (answer instanceof HttpFault) {
-      if (answer.isStale && !this.#isClosed) return this.register(address);
+      if (answer.isStale && !this.#isClosed) return this.#register(address);
       return { kind: "failed", what: answer.message, refused: null };
     }
     const { status, text } = answer;
     if (status === 422 && sendsUrl && fieldsOf(text)?.["path"] === "url") {
       this.#sendsUrl = false;
-      return this.register(address);
+      return this.#register(address);
     }
     const registered = status === 200 ? readRegistered(fieldsOf(text)) : null;
     if (registered !== null) return { kind: "registered", registered };
@@ -238,8 +251,8 @@ export class ServerLink {
   }
 
   /**
-   * Says goodbye, if the server is there, and ends what is under way; with `waitsForClaims` not yet those answers that may
-   * bring work, which nobody else would get before it lapsed.
+   * Deregisters the worker and ends all requests. A registration under way is awaited first: the server would else list a
+   * worker that has ended. With `waitsForClaims` it also awaits claims, whose answers may bring work.
    */
   async close(options: CloseOptions & { readonly worker?: string | null } = {}): Promise<void> {
     const address = this.#address;
@@ -247,14 +260,26 @@ export class ServerLink {
     this.#address = null;
     for (const wake of [...this.#waiting, ...this.#sleeping]) wake();
     const { worker = null } = options;
-    if (address !== null && options.saysGoodbye !== false && worker !== null) {
-      const path = `/v1/workers/${encodeURIComponent(worker)}`;
-      // If the goodbye gets lost, the server notices the silence.
-      await this.#send(this.#at(this.#connections, address), { method: "DELETE", path, timeoutMs: 2_000 });
+    if (options.saysGoodbye !== false) {
+      const goodbyes = Array.from(this.#registering, ([registering, at]) => this.#undo(registering, at));
+      if (address !== null && worker !== null) goodbyes.push(this.#deregister(address, worker));
+      await Promise.all(goodbyes);
     }
     for (const connection of this.#connections.values()) connection.close();
-    if (options.waitsForClaims === true && this.#claiming.size > 0) await this.#lastClaims();
+    if (options.waitsForClaims === true && this.#claiming.size > 0)
+      await this.#within(LAST_CLAIMS_MS, Promise.allSettled(this.#claiming));
     for (const connection of this.#claimConnections.values()) connection.close();
+  }
+
+  async #undo(registering: Promise<RegisterResult>, address: string): Promise<void> {
+    const result = await this.#within(GOODBYE_MS, registering);
+    if (result?.kind === "registered") await this.#deregister(address, result.registered.worker);
+  }
+
+  /** If this request is lost, the server notices that the worker is silent. */
+  async #deregister(address: string, worker: string): Promise<void> {
+    const path = `/v1/workers/${encodeURIComponent(worker)}`;
+    await this.#send(this.#at(this.#connections, address), { method: "DELETE", path, timeoutMs: GOODBYE_MS });
   }
 
   /** One request, and what became of it. */
@@ -355,13 +380,11 @@ export class ServerLink {
     return connections.get(address) as HttpConnection;
   }
 
-  #lastClaims(): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.#options.clock.after(LAST_CLAIMS_MS, resolve);
-      void Promise.allSettled(this.#claiming).then(() => {
-        cancel();
-        resolve();
-      });
+  /** The value of the promise, or null after this time. */
+  #within<T>(ms: number, promise: Promise<T>): Promise<T | null> {
+    return new Promise((resolve, reject) => {
+      const cancel = this.#options.clock.after(ms, () => resolve(null));
+      promise.then(resolve, reject).finally(cancel);
     });
   }
 
