@@ -5,6 +5,8 @@ import { spawnSync } from "node:child_process";
 import { lstatSync, readdirSync, readFileSync } from "node:fs";
 import { basename, posix } from "node:path";
 import { describe, expect, test } from "vitest";
+import { PLANTED_BUGS } from "../tools/sim/bugs.ts";
+import { markedPlaces, placesOf } from "../tools/sim/plant.ts";
 
 interface TreeFile {
   readonly path: string;
@@ -22,6 +24,8 @@ const PORT = [
   "store/remote-epoch.ts",
   "store/search-heads.ts",
 ];
+/** The list of planted bugs. */
+const BUGS = "tools/sim/bugs.ts";
 const EDGES = ["broker", "cli", "server"];
 /** Everything but the edges: what the composition and the tools name besides them. */
 const INNER = [
@@ -249,6 +253,19 @@ const lockFile: Rule = (files) =>
       ]);
     });
 
+/** A marker that is lost or misspelt is a bug that is not planted any more. */
+const markers: Rule = (files) => {
+  const missing = new Set(PLANTED_BUGS.flatMap(placesOf));
+  const complaints = sources(files).flatMap(({ path, text }) =>
+    markedPlaces(text).flatMap((place) =>
+      missing.delete(place) ? [] : [`${path}: "@plant ${place}" is marked twice, or belongs to no bug`],
+    ),
+  );
+  if (missing.size > 0 && files.some(({ path }) => path === BUGS))
+    complaints.push(`${BUGS}: no place is marked "@plant ${[...missing].join('", "')}"`);
+  return complaints;
+};
+
 const ALL_RULES = {
   layers,
   browserSafe,
@@ -259,6 +276,7 @@ const ALL_RULES = {
   leftOvers,
   machineTraces,
   lockFile,
+  markers,
 } satisfies Record<string, Rule>;
 
 describe("the tree keeps the rule", () => {
@@ -307,6 +325,8 @@ describe("a planted file is caught by", () => {
     ["machineTraces", "README.md", `https://registry.${"npmjs"}.org/x`],
     ["lockFile", "package-lock.json", '{"packages":{"node_modules/a":{"hasInstallScript":true}}}'],
     ["lockFile", "package-lock.json", '{"packages":{"node_modules/a":{"resolved":"https://a/b"}}}'],
+    ["markers", "src/kernel/a.ts", "// @plant no bug of this name\na();"],
+    ["markers", "tools/sim/bugs.ts", ""],
   ];
   test.each(caught)("%s: %s: %s", (name, path, text) => {
     expect(ALL_RULES[name]([{ path, text }])).toEqual([expect.stringContaining(path)]);

@@ -38,6 +38,7 @@ function hasLimits({ phases }: Plan): boolean {
 export class NodeState {
   readonly settings: Settings;
   readonly tenures: Tenures;
+  // @plant post-operation before its commit 2
   readonly slots = new Map<string, Slot>();
   readonly roster = new WorkerRoster();
   readonly limits: Limits;
@@ -62,7 +63,15 @@ export class NodeState {
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
   /** The nodes of the cluster, as of the last word about them. */
-  members: Members = { self: "", live: [], epochs: new Map(), reads: Number.POSITIVE_INFINITY };
+  // @plant timer discarded by a node not first 2
+  members: Members = {
+    // @plant timer discarded by a node not first 3
+    self: "",
+    // @plant timer discarded by a node not first 4
+    live: [],
+    epochs: new Map(),
+    reads: Number.POSITIVE_INFINITY,
+  };
   outputs: Output[] = [];
   readonly totals = noTotals();
   now: number;
@@ -111,6 +120,7 @@ export class NodeState {
           // A former owner's starts are not known here, however it ended.
           this.limits.declareRate(scope, definition.rate, {
             declaredAt: at,
+            // @plant rate forgotten by a restart
             usedUpAt: this.tenures.succeedsSince(),
             now: this.now,
           });
@@ -158,6 +168,7 @@ export class NodeState {
         if (rate !== undefined)
           this.limits.declareRate(scope, rate, {
             declaredAt: this.now,
+            // @plant rate forgotten by a restart 2
             usedUpAt: this.tenures.succeedsSince(),
             now: this.now,
           });
@@ -244,6 +255,7 @@ export class NodeState {
 
   /** The highest version of events that may be written: every node that is there reads it. */
   get writes(): number {
+    // @plant vocabulary of older nodes ignored
     return Math.min(this.settings.vocabulary.events, this.members.reads);
   }
 
@@ -286,12 +298,17 @@ export class NodeState {
     const { plan } = desk.state;
     if (slot.status !== "clean" || plan.waits || desk.state.finished) return;
     if (desk.wantsEnumeration(this.now)) this.dispatcher.offer({ slot, desk, wanted: plan.enumerator });
-    if (plan.mode !== "workflow" && desk.hasTasks(this.now) && this.enumeratorAt(slot, desk) === null)
+    if (
+      plan.mode !== "workflow" &&
+      desk.hasTasks(this.now) &&
+      /* @plant enumeration inferred from the workers present 3 */ this.enumeratorAt(slot, desk) === null
+    )
       this.dispatcher.offer({ slot, desk, wanted: plan.wanted });
   }
 
   /** A worker that enumerates the code of a handler whose one task must not go to such code; null: it may be given out. */
   enumeratorAt({ execution }: Pick<Slot, "execution">, { state }: HandlerQueue): string | null {
+    // @plant input given to code that enumerates
     if (execution === null || !state.needsSingleCode) return null;
     return this.roster.enumeratorOf(state.plan.wanted, execution.project);
   }
@@ -303,6 +320,7 @@ export class NodeState {
     if (!lease.reported) this.noteReported(desk, lease);
     for (const permit of lease.permits) {
       if (moves !== null) this.limits.linger(permit, moves);
+      // @plant permits not given back
       else this.limits.give(permit);
     }
   }
@@ -320,6 +338,7 @@ export class NodeState {
     this.endLease(desk, lease);
     voidMark(slot, desk, lease);
     slot.tenure.lapses++;
+    // @plant lapsed claim granted again under its id
     desk.lapse(lease.task);
   }
 

@@ -128,6 +128,7 @@ export class EngineNode {
         }
         return;
       case "performed":
+        // @plant post-operation before its commit 3
         return this.#postOps.performed(input);
       case "page-read":
         return this.#pageRead(input.execution, input.seq, input.entry);
@@ -178,6 +179,7 @@ export class EngineNode {
     node.now = Math.max(node.now, now);
     this.#clockDuty();
     this.#commits.flush();
+    // @plant post-operation before its commit
     grantAll(node);
     if (this.#cluster.permits.ask()) grantAll(node);
     // Careful starts and marks queued by granting are written without waiting for the next input.
@@ -344,20 +346,28 @@ export class EngineNode {
     if (!pageRead(node, slot, desk, { seq, entry })) return this.#residency.doubt(slot);
     nameKeys(node, slot, desk);
     // Not only workers wait for it: children are started from it too.
-    if (slot.status === "clean") this.#cleanUp.becameClean(slot);
+    if (slot.status === "clean")
+      // @plant page that was read starts no children
+      this.#cleanUp.becameClean(slot);
   }
 
   /** Timers whose time has come, retries, silent attempts, scans. */
   #clockDuty(): void {
     const node = this.#node;
     const scan = this.#timers.wantedScan(node.now);
-    if (scan !== null) node.emit({ kind: "scan-timers", ...scan, partitions: node.tenures.scope });
+    if (scan !== null)
+      node.emit({
+        kind: "scan-timers",
+        ...scan,
+        /* @plant timers of one partition scanned */ partitions: node.tenures.scope,
+      });
     // Bounded by the loads under way only: whatever else is in memory, time goes on.
     while (this.#residency.loading < node.settings.windowMax) {
       const due = this.#timers.takeDue(node.now);
       if (due === null) break;
       // A scan of before it was lost has shown it: whoever takes it back scans again.
       if (node.tenures.of(due.execution) === undefined) this.#timers.clear(due.execution, due.timer);
+      // @plant timer of a lost partition fires
       if (node.tenures.of(due.execution) === undefined) continue;
       const slot = this.#residency.slot(due.execution);
       if (due.timer.startsWith("~")) {
@@ -367,7 +377,9 @@ export class EngineNode {
           slot.retryFired = true;
         }
         if (slot.status === "clean") this.#cleanUp.becameClean(slot);
-      } else
+      }
+      // @plant timer discarded by a node not first
+      else
         node.enqueue(slot, { kind: "message", message: { kind: "timer", timer: due.timer }, request: null });
     }
     if (

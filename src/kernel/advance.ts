@@ -23,7 +23,11 @@ export function advance(step: Step): void {
     const visit = execution.current;
     if (visit === null || visit.status !== "running" || visit.failing !== null) return;
     for (const handler of visit.handlers) {
-      if (!handler.finished && handler.sealed && handler.tasks.settled.size === handler.total)
+      if (
+        !handler.finished &&
+        /* @plant handler ends before it is sealed */ handler.sealed &&
+        handler.tasks.settled.size === handler.total
+      )
         finishHandler(step, handler);
     }
     if (visit.handlers.some((handler) => !handler.finished)) return;

@@ -311,6 +311,7 @@ function judge(
 
 function takeSignal(execution: Execution, name: string): void {
   const queue = execution.signals.get(name);
+  // @plant newest signal first
   const taken = queue?.shift();
   assert(queue !== undefined && taken !== undefined, "a wait that was signalled consumed a kept signal");
   if (queue.length === 0) execution.signals.delete(name);
@@ -363,7 +364,12 @@ function tasksWaiting(execution: Execution, event: TasksWaiting): void {
     const by = { task, attempt, round };
     if (due !== null) handler.progress.note(by, { kind: "sleep", name, due });
     handler.progress.wait(by, { name, due, signal });
-    handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: due ?? NEVER });
+    handler.tasks.endAttempt(task, attempt, {
+      // @plant suspended task uses up an attempt
+      burns: "nothing",
+      // @plant sleep does not wait
+      until: due ?? NEVER,
+    });
   }
 }
 
@@ -376,6 +382,7 @@ function taskStep(execution: Execution, event: TaskStep): void {
   if (event.reason === "done") return;
   handler.progress.stopWaiting(task);
   handler.tasks.release(task, execution.now);
+  // @plant signal taken twice
   if (event.reason === "signalled" && signal !== null) takeSignal(execution, signal);
 }
 

@@ -12,6 +12,7 @@ import { arm, clearTimers, takeKept } from "./timers.ts";
 
 export function control(step: Step, message: ControlMessage): Answer {
   const { execution } = step;
+  // @plant repeated messages applied again
   const before = execution.applied.get(message.id);
   if (before !== undefined) return { kind: "applied", seq: before };
   switch (message.kind) {
@@ -29,6 +30,7 @@ export function control(step: Step, message: ControlMessage): Answer {
 /** Keeps a signal, and gives it to a wait that is open. */
 export function signal(step: Step, message: SignalMessage): Answer {
   const { execution } = step;
+  // @plant repeated messages applied again 2
   const before = execution.applied.get(message.id);
   if (before !== undefined) return { kind: "applied", seq: before };
   if (execution.ended) return wrongStatus(execution, "signalled");
@@ -99,6 +101,7 @@ function pause(step: Step, { by, reason, id }: ControlMessage): Answer {
   if (execution.ended || execution.status === "cancelling") return wrongStatus(execution, "paused");
   if (execution.status === "paused") return { kind: "ignored", why: "already paused" };
   step.emit({ kind: "paused", by, reason, id });
+  // @plant children not paused with their parent
   notifyChildren(step, "pause", { id, reason });
   return { kind: "applied", seq: execution.seq };
 }

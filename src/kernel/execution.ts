@@ -127,6 +127,7 @@ export class HandlerState {
 
   /** Whether no attempt can change the task any more: it is settled, or a command with a result. */
   isClosed(task: number): boolean {
+    // @plant second receipt sends the next command again
     return this.tasks.settled.has(task) || this.receipted.has(task);
   }
 
@@ -294,6 +295,7 @@ export class Execution {
   /** Whether new work may begin: leases, enumerations, phases. Closes as soon as a message is stepped. */
   get open(): boolean {
     return (
+      // @plant pause does not close the gate
       this.status === "running" &&
       this.current !== null &&
       this.current.status === "running" &&

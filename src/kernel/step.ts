@@ -82,6 +82,7 @@ export function create(
 export function step(execution: Execution, message: Exclude<Message, StartMessage>, now: number): Stepped {
   const step = new Step(execution, now);
   const answer = handle(step, message);
+  // @plant children not cancelled with their parent
   if (execution.draining) cancelChildren(step);
   return { events: step.events, answer, sent: step.sent };
 }

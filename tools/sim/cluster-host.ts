@@ -171,7 +171,7 @@ export class ClusterHost extends EngineHost {
   }
 
   protected override mayAct(): boolean {
-    return this.node?.isOwner !== true || this.#ownership.mayAct();
+    return this.node?.isOwner !== true || /* @plant token trusted for safety */ this.#ownership.mayAct();
   }
 
   /** Who cannot renew stops by itself, whatever else it hears. */
@@ -215,11 +215,13 @@ export class ClusterHost extends EngineHost {
           if (this.incarnation === incarnation) run();
         });
       },
+      // @plant token trusted for safety 2
       toEngine: (input) => this.deliver(input),
     };
   }
 
   #heard(membership: Membership): void {
+    // @plant token trusted for safety 3
     this.ring.members(membership);
     this.workers.heard(membership.nodes.map(({ url }) => url));
     this.deliver({ kind: "members", ...membersOf(membership) });

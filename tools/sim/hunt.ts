@@ -4,17 +4,13 @@
  * known to find the bug and goes a little further only: a change of the engine moves what a seed does.
  */
 import { spawn } from "node:child_process";
-import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type MarkedBug, PLANTED_BUGS, type PlantedBug, type TextBug } from "./bugs.ts";
-import { CLUSTER_BUGS } from "./cluster-bugs.ts";
-import { COMMAND_BUGS } from "./command-bugs.ts";
-import { DAMAGE_BUGS } from "./damage-bugs.ts";
-import { markedPlaces, plant } from "./plant.ts";
+import { PLANTED_BUGS, type PlantedBug } from "./bugs.ts";
+import { findPlaces, type Places, plant } from "./plant.ts";
 import { nodesOf, runSeed } from "./run.ts";
-import { WORKER_BUGS } from "./worker-bugs.ts";
 
 /** Seeds from the known one on that are tried at a replay. */
 const REPLAY_WITHIN = 60;
@@ -40,12 +36,10 @@ interface Found {
 
 /** Hunts each planted bug; 0 if all are found. */
 export async function huntBugs(options: HuntOptions): Promise<number> {
-  const bugs = [...PLANTED_BUGS, ...WORKER_BUGS, ...COMMAND_BUGS, ...DAMAGE_BUGS, ...CLUSTER_BUGS]
-    .filter(
-      ({ name, cluster }) =>
-        (options.only === null || name.includes(options.only)) && (!options.cluster || cluster === true),
-    )
-    .filter((_, i) => i % options.every === 0);
+  const bugs = PLANTED_BUGS.filter(
+    ({ name, cluster }) =>
+      (options.only === null || name.includes(options.only)) && (!options.cluster || cluster === true),
+  ).filter((_, i) => i % options.every === 0);
   if (bugs.length === 0) {
     process.stderr.write(`no planted bug is called "${options.only}"\n`);
     return 2;
@@ -86,13 +80,17 @@ function isRun(source: string): boolean {
 /** Plants the bug in the copy, and takes it out again when it is found. */
 async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<Found> {
   const { name, cluster = false, drill = false } = bug;
-  const planted = bug.change === undefined ? await plantText(bug, copy) : plantMarked(bug, copy);
-  if (typeof planted === "string") return { name, seed: null, violation: planted };
+  let planted: Map<string, string>;
+  try {
+    planted = plant(bug, copy.places);
+  } catch (thrown) {
+    return { name, seed: null, violation: (thrown as Error).message };
+  }
   const from = options.replay ? bug.seed : 1;
   const seeds = options.within ?? (options.replay ? REPLAY_WITHIN : WITHIN);
-  for (const [file, { code }] of planted) await writeFile(file, code);
+  for (const [file, code] of planted) await writeFile(file, code);
   const said = await search(join(copy.folder, "tools", "sim", "main.js"), { from, seeds, cluster, drill });
-  for (const [file, { clean }] of planted) await writeFile(file, clean);
+  for (const { file, code } of copy.places.values()) if (planted.has(file)) await writeFile(file, code);
   const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
   if (seed === null) return { name, seed, violation };
   const without = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0, drill }).violation;
@@ -100,53 +98,17 @@ async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<
   return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${without}` };
 }
 
-/** Compiled code in a folder of its own, and the files in which places are marked. */
+/** Compiled code in a folder of its own. */
 interface Copy {
   readonly folder: string;
-  readonly places: ReadonlyMap<string, { readonly file: string; readonly code: string }>;
+  readonly places: Places;
 }
 
-type Planted = Map<string, { readonly code: string; readonly clean: string }>;
-
+/** Copies what is compiled now: an older build may have left other folders. */
 async function copyOf(compiled: string, folder: string): Promise<Copy> {
-  await cp(compiled, folder, { recursive: true, filter: isRun });
-  const places = new Map<string, { file: string; code: string }>();
-  for (const entry of await readdir(folder, { recursive: true, withFileTypes: true })) {
-    if (!entry.isFile() || !entry.name.endsWith(".js")) continue;
-    const file = join(entry.parentPath, entry.name);
-    const code = await readFile(file, "utf8");
-    if (code.includes("@plant")) for (const place of markedPlaces(code)) places.set(place, { file, code });
-  }
-  return { folder, places };
-}
-
-/** The files of a bug with its changes at the marked places; a text says why that cannot be. */
-function plantMarked({ name, change }: MarkedBug, { places }: Copy): Planted | string {
-  const planted: Planted = new Map();
-  for (const [i, template] of (typeof change === "string" ? [change] : change).entries()) {
-    const place = i === 0 ? name : `${name} ${i + 1}`;
-    const marked = places.get(place);
-    if (marked === undefined) return `no place is marked "@plant ${place}"`;
-    const { file, code: clean } = marked;
-    try {
-      planted.set(file, { clean, code: plant(planted.get(file)?.code ?? clean, place, template) });
-    } catch (thrown) {
-      return (thrown as Error).message;
-    }
-  }
-  return planted;
-}
-
-async function plantText(bug: TextBug, { folder }: Copy): Promise<Planted | string> {
-  const planted: Planted = new Map();
-  for (const { file = bug.file, find, replace } of bug.also === undefined ? [bug] : [bug, bug.also]) {
-    const path = join(folder, file);
-    const before = planted.get(path);
-    const code = before?.code ?? (await readFile(path, "utf8"));
-    if (!code.includes(find)) return `it does not fit ${file} any more: "${find}"`;
-    planted.set(path, { clean: before?.clean ?? code, code: code.replaceAll(find, replace) });
-  }
-  return planted;
+  for (const room of ["src", "tools"])
+    await cp(join(compiled, room), join(folder, room), { recursive: true, filter: isRun });
+  return { folder, places: await findPlaces(folder) };
 }
 
 async function search(

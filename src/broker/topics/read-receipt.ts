@@ -23,8 +23,11 @@ export function readReceiptMark(fields: Fields): { readonly mark: Fields | null 
 export function readReceipt(fields: Fields): Outcome | Rejection {
   const { cmd_result, proc_err, status } = fields;
   // Any value but null is an error: "", 0 and false too.
-  if (proc_err !== undefined && proc_err !== null) return { status: "failed", ...readProcErr(proc_err) };
+  if (/* @plant empty proc_err counts as success 2 */ proc_err !== undefined && proc_err !== null)
+    // @plant empty proc_err counts as success
+    return { status: "failed", ...readProcErr(proc_err) };
   if (cmd_result === undefined) {
+    // @plant command counts as its own receipt
     if (!isStatus(status))
       return reject("invalid_input", "it is not a receipt: it has neither `cmd_result` nor `proc_err`");
     if (status !== "done") return { status, ...readError(undefined, `the command ended as ${status}`) };

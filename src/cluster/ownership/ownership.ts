@@ -197,6 +197,7 @@ export class OwnershipNode {
     this.#renewAt = Math.min(this.#renewAt, this.#nextLapseAt(membership));
     this.#incarnation = membership.incarnation;
     this.#membership = membership;
+    // @plant end of the node's lease ignored
     this.#actUntil = actUntil;
     if (!this.#isMember) this.#emit({ kind: "may-grant" });
     this.#isMember = true;
@@ -219,7 +220,9 @@ export class OwnershipNode {
     if (this.#status !== "active") return;
     this.#yield(
       [...this.#held].flatMap(([partition, held]) =>
-        held.yield === null && this.#isForNewer(partition) ? partition : [],
+        /* @plant unreadable partition kept */ held.yield === null && this.#isForNewer(partition)
+          ? partition
+          : [],
       ),
     );
   }
@@ -257,7 +260,10 @@ export class OwnershipNode {
       else if (held !== undefined) continue;
       if (!isOwn) this.#yielded.delete(partition);
       else if (this.#yielded.has(partition)) continue;
-      if (this.#status === "leaving" || this.#isForNewer(partition)) {
+      if (
+        this.#status === "leaving" ||
+        /* @plant unreadable partition taken again */ this.#isForNewer(partition)
+      ) {
         if (isOwn) strays.push(partition);
         continue;
       }

@@ -127,7 +127,8 @@ export class RingNode {
     const place = this.#place;
     if (place.kind === "posting" && this.#now >= place.until) this.#notPosted(place.token);
     if (place.kind === "asking" && this.#now >= place.until) this.#apply(place.token);
-    if (this.#place.kind === "elsewhere" && this.#now >= this.#lostAt()) this.#makeToken();
+    if (this.#place.kind === "elsewhere" && /* @plant lost token not replaced */ this.#now >= this.#lostAt())
+      this.#makeToken();
     for (const partition of this.#desk.takeHints((one) => this.#owns(one))) this.#letters.add(partition);
     this.#maybePass();
     if (this.#letters.size > 0) {

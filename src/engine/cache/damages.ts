@@ -29,6 +29,7 @@ export interface Found {
  */
 export function declareDamaged(node: NodeState, slot: Slot, found: Found): void {
   if (found.head.status !== DAMAGED) {
+    // @plant damaged execution skipped silently
     node.emit({ kind: "damaged", head: damagedHead(found) });
     const end = { status: DAMAGED, output: null } as const;
     node.emit({ kind: "progressed", execution: slot.id, seq: found.readable?.seq ?? 0, end });

@@ -140,6 +140,7 @@ export class ExecutionCache {
 
   /** These are being purged: whoever is asked for waits until that is done. */
   purging(ids: readonly string[]): void {
+    // @plant execution read while it is purged
     for (const id of ids) this.#purging.add(id);
     this.#node.dropped.forget(ids);
   }
@@ -359,6 +360,7 @@ export class ExecutionCache {
     if (head.status === DAMAGED && !this.#areLettersKnown()) return void this.#waitingForLetters.add(slot);
     slot.isDoubted = false;
     if (head.status === DAMAGED || !canWant(slot, head)) this.#heir().mended(slot);
+    // @plant damaged journal reads as empty 2
     this.#ready(slot);
   }
 
@@ -368,6 +370,7 @@ export class ExecutionCache {
       slot.isDoubted = true;
       return this.drop(slot);
     }
+    // @plant damaged journal reads as empty
     declareDamaged(this.#node, slot, found);
     for (const queued of slot.queue.splice(0)) this.#heir().refuse(queued, refuseDamaged(found));
     this.evict(slot);

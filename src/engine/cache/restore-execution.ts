@@ -56,6 +56,7 @@ export function restoreSlot(
   node.suspects.delete(slot.id);
   // An epoch that has not been yet is damaged: then it is not known what was open.
   const { uncleanEpoch, epoch } = slot.tenure;
+  // @plant suspects treated as clean after a takeover
   const isSuspect = loaded.epoch <= uncleanEpoch || loaded.epoch > epoch;
   if (suspects !== undefined || isSuspect)
     suspect(node, slot, { committedIn: Math.min(loaded.epoch, uncleanEpoch), handlers: suspects });
@@ -71,6 +72,7 @@ export function restoreSlot(
 function fold(node: NodeState, id: string, loaded: LoadedExecution, plan: Plan): Execution | Unreadable {
   const { events: reads, fold: version } = node.settings.vocabulary;
   const taken = loaded.snapshot?.foldVersion === version ? loaded.snapshot : null;
+  // @plant damaged journal read up to the damage 2
   let readable: Execution | null = null;
   try {
     if (taken !== null && sealState(taken.body, snapshotKey(id, taken.seq)) === "broken")
@@ -83,7 +85,9 @@ function fold(node: NodeState, id: string, loaded: LoadedExecution, plan: Plan):
     if (execution.seq > 0) return execution;
     throw new DamagedData({ table: "journal", execution: id, row: 1, why: "it is missing" });
   } catch (thrown) {
+    // @plant damaged data stops the node
     if (thrown instanceof UnknownVersion) return { kind: "newer", why: thrown.message };
+    // @plant damaged journal read up to the damage
     const row = (readable?.seq ?? taken?.seq ?? 0) + 1;
     const damage = damageOf(thrown, { table: "journal", execution: id, row });
     return { kind: "damaged", damage: { ...damage, execution: id }, readable };
@@ -126,6 +130,7 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers }: Suspici
     const free =
       node.roster.queued === null ? uncleanEndFrom(tenure, freeSince(slot, desk, committedIn)) : last;
     if (!isChildren) {
+      // @plant suspects started unrecorded
       desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
       slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
       slot.carefulMarks[freeEpochMark(desk)] = free.epoch;

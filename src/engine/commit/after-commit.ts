@@ -178,7 +178,9 @@ export class AfterCommit {
 
   /** Nothing came of a message: whoever waits for its answer is told to ask the owner. */
   turnAway(execution: string, queued: Queued): void {
-    if (queued.kind === "report") this.#verdict(queued, ["elsewhere"]);
+    if (queued.kind === "report")
+      // @plant report about a lost partition acknowledged
+      this.#verdict(queued, ["elsewhere"]);
     else if (queued.kind === "message" && queued.request !== null)
       this.#node.emit({ kind: "reply", request: queued.request, answer: notOwner(execution) });
   }
@@ -194,8 +196,10 @@ export class AfterCommit {
   /** Its next commit says so in the head. Timers and letters that came meanwhile were refused: they come again. */
   mended(slot: Slot): void {
     this.#node.enqueue(slot, { kind: "mark", mark: null });
+    // @plant timers of a mended execution do not fire
     this.#timers.forget((execution) => execution === slot.id);
     this.#timers.rescan();
+    // @plant messages to a mended execution not scanned
     this.#letters.rescan();
   }
 
@@ -217,6 +221,7 @@ export class AfterCommit {
       if (execution.draining) this.#drain(slot);
       if (node.roster.queued !== null && !execution.open) withdrawQueued(node, slot);
       this.#openPages(slot);
+      // @plant page that was read starts no children 2
       for (const desk of slot.desks) if (desk.state.plan.mode === "workflow") startChildren(node, slot, desk);
       node.offerAll(slot);
       this.#scheduleWake(slot);
@@ -328,7 +333,13 @@ export class AfterCommit {
       (queued) => queued.kind === "message" && queued.message.kind === "drained",
     );
     const { current, round } = execution;
-    if (slot.leaseCount > 0 || isAsked || (current?.openChildren ?? 0) > 0 || holdsTasks(execution)) return;
+    if (
+      /* @plant phase ends while attempts are open */ slot.leaseCount > 0 ||
+      isAsked ||
+      (current?.openChildren ?? 0) > 0 ||
+      holdsTasks(execution)
+    )
+      return;
     this.#node.enqueue(slot, {
       kind: "message",
       message: { kind: "drained", phase: current?.plan.name ?? "", visit: current?.visit ?? 0, round },

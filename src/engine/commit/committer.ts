@@ -30,6 +30,7 @@ export class Committer {
   readonly #lose: (partitions: readonly number[]) => void;
   /** Commits without a verdict yet, by number. */
   readonly #underWay = new Map<number, UnderWay>();
+  // @plant acknowledged before it is durable 3
   #commits = 0;
 
   constructor(
@@ -59,12 +60,16 @@ export class Committer {
     if (this.#letters.hasDone && this.#underWay.size === 0) this.#emit([]);
   }
 
+  // @plant acknowledged before it is durable 2
+  // @plant unknown outcome taken for success 2
   committed(commit: number, verdict: CommitVerdict): void {
     const underWay = this.#underWay.get(commit);
     if (underWay === undefined) return;
     this.#underWay.delete(commit);
     this.#unhold(underWay);
+    // @plant fenced verdict ignored
     if (verdict.kind === "fenced" || verdict.fenced.length > 0) this.#fenced(underWay, verdict);
+    // @plant fenced verdict ignored 2
     if (verdict.kind === "fenced") return;
     this.#letters.close(underWay.lettersDone.map(({ id }) => id));
     const exists = new Set(verdict.exists);
@@ -82,11 +87,13 @@ export class Committer {
 
   /** Nothing written, or nobody knows: drop what was in memory, reload, step the same messages again. */
   failed(commit: number): void {
+    // @plant unknown outcome taken for success
     const underWay = this.#underWay.get(commit);
     if (underWay === undefined) return;
     this.#underWay.delete(commit);
     this.#unhold(underWay);
     for (const letter of underWay.lettersDone) this.#letters.applied(letter.to, [letter.id]);
+    // @plant message lost with an unknown commit
     this.#letters.rescan();
     // It may have been made: then timers are set that nobody here has seen.
     this.#timers.rescan();
@@ -129,6 +136,7 @@ export class Committer {
       if (slot.status !== "clean" || slot.queue.length === 0 || node.isHeldBack(slot)) continue;
       const result = stepSlot(node, slot, Math.min(SLICE_MESSAGES, commitMessagesMax - messages));
       slot.needs = result.needs;
+      // @plant newer events written beside older nodes
       if (node.isHeldBack(slot)) {
         this.#cleanUp.holdBack(result);
         continue;
@@ -139,12 +147,15 @@ export class Committer {
         idle.push(result);
         this.#letters.applied(slot.id, result.letters);
       } else {
+        // @plant effects before their commit
         slot.status = "dirty";
+        // @plant priority ignores dirty executions
         node.holdLower(slot);
         stepped.push(result);
       }
     }
     node.runnable.splice(0, taken);
+    // @plant acknowledged before it is durable
     if (stepped.length > 0) this.#emit(stepped);
     for (const result of idle) this.#cleanUp.finish(result);
   }

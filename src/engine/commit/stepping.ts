@@ -284,14 +284,18 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
       // What is done again is the visit that was reopened, and what came after it; broadcasts are not.
       clearedFrom = execution.redoneFrom;
       deadLetters = deadLetters.filter(({ seq: before }) => before < clearedFrom);
+      // @plant retry forgets broadcasts that were given up
       for (const { seq: failed, task } of execution.undeliveredAtRetry)
         if (failed >= clearedFrom) deadLetters.push({ seq: failed, tasks: [task] });
-    } else if (event.kind === "timer.set") timersSet.push({ timer: event.timer, due: event.due });
+    } else if (event.kind === "timer.set")
+      // @plant timer not stored
+      timersSet.push({ timer: event.timer, due: event.due });
     else if (event.kind === "timer.fired" || event.kind === "timer.cleared") timersCleared.push(event.timer);
   }
   const opened = markOpened(node, slot, parts.marks);
   const want = slot.computeWant(node.now);
   // What is owed is found again by its time, whatever else the execution waits for.
+  // @plant owed post-operations not found again
   const retryDue = Math.min(
     slot.owedDue,
     want === "time" ? slot.nextDue(node.now, node.settings.checkMs) : Number.POSITIVE_INFINITY,
@@ -347,6 +351,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   if (sent.length > 0) write.letters = sent.map(toMailboxMessage);
   if (logs.length > 0) write.logs = logs;
   if (deadLetters.length > 0) write.deadLetters = deadLetters;
+  // @plant retry leaves dead letters
   if (clearedFrom > 0) write.deadLettersCleared = clearedFrom;
   return write;
 }
@@ -380,6 +385,7 @@ function markOpened(
     const end = state.pageEnd(wanted - 1);
     desk.opened = end;
     slot.opened[desk.markName] = end;
+    // @plant page opened without a mark
     marks[desk.markName] = end;
   }
   return Object.keys(marks).length === 0 ? null : marks;
@@ -394,6 +400,9 @@ function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
     seq: execution.seq,
     foldVersion,
     chain: slot.chain,
-    body: seal(writeSnapshot(execution), snapshotKey(slot.id, execution.seq)),
+    body: seal(
+      /* @plant snapshot of an older state */ writeSnapshot(execution),
+      snapshotKey(slot.id, execution.seq),
+    ),
   };
 }

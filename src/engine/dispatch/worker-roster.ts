@@ -87,6 +87,7 @@ export class RosterEntry {
     return this.#byUse.keys();
   }
 
+  // @plant lower version gets work too 2
   versionsOf(use: string): Iterable<string> {
     return this.#byUse.get(use)?.keys() ?? [];
   }
@@ -214,6 +215,7 @@ export class WorkerRoster {
     if (!worker.isFor(project)) return undefined;
     const version = this.choose(wanted, project);
     if (version !== null) {
+      // @plant lower version gets work too
       const served = worker.served(wanted.use, version);
       if (!wanted.enumerates || served === undefined) return served;
       return this.#mayEnumerate(served, wanted, project) ? served : undefined;
@@ -223,6 +225,8 @@ export class WorkerRoster {
 
   /** Code that says whether it enumerates is believed. Code that does not say gets an enumeration only if no other says so. */
   #mayEnumerate({ enumerates }: Serves, wanted: Wanted, project: string): boolean {
+    // @plant enumeration given to code that only processes
+    // @plant enumeration given to code that does not say
     return enumerates ?? this.enumeratorOf(wanted, project) === null;
   }
 
@@ -280,6 +284,7 @@ export class WorkerRoster {
     const key = this.#keyOf(wanted, project);
     const known = this.#chosen.get(key);
     if (known !== undefined) return known;
+    // @plant version range ignored
     const chosen = highest(this.versions(wanted.use, project), wanted.range);
     this.#chosen.set(key, chosen);
     return chosen;

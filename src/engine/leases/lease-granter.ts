@@ -108,7 +108,9 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
   desk.servedAt = ++node.turns;
   const { plan } = desk.state;
   if (desk.wantsEnumeration(node.now) && plan.enumerator === wanted)
+    // @plant enumeration inferred from the workers present 2
     giveEnumeration(node, slot, desk, worker);
+  // @plant enumeration inferred from the workers present
   else if (node.enumeratorAt(slot, desk) !== null)
     return; // It is offered again when that worker has gone.
   else if (plan.wanted === wanted && giveTasks(node, slot, desk, worker) === "full") return; // It waits at the limit.
@@ -159,7 +161,7 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerQueue, worker: Rost
     const task = desk.peek(node.now);
     if (task < 0) break;
     const crashes = state.tasks.crashes(task);
-    if (crashes >= ALONE_AFTER_CRASHES && !worker.queued) {
+    if (/* @plant task that kills workers not alone */ crashes >= ALONE_AFTER_CRASHES && !worker.queued) {
       // Whoever is empty gets it, or the first that is busy would keep it from all others.
       const project = slot.execution?.project ?? "";
       const empty = worker.held === 0 ? worker : node.roster.emptyFor(state.plan.wanted, project);
@@ -331,9 +333,11 @@ function newGrant(
     use: wanted.use,
     version: node.roster.servedBy(what.worker, wanted, execution.project)?.version ?? null,
     round: visit.round,
+    // @plant grant names another partition's epoch
     epoch: slot.tenure.epoch,
     input: execution.input,
     timeoutMs: plan.timeoutMs,
+    // @plant grant names another partition's epoch 2
     heartbeatMs: node.heartbeatMs(plan),
     phases: countsOf(desk, execution, what.do),
     batch: batchOf(plan),
@@ -353,6 +357,7 @@ function checkpointsOf(node: NodeState, desk: HandlerQueue, task: number): reado
   const progress = desk.state.progress.tasks.get(task);
   if (progress === undefined || progress.checkpoints.length === 0) return null;
   if (desk.state.plan.mode === "script") {
+    // @plant journaled runs done again
     const runs = journaledRuns(desk.state, task);
     return runs.length === 0 ? null : runs;
   }

@@ -18,6 +18,7 @@ export function sweepLeases(node: NodeState): Slot[] | null {
         if (lease.local || lease.reported || lease.queued) continue;
         isWatching = true;
         if (lease.until > node.now) continue;
+        // @plant lost before its worker is asked
         const canAsk =
           lease.startedAt > 0 && !lease.asked && node.roster.workers.get(lease.worker)?.canBeAsked === true;
         (canAsk ? asked : silent).push(lease);

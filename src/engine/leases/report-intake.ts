@@ -163,6 +163,8 @@ export function toLogRow(
     worker,
     lines: report.lines,
     // Said twice, or stepped again after a commit of unknown outcome, or said to a former owner.
+    // @plant lines stored again after adoption
+    // @plant lines stored again after an unknown commit
     mayRepeat: report.epoch !== slot.tenure.epoch || (report.lines[0]?.n ?? 0) <= before,
   };
 }

@@ -113,6 +113,7 @@ export class Limits {
     const name = rateName(scope);
     const limit = this.#limits.get(name);
     if (limit === undefined || limit.window === null) return;
+    // @plant starts not counted under a rate
     limit.window.add(now);
     limit.held = limit.window.used;
     limit.queue.served(who.id, limit.max);
@@ -128,6 +129,7 @@ export class Limits {
     const limit = this.#limits.get(name);
     if (limit === undefined || limit.window === null) return;
     if (noted >= now || limit.window.move(noted, now)) return;
+    // @plant starts not counted under a rate 2
     limit.window.add(now);
     limit.held = limit.window.used;
     this.shares?.used(name);
@@ -166,6 +168,7 @@ export class Limits {
 
   /** Whether this one may have a permit: there is room, and nobody who waits goes before. */
   mayTake(name: string, who: Waiter, now: number): boolean {
+    // @plant permit returned to its giver
     return this.hasRoom(name, now) && this.#limits.get(name)?.queue.isBehind(who) !== true;
   }
 
@@ -173,6 +176,7 @@ export class Limits {
   #room(name: string, now: number): number {
     const { max = Number.POSITIVE_INFINITY, held = 0, isGate = false } = this.#limits.get(name) ?? {};
     if (this.isBlocked(name, now) || (isGate && held > 0)) return 0;
+    // @plant limit off by one
     return Math.min(max - held, this.shares?.room(name, held) ?? Number.POSITIVE_INFINITY);
   }
 
@@ -200,7 +204,9 @@ export class Limits {
     if (limit === undefined) return;
     limit.held--;
     this.shares?.noteUse(name);
-    if (limit.queue.size > 0) this.#callable.add(name);
+    if (limit.queue.size > 0)
+      // @plant waiters not called when a permit returns
+      this.#callable.add(name);
     else if (limit.isTransient && limit.held === 0 && limit.reserved.size === 0) this.#limits.delete(name);
   }
 
@@ -256,6 +262,7 @@ export class Limits {
    */
   reserve(names: readonly string[], who: string, until: number): void {
     if (this.shares === null) return;
+    // @plant room under one limit not kept
     for (const name of names) this.#at(name).reserved.add(who);
     if (names.length > 0) this.#reservations.push({ names: [...names], who, until });
   }

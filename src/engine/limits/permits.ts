@@ -36,6 +36,8 @@ export function takePermits(
     return "full";
   }
   const ofRate = rate === undefined ? null : rateName(scope);
+  // @plant permit of a project not given back 2
+  // @plant limit of a project ignored
   const ofProject = node.settings.projects[project]?.concurrency === undefined ? null : projectScope(project);
   const names = [ofRate, ofProject, concurrency === undefined ? null : scope];
   node.limits.unreserve(names, who.id);
@@ -70,6 +72,7 @@ export function takePermits(
   for (const name of names) if (name !== null && name !== ofRate) node.limits.take(name, who);
   if (rate !== undefined) node.limits.start(scope, who, node.now);
   // That of the rate is not the lease's: it goes by time.
+  // @plant permit of a project not given back
   return permits.filter((permit) => permit !== ofRate);
 }
 

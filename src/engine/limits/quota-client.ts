@@ -102,6 +102,7 @@ export class QuotaClient {
     const share = this.#shares.get(name);
     if (share === undefined) return Number.POSITIVE_INFINITY;
     const { quota, isContended, isSilent, fresh } = share;
+    // @plant node does not ask for permits
     return isContended && !isSilent ? Math.min(quota - held, fresh) : quota - held;
   }
 
@@ -190,7 +191,9 @@ export class QuotaClient {
 
   /** An answer may be lost, and so may what a home says later to those who wait. */
   #askAgainAt({ isAnswered, wants, askedAt }: Share): number {
-    if (!isAnswered) return askedAt + this.#patienceMs;
+    if (!isAnswered)
+      // @plant lost quota requests never repeated
+      return askedAt + this.#patienceMs;
     return wants > 0 ? askedAt + WAITS * this.#patienceMs : Number.POSITIVE_INFINITY;
   }
 
@@ -256,6 +259,7 @@ export class QuotaClient {
     // back: there may be nobody to give it to.
     const isGivenBack = !isSilent && (waiting === 0 || isContended);
     const quota = isGivenBack ? Math.min(had, this.#needed(name, share)) : had;
+    // @plant quota kept after it was given back
     share.quota = quota;
     share.wants = waiting === 0 ? 0 : Math.max(0, Math.min(max, held + waiting * BATCH) - quota);
     share.priority = priority;

@@ -432,6 +432,7 @@ export class QuotaServer {
   /** Permits may be out that are not known here. */
   #isBlocked(limit: HomeLimit, now: number): boolean {
     const isKnown = limit.isLasting && this.#unstoredSince === null;
+    // @plant home grants before all have declared
     return !isKnown && (this.awaited.size > 0 || this.#blockedUntil(limit) > now);
   }
 

@@ -104,12 +104,16 @@ export class RateWindow {
 
   /** When the oldest start leaves the window; Infinity: it is empty. */
   nextAt(): number {
+    // @plant rate window too short
+    // @plant rate in fixed windows 2
     return (this.#times[this.#first] ?? Number.POSITIVE_INFINITY) + this.#rate.per;
   }
 
   #bucket(time: number): number {
     const { limit, per } = this.#rate;
-    if (limit <= BUCKETS) return time;
+    if (limit <= BUCKETS)
+      // @plant rate in fixed windows
+      return time;
     const width = Math.ceil(per / BUCKETS);
     return Math.ceil(time / width) * width;
   }

@@ -43,6 +43,7 @@ export class Mailbox {
   #after = 0;
   /** The last scan did not reach the end: the next one goes on behind it, past letters that stay in the store. */
   #isCut = false;
+  // @plant mailbox not scanned after a restart
   #wantsScan = true;
   #scanning = false;
   /** Everything is to be looked at again once the scan under way is over. */
@@ -110,9 +111,11 @@ export class Mailbox {
     const message = readMessage(letter);
     if (typeof message === "string") return this.#damaged(letter, message);
     const plan = message.kind === "start" ? this.#node.plans.get(message.hash) : undefined;
+    // @plant message removed before it is applied
     this.#open.set(letter.id, letter.to);
     const before = this.#waitingFor.get(letter.to);
     // What comes after a start that waits stays behind it: a cancel finds somebody to cancel.
+    // @plant cancel overtakes a start
     if (before !== undefined) this.#waiting.get(before)?.push(letter);
     else if (message.kind === "start" && plan === undefined) this.#waitForPlan(message, letter);
     else this.#enqueue(letter, message, plan);
@@ -141,6 +144,7 @@ export class Mailbox {
   }
 
   /** These letters changed nothing, so no write takes them: they go with the next commit. */
+  // @plant message removed before it is applied 2
   applied(to: string, ids: readonly string[]): void {
     for (const id of ids) this.#done.push({ id, to });
   }

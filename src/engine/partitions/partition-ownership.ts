@@ -70,8 +70,10 @@ export class PartitionOwnership {
     this.lost(owned.map(({ partition }) => partition));
     const { live } = node.members;
     node.tenures.take(owned, node.now, { homes, live, stored });
+    // @plant handed-over leases forgotten
     noteHandedOver(node, leases, declared);
     for (const { execution } of leases) residency.slot(execution);
+    // @plant work of new partitions not scanned
     residency.rescan();
     timers.rescan();
     letters.rescan();
@@ -89,6 +91,7 @@ export class PartitionOwnership {
   /** Lets go of what nothing is under way in. */
   release(): void {
     for (const tenure of this.#yielding) {
+      // @plant lease table written before commits end
       if (!this.#isQuiet(tenure)) continue;
       const leases = leaseTable(this.#node, tenure);
       // What runs in this process ends first, unless its word is held back: then it ends in doubt.
@@ -96,7 +99,13 @@ export class PartitionOwnership {
       if (leases === null && !isHeldBack()) continue;
       this.#yielding.delete(tenure);
       const { partition } = tenure;
-      this.#node.emit({ kind: "yielded", partition, leases: this.#hasSuspects(tenure) ? null : leases });
+      this.#node.emit({
+        kind: "yielded",
+        partition,
+        // @plant suspects handed over as clean
+        leases: this.#hasSuspects(tenure) ? null : leases,
+      });
+      // @plant partition kept after a yield
       this.lost([tenure.partition]);
     }
   }

@@ -45,6 +45,7 @@ export class PartitionReads {
     for (const slot of [...node.slots.values()]) {
       if (slot.needs === 0 || node.isHeldBack(slot)) continue;
       slot.needs = 0;
+      // @plant executions held back not resumed
       if (slot.status === "clean") this.#cleanUp.becameClean(slot);
     }
   }
@@ -76,6 +77,7 @@ export class PartitionReads {
             this.#timers.remind(timer, this.#node.now);
         return;
       case "letters-stored":
+        // @plant messages from other nodes not scanned
         return this.#letters.rescan();
     }
   }

@@ -35,6 +35,7 @@ export class PostOpPool {
 
   /** Whether the execution has as many as one may have: more follow when these end. */
   isFullFor(execution: string): boolean {
+    // @plant one post-operation too many
     return (this.#perExecution.get(execution) ?? 0) >= this.#each;
   }
 

@@ -35,6 +35,7 @@ export class PostOpQueue {
   }
 
   /** Gives out what a clean execution owes and what is due. */
+  // @plant post-operation before its commit 4
   attend(slot: Slot): void {
     const { execution } = slot;
     if (execution === null || execution.postops.size === 0 || slot.tenure.isYielding) return;
@@ -43,11 +44,18 @@ export class PostOpQueue {
     for (const op of execution.postops.values()) {
       const pool = this.#pools[op.op];
       if (pool.isFullFor(slot.id) || held.has(op.receipt)) continue;
-      if (op.until > this.#node.now || pool.isUnderWay(op.id) || isQueued(slot, op)) continue;
+      if (
+        /* @plant post-operation before its time */ op.until > this.#node.now ||
+        pool.isUnderWay(op.id) ||
+        isQueued(slot, op)
+      )
+        continue;
       const task = taskOf(execution, op);
       if (pool.take(op.id, { execution: slot.id, target: placeOf(task) }))
         this.#node.emit({ kind: "perform", task });
-      else if (op.ended === 0) held.add(op.receipt);
+      else if (op.ended === 0)
+        // @plant broadcast overtakes the one before it
+        held.add(op.receipt);
     }
   }
 

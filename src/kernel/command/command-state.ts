@@ -56,6 +56,7 @@ function applyReceipted(execution: Execution, event: CommandReceipted): void {
   for (const reference of parts) {
     const found = follow(value, reference.path);
     if (found === null) execution.referred.delete(reference.text);
+    // @plant command refers to an earlier visit's result
     else execution.referred.set(reference.text, JSON.stringify(found.value));
   }
   if (handler.plan.command?.holds === true) {
@@ -83,6 +84,7 @@ export function reopenCommands(execution: Execution, visit: Visit, handler: Hand
   if (command === null) return;
   const isDone = handler.tasks.done === handler.total && handler.total > 0;
   if (!isDone) change(execution, command.step, { status: null, error: null });
+  // @plant retry repeats a command that has its result
   for (const [task, { seq, attempt }] of handler.receipted) {
     handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: NEVER });
     change(execution, command.step, { status: "COMPLETE", error: null });

@@ -41,7 +41,9 @@ export function commandAt(plan: Plan, { phase, handler }: Place): CommandPlan | 
 export function oweAfter(execution: Execution, receipt: ReceiptRef, done: "receipt" | "persistence"): void {
   const command = commandAt(execution.plan, receipt);
   assert(command !== null, "a receipted command is in the plan");
-  if (done === "receipt" && command.persistence !== null) return owe(execution, receipt, "persistence", 0);
+  if (done === "receipt" && command.persistence !== null)
+    // @plant broadcasts do not wait for the persistence
+    return owe(execution, receipt, "persistence", 0);
   command.broadcasts.forEach((_, index) => owe(execution, receipt, "broadcast", index));
 }
 
@@ -54,6 +56,7 @@ export function isHeld(execution: Execution, place: Place, task: number): boolea
 
 /** Whether anything is owed that keeps a task open. */
 export function holdsTasks(execution: Execution): boolean {
+  // @plant visit ends while its persistence is owed
   for (const { awaited } of execution.postops.values()) if (awaited) return true;
   return false;
 }

@@ -106,9 +106,11 @@ export function writeSnapshot(execution: Execution): string {
     current: execution.current === null ? null : writeVisit(execution.current),
     origin: execution.origin === null ? null : writeVisit(execution.origin),
     visitCounts: [...execution.visitCounts],
+    // @plant snapshot forgets kept signals
     signals: [...execution.signals],
     timers: [...execution.timers],
     applied: [...execution.applied],
+    // @plant snapshot forgets owed post-operations
     postops: [...execution.postops.values()],
     undelivered: [...execution.undelivered],
     commands: [...execution.commands],

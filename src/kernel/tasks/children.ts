@@ -36,6 +36,7 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
   if (handler.impliesTask && !handler.sealed) step.emit({ kind: "handler.enumerated", ...place, total: 1 });
   const depth = (execution.parent?.depth ?? 0) + 1;
   for (const { task, input } of message.tasks) {
+    // @plant purged child is not started again 2
     const known = handler.children.get(task);
     if (handler.tasks.settled.has(task) || known?.isOpen === true) continue;
     const attempt = handler.tasks.nextAttempt(task);
@@ -47,6 +48,7 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
     step.emit({ kind: "child.started", ...place, task, attempt, child });
     armChild(step, handler, task);
     // For one that is there this is a repeat; one that was purged since it ended starts anew.
+    // @plant purged child is not started again
     step.send(child, {
       kind: "start",
       execution: child,
@@ -78,7 +80,12 @@ export function childEnded(step: Step, message: ChildMessage): Answer {
   const handler = execution.handlerAt(message);
   const { task, child, status, payload } = message;
   const known = handler?.children.get(task);
-  if (handler === undefined || execution.ended || known?.isOpen !== true || known.child !== child)
+  if (
+    handler === undefined ||
+    execution.ended ||
+    /* @plant end of a child counted twice */ known?.isOpen !== true ||
+    known.child !== child
+  )
     return { kind: "ignored", why: "the child is not waited for" };
   const place = execution.currentVisit().place(handler.plan.name);
   const { attempt } = known;
@@ -110,6 +117,7 @@ export function childEnded(step: Step, message: ChildMessage): Answer {
 export function applyChild(handler: HandlerState, event: ChildEvent): void {
   const { task, attempt, child } = event;
   if (event.kind === "child.started") {
+    // @plant open children not counted
     if (handler.children.get(task)?.isOpen !== true) handler.openChildren++;
     handler.children.set(task, { child, attempt, isOpen: true });
     handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: NEVER });

@@ -93,6 +93,7 @@ export function attemptsLost(step: Step, message: LostMessage): Answer {
   const recorder = new BulkRecorder(step, handler);
   for (const { task, attempt, worker } of gone) {
     const crashes = handler.tasks.crashes(task);
+    // @plant crashes not counted
     if (crashes < handler.plan.crashes) continue;
     const error = {
       name: "Lost",
@@ -132,6 +133,7 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
   const isTask = Number.isInteger(task) && task >= 0 && task < handler.offered;
   if (handler.plan.waits || handler.plan.mode === "workflow" || !isTask) return "stale";
   const wasLost = handler.tasks.isLost(task, attempt);
+  // @plant settled task counted again
   if (!handler.isClosed(task)) {
     const isCurrent = receipt.round === step.execution.currentVisit().round;
     if (receipt.live && isCurrent && attempt > handler.tasks.ended(task))
@@ -145,6 +147,7 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
     if (
       receipt.outcome.status === "done" &&
       isNews &&
+      // @plant late done after a later step
       !isPassed &&
       judged(handler, step, receipt).status === "done"
     ) {
@@ -215,9 +218,11 @@ function complete(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
   const { payload } = receipt.outcome;
   const { command } = handler.plan;
   if (command === null) return recorder.settleReceipt(receipt, "done", null, payload);
+  // @plant result of a command not enriched
   const result = enrich(payload, command.enrichment);
   recorder.flush();
   emitReceipted(step, handler, receipt, { result, error: null });
+  // @plant command done before it is persisted
   if (!command.holds) recorder.settleReceipt(receipt, "done", null, result);
 }
 

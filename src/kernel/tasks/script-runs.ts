@@ -43,7 +43,7 @@ export function placeRun(
   const index = indexOfRun(handler, run);
   if (typeof index !== "number") return index;
   const finished = finishedRuns(handler, at).length;
-  if (index <= finished) return { index, isRepeat: index < finished };
+  if (index <= finished) return { index, /* @plant finished run counts again */ isRepeat: index < finished };
   const { script = [] } = handler.plan.definition;
   return reject("wrong_status", `run ${run.name} is not the next one`, {
     path: "run",
@@ -63,13 +63,14 @@ export function indexOfRun(
       path: "run",
       hint: "only scripts have runs; end this attempt with its receipt",
     });
+  // @plant runs counted, not identified 2
   const found = script.findIndex((run) => run.name === name);
   if (found < 0)
     return reject("invalid_input", `the script has no run ${shown}`, {
       path: "run",
       hint: `its runs are ${listed(script.map((run) => run.name))}`,
     });
-  if (index !== null && index !== found)
+  if (/* @plant runs counted, not identified */ index !== null && index !== found)
     return reject("invalid_input", `run ${shown} has the index ${found}, not ${index}`, {
       path: "index",
       hint: "leave the index out, or send the run's place among all runs of the script, from 0",

@@ -185,7 +185,8 @@ export class TaskTable {
       trouble.nextDue = Number.POSITIVE_INFINITY;
     }
     if (this.failed.size > 0) {
-      for (let n = 0; n < total; n++) if (this.failed.has(n)) this.settled.delete(n);
+      for (let n = 0; n < total; n++)
+        if (/* @plant retry clears tasks that are done */ this.failed.has(n)) this.settled.delete(n);
       this.failed = new Bitset();
     }
     this.#started = null;
@@ -285,7 +286,7 @@ function takeFrom(trouble: Trouble, first: number, want: { now: number; max: num
   for (let i = 0; i < CHUNK; i++) {
     const until = trouble.until[i] as number;
     if (until === 0 || trouble.taken[i] === 1) continue;
-    if (until <= want.now && want.due.length < want.max) {
+    if (/* @plant retry before its time */ until <= want.now && want.due.length < want.max) {
       want.due.push(first + i);
       trouble.taken[i] = 1;
     } else if (until < next && until < NEVER) next = until;

@@ -21,6 +21,7 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     return { kind: "ignored", why: "the phase is over", verdicts: ["gone"] };
   const progress = handler.progress.tasks.get(task);
   const isLive =
+    // @plant step journaled though stale
     message.live &&
     message.round === visit.round &&
     !handler.plan.waits &&
@@ -29,6 +30,7 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     task >= 0 &&
     task < handler.offered &&
     !handler.isClosed(task) &&
+    // @plant step journaled though stale 2
     attempt > handler.tasks.ended(task);
   // Also of what is journaled: whoever lost its lease must not go on, with a value that is not the journal's.
   if (!isLive) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
@@ -67,7 +69,11 @@ export function armTask(
   const signal = handler.progress.tasks.get(task)?.waiting?.signal ?? null;
   const timer = taskTimerId(step, handler, task);
   if (signal === null || step.execution.timers.has(timer)) return;
-  if (giveSignal(step, handler, task, signal) || timeoutMs === undefined) return;
+  if (
+    giveSignal(step, handler, task, signal) ||
+    /* @plant time limit of a wait forgotten */ timeoutMs === undefined
+  )
+    return;
   step.emit({
     kind: "timer.set",
     timer,

