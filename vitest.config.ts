@@ -53,7 +53,7 @@ function project(name: string, test: TestProjectInlineConfiguration["test"]): Te
 }
 
 // More workers than there are cores: many tests wait, for a lease or for another process.
-const maxWorkers = 3;
+const maxWorkers = 4;
 
 export default defineConfig({
   test: {

@@ -16,7 +16,7 @@ async function simulate(args: readonly string[], node = process.execPath): Promi
   return stdout;
 }
 
-/** Seeds of the tests here; `npm run sim:ci` runs far more of them, the first 50 twice, and hunts the planted bugs. */
+/** Seeds of most tests here; `npm run sim:ci` runs far more of them, the first 50 twice, and hunts the planted bugs. */
 const SEEDS = effort({ usual: 6, long: 40 });
 
 describe("the simulator", () => {
@@ -77,8 +77,8 @@ describe("the simulator", () => {
   });
 
   it("gives different traces for different seeds", () => {
-    const hashes = new Set(Array.from({ length: 20 }, (_, i) => runSeed({ seed: 500 + i }).hash));
-    expect(hashes.size).toBe(20);
+    const hashes = new Set(Array.from({ length: SEEDS }, (_, i) => runSeed({ seed: 500 + i }).hash));
+    expect(hashes.size).toBe(SEEDS);
   });
 
   it("reaches every kind of event", () => {
