@@ -14,11 +14,15 @@ const alias = [
  * Test files that need a process of their own: their helpers register hooks when they are imported, or they measure the
  * process. All other files share processes, which saves the start of a process and the loading of the same modules.
  */
-const ISOLATED = ["test/{bench,broker,dashboard,script,sim}/**/*.test.ts"];
+const ISOLATED = [
+  "test/{dashboard,workers/sandbox}/**/*.test.ts",
+  "test/sim/*.test.ts",
+  "test/broker/rabbitmq-server.test.ts",
+];
 /** What takes long: processes that are killed again and again, and the demo with its rounds. */
-const LONG = ["test/{faults,demo}/**/*.test.ts"];
+const LONG = ["test/{faults,sim/demo}/**/*.test.ts"];
 /** Clusters of processes with short leases: one at a time, beside nothing but the simulator at the lowest priority. */
-const CLUSTERS = ["test/cluster-e2e/**/*.test.ts"];
+const CLUSTERS = ["test/cluster/processes/**/*.test.ts"];
 
 /**
  * Small files that take long: they run the commands of guides, or a suite of another file. Without results of an earlier

@@ -1,6 +1,6 @@
 // How a node gives up what it has: to another, by what it cannot read, and when it leaves.
 import { describe, expect, test } from "vitest";
-import { A, ALL, B, Bench, PARTITIONS } from "../../test/cluster/ownership-bench.ts";
+import { A, ALL, B, Bench, PARTITIONS } from "../../test/cluster/ownership/ownership-bench.ts";
 import { placement } from "./ownership/placement.ts";
 
 /** Of two nodes. */

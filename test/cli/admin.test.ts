@@ -2,7 +2,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { DaprStub } from "../postop/dapr-stub.ts";
+import { DaprStub } from "../broker/post-ops/dapr-stub.ts";
 import { ask } from "./cli-here.ts";
 import { cli, type Ended, fileServer, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
 

@@ -2,8 +2,8 @@
 import { expect } from "vitest";
 import type { Plan } from "../../src/kernel/definition/plan.ts";
 import { childId } from "../../src/kernel/tasks/children.ts";
-import { phase } from "../scenarios/kernel-run.ts";
 import { NodeBench } from "./node-bench.ts";
+import { phase } from "./scenarios/kernel-run.ts";
 
 export const KID = [phase("b")];
 

@@ -17,7 +17,6 @@ import type { Report, Serves } from "../../src/protocol/work.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
-import type { EventOf } from "../scenarios/kernel-run.ts";
 import { answerRead } from "./answer-read.ts";
 import {
   type Attempt,
@@ -31,6 +30,7 @@ import {
   startOf,
   stepDone,
 } from "./attempt-reports.ts";
+import type { EventOf } from "./scenarios/kernel-run.ts";
 
 export { type Attempt, placeOf } from "./attempt-reports.ts";
 

@@ -2,8 +2,8 @@
 import { workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../scenarios/kernel-run.ts";
 import { type Attempt, NodeBench } from "./node-bench.ts";
+import { KernelRun, phase } from "./scenarios/kernel-run.ts";
 
 const end = { name: "end", handlers: {}, final: true };
 

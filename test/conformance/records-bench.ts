@@ -1,7 +1,7 @@
 /** A node with a worker, for tests of what is recorded. */
 
-import { phase } from "../scenarios/kernel-run.ts";
 import { type Attempt, NodeBench } from "./node-bench.ts";
+import { phase } from "./scenarios/kernel-run.ts";
 
 export const tasks = (n: number, more: object = {}) =>
   phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more });

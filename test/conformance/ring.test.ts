@@ -3,8 +3,8 @@ import { workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { expect, test } from "vitest";
 import type { VirtualClock } from "../../src/testing/virtual-clock.ts";
-import { KernelRun, phase } from "../scenarios/kernel-run.ts";
 import { type Attempt, NodeBench } from "./node-bench.ts";
+import { KernelRun, phase } from "./scenarios/kernel-run.ts";
 
 const sleeper = (ms: number) => ({ name: "nap", handlers: { nap: { sleep: ms } } });
 

@@ -2,8 +2,8 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { serve } from "../api/api-bench.ts";
-import { type OpenApi, operationsOf } from "../api/api-document.ts";
+import { serve } from "../server/api-bench.ts";
+import { type OpenApi, operationsOf } from "../server/api-document.ts";
 import { ROOT } from "./page.ts";
 
 const FILE = join(ROOT, "docs/api.md");

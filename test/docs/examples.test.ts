@@ -21,7 +21,7 @@ const OUTPUTS: Readonly<Record<string, RegExp>> = {
 const NEEDS_BROKER = ["amqp", "python"];
 /** Those that other tests run, with these. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
-  commands: "test/commands/guide.test.ts",
+  commands: "test/broker/commands/guide.test.ts",
 };
 
 const hasPython = needCommand("python3", "python3");

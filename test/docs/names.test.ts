@@ -13,7 +13,7 @@ const FOLLOWED: Readonly<Record<string, string>> = {
   "README.md": "test/docs/cluster.test.ts",
   "docs/operate.md": "test/docs/cluster.test.ts",
   "docs/guides/cluster.md": "test/docs/cluster.test.ts",
-  "docs/commands.md": "test/commands/guide.test.ts",
+  "docs/commands.md": "test/broker/commands/guide.test.ts",
   "docs/start.md": "test/docs/start.test.ts",
   "docs/reference.md": "test/cli/reference.test.ts",
   "docs/explanation/one-execution.md": "test/docs/start.test.ts",

@@ -2,7 +2,7 @@
 // real server with a real worker: they are refused or cut off, others are served meanwhile, and memory stays flat.
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { RawClient } from "../api/raw-client.ts";
+import { RawClient } from "../server/raw-client.ts";
 import { FaultBench } from "./fault-bench.ts";
 import { expectWell } from "./open-bench.ts";
 import { until } from "./until.ts";

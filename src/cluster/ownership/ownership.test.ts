@@ -1,6 +1,6 @@
 // What an ownership node does, input by input. The store is played by the test.
 import { describe, expect, test } from "vitest";
-import { A, ALL, B, Bench, PARTITIONS } from "../../../test/cluster/ownership-bench.ts";
+import { A, ALL, B, Bench, PARTITIONS } from "../../../test/cluster/ownership/ownership-bench.ts";
 import { placement } from "./placement.ts";
 
 /** Of two nodes. */

@@ -2,7 +2,7 @@
 // being purged does not come in between (DESIGN 2.8, 4). All of these were found by the simulator.
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const last = (bench: NodeBench) => bench.attempts().at(-1) as Attempt;
 const executions = (bench: NodeBench) => bench.attempts().map(({ grant }) => grant.execution);

@@ -1,7 +1,7 @@
 // Plans in memory are bounded; one that was let go of is read when an execution needs it.
 import { expect, test } from "vitest";
 import { NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { PlanCache } from "./plan-cache.ts";
 

@@ -2,7 +2,7 @@
 // and nothing starves (DESIGN 2.8, 3.2).
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const nap = (ms: number) => ({ name: "nap", handlers: { nap: { sleep: ms } } });
 

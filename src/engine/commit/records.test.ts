@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
 import { tasks, working } from "../../../test/conformance/records-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
 const fatal = { ...failed, fatal: true } as const;

@@ -9,7 +9,7 @@ import {
   tell,
 } from "../../../test/conformance/command-node-bench.ts";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { command } from "../../../test/scenarios/kernel-run.ts";
+import { command } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 test("a command goes to whoever serves its topic, with hashes, and says which it is", () => {
   const bench = running([command("a")]);

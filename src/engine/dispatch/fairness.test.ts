@@ -1,7 +1,7 @@
 // Dispatch: fair across projects, then executions, then handlers; priority within a project; limits (DESIGN 3.2).
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const many = (n: number, more: object = {}) =>
   phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { expectFamilyDone, family, home, KID, kid } from "../../../test/conformance/family-bench.ts";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
 const last = (bench: NodeBench) => bench.attempts().at(-1) as Attempt;

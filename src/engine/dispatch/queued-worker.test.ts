@@ -2,7 +2,7 @@
 // waits in a queue has begun (DESIGN 8).
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { command, phase } from "../../../test/scenarios/kernel-run.ts";
+import { command, phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const QUEUE = { local: false, queued: true, fallback: true, capacity: 100_000 } as const;
 const SETTINGS = { claimLeaseMs: 30_000, sweepMs: 5_000 };

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { claimOf, placeOf } from "../../../test/conformance/attempt-reports.ts";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { command } from "../../../test/scenarios/kernel-run.ts";
+import { command } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const QUEUE = { local: false, queued: true, fallback: true, capacity: 1_000_000 } as const;
 const SMALL = { windowMax: 100, idleMax: 20, sentMax: 20, sweepMs: 10_000, timersMax: 50 };

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { gt, satisfies } from "semver";
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 import { RosterEntry, WorkerRoster } from "./worker-roster.ts";
 
 const SERVED = ["0.9.0", "1.0.0", "1.0.1", "2.0.0"];

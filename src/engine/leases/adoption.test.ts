@@ -2,7 +2,7 @@
 // simulator.
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const REMOTE = { suspectMs: 30_000, claimLeaseMs: 1_000, sweepMs: 1_000 };
 const numbers = (attempts: readonly Attempt[]) =>

@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { claimed, SETTINGS } from "../../../test/conformance/lease-bench.ts";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
 
 const idOf = ({ grant, item }: Attempt) => encodeAttempt({ ...grant, ...item, task: item.number });

@@ -1,7 +1,7 @@
 // Steps, sleeps, waits and runs at a node: what grants carry, what a suspended task holds, and how it comes back.
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const RUNS = ["r0", "r1", "r2"].map((name) => ({ name, expression: "s => s" }));
 const sleepUntil = (untilMs: number, name = "nap") =>

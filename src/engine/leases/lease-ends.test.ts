@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { claimed, SETTINGS } from "../../../test/conformance/lease-bench.ts";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const tasks = (n: number, more: object = {}) =>
   phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more });

@@ -1,7 +1,7 @@
 // What a grant carries, and how handlers whose tasks come from elsewhere are asked.
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 describe("a grant", () => {
   test("says where its tasks belong, what they are, and what is needed to do them", () => {

@@ -1,7 +1,7 @@
 // The sweep: claims that never start, attempts that go silent, and workers that are asked first (DESIGN 6; C4, C5, C21).
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench, placeOf } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const SETTINGS = { claimLeaseMs: 30_000, sweepMs: 5_000, askMs: 3_000 };
 

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { claimed } from "../../../test/conformance/lease-bench.ts";
 import { type Attempt, NodeBench, placeOf } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 import { UNKNOWN_WORKER } from "../../protocol/work.ts";
 
 const SETTINGS = { claimLeaseMs: 30_000, sweepMs: 1_000, askMs: 3_000, suspectMs: 30_000 };

@@ -1,7 +1,7 @@
 // Fairness where a limit is the bottleneck, not the workers: permits go round as workers' places do, with priority first.
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 import { SeededRandom } from "../../std/random.ts";
 
 const KINDS = ["handler", "key", "project", "key with project", "batch"] as const;

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { NodeBench } from "../../../test/conformance/node-bench.ts";
 import { PermitBench } from "../../../test/conformance/permit-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const KINDS = ["handler", "key", "project", "key with project"] as const;
 const CASES = [1, 3].flatMap((nodes) =>

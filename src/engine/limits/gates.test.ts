@@ -3,7 +3,7 @@
 import { describe, expect, test } from "vitest";
 import { outside, running } from "../../../test/conformance/gate-bench.ts";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 describe("before its commit", () => {
   test("a start is neither answered nor dispatched nor told of", () => {

@@ -1,7 +1,7 @@
 // Which value of a limit counts: that of the newest definition that was registered, over all executions (DESIGN 3.2).
 import { expect, test } from "vitest";
 import { NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const limited = (more: object) => [phase("a", { tasks: Array.from({ length: 10 }, (_, i) => i), ...more })];
 

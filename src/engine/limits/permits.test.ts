@@ -1,7 +1,7 @@
 // Limits between nodes: words are lost, repeated and overtaken; homes and nodes go.
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { MemoryTables } from "../../store/memory/memory-tables.ts";

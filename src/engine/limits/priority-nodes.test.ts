@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { NodeBench } from "../../../test/conformance/node-bench.ts";
 import { PermitBench } from "../../../test/conformance/permit-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 const CASES = [1, 2, 7].flatMap((limit) =>
   [1, 2, 7, 200].flatMap((capacity) => [0, 1, 2].map((high) => [limit, capacity, high] as const)),

@@ -1,7 +1,7 @@
 // Events that are published by somebody: given out after their commit, and again by whoever comes next, until they are.
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 import { EVENTS_DUE } from "./outbox.ts";
 
 function outboxBench(): NodeBench {

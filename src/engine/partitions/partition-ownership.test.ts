@@ -1,7 +1,7 @@
 // Partitions that go while something is on its way out, and executions that wait for the end of an upgrade.
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 import type { Input } from "../io.ts";
 
 test("what waited for a commit is not given out when the partition was lost before it could be", () => {

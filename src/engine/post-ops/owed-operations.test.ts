@@ -13,7 +13,7 @@ import {
   tell,
 } from "../../../test/conformance/command-node-bench.ts";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { command } from "../../../test/scenarios/kernel-run.ts";
+import { command } from "../../../test/conformance/scenarios/kernel-run.ts";
 import type { PostOpTask } from "./post-ops.ts";
 
 test("nothing is performed before the commit that owes it", () => {

@@ -1,7 +1,7 @@
 // The order in which broadcasts begin: those of one receipt one after another, whatever room their targets have.
 import { expect, test } from "vitest";
 import { NodeBench } from "../../../test/conformance/node-bench.ts";
-import { command } from "../../../test/scenarios/kernel-run.ts";
+import { command } from "../../../test/conformance/scenarios/kernel-run.ts";
 import type { PostOpTask } from "./post-ops.ts";
 
 const RESULT = { payload: '{"n":1}' };

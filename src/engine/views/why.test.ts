@@ -1,7 +1,7 @@
 // Why it waits: one sentence with the holder named, for every reason (DESIGN 3.2).
 import { describe, expect, test } from "vitest";
 import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/scenarios/kernel-run.ts";
+import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
 
 function why(bench: NodeBench, execution = "e1"): string {
   bench.settle();

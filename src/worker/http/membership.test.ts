@@ -1,7 +1,7 @@
 // At which nodes a worker has sessions: the machine alone, in virtual time.
 import { describe, expect, test } from "vitest";
-import { MembershipWorld, MODES } from "../../../test/remote/membership-world.ts";
 import { effort } from "../../../test/tools/long.ts";
+import { MembershipWorld, MODES } from "../../../test/workers/membership-world.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { FIRST, Membership } from "./membership.ts";
 import type { MembershipOutput } from "./membership-io.ts";

@@ -1,0 +1,116 @@
+// The examples as users run them: workers in Python and TypeScript at a real broker, the engine on both stores.
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { until } from "../../faults/until.ts";
+import { TestDatabase } from "../../store/postgres-server.ts";
+import { openTestBroker } from "../rabbitmq-server.ts";
+import { ExampleBench, hasPika, runPython } from "./example-bench.ts";
+
+const isPika = hasPika();
+const TEXT = "to be or not to be that is the question ".repeat(30).trim();
+const WORDS = TEXT.split(" ").length;
+const LINES = Array.from({ length: 40 }, (_, i) => ({ article: `a${i}`, count: i }));
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await TestDatabase.make();
+  const broker = await openTestBroker();
+  await broker.remove();
+}, 180_000);
+afterAll(() => database.remove());
+
+/** A store that nobody else uses. */
+async function storeOf(kind: "sqlite" | "postgres"): Promise<string> {
+  if (kind === "sqlite") {
+    const path = mkdtempSync(join(tmpdir(), "rondo-amqp-"));
+    onTestFinished(() => rmSync(path, { recursive: true, force: true, maxRetries: 5 }));
+    return `file:${path}`;
+  }
+  const name = `examples_${process.pid}_${databases++}`;
+  await database.query(`CREATE DATABASE ${name}`);
+  const url = new URL(database.url);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+let databases = 0;
+
+test.skipIf(!isPika).each(["SIGINT", "SIGTERM"] as const)(
+  "the worker in Python ends on %s also while the broker is away",
+  async (signal) => {
+    const child = runPython({ RONDO_BROKER: "amqp://guest:guest@127.0.0.1:1/" });
+    for await (const line of createInterface({ input: child.stderr as NodeJS.ReadableStream }))
+      if (line.includes("the broker is away")) break;
+    child.kill(signal);
+    expect(await once(child, "exit")).toEqual([0, null]);
+  },
+);
+
+describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
+  test.skipIf(!isPika)(
+    "the worker in Python enumerates, processes, does a command and returns; SIGTERM ends it with exit code 0",
+    async () => {
+      const bench = await ExampleBench.open(await storeOf(kind));
+      const child = await bench.python();
+      const handle = await bench.server.rondo.start("letters", { text: TEXT });
+      expect(await handle.result({ timeout: 100_000 })).toEqual({ words: WORDS });
+      const { phases } = await handle.status();
+      expect(phases[0]?.handlers[0]).toMatchObject({ total: WORDS, done: WORDS });
+      child.kill("SIGTERM");
+      expect(await once(child, "exit")).toEqual([0, null]);
+      await until(
+        "nothing of the visit is left at the broker",
+        async () => (await bench.visitQueues()).length === 0,
+      );
+      expect(bench.faults).toEqual([]);
+    },
+    90_000,
+  );
+
+  test.skipIf(!isPika)(
+    "the worker in Python goes on after its connections were closed",
+    async () => {
+      const bench = await ExampleBench.open(await storeOf(kind));
+      await bench.python();
+      const handle = await bench.server.rondo.start("letters", { text: TEXT });
+      await until(
+        "some are done",
+        async () => ((await handle.status()).phases[0]?.handlers[0]?.done ?? 0) > 5,
+      );
+      await bench.broker.management.closeConnections(bench.broker.vhost);
+      expect(await handle.result({ timeout: 100_000 })).toEqual({ words: WORDS });
+    },
+    90_000,
+  );
+
+  test("the worker of rondo worker --broker does the same, and ends with exit code 0", async () => {
+    const bench = await ExampleBench.open(await storeOf(kind));
+    const worker = await bench.worker("amqp/orders.ts");
+    const handle = await bench.server.rondo.start("orders", { lines: LINES });
+    expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: LINES.length });
+    worker.kill("SIGTERM");
+    expect(await worker.ended).toMatchObject({ code: 0 });
+    await until(
+      "nothing of the visit is left at the broker",
+      async () => (await bench.visitQueues()).length === 0,
+    );
+    expect(bench.faults).toEqual([]);
+  }, 90_000);
+
+  test("a worker that is killed loses nothing: another does its tasks", async () => {
+    const bench = await ExampleBench.open(await storeOf(kind));
+    const first = await bench.worker("amqp/orders.ts");
+    const many = Array.from({ length: 2_000 }, (_, i) => ({ article: `a${i}`, count: i }));
+    const handle = await bench.server.rondo.start("orders", { lines: many });
+    await until(
+      "some are done",
+      async () => ((await handle.status()).phases[0]?.handlers[0]?.done ?? 0) > 50,
+    );
+    first.kill("SIGKILL");
+    await bench.worker("amqp/orders.ts");
+    expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: many.length });
+  }, 90_000);
+});

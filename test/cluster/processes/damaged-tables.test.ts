@@ -1,0 +1,97 @@
+// Rows that belong to no execution, or to many, are garbled under two nodes: no node stops, and work goes on.
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import type { FaultProcess } from "../../faults/fault-process.ts";
+import { until } from "../../faults/until.ts";
+import type { ClusterBench, NodePlace } from "./cluster-bench.ts";
+import { openCluster } from "./open-cluster.ts";
+
+const flows = fileURLToPath(new URL("damage-flows.mjs", import.meta.url));
+const BYTES = "'\\x7b22ff00c328a0a122'::bytea::text";
+const IDS = Array.from({ length: 6 }, (_, i) => `e${i}`);
+
+/** Nobody has to do anything about these. */
+const HARMLESS: Readonly<Record<string, string>> = {
+  "the address of a node": `UPDATE nodes SET url = ${BYTES} WHERE url = (SELECT min(url) FROM nodes)`,
+  "the lease of a node": "UPDATE nodes SET lease_until = 5 WHERE url = (SELECT min(url) FROM nodes)",
+  "a lease without end": `INSERT INTO nodes (incarnation, url, since, lease_until) VALUES (${BYTES}, ${BYTES}, 1, 9e15)`,
+  "owners of partitions": `UPDATE partitions SET owner = ${BYTES} WHERE partition % 3 = 0`,
+  "epochs of partitions": "UPDATE partitions SET epoch = epoch + 4096 WHERE partition % 3 = 1",
+  "the index of words": `UPDATE search SET term = 'x' || term; UPDATE search_cursor SET e = e + 4096, ended = ended + 4096`,
+  "a purged execution that is there": "INSERT INTO purged SELECT e FROM executions",
+};
+
+test("rows that nodes share, a definition and counts are garbled: no node stops, and executions go on", {
+  timeout: 300_000,
+}, async () => {
+  const bench = await openCluster({ flows });
+  await bench.query("CREATE CAST (bytea AS text) WITHOUT FUNCTION");
+  const worker = await bench.worker();
+  await garbleSharedRows(bench);
+  await garbleDefinition(bench, worker);
+});
+
+/** All executions go on, and nobody has to repair anything. */
+async function garbleSharedRows(bench: ClusterBench): Promise<void> {
+  const [a, b] = bench.nodes as [NodePlace, NodePlace];
+  const phase = async (id: string, at: NodePlace) =>
+    (await bench.insistAt(at, "GET", `/v1/executions/${id}`)) as { phase: string | null; status: string };
+  for (const [what, sql] of Object.entries(HARMLESS)) {
+    const ids = IDS.map((id) => `${id} ${what}`.replaceAll(" ", "-"));
+    await Promise.all(ids.map((id) => bench.start("hold", {}, id)));
+    await Promise.all(ids.map((id) => until(`${id} waits`, async () => (await phase(id, a)).phase === "go")));
+    await bench.query(`SET search_path TO rondo; ${sql}`);
+    const finish = async (id: string, at: NodePlace): Promise<void> => {
+      await bench.insistAt(at, "POST", `/v1/executions/${id}/signals`, { name: "go", data: id });
+      expect(await bench.ended(id)).toMatchObject({ status: "done", output: [4, id] });
+      const { findings } = (await bench.insist("GET", `/v1/executions/${id}/audit`)) as {
+        findings: unknown[];
+      };
+      expect(findings).toEqual([]);
+    };
+    await Promise.all(ids.map((id, i) => finish(id, i % 2 === 0 ? a : b)));
+    for (const { process } of bench.nodes) expect([what, process?.hasEnded]).toEqual([what, false]);
+  }
+}
+
+/** Its executions are damaged until it is put again, the others are not; counts are found and derived anew. */
+async function garbleDefinition(bench: ClusterBench, worker: FaultProcess): Promise<void> {
+  for (const id of IDS) {
+    await bench.start("other", {}, `other-${id}`);
+    await bench.start("hold", {}, `hold-${id}`);
+  }
+  const status = async (id: string) =>
+    ((await bench.insist("GET", `/v1/executions/${id}`)) as { status: string }).status;
+  for (const id of IDS)
+    await until("all wait", async () => {
+      const found = (await bench.insist("GET", `/v1/executions/hold-${id}`)) as { phase: string };
+      return found.phase === "go";
+    });
+  // Without a worker nobody puts the definition again.
+  await worker.kill();
+  const hash = "(SELECT hash FROM rondo.newest_definitions WHERE name = 'other')";
+  await bench.query(`UPDATE rondo.definitions SET body = ${BYTES} WHERE hash = ${hash}`);
+  // Both nodes start anew: none of them has it in memory.
+  await Promise.all(bench.nodes.map((place) => place.running.kill()));
+  await Promise.all(bench.nodes.map((place) => bench.startNode(place)));
+  await bench.settled();
+  for (const id of IDS)
+    expect([await status(`other-${id}`), await status(`hold-${id}`)]).toEqual(["damaged", "running"]);
+  for (const { process } of bench.nodes) expect(process?.hasEnded).toBe(false);
+
+  await bench.query("UPDATE rondo.head_counts SET n = n + 64 WHERE workflow = 'hold'");
+  await bench.query(`INSERT INTO rondo.head_counts VALUES (0, 'default', 'nobody', ${BYTES}, 7)`);
+  const tables = async (method: "GET" | "POST") =>
+    ((await bench.insist(method, "/v1/audit/tables")) as { findings: { isRepaired: boolean }[] }).findings;
+  expect(await tables("GET")).not.toEqual([]);
+  expect((await tables("POST")).every(({ isRepaired }) => isRepaired)).toBe(true);
+  expect(await tables("GET")).toEqual([]);
+
+  // Workers put the definitions that they serve.
+  await bench.worker();
+  for (const id of IDS) {
+    await bench.insist("POST", `/v1/executions/other-${id}/audit`);
+    await bench.insist("POST", `/v1/executions/other-${id}/signals`, { name: "go", data: id });
+    expect(await bench.ended(`other-${id}`)).toMatchObject({ status: "done", output: id });
+  }
+}

@@ -1,0 +1,173 @@
+/** Type tests of the builder: what code in a workflow sees. Compiled by tsc, never run. */
+import { z } from "zod";
+import { handler } from "../../../src/sdk/handler.ts";
+import { type WorkflowInput, type WorkflowOutput, workflow } from "../../../src/sdk/workflow.ts";
+import type { Json } from "../../../src/std/json.ts";
+import type { BatchAttempt, TaskError } from "../../../src/worker/handler-code.ts";
+import { same, some } from "./same.ts";
+
+const schema = z.object({ bucket: z.string(), size: z.number().default(3), since: z.coerce.date() });
+interface Seen {
+  bucket: string;
+  size: number;
+  since: Date;
+}
+
+const thumbnails = workflow({ name: "thumbnails", input: schema })
+  .phase(
+    "resize",
+    {
+      async *enumerate({ input, resume, signal }) {
+        same<Seen>()(input);
+        same<number | undefined>()(resume?.count);
+        same<boolean>()(signal.aborted);
+        yield { key: "a", at: new Date(0) };
+      },
+      async process({ task, attempt, idempotencyKey, log, progress, secret, step, sleep, waitFor }) {
+        same<{ key: string; at: string }>()(task);
+        same<number>()(attempt);
+        log("resizing", idempotencyKey);
+        log.debug("more", { of: "it" });
+        same<string>()(secret("hunter2-hunter2"));
+        progress(1, 2);
+        await sleep("a while", "1m");
+        same<string>()(await step("date", () => new Date(0)));
+        same<{ n: number }>()(await step("async", async () => ({ n: 1, left: undefined })));
+        same<Json>()(await waitFor("anything"));
+        same<{ n: number }>()(await waitFor("n", { schema: z.object({ n: z.coerce.number() }) }));
+        return { key: task.key, at: new Date(0), note: undefined as string | undefined };
+      },
+      key: (task) => task.at.toISOString(),
+      identity: "/key",
+      retry: { attempts: 5, backoff: "exponential", min: "1s", max: "5m" },
+      tolerate: "1%",
+    },
+    {
+      next: ({ phases, input }) => (phases.resize.count > input.size ? "publish" : "end"),
+      among: ["publish", "end"],
+    },
+  )
+  .phase(
+    "publish",
+    {
+      index: handler({
+        enumerate: ({ phases }) => [phases.resize.count],
+        process: ({ task, input }) => ({ task, bucket: input.bucket }),
+      }),
+      notify: handler({
+        process({ task }) {
+          same<Seen>()(task);
+        },
+      }),
+    },
+    {
+      onError: "cleanup",
+      among: ["end"],
+      async next({ phases }) {
+        for await (const result of phases.publish.index.results())
+          same<{ task: number; bucket: string }>()(result);
+        return "end";
+      },
+    },
+  )
+  .sleep("cool-off", "10m")
+  .waitFor("approved", { schema: z.object({ by: z.string(), at: z.coerce.date<string>() }), timeout: "2d" })
+  .waitFor("reviewed", { schema: z.object({ ok: z.boolean() }), timeout: 5_000, optional: true })
+  .waitFor("anything")
+  .phase("batched", {
+    tasks: [1, 2, 3],
+    batch: 2,
+    processBatch: ({ tasks, attempts, now }) => {
+      same<readonly BatchAttempt[]>()(attempts);
+      same<() => number>()(now);
+      return tasks.map((n) => (n > 1 ? { n } : new Error("too small")));
+    },
+  })
+  .command("embed", { topic: "LEXI_CMD_EMBED", cmd: { cmd_type: "EMBED_REPO", cmd_data: {} } })
+  .command("index", {
+    topic: "LEXI_CMD_INDEX",
+    receiptTopic: "LEXI_DONE",
+    enumerate: ({ input }) => [{ bucket: input.bucket }],
+    cmd: {
+      cmd_type: "INDEX_REPO",
+      cmd_data: { from: "${steps[0].cmd_result.at}", bucket: "${task.bucket}" },
+      cmd_metadata: {
+        user_id: "usr@lxi.com",
+        cmd_post_op: {
+          cmd_result_enrichment: { prop_map: [{ key: "__metadata__", val: { user_id: "usr@lxi.com" } }] },
+          cmd_result_persistence: { target_statestore_name: "found", target_statestore_key: "lxi" },
+          cmd_result_broadcasts: [{ url: "https://lxi.com/told", static_payload: { a: 1 }, timeout: "5s" }],
+        },
+      },
+    },
+    retry: { attempts: 2 },
+    timeout: "5m",
+    concurrency: 3,
+  })
+  .script("map", { runs: [{ name: "one", expression: "s => s" }], state: {} })
+  .phase("end", {}, { final: true })
+  .phase("cleanup", { process: async () => {} }, { final: "failed" })
+  .returns(async ({ phases, input, attempt, attemptId, now }) => {
+    same<Seen>()(input);
+    same<number>()(attempt);
+    same<string>()(attemptId);
+    same<() => number>()(now);
+    for await (const result of phases.resize.results())
+      same<{ key: string; at: string; note?: string }>()(result);
+    for await (const result of phases.resize.visit(1).results()) same<string>()(result.key);
+    for await (const { task, data, error } of phases.resize.failures()) {
+      same<number>()(task);
+      same<unknown>()(data);
+      same<TaskError>()(error);
+      same<string>()(error.message);
+    }
+    for await (const result of phases.publish.notify.results()) same<null>()(result);
+    for await (const result of phases.batched.results()) same<{ n: number }>()(result);
+    for await (const result of phases.embed.results()) same<Json>()(result);
+    same<number>()(phases.index.count);
+    same<number>()(await phases.batched.reduce((sum, { n }) => sum + n, 0));
+    same<{ by: string; at: string }>()(phases.approved.value);
+    same<{ ok: boolean } | null>()(phases.reviewed.value);
+    same<Json>()(phases.anything.value);
+    same<number>()(phases["cool-off"].total);
+    return { files: phases.resize.count, at: new Date(0) };
+  });
+
+same<{ files: number; at: string }>()(some<WorkflowOutput<typeof thumbnails>>());
+same<z.input<typeof schema>>()(some<WorkflowInput<typeof thumbnails>>());
+
+const shared = handler({ name: "indexer", process: ({ task }: { task: { id: string } }) => task.id });
+const typed = workflow<{ id: string; at: Date }>({ name: "typed" })
+  .phase("single", shared)
+  .phase("map", { shared })
+  .child("kids", thumbnails, { enumerate: ({ phases }) => [{ bucket: "b", since: phases.single.count }] })
+  .child("named", "thumbnails")
+  .returns(async ({ phases, input }) => {
+    same<{ id: string; at: string }>()(input);
+    for await (const result of phases.single.results()) same<string>()(result);
+    for await (const result of phases.map.shared.results()) same<string>()(result);
+    for await (const result of phases.kids.results()) same<number>()(result.files);
+    for await (const result of phases.named.results()) same<unknown>()(result);
+  });
+same<null>()(some<WorkflowOutput<typeof typed>>());
+same<{ id: string; at: Date }>()(some<WorkflowInput<typeof typed>>());
+
+workflow({ name: "any" }).phase("a", {
+  process: ({ task, input }) => [same<Json>()(task), same<Json>()(input)],
+});
+
+const kinds = workflow<{ ids: string[] }>({ name: "kinds" });
+kinds.phase("array", { enumerate: ({ input }) => input.ids, process: ({ task }) => same<string>()(task) });
+kinds.phase("promise", { enumerate: async () => [1], process: ({ task }) => same<number>()(task) });
+kinds.phase("set", { enumerate: () => new Set([1]), process: ({ task }) => same<number>()(task) });
+kinds.phase("late", { process: ({ task }) => same<boolean>()(task), enumerate: () => [true] });
+kinds.phase("generator", {
+  *enumerate({ input }) {
+    yield* input.ids;
+  },
+  process: ({ task }) => same<string>()(task),
+});
+kinds.phase("stream", {
+  enumerate: async () => some<AsyncIterable<{ n: number }>>(),
+  process: ({ task }) => same<{ n: number }>()(task),
+});

@@ -1,0 +1,269 @@
+// `rondo/client` against a real server, over TCP and the global fetch.
+import { workflow } from "rondo";
+import { connect } from "rondo/client";
+import { describe, expect, onTestFinished, test } from "vitest";
+import { z } from "zod";
+import { RemoteRondo } from "../../../src/client/connect.ts";
+import { openServer, type ServerOptions } from "../../../src/compose/compose-server.ts";
+import { CuttingProxy } from "./cutting-proxy.ts";
+
+const double = workflow({ name: "double", input: z.object({ n: z.number() }) })
+  .phase("twice", {
+    *enumerate({ input }) {
+      for (let i = 0; i < input.n; i++) yield i;
+    },
+    process({ task, log }) {
+      log(`doubling ${task}`);
+      return task * 2;
+    },
+  })
+  .returns(async ({ phases }) => ({ sum: await phases.twice.reduce((sum, x) => sum + x, 0) }));
+const approval = workflow({ name: "approval" })
+  .waitFor("approved")
+  .returns(({ phases }) => phases.approved.value);
+const broken = workflow({ name: "broken" }).phase("fails", {
+  process() {
+    throw new Error("always");
+  },
+  retry: { attempts: 1 },
+});
+
+async function serve(options: ServerOptions = {}) {
+  const server = await openServer({ store: "memory:", port: 0, ...options });
+  onTestFinished(() => server.close({ graceMs: 0 }));
+  server.rondo.serve(double, approval, broken);
+  return server;
+}
+
+describe("a workflow", () => {
+  test("starts by name, typed by its own type, and gives its output", async () => {
+    const { url } = await serve();
+    const client = connect({ url: `${url}/` });
+    const execution = await client.start<typeof double>("double", { n: 4 }, { id: "d1", tags: { a: "b" } });
+    expect(await execution.result()).toEqual({ sum: 12 });
+    expect(await execution.status()).toMatchObject({ id: "d1", status: "done", tags: { a: "b" } });
+    expect(await client.run<typeof double>("double", { n: 3 })).toEqual({ sum: 6 });
+    // Waiting for what has ended already.
+    expect(await client.execution<typeof double>("d1").result()).toEqual({ sum: 12 });
+  });
+
+  test("starts by its object: the server gets its definition, and its schema is checked here", async () => {
+    const { url } = await serve();
+    const client = connect({ url });
+    const fresh = workflow({ name: "fresh", input: z.object({ n: z.number() }) }).sleep("nap", 1);
+    expect(await client.run(fresh, { n: 1 })).toBe(null);
+    await expect(client.start(fresh, { n: "x" } as never)).rejects.toMatchObject({
+      name: "RondoError",
+      code: "invalid_input",
+    });
+    expect((await client.list({ workflow: "fresh" })).data.map(({ status }) => status)).toEqual(["done"]);
+  });
+
+  test("started again under its id is the same; anything else under it is a conflict", async () => {
+    const { url } = await serve();
+    const client = connect({ url });
+    await client.start("approval", { a: 1 }, { id: "x" });
+    expect((await client.start("approval", { a: 1 }, { id: "x" })).id).toBe("x");
+    await expect(client.start("approval", { a: 2 }, { id: "x" })).rejects.toMatchObject({ code: "conflict" });
+    expect((await client.list()).data).toHaveLength(1);
+  });
+});
+
+describe("an execution", () => {
+  test("is paused, resumed, signalled and says why it waits", async () => {
+    const { url } = await serve();
+    const execution = await connect({ url }).start("approval", null, { id: "a" });
+    expect(await execution.why()).toContain('waits for the signal "approved"');
+    await execution.pause({ by: "jo", reason: "lunch" });
+    expect(await execution.why()).toContain("paused by jo (lunch)");
+    await execution.resume();
+    await execution.signal("approved", { by: "jo" }, { id: "once" });
+    await execution.signal("approved", { by: "jo" }, { id: "once" });
+    expect(await execution.result()).toEqual({ by: "jo" });
+    const kinds: string[] = [];
+    for await (const { kind } of execution.events()) kinds.push(kind);
+    expect(kinds.filter((kind) => kind === "workflow.signalled")).toHaveLength(1);
+    expect(kinds.at(-1)).toBe("workflow.finished");
+  });
+
+  test("takes a signal once for each id, and ids are its own", async () => {
+    const { url } = await serve();
+    const client = connect({ url });
+    const both = [await client.start("approval", null), await client.start("approval", null)];
+    for (const execution of [...both, ...both]) await execution.signal("other", 1, { id: "order-17" });
+    for (const execution of both) {
+      await execution.signal("approved", 42);
+      await execution.result();
+      const kinds = (await all(execution.events())).map(({ kind }) => kind);
+      expect(kinds.filter((kind) => kind === "workflow.signalled")).toHaveLength(2);
+    }
+  });
+
+  test("that failed or was cancelled makes result() throw, with the execution; retry opens the next round", async () => {
+    const { url } = await serve();
+    const client = connect({ url });
+    const failing = await client.start("broken", null, { id: "f" });
+    await expect(failing.result()).rejects.toMatchObject({
+      name: "ExecutionFailed",
+      execution: { id: "f", status: "failed", error: { code: "task_failed" } },
+    });
+    await failing.retry();
+    await expect(failing.result()).rejects.toMatchObject({ name: "ExecutionFailed" });
+    const cancelled = await client.start("approval", null);
+    await cancelled.cancel({ reason: "no need" });
+    await expect(cancelled.result()).rejects.toMatchObject({ name: "ExecutionCancelled" });
+  });
+
+  test("gives its events from any on, in summary or in full, and its logs", async () => {
+    const { url } = await serve();
+    const client = connect({ url });
+    await client.run("double", { n: 3 }, { id: "e" });
+    const execution = client.execution("e");
+    const full = await all(execution.events({ detail: "full" }));
+    expect(full.map(({ seq }) => seq)).toEqual(full.map((_, i) => i + 1));
+    expect(await all(execution.events({ from: full.length, detail: "full" }))).toEqual(full.slice(-1));
+    expect(await all(execution.events({ from: full.length + 1 }))).toEqual([]);
+    // In as many events as there were reports: that depends on how busy the machine is.
+    const settled = full
+      .filter(({ kind, phase }) => kind === "workflow.tasks.settled" && phase === "twice")
+      .flatMap(({ tasks }) => tasks as { n: number; result: number }[]);
+    expect(settled.map(({ n, result }) => [n, result])).toEqual([
+      [0, 0],
+      [1, 2],
+      [2, 4],
+    ]);
+    for (const follow of [false, true]) {
+      const lines = await all(execution.logs({ follow }));
+      expect(lines.map(({ text, task }) => [text, task])).toEqual([0, 1, 2].map((n) => [`doubling ${n}`, n]));
+      expect(await all(execution.logs({ follow, after: lines.at(-1)?.order ?? 0 }))).toEqual([]);
+    }
+  });
+
+  test("stops being waited for by a signal, by a time, and by disposing its handle, and goes on", async () => {
+    const { url } = await serve();
+    const client = connect({ url });
+    const execution = await client.start("approval", null, { id: "w" });
+    await expect(execution.result({ timeout: "10ms" })).rejects.toMatchObject({ code: "timeout" });
+    await expect(execution.result({ signal: AbortSignal.abort(new Error("enough")) })).rejects.toThrow(
+      "enough",
+    );
+    const abort = new AbortController();
+    const aborted = execution.result({ signal: abort.signal });
+    abort.abort(new Error("later"));
+    await expect(aborted).rejects.toThrow("later");
+    const waiting = execution.result();
+    const events = all(execution.events());
+    await execution[Symbol.asyncDispose]();
+    await expect(waiting).rejects.toMatchObject({ code: "not_ready" });
+    await events;
+    expect((await client.execution("w").status()).status).toBe("running");
+  });
+});
+
+describe("a refusal of the server", () => {
+  test("is a RondoError with its code, hint and path", async () => {
+    const { url } = await serve();
+    const client = connect({ url });
+    await expect(client.execution("absent").status()).rejects.toMatchObject({
+      name: "RondoError",
+      code: "not_found",
+      hint: expect.stringContaining("id") as string,
+    });
+    await expect(client.start("double", { n: "x" })).rejects.toMatchObject({ code: "invalid_input" });
+    await expect(all(client.execution("absent").events())).rejects.toMatchObject({ code: "not_found" });
+    expect(() => connect({})).toThrow("address of a server");
+  });
+
+  test("of a missing or wrong token is unauthorised; the right one opens", async () => {
+    const { url } = await serve({ adminToken: "a-token-that-is-long" });
+    await expect(connect({ url }).list()).rejects.toMatchObject({ code: "unauthorised" });
+    await expect(connect({ url, token: "x" }).list()).rejects.toMatchObject({ code: "unauthorised" });
+    expect((await connect({ url, token: "a-token-that-is-long" }).list()).data).toEqual([]);
+  });
+});
+
+describe("a connection", () => {
+  test("that breaks in the middle of events is made again, and no event is lost or told twice", async () => {
+    const { url } = await serve();
+    const proxy = await CuttingProxy.to(url);
+    const client = connect({ url: proxy.url });
+    const execution = await client.start("double", { n: 2_000 }, { id: "cut" });
+    await execution.result();
+    const whole = await all(connect({ url }).execution("cut").events({ detail: "full" }));
+    const bytes = JSON.stringify(whole).length;
+    proxy.bytesMax = Math.floor(bytes / 2);
+    proxy.cutAll();
+    const seen = await all(execution.events({ detail: "full" }));
+    expect(seen).toEqual(whole);
+    expect(proxy.cut).toBeGreaterThanOrEqual(1);
+  });
+
+  test("that breaks while a result is waited for is made again", async () => {
+    const { url } = await serve();
+    const proxy = await CuttingProxy.to(url);
+    const execution = await connect({ url: proxy.url }).start("approval", null, { id: "r" });
+    const result = execution.result();
+    const events = execution.events();
+    const seen: string[] = [];
+    for await (const { kind } of events) {
+      seen.push(kind);
+      if (kind !== "workflow.handler.started" || seen.length > 3) continue;
+      proxy.cutAll();
+      await connect({ url }).execution("r").signal("approved", 42);
+    }
+    expect(await result).toBe(42);
+    expect(seen.at(-1)).toBe("workflow.finished");
+    expect(new Set(seen.filter((kind) => kind === "workflow.created")).size).toBe(1);
+  });
+
+  test("that breaks under a start does not start it twice", async () => {
+    const { url } = await serve();
+    const proxy = await CuttingProxy.to(url);
+    proxy.bytesMax = 10;
+    const client = connect({ urls: [proxy.url, url] });
+    const execution = await client.start("approval", null);
+    expect(proxy.cut).toBe(1);
+    expect((await connect({ url }).list()).data.map(({ id }) => id)).toEqual([execution.id]);
+  });
+
+  test("that breaks under what must not happen twice is not tried again", async () => {
+    const { url } = await serve();
+    const proxy = await CuttingProxy.to(url);
+    proxy.bytesMax = 10;
+    const { requester } = new RemoteRondo({ urls: [proxy.url, url] });
+    const body = { name: "x", role: "admin" };
+    await expect(requester.json("/v1/tokens", { method: "POST", body })).rejects.toMatchObject({
+      code: "not_ready",
+    });
+    expect(proxy.accepted).toBe(1);
+  });
+
+  test("goes to the next address if one refuses it, and stays there", async () => {
+    const { url } = await serve();
+    const gone = await CuttingProxy.to(url);
+    gone.close();
+    const counted = await CuttingProxy.to(url);
+    const client = connect({ urls: [gone.url, counted.url] });
+    for (let i = 0; i < 3; i++) await client.list();
+    expect(counted.accepted).toBeGreaterThanOrEqual(1);
+    await expect(connect({ url: gone.url }).list()).rejects.toMatchObject({
+      code: "not_ready",
+      message: expect.stringContaining(`cannot reach ${gone.url}: ECONNREFUSED`) as string,
+    });
+  });
+
+  test("that cannot be made for too long makes following fail", async () => {
+    const { url } = await serve();
+    const proxy = await CuttingProxy.to(url);
+    const execution = await connect({ url: proxy.url, reconnectMs: 50 }).start("approval", null);
+    const following = all(execution.events());
+    proxy.close();
+    await expect(following).rejects.toMatchObject({ code: "not_ready" });
+  });
+});
+
+async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const list: T[] = [];
+  for await (const item of items) list.push(item);
+  return list;
+}
