@@ -87,8 +87,8 @@ export class NodeRing {
     const { hash, token } = this.#node.view();
     return {
       hash,
-      /* @plant token trusted for safety 5 */ tokenAgoMs:
-        token === null ? Number.POSITIVE_INFINITY : this.#now() - token.seenAt,
+      // @plant token trusted for safety 5
+      tokenAgoMs: token === null ? Number.POSITIVE_INFINITY : this.#now() - token.seenAt,
     };
   }
 

@@ -21,6 +21,7 @@ const CASES: readonly [code: string, template: string, planted: string][] = [
     "// @plant x\nconst a = b.min(c + 1, d);",
   ],
   ["// @plant x\nconst a = b?.shift();", "const $key = $object?.pop();", "// @plant x\nconst a = b?.pop();"],
+  ["if (a || /* @plant x */ b?.c !== d) e();", "$object === d", "if (a || /* @plant x */ b === d) e();"],
   ["// @plant x\nreturn owe(a);", "$value;", "// @plant x\nowe(a);"],
   ["// @plant x\nreturn a ? b : c;", "return $else;", "// @plant x\nreturn c;"],
   ["return {\n// @plant x\na: b.c };", "$key: null", "return {\n// @plant x\na: null };"],

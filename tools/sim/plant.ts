@@ -5,8 +5,9 @@
  * 1. The marked node is the largest that begins after the comment, but never all of `a || b`, `a ?? b` or `a ? b : c`: before
  *    such an expression the comment marks its first operand.
  * 2. A template says what replaces the node. `$` is the node itself, and its parts have names: `$test`, `$then`, `$else`,
- *    `$key`, `$left`, `$right`, `$value`; `$callee`, `$object` (of `object.method()`) and `$1`, `$2`, ... belong to a call.
- *    They are also the parts of the node's value and of its test. An empty template removes the node.
+ *    `$key`, `$left`, `$right`, `$value`; `$callee` and `$1`, `$2`, ... belong to a call; `$object` is that of a member
+ *    that is called, assigned or compared. They are also the parts of the node's value and of its test. An empty template
+ *    removes the node.
  * 3. `$key@2` is a part of the bug's second place. So a template names nothing of the code, and a rename breaks no bug. A
  *    place with the template `$` stays as it is: it is marked for its parts.
  *
@@ -147,7 +148,8 @@ function partsOf(node: AnyNode, code: string): Map<string, string> {
     put("left", from["left"]);
     put("right", from["right"]);
     put("callee", from["callee"]);
-    put("object", (from["callee"] as AnyNode | undefined)?.["object"]);
+    for (const member of [from["callee"], from["left"]])
+      put("object", isNode(member) ? inside(member)["object"] : undefined);
     for (const [i, argument] of ((from["arguments"] as unknown[] | undefined) ?? []).entries())
       put(String(i + 1), argument);
   }
