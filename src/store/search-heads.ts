@@ -1,14 +1,14 @@
 /**
- * Lists executions by words and tags, newest first. Every store answers the same few questions about its index
- * (`SearchIndex`); how the answers are put together is here.
+ * Lists executions by words and tags, newest first. Each store answers `findOrders` from its index; this file combines the
+ * answers.
  *
- * Each word gives a list of numbers, newest first, and says how far down it is complete. If one list is complete to the
- * end, its executions are looked at; else those that are in all lists, as far as all of them go. One answer looks at a bounded
- * number of executions: a page can be short, and its cursor goes on where it ended.
+ * For each word the index returns a list of orders, newest first, and the order down to which the list is complete. If one
+ * list is complete to the end, its executions are checked; else those that are in all lists, as far as all of them go. One
+ * call checks a bounded number of executions: a page can be short, and the next page continues from its cursor.
  */
 import { inAll, inAny } from "./found-orders.ts";
 import { fits, hasTags, type SearchWord, searchPhrase, searchWords, tagWord } from "./search-terms.ts";
-import type { HeadFilter, SearchIndex, Store, StoredHead } from "./store.ts";
+import type { ExecutionSearch, HeadFilter, StoredHead } from "./store.ts";
 
 /** Numbers in one list, lists of one word in one answer, and heads read at a time. */
 const LIST_MAX = 1_000;
@@ -32,10 +32,7 @@ export interface FoundHeads {
 }
 
 /** A page of executions, by the list of heads where nothing has to be searched. */
-export async function listOrSearch(
-  store: Pick<Store, "listHeads"> & SearchIndex,
-  search: Search,
-): Promise<FoundHeads> {
+export async function listOrSearch(store: ExecutionSearch, search: Search): Promise<FoundHeads> {
   const { filter, q = "", tags = {}, before, max } = search;
   if (q.trim() !== "" || Object.keys(tags).length > 0) return searchHeads(store, search);
   const heads = await store.listHeads(filter, { before, max });
@@ -43,7 +40,7 @@ export async function listOrSearch(
 }
 
 /** A page of executions that fit. */
-async function searchHeads(store: SearchIndex, search: Search): Promise<FoundHeads> {
+async function searchHeads(store: ExecutionSearch, search: Search): Promise<FoundHeads> {
   const { filter, q = "", tags = {}, max } = search;
   const words = searchWords(q);
   const phrase = searchPhrase(q);

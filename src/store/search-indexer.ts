@@ -3,18 +3,18 @@
  * come in between. Nobody waits for it: if the store fails, it tries again the next time, and commits say what is wrong.
  */
 import { type Clock, systemClock } from "../std/clock.ts";
-import { type SearchIndex, StoreFault } from "./store.ts";
+import { type ExecutionSearch, StoreFault } from "./store.ts";
 
 /** Well below the two seconds that the index may be late. */
 const EVERY_MS = 1_000;
 
 export class SearchIndexer {
-  readonly #store: Pick<SearchIndex, "indexSome">;
+  readonly #store: Pick<ExecutionSearch, "indexSome">;
   readonly #clock: Clock;
   #cancel: (() => void) | null = null;
   #isStopped = false;
 
-  constructor(store: Pick<SearchIndex, "indexSome">, clock: Clock = systemClock()) {
+  constructor(store: Pick<ExecutionSearch, "indexSome">, clock: Clock = systemClock()) {
     this.#store = store;
     this.#clock = clock;
   }

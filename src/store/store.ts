@@ -300,115 +300,188 @@ export interface TableFinding {
   readonly isRepaired: boolean;
 }
 
-/** Finding and mending what can be derived, and getting rid of what cannot be read. */
-export interface StoreRepairs {
-  /** Writes what was derived from a journal; false: the journal has gone on, or there is no such execution. */
-  putDerived(derived: Derived): Promise<boolean>;
-  /** All timers of an execution, those of the engine included. */
-  timersOf(execution: string): Promise<readonly { readonly timer: string; readonly due: number }[]>;
-  /**
-   * Forgets an execution whose status is `damaged`, with letters to it, and stores a letter to whoever waits for it.
-   * False: it is not damaged, or not there; nothing was written.
-   */
-  dropDamaged(execution: string, letter: MailboxMessage | null): Promise<boolean>;
-  /** Checks counts (and the indexes of an embedded store); `repair` derives them anew, and the search index with them. */
-  auditTables(options: { readonly repair: boolean }): Promise<readonly TableFinding[]>;
+/** Options of `scanWork`. */
+export interface WorkScan {
+  /** By `workKey`: the greatest order that the caller has seen. */
+  readonly after: Readonly<Record<string, number>>;
+  /** At most this many heads of each (project, workflow) pair. */
+  readonly each: number;
+  readonly partitions: Partitions;
 }
 
-/**
- * Executions by what they say. The index is written behind the commits, so it can be a little late; it may hold too much,
- * and what it finds is compared with the heads (search-heads.ts).
- */
-export interface SearchIndex {
-  /** The executions that a word of a search may fit, newest first, order < before. */
-  findOrders(word: SearchWord, options: { before: number; max: number }): Promise<FoundOrders>;
-  /** The heads of executions by their order, those that are there. */
-  headsOf(orders: readonly number[]): Promise<readonly StoredHead[]>;
-  /** Brings the index a bit further; true: there is more to do. Stores that are opened do that by themselves. */
-  indexSome(): Promise<boolean>;
-  /** Makes the index anew, behind the commits. */
-  clearIndex(): Promise<void>;
+/** Options of `scanTimers`. */
+export interface TimerScan {
+  readonly from?: number;
+  readonly until: number;
+  readonly max: number;
+  readonly partitions: Partitions;
 }
 
-export interface Store extends StoreRepairs, SearchIndex {
-  /** Opens, migrates; an embedded store is owned when this resolves, in a new and durable epoch. */
-  open(): Promise<StoreInfo>;
-  /** Calls the listener when the store finds by itself that it cannot be written, and with null when it can be again. */
-  onUnwritable?(listener: (fault: Error | null) => void): void;
+/** Options of `scanLetters`. */
+export interface MailScan {
+  readonly after: number;
+  readonly max: number;
+  readonly partitions: Partitions;
+}
+
+/** Options of `readLogs`. */
+export interface LogRange {
+  readonly execution: string;
+  readonly after: number;
+  readonly rowsMax: number;
+}
+
+/** One page of a list that begins with the newest item: items with order < before; null: from the newest on. */
+export interface Page {
+  readonly before: number | null;
+  readonly max: number;
+}
+
+export interface DeadLetterFilter {
+  readonly project?: string;
+  readonly workflow?: string;
+  readonly execution?: string;
+}
+
+/** Options of `listDocuments`: ids after `after` and before `before`, in bytewise order. */
+export interface DocumentRange {
+  readonly after?: string;
+  readonly before?: string;
+  readonly descending?: boolean;
+  readonly max: number;
+}
+
+/** A workflow definition as stored. */
+export interface StoredDefinition {
+  readonly hash: string;
+  readonly body: string;
+}
+
+/** A timer of an execution. */
+export interface Timer {
+  readonly timer: string;
+  readonly due: number;
+}
+
+/** Executions: the fenced write, and the reads that an engine node needs to go on with them. */
+export interface ExecutionStore {
   /** The fenced, durable write. */
   commit(commit: Commit): Promise<CommitVerdict>;
-  /** Executions by id, in the given order; null for what does not exist. A snapshot of another `foldVersion` is ignored. */
+  /** Executions by id, in the given order; null for an id that does not exist. Ignores snapshots of another `foldVersion`. */
   load(
     ids: readonly string[],
     options?: { readonly foldVersion?: number },
   ): Promise<readonly (LoadedExecution | null)[]>;
   /** Rows of a journal, in order. */
   readJournal(range: JournalRange): Promise<readonly JournalRow[]>;
-  /** Heads with `want: work`, oldest first per (project, workflow) pair: at most `each` of every pair, with order > after. */
-  scanWork(options: {
-    after: Readonly<Record<string, number>>;
-    each: number;
-    partitions: Partitions;
-  }): Promise<readonly StoredHead[]>;
-  /** Timers due up to `until`, and not before `from`, soonest first. */
-  scanTimers(options: {
-    from?: number;
-    until: number;
-    max: number;
-    partitions: Partitions;
-  }): Promise<readonly StoredTimer[]>;
-  /** Heads by filter, newest first, order < before. */
-  listHeads(
-    filter: HeadFilter,
-    options: { before: number | null; max: number },
-  ): Promise<readonly StoredHead[]>;
+  /** Heads with `want: work`, oldest first for each (project, workflow) pair. */
+  scanWork(scan: WorkScan): Promise<readonly StoredHead[]>;
+  /** Timers that are due between `from` and `until`, soonest first. */
+  scanTimers(scan: TimerScan): Promise<readonly StoredTimer[]>;
   /**
-   * Letters not taken yet, in the order of storing, with order > after. In a cluster a letter that is stored while
-   * another is read can have a smaller order: to find what is new, begin at 0.
+   * Mailbox messages that no commit has taken yet, in the order of storing, with order > after. In a cluster a message that
+   * is stored during a scan can have a smaller order than one that the scan returns: to find all new ones, start at 0.
    */
-  scanLetters(options: {
-    after: number;
-    max: number;
-    partitions: Partitions;
-  }): Promise<readonly StoredMailboxMessage[]>;
+  scanLetters(scan: MailScan): Promise<readonly StoredMailboxMessage[]>;
   /** Log rows of an execution in the order of storing, with order > after. */
-  readLogs(options: { execution: string; after: number; rowsMax: number }): Promise<readonly StoredLogRow[]>;
-  /** Dead letters, newest first, order < before. */
-  listDeadLetters(
-    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
-    options: { before: number | null; max: number },
-  ): Promise<readonly StoredDeadLetter[]>;
-  /** Takes tasks out of a dead letter (null: all of them); an empty one is gone. */
-  dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void>;
-  /** How many executions there are in each status, kept exactly by every write: nothing is counted when asked. */
-  countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts>;
-  /** Ids of executions that ended before a time and want nothing any more, oldest first. */
-  listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]>;
-  /** Forgets executions that have ended, with everything about them; others, and those of other owners, are left alone. */
+  readLogs(range: LogRange): Promise<readonly StoredLogRow[]>;
+  /** Deletes executions that have ended, with all their data. Skips executions that are open or belong to another owner. */
   purge(ids: readonly string[]): Promise<void>;
-  /** Small things by kind and id (schedules, tokens, the audit log, settings): written without a fence, null deletes. */
+}
+
+/**
+ * Lists and searches of executions. The search index is written after the commits, so it can lag behind, and it may contain
+ * stale entries; search-heads.ts compares each hit with its head.
+ */
+export interface ExecutionSearch {
+  /** Heads by filter, newest first. */
+  listHeads(filter: HeadFilter, page: Page): Promise<readonly StoredHead[]>;
+  /** The number of executions in each status. Every write maintains these counters, so this call counts no rows. */
+  countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts>;
+  /** Ids of executions with `want: nothing` that ended before a time, oldest first. */
+  listEnded(options: { readonly finishedBefore: number; readonly max: number }): Promise<readonly string[]>;
+  /** Dead letters, newest first. */
+  listDeadLetters(filter: DeadLetterFilter, page: Page): Promise<readonly StoredDeadLetter[]>;
+  /** Removes tasks from a dead letter (null: all of them). A dead letter without tasks is deleted. */
+  dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void>;
+  /** The executions that a word of a search may match, newest first, order < before. */
+  findOrders(
+    word: SearchWord,
+    options: { readonly before: number; readonly max: number },
+  ): Promise<FoundOrders>;
+  /** The heads of executions by their order; leaves out those that do not exist. */
+  headsOf(orders: readonly number[]): Promise<readonly StoredHead[]>;
+  /** Indexes some more executions; true: there are more to index. An open store calls this by itself (search-indexer.ts). */
+  indexSome(): Promise<boolean>;
+  /** Empties the search index; later calls of `indexSome` build it again. */
+  clearIndex(): Promise<void>;
+}
+
+/** Small values beside executions. Writes need no fence. */
+export interface DocumentStore {
+  /** Stores a document (a schedule, a token, a setting, an entry of the audit log); a body of null deletes it. */
   putDocument(kind: string, id: string, body: string | null): Promise<void>;
-  /** Puts a document only if the one that is there is `was` (null: none is); false: it is another, nothing was written. */
+  /** Compare-and-set: writes the document only if its body is `was` (null: it does not exist); false: nothing was written. */
   swapDocument(kind: string, id: string, swap: Swap): Promise<boolean>;
-  /** Throws `DamagedData` if it is not what was put. */
+  /** Throws `DamagedData` if the stored body is damaged. */
   getDocument(kind: string, id: string): Promise<string | null>;
-  /** Documents of a kind in the order of their ids (bytewise), after an id, or newest first before one. */
-  listDocuments(
-    kind: string,
-    options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): Promise<readonly StoredDocument[]>;
-  /** Definitions by hash: content-addressed, so written without a fence. The newest of a name is the last one put. */
+  listDocuments(kind: string, range: DocumentRange): Promise<readonly StoredDocument[]>;
+  /** Stores a definition under its hash, and makes it the newest definition of its name. */
   putDefinition(name: string, hash: string, body: string): Promise<void>;
-  getDefinition(by: { hash: string } | { newestOf: string }): Promise<{ hash: string; body: string } | null>;
-  /** Forgets a name whose newest definition is this one, and the definition: no execution may have it, which is not looked at. */
+  getDefinition(by: { hash: string } | { newestOf: string }): Promise<StoredDefinition | null>;
+  /** Deletes a definition, and its name if it is the newest of that name. The caller checks that no execution uses it. */
   dropDefinition(name: string, hash: string): Promise<void>;
   /** Names of workflows with the hash of their newest definition, in the order of names. */
   listDefinitions(options: {
-    after: string;
-    max: number;
+    readonly after: string;
+    readonly max: number;
   }): Promise<readonly { readonly name: string; readonly hash: string }[]>;
-  /** Releases what is owned. `clean`: no lease is open, so nothing is suspect after it. */
-  close(options: { clean: boolean }): Promise<void>;
+}
+
+/** Repair of derived data, and removal of damaged executions. */
+export interface StoreRepairs {
+  /** Writes what was derived from a journal; false: the journal has more events by now, or the execution does not exist. */
+  putDerived(derived: Derived): Promise<boolean>;
+  /** All timers of an execution, including those of the engine. */
+  timersOf(execution: string): Promise<readonly Timer[]>;
+  /**
+   * Deletes an execution whose status is `damaged` and the mailbox messages to it, and stores `letter` for the execution
+   * that waits for it. False: the execution is not damaged or does not exist, and nothing was written.
+   */
+  dropDamaged(execution: string, letter: MailboxMessage | null): Promise<boolean>;
+  /** Checks counters (and the indexes of an embedded store). `repair` derives them and the search index again. */
+  auditTables(options: { readonly repair: boolean }): Promise<readonly TableFinding[]>;
+}
+
+/** The methods that every adapter has while it is open. */
+export interface StoreMethods extends ExecutionStore, ExecutionSearch, DocumentStore, StoreRepairs {}
+
+/** The names of all methods. Adapters derive their facades and the calls of the store's thread from it (derived-store.ts). */
+export const STORE_METHODS = Object.keys({
+  ...{
+    commit: 0,
+    load: 0,
+    readJournal: 0,
+    scanWork: 0,
+    scanTimers: 0,
+    scanLetters: 0,
+    readLogs: 0,
+    purge: 0,
+  },
+  ...{ listHeads: 0, countHeads: 0, listEnded: 0, listDeadLetters: 0, dropDeadLetter: 0 },
+  ...{ findOrders: 0, headsOf: 0, indexSome: 0, clearIndex: 0 },
+  ...{ putDocument: 0, swapDocument: 0, getDocument: 0, listDocuments: 0 },
+  ...{ putDefinition: 0, getDefinition: 0, dropDefinition: 0, listDefinitions: 0 },
+  ...{ putDerived: 0, timersOf: 0, dropDamaged: 0, auditTables: 0 },
+} satisfies Record<keyof StoreMethods, 0>) as readonly (keyof StoreMethods)[];
+
+export interface Store extends StoreMethods {
+  /** Opens and migrates the store. The opener of an embedded store owns it when this resolves, in a new and durable epoch. */
+  open(): Promise<StoreInfo>;
+  /** Calls the listener when the store detects that it cannot be written, and with null when it can be written again. */
+  onUnwritable?(listener: (fault: Error | null) => void): void;
+  /** Releases the owned partitions. `clean`: no lease is open, so the next owner suspects no attempt. */
+  close(options: { readonly clean: boolean }): Promise<void>;
 }
 
 /** The key of a (project, workflow) pair in `scanWork`. */

@@ -7,7 +7,7 @@ import { RondoError } from "../../src/std/rejection.ts";
 import { DirectoryStore } from "../../src/store/sqlite/directory-store.ts";
 import { SqliteError } from "../../src/store/sqlite/driver.ts";
 import { DirectoryOwned, StoreUnreadable } from "../../src/store/sqlite/faults.ts";
-import { packWrites, unpackWrites } from "../../src/store/sqlite/packed-commit.ts";
+import { packWrites } from "../../src/store/sqlite/packed-commit.ts";
 import { restoreBackup } from "../../src/store/sqlite/restore-backup.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { fenceOf, type Store } from "../../src/store/store.ts";
@@ -205,7 +205,7 @@ test("a backup that fails on its way leaves no file, and the store goes on", asy
     expect(readdirSync(place)).toEqual(["origin"]);
   }
   watched.beforeExec = () => {};
-  const writes = unpackWrites(packWrites([create(1)]));
+  const writes = packWrites([create(1)]);
   expect(store.commit(fence, writes)).toEqual({ kind: "ok", exists: [], fenced: [] });
   store.backup(file);
   store.close({ clean: true });

@@ -2,7 +2,6 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { StoreThread } from "../../src/store/sqlite/store-thread.ts";
-import type { Call } from "../../src/store/sqlite/thread-messages.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 
 // On Node 20 the store's thread runs from dist/ also in tests, so an old build would test old code.
@@ -23,12 +22,12 @@ test("a call that the thread does not know is an error that names it, and the ne
     onFatal: (error) => fatal.push(error),
     onFiles: () => undefined,
   });
-  await thread.call({ kind: "open", startedAt: 1 });
-  await expect(thread.call({ kind: "foretell" } as unknown as Call)).rejects.toThrow(
+  await thread.call("open", { pid: 1, startedAt: 1 });
+  await expect(thread.call("foretell" as "sweep")).rejects.toThrow(
     "the store's thread does not know the call foretell",
   );
-  expect(await thread.call({ kind: "countHeads", filter: {} })).toEqual({});
-  await thread.call({ kind: "close", clean: true });
+  expect(await thread.call("countHeads", {})).toEqual({});
+  await thread.call("close", { clean: true });
   await thread.end();
   expect(fatal).toEqual([]);
 });

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { DirectoryStore } from "../../src/store/sqlite/directory-store.ts";
 import { SqliteError } from "../../src/store/sqlite/driver.ts";
 import { DiskFailed } from "../../src/store/sqlite/faults.ts";
-import { packWrites, unpackWrites } from "../../src/store/sqlite/packed-commit.ts";
+import { packWrites } from "../../src/store/sqlite/packed-commit.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { fenceOf } from "../../src/store/store.ts";
 import { StoreChild } from "./child-process.ts";
@@ -18,7 +18,7 @@ test("after an fsync error no commit is tried again, not even one that would wor
   const { driver, watched } = await watchedDriver();
   const store = new DirectoryStore(temporaryDirectory(), driver);
   const fence = fenceOf(store.open({ pid: 1, startedAt: 1 }));
-  const create = (id: string) => store.commit(fence, unpackWrites(packWrites([start(id)])));
+  const create = (id: string) => store.commit(fence, packWrites([start(id)]));
   create("a");
   watched.beforeExec = (sql) => {
     if (sql === "COMMIT") throw new SqliteError("disk I/O error", IOERR_FSYNC);
@@ -26,8 +26,8 @@ test("after an fsync error no commit is tried again, not even one that would wor
   expect(() => create("b")).toThrow(DiskFailed);
   watched.beforeExec = () => {};
   expect(() => create("c")).toThrow(/disk failed while writing .* the process ends/);
-  expect(() => store.putDefinition("w", "h", "body")).toThrow(DiskFailed);
-  expect(store.load(["a", "b", "c"]).map((execution) => execution?.head.id)).toEqual([
+  expect(() => store.call("putDefinition", ["w", "h", "body"])).toThrow(DiskFailed);
+  expect(store.call("load", [["a", "b", "c"]]).map((execution) => execution?.head.id)).toEqual([
     "a",
     undefined,
     undefined,

@@ -1,25 +1,24 @@
 // No room: commits stop with a clear error, nothing is torn, and work goes on when there is room.
 import { describe, expect, test } from "vitest";
 import { DirectoryStore } from "../../src/store/sqlite/directory-store.ts";
-import { packWrites, unpackWrites } from "../../src/store/sqlite/packed-commit.ts";
+import { packWrites } from "../../src/store/sqlite/packed-commit.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { type ExecutionWrite, fenceOf, StoreFault } from "../../src/store/store.ts";
+import { fenceOf, StoreFault } from "../../src/store/store.ts";
 import { SmallDisk } from "../tools/small-disk.ts";
 import { entry, start, step } from "./example-writes.ts";
 import { temporaryDirectory } from "./temporary-directory.ts";
 import { watchedDriver } from "./watched-driver.ts";
 
-const rows = (writes: readonly ExecutionWrite[]) => unpackWrites(packWrites(writes));
 const large = (seq: number) => entry(seq, "x".repeat(100_000));
 
 test("a commit without room writes nothing, and the same commit is accepted once there is room", async () => {
   const { driver, watched } = await watchedDriver();
   const store = new DirectoryStore(temporaryDirectory(), driver);
   const fence = fenceOf(store.open({ pid: 1, startedAt: 1 }));
-  store.commit(fence, rows([start("a")]));
+  store.commit(fence, packWrites([start("a")]));
   watched.connection?.exec("PRAGMA max_page_count = 30");
-  const writes = rows([step("a", 1), start("b"), step("a", 2, { entries: [large(3)] })]);
-  const before = store.load(["a", "b"]);
+  const writes = packWrites([step("a", 1), start("b"), step("a", 2, { entries: [large(3)] })]);
+  const before = store.call("load", [["a", "b"]]);
   for (let attempt = 0; attempt < 2; attempt++) {
     let fault: unknown = null;
     try {
@@ -30,17 +29,17 @@ test("a commit without room writes nothing, and the same commit is accepted once
     expect(fault).toBeInstanceOf(StoreFault);
     expect(fault).toMatchObject({ retryable: true, nothingWritten: true });
     expect(String(fault)).toContain("the disk is full: nothing was written; work goes on when there is room");
-    expect(store.load(["a", "b"])).toEqual(before);
+    expect(store.call("load", [["a", "b"]])).toEqual(before);
   }
-  expect(store.commit(fence, rows([step("a", 1), start("c")]))).toEqual({
+  expect(store.commit(fence, packWrites([step("a", 1), start("c")]))).toEqual({
     kind: "ok",
     exists: [],
     fenced: [],
   });
   watched.connection?.exec("PRAGMA max_page_count = 100000");
-  const later = rows([step("a", 2), start("b"), step("a", 3, { entries: [large(4)] })]);
+  const later = packWrites([step("a", 2), start("b"), step("a", 3, { entries: [large(4)] })]);
   expect(store.commit(fence, later)).toEqual({ kind: "ok", exists: [], fenced: [] });
-  expect(store.load(["a", "b", "c"]).map((execution) => execution?.head.order)).toEqual([1, 3, 2]);
+  expect(store.call("load", [["a", "b", "c"]]).map((execution) => execution?.head.order)).toEqual([1, 3, 2]);
   store.close({ clean: true });
 });
 

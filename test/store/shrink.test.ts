@@ -50,8 +50,11 @@ test("room that was free when the file was opened is given back, while the store
   const before = sizeOf(directory);
   // As if the process had ended before it could give the room back.
   const call = StoreThread.prototype.call;
-  const kept = vi.spyOn(StoreThread.prototype, "call").mockImplementation(function (this: StoreThread, one) {
-    return one.kind === "shrink" ? Promise.resolve(false) : call.call(this, one);
+  const kept = vi.spyOn(StoreThread.prototype, "call").mockImplementation(function (
+    this: StoreThread,
+    ...one
+  ) {
+    return one[0] === "shrink" ? Promise.resolve(false) : Reflect.apply(call, this, one);
   });
   await store.purge(IDS.slice(1));
   await store.close({ clean: true });

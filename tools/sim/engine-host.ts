@@ -343,7 +343,7 @@ export abstract class EngineHost {
     garbled.checkDamaged(head);
     this.world.count("execution damaged");
     trace.note(timeline.now, `${this.name}damaged ${head.id}: ${head.error}`);
-    this.tables.repairs.putDerived({ head, timers: null, opened: null, end: null });
+    this.tables.putDerived({ head, timers: null, opened: null, end: null });
   }
 
   #toWorker(output: Extract<Output, { kind: "grant" | "cancel" | "verdicts" | "ask-worker" }>): void {

@@ -1,9 +1,6 @@
-/**
- * What is written beside commits, in plain maps: documents and definitions. They are durable at once, so a crash
- * takes none of them back.
- */
+/** Documents and definitions in plain maps. They are durable at once: a simulated crash takes none of them back. */
 import { assertDocumentKey } from "../check-write.ts";
-import type { Swap } from "../store.ts";
+import type { DocumentRange, StoredDefinition, Swap } from "../store.ts";
 
 /** Documents and definitions of one store. */
 export class MemoryDocuments {
@@ -12,7 +9,7 @@ export class MemoryDocuments {
   readonly #definitions = new Map<string, string>();
   readonly #newestOf = new Map<string, string>();
 
-  put(kind: string, id: string, body: string | null): void {
+  putDocument(kind: string, id: string, body: string | null): void {
     assertDocumentKey(kind, id);
     const ofKind = this.#documents.get(kind) ?? new Map<string, string>();
     this.#documents.set(kind, ofKind);
@@ -20,27 +17,26 @@ export class MemoryDocuments {
     else ofKind.set(id, body);
   }
 
-  swap(kind: string, id: string, { was, body }: Swap): boolean {
-    if (this.get(kind, id) !== was) return false;
-    this.put(kind, id, body);
+  swapDocument(kind: string, id: string, { was, body }: Swap): boolean {
+    if (this.getDocument(kind, id) !== was) return false;
+    this.putDocument(kind, id, body);
     return true;
   }
 
-  get(kind: string, id: string): string | null {
+  getDocument(kind: string, id: string): string | null {
     return this.#documents.get(kind)?.get(id) ?? null;
   }
 
-  list(
+  listDocuments(
     kind: string,
-    options: { after?: string; before?: string; descending?: boolean; max: number },
+    { after, before, descending = false, max }: DocumentRange,
   ): { id: string; body: string }[] {
-    const { after, before } = options;
     const found = [...(this.#documents.get(kind) ?? [])]
       .filter(([id]) => after === undefined || compareText(id, after) > 0)
       .filter(([id]) => before === undefined || compareText(id, before) < 0)
       .sort(([a], [b]) => compareText(a, b));
-    if (options.descending === true) found.reverse();
-    return found.slice(0, options.max).map(([id, body]) => ({ id, body }));
+    if (descending) found.reverse();
+    return found.slice(0, max).map(([id, body]) => ({ id, body }));
   }
 
   putDefinition(name: string, hash: string, body: string): void {
@@ -53,7 +49,7 @@ export class MemoryDocuments {
     this.#definitions.delete(hash);
   }
 
-  getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
+  getDefinition(by: { hash: string } | { newestOf: string }): StoredDefinition | null {
     const hash = "hash" in by ? by.hash : this.#newestOf.get(by.newestOf);
     const body = hash === undefined ? undefined : this.#definitions.get(hash);
     return hash === undefined || body === undefined ? null : { hash, body };
@@ -68,7 +64,7 @@ export class MemoryDocuments {
   }
 }
 
-/** By code points, as databases do in their binary order. */
+/** Compares texts by code points, as databases do in their binary collation. */
 export function compareText(a: string, b: string): number {
   return a === b ? 0 : Buffer.compare(Buffer.from(a), Buffer.from(b));
 }

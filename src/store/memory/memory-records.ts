@@ -4,10 +4,13 @@
  */
 import type {
   DeadLetter,
+  DeadLetterFilter,
   ExecutionWrite,
   LogLine,
+  LogRange,
   LogRow,
   MailboxMessage,
+  Page,
   StoredDeadLetter,
   StoredLogRow,
   StoredMailboxMessage,
@@ -68,23 +71,19 @@ export class MemoryRecords {
       .slice(0, options.max);
   }
 
-  readLogs(options: { execution: string; after: number; rowsMax: number }): StoredLogRow[] {
-    const rows = this.#logs.get(options.execution) ?? [];
-    return rows.filter(({ order }) => order > options.after).slice(0, options.rowsMax);
+  readLogs({ execution, after, rowsMax }: LogRange): StoredLogRow[] {
+    const rows = this.#logs.get(execution) ?? [];
+    return rows.filter(({ order }) => order > after).slice(0, rowsMax);
   }
 
-  listDeadLetters(
-    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
-    options: { before: number | null; max: number },
-  ): StoredDeadLetter[] {
-    const { project, workflow, execution } = filter;
+  listDeadLetters({ project, workflow, execution }: DeadLetterFilter, page: Page): StoredDeadLetter[] {
     return this.#deadLetters
-      .filter(({ order }) => order < (options.before ?? Infinity))
+      .filter(({ order }) => order < (page.before ?? Infinity))
       .filter((dead) => project === undefined || dead.project === project)
       .filter((dead) => workflow === undefined || dead.workflow === workflow)
       .filter((dead) => execution === undefined || dead.execution === execution)
       .reverse()
-      .slice(0, options.max);
+      .slice(0, page.max);
   }
 
   dropDeadLetter(order: number, tasks: readonly number[] | null): void {

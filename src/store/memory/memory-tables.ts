@@ -12,17 +12,26 @@ import { assert } from "../../std/assert.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import { assertWritable, whyNotAtEnd } from "../check-write.ts";
 import type { Hint, Membership } from "../cluster-store.ts";
+import type { SyncStore } from "../derived-store.ts";
+import { type FoundOrders, inAny } from "../found-orders.ts";
 import { partitionOf } from "../partition-of.ts";
+import { fits, type SearchWord } from "../search-terms.ts";
 import {
   type Commit,
   type CommitVerdict,
+  DAMAGED,
+  type DeadLetterFilter,
+  type Derived,
   type Fence,
   type HeadFilter,
   type JournalRange,
   type JournalRow,
   type LoadedExecution,
+  type LogRange,
   type MailboxMessage,
+  type MailScan,
   type Ownership,
+  type Page,
   type Partitions,
   type StatusCounts,
   type StoredDeadLetter,
@@ -31,13 +40,15 @@ import {
   type StoredMailboxMessage,
   type StoredTimer,
   type StoreInfo,
-  type Swap,
+  type TableFinding,
+  type Timer,
+  type TimerScan,
+  type WorkScan,
   workKey,
 } from "../store.ts";
 import { compareText, MemoryDocuments } from "./memory-documents.ts";
 import { EMBEDDED, MemoryOwnership, type Renewal } from "./memory-ownership.ts";
 import { MemoryRecords, type Undo } from "./memory-records.ts";
-import { MemoryRepairs } from "./memory-repairs.ts";
 import { type ExecutionRow, endOf, loadRow, newRow, nextRow } from "./memory-rows.ts";
 
 /** The rows that a commit replaced (undefined: it created them), and the last order number before it. */
@@ -49,7 +60,7 @@ interface TakeBack {
 }
 
 /** The tables of one store. Survives its users: opening again is a restart. */
-export class MemoryTables {
+export class MemoryTables extends MemoryDocuments implements SyncStore {
   readonly #generation: string;
   readonly #key: string;
   readonly #partitions: number;
@@ -59,12 +70,11 @@ export class MemoryTables {
   /** By id, in the order of creation. */
   readonly #executions = new Map<string, ExecutionRow>();
   readonly #records = new MemoryRecords();
-  readonly #documents = new MemoryDocuments();
-  readonly repairs = new MemoryRepairs(this.#executions, this.#records);
   /** Who is told by other nodes of the cluster that there may be something to do. */
   readonly hinted = new Set<(hint: Hint) => void>();
 
   constructor(options: { random?: Random; partitions?: number } = {}) {
+    super();
     const random = options.random ?? systemRandom;
     this.#generation = hex(random, 4);
     this.#key = hex(random, 8);
@@ -187,11 +197,7 @@ export class MemoryTables {
     return found;
   }
 
-  scanWork(options: {
-    after: Readonly<Record<string, number>>;
-    each: number;
-    partitions: Partitions;
-  }): StoredHead[] {
+  scanWork(options: WorkScan): StoredHead[] {
     const byPair = new Map<string, StoredHead[]>();
     for (const { head } of this.#executions.values()) {
       if (head.want !== "work" || !isOneOf(options.partitions, head.partition)) continue;
@@ -211,7 +217,7 @@ export class MemoryTables {
       .flat();
   }
 
-  scanTimers(options: { from?: number; until: number; max: number; partitions: Partitions }): StoredTimer[] {
+  scanTimers(options: TimerScan): StoredTimer[] {
     const found: (StoredTimer & { order: number })[] = [];
     for (const [execution, row] of this.#executions) {
       if (!isOneOf(options.partitions, row.head.partition)) continue;
@@ -225,7 +231,7 @@ export class MemoryTables {
       .map(({ execution, timer, due }) => ({ execution, timer, due }));
   }
 
-  listHeads(filter: HeadFilter, options: { before: number | null; max: number }): StoredHead[] {
+  listHeads(filter: HeadFilter, options: Page): StoredHead[] {
     const fields = Object.entries(filter) as [keyof HeadFilter, string | undefined][];
     return Array.from(this.#executions.values(), ({ head }) => head)
       .filter((head) => head.order < (options.before ?? Infinity))
@@ -234,20 +240,17 @@ export class MemoryTables {
       .slice(0, options.max);
   }
 
-  scanLetters(options: { after: number; max: number; partitions: Partitions }): StoredMailboxMessage[] {
+  scanLetters(options: MailScan): StoredMailboxMessage[] {
     const isWanted = (to: string) => isOneOf(options.partitions, this.#partitionOf(to));
     return this.#records.scanLetters(options, isWanted);
   }
 
-  readLogs(options: { execution: string; after: number; rowsMax: number }): StoredLogRow[] {
-    return this.#records.readLogs(options);
+  readLogs(range: LogRange): StoredLogRow[] {
+    return this.#records.readLogs(range);
   }
 
-  listDeadLetters(
-    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
-    options: { before: number | null; max: number },
-  ): StoredDeadLetter[] {
-    return this.#records.listDeadLetters(filter, options);
+  listDeadLetters(filter: DeadLetterFilter, page: Page): StoredDeadLetter[] {
+    return this.#records.listDeadLetters(filter, page);
   }
 
   dropDeadLetter(order: number, tasks: readonly number[] | null): void {
@@ -284,39 +287,55 @@ export class MemoryTables {
     }
   }
 
-  putDocument(kind: string, id: string, body: string | null): void {
-    this.#documents.put(kind, id, body);
+  findOrders(word: SearchWord, { before, max }: { before: number; max: number }): FoundOrders {
+    const fitting = this.listHeads({}, { before, max: Infinity }).filter((head) => fits(head, word));
+    return inAny([{ orders: fitting.map(({ order }) => order), floor: 0 }], max);
   }
 
-  swapDocument(kind: string, id: string, swap: Swap): boolean {
-    return this.#documents.swap(kind, id, swap);
+  headsOf(orders: readonly number[]): StoredHead[] {
+    const heads = this.listHeads({}, { before: null, max: Infinity });
+    const byOrder = new Map(heads.map((head) => [head.order, head]));
+    return orders.flatMap((order) => byOrder.get(order) ?? []);
   }
 
-  getDocument(kind: string, id: string): string | null {
-    return this.#documents.get(kind, id);
+  /** There is no index: searches read all heads. */
+  indexSome(): boolean {
+    return false;
   }
 
-  listDocuments(
-    kind: string,
-    options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): { id: string; body: string }[] {
-    return this.#documents.list(kind, options);
+  clearIndex(): void {}
+
+  putDerived({ head, timers, opened, end }: Derived): boolean {
+    const row = this.#executions.get(head.id);
+    if (row === undefined || (end !== null && row.end !== end)) return false;
+    const kept = new Map(row.timers);
+    if (timers !== null) {
+      for (const timer of row.timers.keys()) if (!timer.startsWith("~")) kept.delete(timer);
+      for (const { timer, due } of timers) kept.set(timer, due);
+    }
+    const put = { head: { ...head, order: row.head.order }, timers: kept, opened: opened ?? row.opened };
+    this.#executions.set(head.id, { ...row, ...put });
+    return true;
   }
 
-  putDefinition(name: string, hash: string, body: string): void {
-    this.#documents.putDefinition(name, hash, body);
+  timersOf(execution: string): Timer[] {
+    const timers = [...(this.#executions.get(execution)?.timers ?? [])];
+    return timers.map(([timer, due]) => ({ timer, due })).sort((a, b) => (a.timer < b.timer ? -1 : 1));
   }
 
-  dropDefinition(name: string, hash: string): void {
-    this.#documents.dropDefinition(name, hash);
+  dropDamaged(execution: string, letter: MailboxMessage | null): boolean {
+    this.settle();
+    if (this.#executions.get(execution)?.head.status !== DAMAGED) return false;
+    this.#executions.delete(execution);
+    this.#records.purge(execution);
+    this.#records.dropLettersTo(execution);
+    if (letter !== null) this.#records.post([letter]);
+    return true;
   }
 
-  getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
-    return this.#documents.getDefinition(by);
-  }
-
-  listDefinitions(options: { after: string; max: number }): { name: string; hash: string }[] {
-    return this.#documents.listDefinitions(options);
+  /** No counters or indexes are stored, so none can be wrong. */
+  auditTables(): readonly TableFinding[] {
+    return [];
   }
 
   #partitionOf(execution: string): number {

@@ -3,8 +3,11 @@
  */
 import type pg from "pg";
 import { type Clock, systemClock } from "../../std/clock.ts";
+import { defined } from "../../std/defined.ts";
 import { systemRandom } from "../../std/random.ts";
 import { type Hint, LEASE_MS } from "../cluster-store.ts";
+import { joinParts } from "../derived-store.ts";
+import type { StoreMethods } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
 import type { Database, Meta } from "./database.ts";
 import { Hints } from "./hints.ts";
@@ -46,6 +49,9 @@ export interface PostgresStoreOptions {
   readonly searchBehindMs?: number;
 }
 
+/** Methods of the port that the parts answer. TypeScript checks that no part is missing. */
+type Answers = Omit<StoreMethods, "commit" | "load" | "purge">;
+
 /** The parts of a store that is open. */
 export interface PostgresParts {
   readonly database: Database;
@@ -62,6 +68,7 @@ export interface PostgresParts {
   readonly side: SideWriter;
   readonly repairs: PostgresRepairs;
   readonly search: PostgresSearchIndex;
+  readonly answers: Answers;
 }
 
 /** Makes the parts over a database that is open. */
@@ -94,9 +101,14 @@ export function makeParts(
   const owner = () => membership.incarnation;
   const queue = new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner, clock });
   const side = new SideWriter(links, generation);
-  const reader = new PostgresReader(links);
-  const records = new RecordReader(links);
-  const { searchBehindMs: behindMs } = given;
+  const settled = () => queue.settled();
+  const reader = new PostgresReader(links, settled);
+  const records = new RecordReader(links, settled);
+  const repairs = new PostgresRepairs({ links, side, queue, knowledge, hints, meta });
+  const search = new PostgresSearchIndex({
+    ...{ links, reader, generation, now: () => records.now() },
+    ...defined({ behindMs: given.searchBehindMs }),
+  });
   return {
     database,
     meta,
@@ -110,11 +122,9 @@ export function makeParts(
     reader,
     records,
     side,
-    repairs: new PostgresRepairs({ links, side, queue, knowledge, hints, meta }),
-    search: new PostgresSearchIndex({
-      ...{ links, reader, generation, now: () => records.now() },
-      ...(behindMs === undefined ? {} : { behindMs }),
-    }),
+    repairs,
+    search,
+    answers: joinParts([reader, records, side, repairs, search]),
   };
 }
 

@@ -1,37 +1,23 @@
 /**
- * The store port over PostgreSQL, for a node of a cluster. Connections, each for one thing:
- * 1. commits: one call at a time, all that wait travel together (commit-queue.ts);
- * 2. membership: renewals, taking and releasing partitions, hints; nothing delays it;
+ * The store port over PostgreSQL, for a node of a cluster. It has these connections:
+ * 1. one for commits: one call at a time, which carries all waiting commits (commit-queue.ts);
+ * 2. one for membership: renewals, taking and releasing partitions, hints; no other call delays it;
  * 3. two for everything else.
  */
 import { assert } from "../../std/assert.ts";
-import { assertDocumentKey, assertWritable } from "../check-write.ts";
-import { type ClusterStore, type Hint, type Membership } from "../cluster-store.ts";
-import type { FoundOrders } from "../found-orders.ts";
+import { assertWritable } from "../check-write.ts";
+import type { ClusterStore, Hint, Membership } from "../cluster-store.ts";
+import { callMethod, DerivedStore, type StoreMethod } from "../derived-store.ts";
 import { partitionOf } from "../partition-of.ts";
 import { SearchIndexer } from "../search-indexer.ts";
-import type { SearchWord } from "../search-terms.ts";
 import {
   type Commit,
   type CommitVerdict,
-  type Derived,
-  type HeadFilter,
-  type JournalRange,
-  type JournalRow,
   type LoadedExecution,
   type MailboxMessage,
   type Ownership,
-  type Partitions,
-  type StatusCounts,
-  type StoredDeadLetter,
-  type StoredDocument,
-  type StoredHead,
-  type StoredLogRow,
-  type StoredMailboxMessage,
-  type StoredTimer,
   StoreFault,
   type StoreInfo,
-  type Swap,
   type TableFinding,
 } from "../store.ts";
 import { headKey } from "./commit-columns.ts";
@@ -41,13 +27,14 @@ import { linkOptions, makeParts, type PostgresParts, type PostgresStoreOptions }
 import { SCHEMA_DEFAULT } from "./schema-place.ts";
 
 /** A store that many nodes share. */
-export class PostgresStore implements ClusterStore {
+export class PostgresStore extends DerivedStore implements ClusterStore {
   readonly #options: PostgresStoreOptions;
   #opened: PostgresParts | null = null;
   readonly #indexer = new SearchIndexer(this);
   #callback: ((hint: Hint) => void) | null = null;
 
   constructor(options: PostgresStoreOptions) {
+    super();
     this.#options = options;
   }
 
@@ -71,7 +58,7 @@ export class PostgresStore implements ClusterStore {
     return { generation, key, partitions: count, owned: [] };
   }
 
-  async commit(commit: Commit): Promise<CommitVerdict> {
+  override async commit(commit: Commit): Promise<CommitVerdict> {
     const { queue, hints, meta, search } = this.#use();
     for (const write of commit.writes) assertWritable(write, partitionOf(write.execution, meta.partitions));
     const verdict = await queue.commit(commit);
@@ -82,14 +69,15 @@ export class PostgresStore implements ClusterStore {
     return verdict;
   }
 
-  async load(
+  override async load(
     ids: readonly string[],
-    options: { foldVersion?: number } = {},
+    options: { readonly foldVersion?: number } = {},
   ): Promise<readonly (LoadedExecution | null)[]> {
-    const { reader, knowledge, membership, meta } = await this.#useSettled();
+    const { reader, knowledge, membership, meta, queue } = this.#use();
+    await queue.settled();
     const ownedIn = new Map(ids.map((id) => [id, membership.epochOf(partitionOf(id, meta.partitions))]));
     const { forgotten } = knowledge;
-    const loaded = await reader.load(ids, options.foldVersion);
+    const loaded = await reader.loadAll(ids, options.foldVersion);
     for (const [id, { e, end, phase, execution }] of loaded) {
       const epoch = ownedIn.get(id);
       if (epoch === undefined || execution.damage !== undefined) continue;
@@ -99,86 +87,7 @@ export class PostgresStore implements ClusterStore {
     return ids.map((id) => loaded.get(id)?.execution ?? null);
   }
 
-  async readJournal(range: JournalRange): Promise<readonly JournalRow[]> {
-    return (await this.#useSettled()).reader.readJournal(range);
-  }
-
-  async scanWork(options: {
-    after: Readonly<Record<string, number>>;
-    each: number;
-    partitions: Partitions;
-  }): Promise<readonly StoredHead[]> {
-    return (await this.#useSettled()).reader.scanWork(options);
-  }
-
-  async scanTimers(options: {
-    from?: number;
-    until: number;
-    max: number;
-    partitions: Partitions;
-  }): Promise<readonly StoredTimer[]> {
-    return (await this.#useSettled()).reader.scanTimers(options);
-  }
-
-  async listHeads(
-    filter: HeadFilter,
-    options: { before: number | null; max: number },
-  ): Promise<readonly StoredHead[]> {
-    return this.#use().reader.listHeads(filter, options);
-  }
-
-  async findOrders(word: SearchWord, options: { before: number; max: number }): Promise<FoundOrders> {
-    return this.#use().search.find(word, options);
-  }
-
-  async headsOf(orders: readonly number[]): Promise<readonly StoredHead[]> {
-    return this.#use().search.headsOf(orders);
-  }
-
-  async indexSome(): Promise<boolean> {
-    return this.#use().search.write();
-  }
-
-  async clearIndex(): Promise<void> {
-    await this.#use().search.clear();
-  }
-
-  async scanLetters(options: {
-    after: number;
-    max: number;
-    partitions: Partitions;
-  }): Promise<readonly StoredMailboxMessage[]> {
-    return (await this.#useSettled()).records.scanLetters(options);
-  }
-
-  async readLogs(options: {
-    execution: string;
-    after: number;
-    rowsMax: number;
-  }): Promise<readonly StoredLogRow[]> {
-    return this.#use().records.readLogs(options);
-  }
-
-  async listDeadLetters(
-    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
-    options: { before: number | null; max: number },
-  ): Promise<readonly StoredDeadLetter[]> {
-    return this.#use().records.listDeadLetters(filter, options);
-  }
-
-  async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
-    await this.#use().side.dropDeadLetter(order, tasks);
-  }
-
-  async countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts> {
-    return this.#use().records.countHeads(filter);
-  }
-
-  async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {
-    return this.#use().records.listEnded(options);
-  }
-
-  async purge(ids: readonly string[]): Promise<void> {
+  override async purge(ids: readonly string[]): Promise<void> {
     const { side, queue, knowledge, membership, meta, search } = this.#use();
     const { lock, partitions } = meta;
     const executions = ids.map((id) => ({ id, partition: partitionOf(id, partitions) }));
@@ -192,52 +101,10 @@ export class PostgresStore implements ClusterStore {
     await side.sweep();
   }
 
-  readonly putDerived = (derived: Derived) => this.#use().repairs.putDerived(derived);
-  readonly timersOf = (execution: string) => this.#use().repairs.timersOf(execution);
-  readonly dropDamaged = (execution: string, letter: MailboxMessage | null) =>
-    this.#use().repairs.dropDamaged(execution, letter);
-
-  async auditTables({ repair }: { readonly repair: boolean }): Promise<readonly TableFinding[]> {
-    // The search index is made anew: that is cheaper than comparing it.
+  override async auditTables({ repair }: { readonly repair: boolean }): Promise<readonly TableFinding[]> {
+    // Rebuilding the search index is cheaper than comparing it.
     if (repair) await this.clearIndex();
     return this.#use().repairs.auditTables({ repair });
-  }
-
-  async putDocument(kind: string, id: string, body: string | null): Promise<void> {
-    assertDocumentKey(kind, id);
-    await this.#use().side.putDocument(kind, id, body);
-  }
-
-  async swapDocument(kind: string, id: string, swap: Swap): Promise<boolean> {
-    assertDocumentKey(kind, id);
-    return this.#use().side.swapDocument(kind, id, swap);
-  }
-
-  async getDocument(kind: string, id: string): Promise<string | null> {
-    return this.#use().records.getDocument(kind, id);
-  }
-
-  async listDocuments(
-    kind: string,
-    options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): Promise<readonly StoredDocument[]> {
-    return this.#use().records.listDocuments(kind, options);
-  }
-
-  async putDefinition(name: string, hash: string, body: string): Promise<void> {
-    await this.#use().side.putDefinition(name, hash, body);
-  }
-
-  async dropDefinition(name: string, hash: string): Promise<void> {
-    await this.#use().side.dropDefinition(name, hash);
-  }
-
-  async getDefinition(by: { hash: string } | { newestOf: string }) {
-    return this.#use().records.getDefinition(by);
-  }
-
-  async listDefinitions(options: { after: string; max: number }) {
-    return this.#use().records.listDefinitions(options);
   }
 
   async now(): Promise<number> {
@@ -306,11 +173,8 @@ export class PostgresStore implements ClusterStore {
     return this.#opened;
   }
 
-  /** For reads that tell what became of a commit: not before that is settled. */
-  async #useSettled(): Promise<PostgresParts> {
-    const opened = this.#use();
-    await opened.queue.settled();
-    return opened;
+  protected override answer(method: StoreMethod, args: readonly unknown[]): unknown {
+    return callMethod(this.#use().answers, method, args);
   }
 
   /** Partitions that a commit's letters go to and that are not its owner's. */

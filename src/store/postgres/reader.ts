@@ -10,9 +10,12 @@ import {
   type JournalRange,
   type JournalRow,
   type LoadedExecution,
+  type Page,
   type Partitions,
   type StoredHead,
   type StoredTimer,
+  type TimerScan,
+  type WorkScan,
 } from "../store.ts";
 import { UnreadableValue } from "./faults.ts";
 import type { Links } from "./links.ts";
@@ -75,13 +78,16 @@ export interface Loaded {
 
 export class PostgresReader {
   readonly #links: Links;
+  readonly #settled: () => Promise<void>;
 
-  constructor(links: Links) {
+  /** `settled` resolves when the outcome of every commit of this node is known: scans and journals wait for it. */
+  constructor(links: Links, settled: () => Promise<void>) {
     this.#links = links;
+    this.#settled = settled;
   }
 
   /** By id, of those that exist. */
-  async load(ids: readonly string[], foldVersion: number | undefined): Promise<Map<string, Loaded>> {
+  async loadAll(ids: readonly string[], foldVersion: number | undefined): Promise<Map<string, Loaded>> {
     const read = async (some: readonly string[]) => {
       const wanted = joinTexts(some.map(plainText));
       if (wanted === null) return [];
@@ -93,6 +99,7 @@ export class PostgresReader {
 
   async readJournal(range: JournalRange): Promise<JournalRow[]> {
     const { execution, to = LAST_SEQ, rowsMax = LAST, charsMax, chains = false } = range;
+    await this.#settled();
     const atOnce = charsMax === undefined ? ROWS_AT_ONCE : COUNTED_ROWS_AT_ONCE;
     const found: JournalRow[] = [];
     let { from } = range;
@@ -110,11 +117,8 @@ export class PostgresReader {
     }
   }
 
-  async scanWork(options: {
-    after: Readonly<Record<string, number>>;
-    each: number;
-    partitions: Partitions;
-  }): Promise<StoredHead[]> {
+  async scanWork(options: WorkScan): Promise<StoredHead[]> {
+    await this.#settled();
     const pairs = Object.entries(options.after);
     return this.#listHeads("work", [
       joinTexts(pairs.map(([pair]) => plainText(pair))),
@@ -124,12 +128,8 @@ export class PostgresReader {
     ]);
   }
 
-  async scanTimers(options: {
-    from?: number;
-    until: number;
-    max: number;
-    partitions: Partitions;
-  }): Promise<StoredTimer[]> {
+  async scanTimers(options: TimerScan): Promise<StoredTimer[]> {
+    await this.#settled();
     const rows = await this.#read<[id: string, timer: string, due: number]>("timers", [
       Math.min(options.until, LAST),
       partitionsValue(options.partitions),
@@ -139,11 +139,7 @@ export class PostgresReader {
     return rows.map(([execution, timer, due]) => ({ execution, timer, due }));
   }
 
-  async listHeads(
-    filter: HeadFilter,
-    options: { before: number | null; max: number },
-  ): Promise<StoredHead[]> {
-    const { project, workflow, status } = filter;
+  async listHeads({ project, workflow, status }: HeadFilter, options: Page): Promise<StoredHead[]> {
     const page = [options.before ?? LAST, limit(options.max)];
     if (project === undefined && workflow === undefined && status === undefined)
       return this.#listHeads("newest", page);
@@ -151,7 +147,6 @@ export class PostgresReader {
     return this.#listHeads(statement, [project ?? null, workflow ?? null, status ?? null, ...page]);
   }
 
-  /** Heads by order, those that are there. */
   async headsOf(orders: readonly number[]): Promise<StoredHead[]> {
     const newestFirst = [...orders].sort((a, b) => b - a);
     return [...(await this.#headsApart(newestFirst))];

@@ -1,16 +1,21 @@
 /**
- * Reads of what is not an execution: letters, logs, dead letters, documents, definitions; and which executions have
- * ended. As in read-statements.ts, no statement walks over more rows than it answers with. Dead letters of an
- * execution that is being purged are there for a while and are passed over.
+ * Reads of everything beside executions: mailbox messages, logs, dead letters, documents, definitions; and the list of ended
+ * executions. As in read-statements.ts, no statement reads more rows than it returns. Dead letters of an execution that is
+ * being purged still exist for a while; the join with executions leaves them out.
  */
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { damagedLog, unpackLog } from "../packed-log.ts";
 import { readTasks } from "../read-tags.ts";
 import { listedDocument, openDocument } from "../sealed-documents.ts";
 import type {
+  DeadLetterFilter,
+  DocumentRange,
   HeadFilter,
-  Partitions,
+  LogRange,
+  MailScan,
+  Page,
   StoredDeadLetter,
+  StoredDefinition,
   StoredDocument,
   StoredLogRow,
   StoredMailboxMessage,
@@ -136,9 +141,12 @@ type DeadRow = readonly [n: number, id: string, seq: number, project: string, wo
 
 export class RecordReader {
   readonly #links: Links;
+  readonly #settled: () => Promise<void>;
 
-  constructor(links: Links) {
+  /** `settled` as in reader.ts. */
+  constructor(links: Links, settled: () => Promise<void>) {
     this.#links = links;
+    this.#settled = settled;
   }
 
   /** The database's clock. */
@@ -147,11 +155,8 @@ export class RecordReader {
     return (row as [now: number])[0];
   }
 
-  async scanLetters(options: {
-    after: number;
-    max: number;
-    partitions: Partitions;
-  }): Promise<StoredMailboxMessage[]> {
+  async scanLetters(options: MailScan): Promise<StoredMailboxMessage[]> {
+    await this.#settled();
     type Row = [n: number, id: string, to: string];
     const values = [options.after, partitionsValue(options.partitions), limit(options.max)];
     const rows = await this.#readTexts<number, Row>("letters", values, { texts: "letters" });
@@ -161,8 +166,7 @@ export class RecordReader {
     }));
   }
 
-  async readLogs(options: { execution: string; after: number; rowsMax: number }): Promise<StoredLogRow[]> {
-    const { execution, after, rowsMax } = options;
+  async readLogs({ execution, after, rowsMax }: LogRange): Promise<StoredLogRow[]> {
     type Row = [n: number, attempt: string];
     const values = [execution, after, limit(rowsMax)];
     const rows = await this.#readTexts<number, Row>("logs", values, { texts: "logs", values: [execution] });
@@ -173,10 +177,7 @@ export class RecordReader {
     );
   }
 
-  async listDeadLetters(
-    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
-    options: { before: number | null; max: number },
-  ): Promise<StoredDeadLetter[]> {
+  async listDeadLetters(filter: DeadLetterFilter, options: Page): Promise<StoredDeadLetter[]> {
     const { project = null, workflow = null, execution } = filter;
     const page = [options.before ?? LAST, limit(options.max)];
     const read = (name: keyof typeof NARROW_READS, values: readonly (string | number | null)[]) =>
@@ -217,10 +218,7 @@ export class RecordReader {
     return row === undefined ? null : openDocument(kind, id, decodeText(row[0]));
   }
 
-  async listDocuments(
-    kind: string,
-    options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): Promise<StoredDocument[]> {
+  async listDocuments(kind: string, options: DocumentRange): Promise<StoredDocument[]> {
     const { after = "", before, descending = false, max } = options;
     const values = [kind, after, limit(max)];
     const large = { texts: "documents", values: [kind] } as const;
@@ -237,9 +235,7 @@ export class RecordReader {
   }
 
   /** The body of one that the database cannot read is empty: it does not have the hash. */
-  async getDefinition(
-    by: { hash: string } | { newestOf: string },
-  ): Promise<{ hash: string; body: string } | null> {
+  async getDefinition(by: { hash: string } | { newestOf: string }): Promise<StoredDefinition | null> {
     const large = { texts: "definitions" } as const;
     const [found] = await ("hash" in by
       ? this.#readTexts<string, [hash: string]>("definition", [by.hash], large)

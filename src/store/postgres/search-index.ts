@@ -7,7 +7,7 @@
  */
 import { type FoundOrders, inAny, ordersUpTo } from "../found-orders.ts";
 import { errorTerms, type SearchWord, termsOf } from "../search-terms.ts";
-import type { Commit, StoredHead } from "../store.ts";
+import type { Commit } from "../store.ts";
 import type { Value } from "./link.ts";
 import type { Links } from "./links.ts";
 import type { PostgresReader } from "./reader.ts";
@@ -126,8 +126,7 @@ export class PostgresSearchIndex {
     }
   }
 
-  /** Indexes some executions: true if there are more. */
-  async write(): Promise<boolean> {
+  async indexSome(): Promise<boolean> {
     if (this.#own.size > 0) {
       await this.#writeOwn();
       if (this.#own.size > 0) return true;
@@ -140,7 +139,7 @@ export class PostgresSearchIndex {
     return !isAll;
   }
 
-  async clear(): Promise<void> {
+  async clearIndex(): Promise<void> {
     this.#bound = null;
     await this.#links.run({ name: "search-clear", text: CLEAR }, [], { writes: true });
   }
@@ -160,8 +159,7 @@ export class PostgresSearchIndex {
     };
   }
 
-  /** The executions that a word may fit, newest first. */
-  async find(
+  async findOrders(
     { terms, ids, workflow }: SearchWord,
     options: { before: number; max: number },
   ): Promise<FoundOrders> {
@@ -184,10 +182,6 @@ export class PostgresSearchIndex {
       );
     }
     return inAny(await Promise.all(lists), max);
-  }
-
-  headsOf(orders: readonly number[]): Promise<StoredHead[]> {
-    return this.#reader.headsOf(orders);
   }
 
   async #ofIds(begin: string, { before, max }: { before: number; max: number }): Promise<FoundOrders> {

@@ -1,8 +1,8 @@
 /**
- * What is written beside commits, and is no partition's: definitions, documents, dead letters that are dropped; and
- * purges. Each statement checks the generation ($1), so that a node of before a restore writes nothing.
+ * Writes that belong to no partition and need no fence: definitions, documents, the removal of dead letters; and purges. Each
+ * statement checks the generation ($1), so that a node that was started before a restore writes nothing.
  */
-
+import { assertDocumentKey } from "../check-write.ts";
 import { sealDocument } from "../sealed-documents.ts";
 import type { Swap } from "../store.ts";
 import { UnreadableValue } from "./faults.ts";
@@ -81,11 +81,13 @@ export class SideWriter {
   }
 
   async putDocument(kind: string, id: string, body: string | null): Promise<void> {
+    assertDocumentKey(kind, id);
     if (body === null) await this.#run("delete-document", [kind, id]);
     else await this.#run("put-document", [kind, id, encodeText(sealDocument(kind, id, body))]);
   }
 
   async swapDocument(kind: string, id: string, { was, body }: Swap): Promise<boolean> {
+    assertDocumentKey(kind, id);
     const stored = encodeText(sealDocument(kind, id, body));
     if (was === null) return (await this.#run("add-document", [kind, id, stored])).length === 1;
     // One that an older version has put has no checksum.

@@ -8,29 +8,9 @@
  */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Entry } from "../../kernel/journal/journal-entry.ts";
-import { assert } from "../../std/assert.ts";
-import type { FoundOrders } from "../found-orders.ts";
-import type { PackedLogRow } from "../packed-log.ts";
-import type { SearchWord } from "../search-terms.ts";
-import {
-  type CommitVerdict,
-  type Derived,
-  type Fence,
-  type HeadFilter,
-  type JournalRange,
-  type LoadedExecution,
-  type MailboxMessage,
-  type StoredDeadLetter,
-  type StoredDocument,
-  type StoredHead,
-  type StoredMailboxMessage,
-  type StoredTimer,
-  StoreFault,
-  type StoreInfo,
-  type Swap,
-  type TableFinding,
-} from "../store.ts";
+import { assert, Bug } from "../../std/assert.ts";
+import { joinParts, type SyncStore } from "../derived-store.ts";
+import { type CommitVerdict, type Fence, StoreFault, type StoreInfo, type TableFinding } from "../store.ts";
 import { Checkpoints } from "./checkpoints.ts";
 import { copyDatabase } from "./copy-database.ts";
 import { DirectoryLock } from "./directory-lock.ts";
@@ -38,30 +18,37 @@ import { type Bytes, type Connection, type Driver, integer, text, textOf } from 
 import { DiskFailed, faultOf, type Owner, StoreUnreadable } from "./faults.ts";
 import { damageMark, databaseFile, openDatabase } from "./open-database.ts";
 import { OpenFiles } from "./open-files.ts";
-import type { RowWrite } from "./packed-commit.ts";
-import { Purger } from "./purger.ts";
+import { type Packed, unpackWrites } from "./packed-commit.ts";
+import { Purger, Shrinker } from "./purger.ts";
 import { RecordReader } from "./record-reader.ts";
 import { Repairs } from "./repairs.ts";
-import { SearchIndex } from "./search-index.ts";
-import { Shrinker } from "./shrinker.ts";
+import { SearchIndex, SearchReader } from "./search-index.ts";
 import { SideWriter } from "./side-writer.ts";
 import { SqliteReader } from "./sqlite-reader.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
 import { isLogLost } from "./wal-losses.ts";
 
+/** Methods of the port that the parts of the store answer. TypeScript checks that no part is missing. */
+type Answers = Omit<SyncStore, "commit" | "readLogs" | "purge" | "auditTables"> &
+  Pick<RecordReader, "readLogs">;
+
+/** The methods that the engine's thread can call. */
+export type ThreadMethods = Answers &
+  Pick<
+    DirectoryStore,
+    "open" | "announce" | "commit" | "auditTables" | "forget" | "sweep" | "shrink" | "backup" | "close"
+  >;
+
 interface Opened {
   readonly lock: DirectoryLock;
   readonly connection: Connection;
   readonly files: OpenFiles;
-  readonly writer: SqliteWriter;
-  readonly reader: SqliteReader;
-  readonly records: RecordReader;
-  readonly side: SideWriter;
-  readonly purger: Purger;
-  readonly repairs: Repairs;
-  readonly search: SearchIndex;
   readonly checkpoints: Checkpoints;
+  readonly writer: SqliteWriter;
+  readonly purger: Purger;
   readonly shrinker: Shrinker;
+  readonly repairs: Repairs;
+  readonly answers: Answers;
 }
 
 const META = `SELECT ${text("generation")} AS generation, ${text("key")} AS key, ${integer("partitions")} AS partitions,
@@ -87,7 +74,9 @@ interface Context {
   readonly isPlaced?: boolean;
 }
 
-/** What puts the WAL into the database file: it is of use also if the WAL is not in its place. */
+const READING: Context = { writing: false };
+const WRITING: Context = { writing: true };
+/** Copying the WAL into the database file makes sense even if the WAL file was moved away. */
 const CLOSING: Context = { writing: true, isPlaced: false };
 
 export class DirectoryStore {
@@ -104,6 +93,20 @@ export class DirectoryStore {
     this.#driver = driver;
   }
 
+  /** Runs a call from the engine's thread: by a method of this class, or else by one of its parts. */
+  call<M extends keyof ThreadMethods>(
+    method: M,
+    args: Parameters<ThreadMethods[M]>,
+  ): ReturnType<ThreadMethods[M]> {
+    const target: object = method in this ? this : this.#use().answers;
+    const run: unknown = Reflect.get(target, method);
+    if (typeof run !== "function")
+      throw new Bug(
+        `the store's thread does not know the call ${method}: it is of another build than the engine; build or install Rondo again`,
+      );
+    return Reflect.apply(run, target, args);
+  }
+
   open(owner: Owner): StoreInfo {
     return this.#guard({ writing: true, file: join(this.#directory, "lock.db") }, () => {
       const lock = DirectoryLock.take(this.#directory, this.#driver, owner);
@@ -117,113 +120,15 @@ export class DirectoryStore {
   }
 
   announce(listening: string): void {
-    this.#guard({ writing: false }, () => this.#use().lock.announce(listening));
+    this.#guard(READING, () => this.#use().lock.announce(listening));
   }
 
-  commit(fence: Fence, writes: readonly RowWrite[], lettersTaken: readonly string[] = []): CommitVerdict {
-    return this.#guard({ writing: true }, () => {
+  commit(fence: Fence, packed: Packed, lettersTaken: readonly string[] = []): CommitVerdict {
+    return this.#guard(WRITING, () => {
       const { writer, checkpoints } = this.#use();
-      const verdict = writer.commit(fence, writes, lettersTaken);
+      const verdict = writer.commit(fence, unpackWrites(packed), lettersTaken);
       checkpoints.note(writer.written.rows, writer.written.chars);
       return verdict;
-    });
-  }
-
-  load(ids: readonly string[], options: { foldVersion?: number } = {}): (LoadedExecution | null)[] {
-    return this.#read((reader) => ids.map((id) => reader.load(id, options.foldVersion)));
-  }
-
-  readJournal(range: JournalRange): Entry[] {
-    return this.#read((reader) => reader.readJournal(range));
-  }
-
-  scanWork(options: { after: Readonly<Record<string, number>>; each: number }): StoredHead[] {
-    return this.#read((reader) => reader.scanWork(options));
-  }
-
-  scanTimers(options: { from?: number; until: number; max: number }): StoredTimer[] {
-    return this.#read((reader) => reader.scanTimers(options));
-  }
-
-  listHeads(filter: HeadFilter, options: { before: number | null; max: number }): StoredHead[] {
-    return this.#read((reader) => reader.listHeads(filter, options));
-  }
-
-  findOrders(word: SearchWord, options: { before: number; max: number }): FoundOrders {
-    return this.#guard({ writing: false }, () => this.#use().search.find(word, options));
-  }
-
-  headsOf(orders: readonly number[]): StoredHead[] {
-    return this.#read((reader) => reader.headsOf(orders));
-  }
-
-  /** Some executions are indexed: true if there are more. */
-  indexSome(): boolean {
-    return this.#guard({ writing: true }, () => {
-      const { search, writer, checkpoints } = this.#use();
-      const noted = writer.takeNoted(search.sliceSize);
-      try {
-        const { rows, more } = search.write(noted);
-        checkpoints.note(rows, 0);
-        return more || writer.hasNoted;
-      } catch (error) {
-        writer.noteAgain(noted);
-        throw error;
-      }
-    });
-  }
-
-  clearIndex(): void {
-    this.#guard({ writing: true }, () => this.#use().search.clear());
-  }
-
-  scanLetters(options: { after: number; max: number }): StoredMailboxMessage[] {
-    return this.#readRecords((records) => records.scanLetters(options));
-  }
-
-  readLogs(options: { execution: string; after: number; rowsMax: number }): PackedLogRow[] {
-    return this.#readRecords((records) => records.readLogs(options));
-  }
-
-  listDeadLetters(
-    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
-    options: { before: number | null; max: number },
-  ): StoredDeadLetter[] {
-    return this.#readRecords((records) => records.listDeadLetters(filter, options));
-  }
-
-  dropDeadLetter(order: number, tasks: readonly number[] | null): void {
-    this.#writeSide(1, (side) => side.dropDeadLetter(order, tasks));
-  }
-
-  countHeads(filter: Omit<HeadFilter, "status">): Record<string, number> {
-    return this.#readRecords((records) => records.countHeads(filter));
-  }
-
-  listEnded(options: { finishedBefore: number; max: number }): string[] {
-    return this.#readRecords((records) => records.listEnded(options));
-  }
-
-  putDerived(derived: Derived): boolean {
-    return this.#guard({ writing: true }, () => {
-      const { repairs, writer, checkpoints } = this.#use();
-      const isPut = repairs.putDerived(derived);
-      writer.forget([derived.head.id]);
-      checkpoints.note(4 + (derived.timers?.length ?? 0), 0);
-      return isPut;
-    });
-  }
-
-  timersOf(execution: string): { timer: string; due: number }[] {
-    return this.#guard({ writing: false }, () => this.#use().repairs.timersOf(execution));
-  }
-
-  dropDamaged(execution: string, letter: MailboxMessage | null): boolean {
-    return this.#guard({ writing: true }, () => {
-      const { repairs, writer } = this.#use();
-      const isDropped = repairs.dropDamaged(execution, letter, writer.lastE);
-      writer.forget([execution]);
-      return isDropped;
     });
   }
 
@@ -231,77 +136,24 @@ export class DirectoryStore {
     return this.#guard({ writing: options.repair }, () => this.#use().repairs.auditTables(options));
   }
 
-  /** The first part of a purge: the first of these executions are gone for everybody. Says how many of them. */
+  /** The first step of a purge (purger.ts); returns how many of the ids it has handled. */
   forget(ids: readonly string[]): number {
-    return this.#guard({ writing: true }, () => {
-      const { purger, writer, checkpoints } = this.#use();
-      const forgotten = purger.forget(ids, writer.lastE);
-      writer.forget(ids.slice(0, forgotten));
-      checkpoints.note(4 * forgotten, 0);
-      return forgotten;
-    });
+    return this.#guard(WRITING, () => this.#use().purger.forget(ids));
   }
 
-  /** The rest of it, some rows at a time: true if there is more. */
+  /** A part of the second step; true: there is more to do. */
   sweep(): boolean {
-    return this.#guard({ writing: true }, () => {
-      const { purger, checkpoints } = this.#use();
-      const { rows, more } = purger.sweep();
-      checkpoints.note(2 * rows, 0);
-      return more;
-    });
+    return this.#guard(WRITING, () => this.#use().purger.sweep());
   }
 
-  /** Gives some of the free room back to the file system: true if there is more. */
+  /** Returns some free pages to the file system; true: there are more. */
   shrink(): boolean {
-    return this.#guard({ writing: true }, () => {
-      const { shrinker, checkpoints, connection } = this.#use();
-      const { pages, more } = shrinker.run();
-      checkpoints.note(pages, 0);
-      // The file gets shorter when the WAL is copied; then the WAL itself is cut too.
-      if (pages > 0 && !more) connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
-      return more;
-    });
-  }
-
-  putDocument(kind: string, id: string, body: string | null): void {
-    this.#writeSide(body?.length ?? 0, (side) => side.putDocument(kind, id, body));
-  }
-
-  swapDocument(kind: string, id: string, swap: Swap): boolean {
-    return this.#writeSide(swap.body.length, (side) => side.swapDocument(kind, id, swap));
-  }
-
-  getDocument(kind: string, id: string): string | null {
-    return this.#readRecords((records) => records.getDocument(kind, id));
-  }
-
-  listDocuments(
-    kind: string,
-    options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): StoredDocument[] {
-    return this.#readRecords((records) => records.listDocuments(kind, options));
-  }
-
-  putDefinition(name: string, hash: string, body: string): void {
-    this.#writeSide(body.length, (side) => side.putDefinition(name, hash, body));
-  }
-
-  dropDefinition(name: string, hash: string): void {
-    this.#writeSide(0, (side) => side.dropDefinition(name, hash));
-  }
-
-  getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
-    return this.#read((reader) => reader.getDefinition(by));
-  }
-
-  listDefinitions(options: { after: string; max: number }): { name: string; hash: string }[] {
-    return this.#readRecords((records) => records.listDefinitions(options));
+    return this.#guard(WRITING, () => this.#use().shrinker.shrink());
   }
 
   /** Puts a consistent, durable copy of the database in the place of an empty file. */
   backup(file: string): void {
-    this.#guard({ writing: false }, () => copyDatabase(this.#use().connection, file));
+    this.#guard(READING, () => copyDatabase(this.#use().connection, file));
   }
 
   /** Between calls: copies the WAL if it is long. For want of room it stays; commits will say so. */
@@ -356,20 +208,30 @@ export class DirectoryStore {
         epoch = epoch + 1, clean = 0`,
     );
     const { partitions, epoch, uncleanEpoch, generation, key } = this.#readMeta(connection);
-    const search = new SearchIndex(connection);
+    const checkpoints = new Checkpoints(connection);
+    const writer = new SqliteWriter(connection, { generation, epoch });
+    const written = { connection, writer, checkpoints };
+    const search = new SearchIndex(written);
+    const repairs = new Repairs(written);
+    const reads = [
+      new SqliteReader(connection),
+      new RecordReader(connection),
+      new SearchReader(connection),
+    ] as const;
+    const writes = [new SideWriter(connection, checkpoints), search, repairs] as const;
     this.#opened = {
       lock,
       connection,
       files: new OpenFiles(this.#file),
-      writer: new SqliteWriter(connection, { generation, epoch }),
-      reader: new SqliteReader(connection),
-      records: new RecordReader(connection),
-      side: new SideWriter(connection),
-      purger: new Purger(connection, search),
-      repairs: new Repairs(connection),
-      search,
-      checkpoints: new Checkpoints(connection),
-      shrinker: new Shrinker(connection),
+      checkpoints,
+      writer,
+      purger: new Purger(written, search),
+      shrinker: new Shrinker(connection, checkpoints),
+      repairs,
+      answers: Object.assign(
+        joinParts(writes, (run) => this.#guard(WRITING, run)),
+        joinParts(reads, (run) => this.#guard(READING, run)),
+      ),
     };
     lock.noteOpened({ generation, epoch });
     if (partitions !== PARTITIONS)
@@ -396,23 +258,6 @@ export class DirectoryStore {
   #use(): Opened {
     assert(this.#opened !== null, "the store is open");
     return this.#opened;
-  }
-
-  #read<T>(read: (reader: SqliteReader) => T): T {
-    return this.#guard({ writing: false }, () => read(this.#use().reader));
-  }
-
-  #readRecords<T>(read: (records: RecordReader) => T): T {
-    return this.#guard({ writing: false }, () => read(this.#use().records));
-  }
-
-  #writeSide<T>(chars: number, write: (side: SideWriter) => T): T {
-    return this.#guard({ writing: true }, () => {
-      const { side, checkpoints } = this.#use();
-      const written = write(side);
-      checkpoints.note(1, chars);
-      return written;
-    });
   }
 
   /** The next open looks at the whole file, however large it is, and refuses it if SQLite was right. */

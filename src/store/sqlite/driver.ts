@@ -42,6 +42,15 @@ export class SqliteError extends Error {
   }
 }
 
+/** Prepares a table of statements. */
+export function prepareAll<Name extends string>(
+  connection: Connection,
+  statements: Readonly<Record<Name, string>>,
+): Record<Name, Statement> {
+  const prepared = Object.entries<string>(statements).map(([name, sql]) => [name, connection.prepare(sql)]);
+  return Object.fromEntries(prepared) as Record<Name, Statement>;
+}
+
 /** The driver of this runtime. */
 export async function loadDriver(): Promise<Driver> {
   return nodeSqlite() ?? (await libsql());

@@ -66,7 +66,7 @@ export function openDatabase(
   connection.exec("PRAGMA locking_mode = EXCLUSIVE");
   connection.exec("PRAGMA journal_mode = WAL");
   connection.exec("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
-  // A file of an older version stays as it is; a backup of it can shrink (shrinker.ts).
+  // A file of an older version stays as it is; a restored backup of it can shrink (purger.ts).
   connection.exec("PRAGMA auto_vacuum = INCREMENTAL");
   // Checkpoints are run by checkpoints.ts: SQLite's own would hide an fsync error.
   connection.exec("PRAGMA wal_autocheckpoint = 0");
@@ -95,7 +95,7 @@ function create(file: string, driver: Driver, migrations: readonly string[]): vo
   closeSync(openSync(unfinished, "wx", 0o600));
   const connection = driver.open(unfinished);
   try {
-    // Before the first table, or it has no effect (shrinker.ts).
+    // It has no effect after the first table exists (purger.ts).
     connection.exec("PRAGMA auto_vacuum = INCREMENTAL");
     connection.exec(`PRAGMA synchronous = FULL; PRAGMA application_id = ${APPLICATION_ID}`);
     apply(connection, { migrations, version: 0 });

@@ -1,46 +1,58 @@
 /**
- * Forgets executions in two steps, so that no transaction is long and commits come in between:
- * 1. `forget`: the execution's row and all that is found by it go, and its number is noted in `purged`. From here
- *    on it does not exist, and its id is free.
- * 2. `sweep`: journal, logs and dead letters of the noted numbers go, so many rows at a time. What a crash leaves
- *    to be swept is swept by the next purge. Numbers are never given again, so nobody is mistaken for another.
+ * Deletes executions in two steps, in short transactions, so that commits can run in between:
+ * 1. `forget` deletes the execution's row, snapshot, timers and marks, and notes its number in the table `purged`. From
+ *    then on the execution does not exist, and its id is free.
+ * 2. `sweep` deletes journal, logs and dead letters of the noted numbers, a limited number of rows at a time. The next
+ *    purge finishes a sweep that a crash interrupted. Numbers are never reused.
+ * The `Shrinker` then returns free pages to the file system.
  */
+import type { Checkpoints } from "./checkpoints.ts";
 import type { Connection, Statement } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 import { Pace } from "./pace.ts";
 import type { SearchIndex } from "./search-index.ts";
+import type { SqliteWriter } from "./sqlite-writer.ts";
 
-/** How long one call should take; executions that it forgets, and rows that it sweeps. */
+/** How long one call should take, and how many executions it forgets or rows it sweeps. */
 const FORGET_PACE = { goalMs: 10, first: 16, min: 4, max: 100 };
 const SWEEP_PACE = { goalMs: 10, first: 32, min: 4, max: 1_000 };
 
-/** How many rows went, and whether there is more to sweep. */
-export interface Swept {
+/** Shared by the parts that write beside commits. */
+export interface WriteParts {
+  readonly connection: Connection;
+  readonly writer: SqliteWriter;
+  readonly checkpoints: Checkpoints;
+}
+
+interface Swept {
   readonly rows: number;
   readonly more: boolean;
 }
 
 export class Purger {
   readonly #connection: Connection;
+  readonly #writer: SqliteWriter;
+  readonly #checkpoints: Checkpoints;
   readonly #search: Pick<SearchIndex, "removing">;
   readonly #statements: ReturnType<typeof prepareStatements>;
   readonly #forgetPace = new Pace(FORGET_PACE);
   readonly #sweepPace = new Pace(SWEEP_PACE);
 
-  constructor(connection: Connection, search: Pick<SearchIndex, "removing">) {
+  constructor({ connection, writer, checkpoints }: WriteParts, search: Pick<SearchIndex, "removing">) {
     this.#connection = connection;
+    this.#writer = writer;
+    this.#checkpoints = checkpoints;
     this.#search = search;
     this.#statements = prepareStatements(connection);
   }
 
-  /**
-   * The first of these executions are gone, if they have ended; says how many were looked at. `lastE` is the greatest number
-   * given so far.
-   */
-  forget(ids: readonly string[], lastE: number): number {
+  /** Deletes the first of these executions, if they have ended; returns how many ids it has handled. */
+  forget(ids: readonly string[]): number {
     return this.#forgetPace.run((size) => {
       const some = ids.slice(0, size);
-      this.#forgetAll(some, lastE);
+      this.#forgetAll(some, this.#writer.lastE);
+      this.#writer.forget(some);
+      this.#checkpoints.note(4 * some.length, 0);
       return some.length;
     });
   }
@@ -64,10 +76,14 @@ export class Purger {
     });
   }
 
-  /** Deletes some of what is left of forgotten executions. */
-  sweep(): Swept {
-    if (this.#statements.next.get([]) === undefined) return { rows: 0, more: false };
-    return this.#sweepPace.run((size) => inTransaction(this.#connection, () => this.#sweepRows(size)));
+  /** Deletes some rows of forgotten executions; true: there are more. */
+  sweep(): boolean {
+    if (this.#statements.next.get([]) === undefined) return false;
+    const { rows, more } = this.#sweepPace.run((size) =>
+      inTransaction(this.#connection, () => this.#sweepRows(size)),
+    );
+    this.#checkpoints.note(2 * rows, 0);
+    return more;
   }
 
   #sweepRows(most: number): Swept {
@@ -95,7 +111,7 @@ function prepareStatements(connection: Connection) {
     snapshot: prepare("DELETE FROM snapshots WHERE e = ?"),
     timers: prepare("DELETE FROM timers WHERE e = ?"),
     opened: prepare("DELETE FROM opened WHERE e = ?"),
-    // A row of a living execution is damaged: nothing of it is to be swept.
+    // A number of an execution that exists is damaged data in `purged`: its rows stay.
     next: prepare(
       `SELECT e FROM purged WHERE NOT EXISTS (SELECT 1 FROM executions x WHERE x.e = purged.e) ORDER BY e LIMIT 1`,
     ),
@@ -106,4 +122,54 @@ function prepareStatements(connection: Connection) {
       "DELETE FROM dead_letters WHERE row IN (SELECT row FROM dead_letters WHERE e = ? LIMIT ?)",
     ),
   } satisfies Record<string, Statement>;
+}
+
+/** Free pages that stay in the file: this number, or this share of the file if that is more. */
+const KEPT_PAGES = 1_024;
+const KEPT_SHARE = 0.1;
+/** How long one call should take, and how many pages it returns. */
+const SHRINK_PACE = { goalMs: 10, first: 64, min: 8, max: 2_000 };
+const INCREMENTAL = 2;
+
+/**
+ * Returns pages that a purge has freed to the file system, a few at a time, so that no commit waits long. New files have
+ * `auto_vacuum = INCREMENTAL`, which must be set before the first table; a file of an older version gets it by `rondo backup`
+ * and `rondo restore`. Some free pages stay, since new executions use them.
+ */
+export class Shrinker {
+  readonly #connection: Connection;
+  readonly #checkpoints: Checkpoints;
+  readonly #free: Statement;
+  readonly #all: Statement;
+  readonly #isPossible: boolean;
+  readonly #pace = new Pace(SHRINK_PACE);
+
+  constructor(connection: Connection, checkpoints: Checkpoints) {
+    this.#connection = connection;
+    this.#checkpoints = checkpoints;
+    this.#free = connection.prepare("PRAGMA freelist_count");
+    this.#all = connection.prepare("PRAGMA page_count");
+    const mode = connection.prepare("PRAGMA auto_vacuum").get<{ auto_vacuum: number }>([]);
+    this.#isPossible = mode?.auto_vacuum === INCREMENTAL;
+  }
+
+  /** Returns some pages; true: there are more. */
+  shrink(): boolean {
+    const surplus = this.#isPossible ? this.#surplus() : 0;
+    if (surplus <= 0) return false;
+    const pages = Math.min(this.#pace.size, surplus);
+    // Synced like a commit; otherwise the next commit would sync these pages, for an unknown time.
+    this.#pace.run(() => this.#connection.exec(`PRAGMA incremental_vacuum(${pages})`));
+    this.#checkpoints.note(pages, 0);
+    if (surplus > pages) return true;
+    // The file gets shorter when the WAL is copied; this also truncates the WAL.
+    this.#connection.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+    return false;
+  }
+
+  #surplus(): number {
+    const { freelist_count: free = 0 } = this.#free.get<{ freelist_count: number }>([]) ?? {};
+    const { page_count: all = 0 } = this.#all.get<{ page_count: number }>([]) ?? {};
+    return free - Math.max(KEPT_PAGES, Math.floor((all - free) * KEPT_SHARE));
+  }
 }

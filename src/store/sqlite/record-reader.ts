@@ -1,26 +1,37 @@
 /**
- * Reads of what is not an execution: letters, logs, dead letters, documents, definitions by name; and which
- * executions have ended. As in sqlite-reader.ts, no statement walks over more rows than it answers with, and
- * `RECORD_READS` holds every one of them for the test of their plans. Dead letters of an execution that is being
- * purged are there for a while and are passed over.
+ * Reads of everything beside executions: mailbox messages, logs, dead letters, documents, definitions by name; and the list
+ * of ended executions. As in sqlite-reader.ts, no statement reads more rows than it returns, and `RECORD_READS` has every
+ * statement for the test of their query plans. Dead letters of an execution that is being purged still exist for a while;
+ * the join with executions leaves them out.
  */
 
 import { NO_TEXT } from "../../kernel/journal/damage.ts";
 import type { PackedLogRow } from "../packed-log.ts";
 import { readTasks } from "../read-tags.ts";
 import { listedDocument, openDocument } from "../sealed-documents.ts";
-import type { HeadFilter, StoredDeadLetter, StoredDocument, StoredMailboxMessage } from "../store.ts";
+import type {
+  DeadLetterFilter,
+  DocumentRange,
+  HeadFilter,
+  LogRange,
+  MailScan,
+  Page,
+  StoredDeadLetter,
+  StoredDocument,
+  StoredMailboxMessage,
+} from "../store.ts";
 import {
   type Bytes,
   type Connection,
   integer,
   isText,
+  prepareAll,
   type Statement,
   text,
   textOf,
   type Value,
 } from "./driver.ts";
-import { distinct, LAST, limit, oneOrAll } from "./skip-scan.ts";
+import { distinct, hasPartition, LAST, limit, oneOrAll } from "./skip-scan.ts";
 
 const DEAD = `row, ${text("id")} AS id, ${integer("seq")} AS seq, ${text("x.project")} AS project,
   ${text("x.workflow")} AS workflow, ${text("tasks")} AS tasks
@@ -77,11 +88,11 @@ export class RecordReader {
   readonly #statements: Record<keyof typeof RECORD_READS, Statement>;
 
   constructor(connection: Connection) {
-    const prepared = Object.entries(RECORD_READS).map(([name, sql]) => [name, connection.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared);
+    this.#statements = prepareAll(connection, RECORD_READS);
   }
 
-  scanLetters(options: { after: number; max: number }): StoredMailboxMessage[] {
+  scanLetters(options: MailScan): StoredMailboxMessage[] {
+    if (!hasPartition(options)) return [];
     type Row = { row: number; id: Bytes; recipient: Bytes; body: Bytes };
     const rows = this.#statements.letters.all<Row>([options.after, limit(options.max)]);
     return rows.map(({ row, id, recipient, body }) => ({
@@ -93,7 +104,8 @@ export class RecordReader {
     }));
   }
 
-  readLogs(options: { execution: string; after: number; rowsMax: number }): PackedLogRow[] {
+  /** Rows as stored: the engine's thread unpacks them. */
+  readLogs(options: LogRange): PackedLogRow[] {
     const e = this.#find(options.execution)?.e;
     if (e === undefined) return [];
     type Row = { row: number; attempt: Bytes; body: Bytes };
@@ -105,11 +117,7 @@ export class RecordReader {
     }));
   }
 
-  listDeadLetters(
-    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
-    options: { before: number | null; max: number },
-  ): StoredDeadLetter[] {
-    const { project, workflow, execution } = filter;
+  listDeadLetters({ project, workflow, execution }: DeadLetterFilter, options: Page): StoredDeadLetter[] {
     const page: Value[] = [options.before ?? LAST, limit(options.max)];
     if (execution !== undefined) {
       const found = this.#find(execution);
@@ -146,10 +154,7 @@ export class RecordReader {
     return row === undefined ? null : openDocument(kind, id, textOf(row.body));
   }
 
-  listDocuments(
-    kind: string,
-    options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): StoredDocument[] {
+  listDocuments(kind: string, options: DocumentRange): StoredDocument[] {
     const { documents, documentsDescending } = this.#statements;
     const statement = options.descending === true ? documentsDescending : documents;
     const { after = "", before = AFTER_ALL_TEXTS } = options;

@@ -1,27 +1,34 @@
 /**
- * What is written when something has been damaged: heads, timers and marks that follow from a journal, counts that follow from
- * heads, indexes that follow from tables; and damaged executions that are dropped.
+ * Repairs: writes heads, timers and marks that were derived from a journal, recounts heads, rebuilds indexes, and deletes
+ * damaged executions.
  */
 import { DAMAGED, type Derived, type MailboxMessage, type TableFinding } from "../store.ts";
+import type { Checkpoints } from "./checkpoints.ts";
 import { type Bytes, type Connection, integer, type Statement, text, textOf, textValue } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 import { indexFindings, rebuildIndexes } from "./index-repair.ts";
 import { LostHeads } from "./lost-heads.ts";
+import type { WriteParts } from "./purger.ts";
+import type { SqliteWriter } from "./sqlite-writer.ts";
 
 export class Repairs {
   readonly #connection: Connection;
+  readonly #writer: SqliteWriter;
+  readonly #checkpoints: Checkpoints;
   readonly #statements: ReturnType<typeof prepareStatements>;
   readonly #lostHeads: LostHeads;
 
-  constructor(connection: Connection) {
+  constructor({ connection, writer, checkpoints }: WriteParts) {
     this.#lostHeads = new LostHeads(connection);
     this.#connection = connection;
+    this.#writer = writer;
+    this.#checkpoints = checkpoints;
     this.#statements = prepareStatements(connection);
   }
 
   putDerived({ head, timers, opened, end }: Derived): boolean {
     const { find, last, change, clearTimers, setTimer, clearMarks, setMark } = this.#statements;
-    return inTransaction(this.#connection, () => {
+    const isPut = inTransaction(this.#connection, () => {
       const e = find.get<{ e: number }>([head.id])?.e;
       if (e === undefined) return false;
       if (end !== null && (last.get<{ last: number }>([e])?.last ?? 0) !== end) return false;
@@ -40,29 +47,29 @@ export class Repairs {
       for (const { timer, due } of timers) setTimer.run([e, timer, due]);
       return true;
     });
+    this.#writer.forget([head.id]);
+    this.#checkpoints.note(4 + (timers?.length ?? 0), 0);
+    return isPut;
   }
 
-  timersOf(execution: string): { timer: string; due: number }[] {
-    const rows = this.#statements.timers.all<{ timer: Bytes; due: number }>([execution]);
-    return rows.map(({ timer, due }) => ({ timer: textOf(timer), due }));
-  }
-
-  /** The first part of a purge, of an execution that cannot end; `lastE` is the greatest number given so far. */
-  dropDamaged(execution: string, letter: MailboxMessage | null, lastE: number): boolean {
+  /** The first step of a purge (purger.ts), for an execution that cannot end. */
+  dropDamaged(execution: string, letter: MailboxMessage | null): boolean {
     const { damaged, note, keepLastE, letters, gone, post } = this.#statements;
-    return inTransaction(this.#connection, () => {
+    const isDropped = inTransaction(this.#connection, () => {
       const e = damaged.get<{ e: number }>([execution])?.e;
       if (e === undefined) return false;
-      keepLastE.run([lastE]);
+      keepLastE.run([this.#writer.lastE]);
       note.run([e]);
       for (const statement of gone) statement.run([e]);
       letters.run([execution]);
       if (letter !== null) post.run([letter.id, letter.to, textValue(letter.body), letter.id]);
       return true;
     });
+    this.#writer.forget([execution]);
+    return isDropped;
   }
 
-  /** Indexes against tables, journals against heads, heads against definitions and counts. */
+  /** Compares indexes with tables, journals with heads, and heads with definitions and counters. */
   auditTables({ repair }: { readonly repair: boolean }): TableFinding[] {
     const indexes = indexFindings(this.#connection);
     if (repair && indexes.length > 0) rebuildIndexes(this.#connection);
@@ -97,10 +104,6 @@ function prepareStatements(connection: Connection) {
     change: prepare(
       `UPDATE executions SET partition = ?, workflow = ?, hash = ?, project = ?, status = ?, phase = ?, want = ?,
         priority = ?, created_at = ?, finished_at = ?, tags = ?, error = ? WHERE e = ?`,
-    ),
-    timers: prepare(
-      `SELECT ${text("timer")} AS timer, ${integer("due")} AS due FROM timers
-        WHERE e = (SELECT e FROM executions WHERE id = ?) ORDER BY timers.timer`,
     ),
     clearTimers: prepare("DELETE FROM timers WHERE e = ? AND substr(timer, 1, 1) <> '~'"),
     setTimer: prepare("INSERT OR REPLACE INTO timers VALUES (?, ?, ?)"),

@@ -1,22 +1,25 @@
 /**
- * The search index of the SQLite store: which executions have a term (store/search-terms.ts). It is written behind the
- * commits, some executions at a time, in calls of its own:
- * 1. new executions by a cursor over their numbers, which are given in the order of commits;
- * 2. errors, by the numbers of the executions whose heads were written with one; after a restart by the time of their end.
- * A file of an older version begins with the cursor at 0, so the index is made while the store runs. `clear` does the same.
+ * The search index of the SQLite store: which executions have a term (store/search-terms.ts). `indexSome` writes it after the
+ * commits, for a limited number of executions at a time:
+ * 1. new executions, by a cursor over their numbers, which are assigned in commit order;
+ * 2. errors, by the numbers of executions whose heads were written with an error; after a restart by the time of their end.
+ * A file of an older version starts with the cursor at 0, so the index is built while the store runs, as after `clearIndex`.
  *
- * A broad term (a hash, the name of a tag) has one row for a block of executions, which bears the first number of the block:
- * most starts write no row for it. Who is found by it is any execution of the block, since each is compared with its head.
+ * A broad term (a hash, the name of a tag) has one row for a block of executions, with the first number of the block. So
+ * most starts write no row for it. A search for the term returns every execution of the block; the caller compares each
+ * with its head.
  */
 
 import { type FoundOrders, inAny, ordersUpTo } from "../found-orders.ts";
 import { readTags } from "../read-tags.ts";
 import { errorTerms, isBroad, type SearchWord, termsOf } from "../search-terms.ts";
+import type { Checkpoints } from "./checkpoints.ts";
 import {
   type Bytes,
   bytesOf,
   type Connection,
   integer,
+  prepareAll,
   type Statement,
   text,
   textOf,
@@ -25,33 +28,27 @@ import {
 import { inTransaction } from "./in-transaction.ts";
 import { ManyRows } from "./many-rows.ts";
 import { Pace } from "./pace.ts";
+import type { WriteParts } from "./purger.ts";
 import { distinct } from "./skip-scan.ts";
 import { READS } from "./sqlite-reader.ts";
+import type { Noted, SqliteWriter } from "./sqlite-writer.ts";
 
 /** Executions that one call indexes. A call may take three times as many rows, and clears ten times as many. */
 const SLICE_PACE = { goalMs: 10, first: 250, min: 50, max: 2_000 };
 const ROWS_EACH = 3;
 const CLEARED_EACH = 10;
-/** Ends of before a restart are looked at again from this long before the last one that was indexed. */
+/** After a restart, executions that ended up to this long before the last indexed end are indexed again. */
 const OVERLAP_MS = 60_000;
 
 /** Executions that share the row of a broad term. */
 const BLOCK = 32;
 
-/** Ids with a beginning: so many are sorted by age; of more than that the newest executions are looked through first. */
+/** Search by the beginning of an id: up to FEW matches are sorted by age; beyond that the NEWEST executions are read first. */
 const FEW = 5_000;
 const NEWEST = 20_000;
 const MANY = 100_000;
 /** Greater than any character. */
 const LAST_CHARACTER = "\u{10ffff}";
-
-/** What the writer noted since the last call. */
-export interface Noted {
-  /** Executions whose heads were written with an error. */
-  readonly failed: readonly number[];
-  /** The latest end that was written. */
-  readonly finishedAt: number;
-}
 
 interface Row {
   readonly e: number;
@@ -62,16 +59,21 @@ interface Row {
 
 type Ended = Pick<Row, "e" | "error"> & { readonly finished_at: number };
 
+/** Writes the index. */
 export class SearchIndex {
   readonly #connection: Connection;
+  readonly #writer: SqliteWriter;
+  readonly #checkpoints: Checkpoints;
   readonly #statements: ReturnType<typeof prepareStatements>;
   readonly #insert: ManyRows;
   readonly #pace = new Pace(SLICE_PACE);
-  /** Where ends of before this start are looked at, and the latest of them; null: all were. Later ones are noted by the writer. */
+  /** The position among executions that ended before this start, and the last of them; null: all are indexed. The writer notes later ones. */
   #ended: { readonly at: number; readonly e: number; readonly until: number } | null;
 
-  constructor(connection: Connection) {
+  constructor({ connection, writer, checkpoints }: WriteParts) {
     this.#connection = connection;
+    this.#writer = writer;
+    this.#checkpoints = checkpoints;
     this.#statements = prepareStatements(connection);
     this.#insert = new ManyRows(
       connection,
@@ -83,14 +85,16 @@ export class SearchIndex {
     this.#ended = until === null ? null : { at: ended - OVERLAP_MS, e: 0, until };
   }
 
-  /** How many executions the next call of `write` indexes. */
-  get sliceSize(): number {
-    return this.#pace.size;
-  }
-
-  /** Indexes some executions; says how many rows that took, and whether there is more to do. */
-  write(noted: Noted): { rows: number; more: boolean } {
-    return this.#pace.run((size) => this.#write(noted, size));
+  indexSome(): boolean {
+    const noted = this.#writer.takeNoted(this.#pace.size);
+    try {
+      const { rows, more } = this.#pace.run((size) => this.#write(noted, size));
+      this.#checkpoints.note(rows, 0);
+      return more || this.#writer.hasNoted;
+    } catch (error) {
+      this.#writer.noteAgain(noted);
+      throw error;
+    }
   }
 
   #write({ failed, finishedAt }: Noted, size: number): { rows: number; more: boolean } {
@@ -133,13 +137,12 @@ export class SearchIndex {
     return { rows, more: isBehind || ended.length > 0 };
   }
 
-  /** The index is made anew, by later calls of `write`. */
-  clear(): void {
+  clearIndex(): void {
     this.#statements.clear.run([]);
     this.#ended = null;
   }
 
-  /** These executions are about to be forgotten; answers how their rows go afterwards. */
+  /** Called before these executions are deleted; returns the function that deletes their terms afterwards. */
   removing(executions: readonly number[]): () => void {
     const { byE, remove, inBlock } = this.#statements;
     const blocks = new Map<number, Set<string>>();
@@ -163,8 +166,47 @@ export class SearchIndex {
     };
   }
 
-  /** The executions that a word may fit, newest first. */
-  find({ terms, ids, workflow }: SearchWord, options: { before: number; max: number }): FoundOrders {
+  /** Adds the rows of an execution's terms to the insert, except those of blocks in `seen`; returns how many. */
+  #add(e: number, terms: readonly string[], seen: Map<string, number>): number {
+    let rows = 0;
+    for (const term of terms) {
+      const at = isBroad(term) ? blockOf(e) : e;
+      if (seen.get(term) === at) continue;
+      seen.set(term, at);
+      this.#insert.add(term, at);
+      rows++;
+    }
+    return rows;
+  }
+
+  /** A transaction without its own sync. If a crash loses it, the cursor is lost with it, and the work is done again. */
+  #unsynced(write: () => void): void {
+    this.#connection.exec("PRAGMA synchronous = NORMAL");
+    try {
+      inTransaction(this.#connection, write);
+    } finally {
+      this.#connection.exec("PRAGMA synchronous = FULL");
+    }
+  }
+
+  #someEnded(max: number): Ended[] {
+    if (this.#ended === null) return [];
+    const { at, e, until } = this.#ended;
+    const rows = this.#statements.ended.all<Ended>([at, until, at, e, max]);
+    if (rows.length === 0) this.#ended = null;
+    return rows;
+  }
+}
+
+/** Reads the index. */
+export class SearchReader {
+  readonly #statements: Record<keyof typeof SEARCH_READS, Statement>;
+
+  constructor(connection: Connection) {
+    this.#statements = prepareAll(connection, SEARCH_READS);
+  }
+
+  findOrders({ terms, ids, workflow }: SearchWord, options: { before: number; max: number }): FoundOrders {
     const lists = terms.map((term) => this.#ofTerm(term, options));
     for (const begin of ids) lists.push(this.#ofIds(begin, options));
     if (workflow !== "") lists.push(this.#ofWorkflow(workflow, options));
@@ -180,19 +222,6 @@ export class SearchIndex {
     for (const { e: block } of blocks)
       for (let e = Math.min(block + BLOCK, before) - 1; e >= block; e--) orders.push(e);
     return inAny([{ orders, floor: blocks.length < most ? 0 : (blocks.at(-1)?.e ?? 0) }], max);
-  }
-
-  /** Gathers the rows of an execution's terms, but for blocks that were `seen`; says how many. */
-  #add(e: number, terms: readonly string[], seen: Map<string, number>): number {
-    let rows = 0;
-    for (const term of terms) {
-      const at = isBroad(term) ? blockOf(e) : e;
-      if (seen.get(term) === at) continue;
-      seen.set(term, at);
-      this.#insert.add(term, at);
-      rows++;
-    }
-    return rows;
   }
 
   #ofWorkflow(workflow: string, { before, max }: { before: number; max: number }): FoundOrders {
@@ -222,20 +251,10 @@ export class SearchIndex {
     const isAll = floor === undefined || floor.n < NEWEST;
     if (isAll || newest.length > 0)
       return { orders: newest.map(({ e }) => e), floor: isAll ? 0 : floor.floor };
-    // None of the newest has it: they are older.
+    // None of the newest executions matches: search the older ones.
     if ((countFrom.get<{ n: number }>([...range, MANY + 1])?.n ?? 0) <= MANY)
       return this.#list(manyFrom, [...range, MANY, before, max], max);
     return { orders: [], floor: floor.floor };
-  }
-
-  /** A transaction that the next commit makes durable: if it is lost, so is the cursor, and it is done again. */
-  #unsynced(write: () => void): void {
-    this.#connection.exec("PRAGMA synchronous = NORMAL");
-    try {
-      inTransaction(this.#connection, write);
-    } finally {
-      this.#connection.exec("PRAGMA synchronous = FULL");
-    }
   }
 
   #list(statement: Statement, values: readonly Value[], max: number): FoundOrders {
@@ -243,14 +262,6 @@ export class SearchIndex {
       statement.all<{ e: number }>(values).map(({ e }) => e),
       max,
     );
-  }
-
-  #someEnded(max: number): Ended[] {
-    if (this.#ended === null) return [];
-    const { at, e, until } = this.#ended;
-    const rows = this.#statements.ended.all<Ended>([at, until, at, e, max]);
-    if (rows.length === 0) this.#ended = null;
-    return rows;
   }
 }
 
@@ -285,15 +296,6 @@ function prepareStatements(connection: Connection) {
   const prepare = (sql: string): Statement => connection.prepare(sql);
   const row = `e, ${text("hash")} AS hash, ${text("tags")} AS tags, ${text("error")} AS error`;
   return {
-    ofTerm: prepare(SEARCH_READS.ofTerm),
-    projects: prepare(SEARCH_READS.projects),
-    statuses: prepare(SEARCH_READS.statuses),
-    ofGroup: prepare(SEARCH_READS.ofGroup),
-    idsFrom: prepare(SEARCH_READS.idsFrom),
-    newestFrom: prepare(SEARCH_READS.newestFrom),
-    floorOf: prepare(SEARCH_READS.floorOf),
-    countFrom: prepare(SEARCH_READS.countFrom),
-    manyFrom: prepare(SEARCH_READS.manyFrom),
     cursor: prepare("SELECT e, ended FROM search_cursor"),
     clearing: prepare("SELECT clearing FROM search_cursor"),
     move: prepare("UPDATE search_cursor SET e = ?, ended = max(ended, ?)"),

@@ -1,41 +1,48 @@
-/** What is written beside commits, without a fence: definitions, documents, and dead letters that are dropped. */
-
+/** Writes that need no fence: definitions, documents, and the removal of dead letters. */
+import { assertDocumentKey } from "../check-write.ts";
 import { readTasks } from "../read-tags.ts";
 import { openDocument, sealDocument } from "../sealed-documents.ts";
 import type { Swap } from "../store.ts";
+import type { Checkpoints } from "./checkpoints.ts";
 import { type Bytes, type Connection, type Statement, text, textOf, textValue } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 
 export class SideWriter {
   readonly #connection: Connection;
+  readonly #checkpoints: Checkpoints;
   readonly #statements: ReturnType<typeof prepareStatements>;
 
-  constructor(connection: Connection) {
+  constructor(connection: Connection, checkpoints: Checkpoints) {
     this.#connection = connection;
+    this.#checkpoints = checkpoints;
     this.#statements = prepareStatements(connection);
   }
 
   putDefinition(name: string, hash: string, body: string): void {
-    inTransaction(this.#connection, () => {
+    this.#write(body.length, () => {
       this.#statements.definition.run([hash, textValue(body)]);
       this.#statements.newestDefinition.run([name, hash]);
     });
   }
 
   dropDefinition(name: string, hash: string): void {
-    inTransaction(this.#connection, () => {
+    this.#write(0, () => {
       this.#statements.dropNewest.run([name, hash]);
       this.#statements.dropDefinition.run([hash]);
     });
   }
 
   putDocument(kind: string, id: string, body: string | null): void {
-    if (body === null) this.#statements.deleteDocument.run([kind, id]);
-    else this.#statements.document.run([kind, id, textValue(sealDocument(kind, id, body))]);
+    assertDocumentKey(kind, id);
+    this.#write(body?.length ?? 0, () => {
+      if (body === null) this.#statements.deleteDocument.run([kind, id]);
+      else this.#statements.document.run([kind, id, textValue(sealDocument(kind, id, body))]);
+    });
   }
 
   swapDocument(kind: string, id: string, { was, body }: Swap): boolean {
-    return inTransaction(this.#connection, () => {
+    assertDocumentKey(kind, id);
+    return this.#write(body.length, () => {
       const found = this.#statements.documentOf.get<{ body: Bytes }>([kind, id]);
       const stored = found === undefined ? null : openDocument(kind, id, textOf(found.body));
       if (stored !== was) return false;
@@ -45,7 +52,7 @@ export class SideWriter {
   }
 
   dropDeadLetter(order: number, dropped: readonly number[] | null): void {
-    inTransaction(this.#connection, () => {
+    this.#write(1, () => {
       const found = this.#statements.tasksOfDeadLetter.get<{ tasks: Bytes }>([order]);
       if (found === undefined) return;
       const tasks = readTasks(textOf(found.tasks)) ?? [];
@@ -54,6 +61,13 @@ export class SideWriter {
       if (left.length === 0) this.#statements.deleteDeadLetter.run([order]);
       else this.#statements.changeDeadLetter.run([JSON.stringify(left), order]);
     });
+  }
+
+  /** Runs a transaction that writes one row with about this many characters. */
+  #write<T>(chars: number, write: () => T): T {
+    const written = inTransaction(this.#connection, write);
+    this.#checkpoints.note(1, chars);
+    return written;
   }
 }
 

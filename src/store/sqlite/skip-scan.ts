@@ -1,4 +1,5 @@
-/** Finding groups of rows by skipping through an index, one seek per group. Values are bytes: damaged ones are found as well. */
+/** Skip scans: find groups of rows in an index with one seek per group. Values are bytes, so that damaged ones are found too. */
+import type { Partitions } from "../store.ts";
 import { bytesOf, type Statement, type Value } from "./driver.ts";
 
 /** A value as one row gives it and as it is bound. */
@@ -23,7 +24,12 @@ export function oneOrAll(one: string | undefined, all: () => Iterable<Bytes>): I
   return one === undefined ? all() : [bytesOf(one)];
 }
 
-/** A number of rows as SQLite takes it. */
+/** Whether a scan includes partition 0, the only one of an embedded store. */
+export function hasPartition({ partitions }: { readonly partitions: Partitions }): boolean {
+  return partitions === null || partitions.includes(0);
+}
+
+/** A number of rows within the range that SQLite accepts. */
 export function limit(max: number): number {
   return Math.max(0, Math.min(max, LAST));
 }

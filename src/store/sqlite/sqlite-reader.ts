@@ -1,7 +1,7 @@
 /**
- * All reads of executions in the SQLite store. No statement walks over more rows than it answers with: groups of executions are
- * found by skipping through an index, one seek per group. `READS` holds every statement, so that a test can ask
- * SQLite for its plans.
+ * All reads of executions in the SQLite store. No statement reads more rows than it returns: groups of executions are found
+ * by a skip scan of an index, with one seek per group. `READS` has every statement, so that a test can check their query
+ * plans.
  */
 
 import { NO_TEXT } from "../../kernel/journal/damage.ts";
@@ -12,13 +12,27 @@ import {
   type JournalRange,
   type JournalRow,
   type LoadedExecution,
+  type Page,
   type Snapshot,
+  type StoredDefinition,
   type StoredHead,
   type StoredTimer,
+  type Timer,
+  type TimerScan,
+  type WorkScan,
   workKey,
 } from "../store.ts";
-import { type Bytes, type Connection, integer, isText, type Statement, text, textOf } from "./driver.ts";
-import { distinct, LAST, limit, oneOrAll } from "./skip-scan.ts";
+import {
+  type Bytes,
+  type Connection,
+  integer,
+  isText,
+  prepareAll,
+  type Statement,
+  text,
+  textOf,
+} from "./driver.ts";
+import { distinct, hasPartition, LAST, limit, oneOrAll } from "./skip-scan.ts";
 
 const HEAD = `e, ${text("id")} AS id, ${integer("partition")} AS partition, ${text("workflow")} AS workflow,
   ${text("hash")} AS hash, ${text("project")} AS project, ${text("status")} AS status, ${text("phase")} AS phase,
@@ -49,6 +63,8 @@ export const READS = {
   timers: `SELECT ${text("id")} AS id, ${text("timer")} AS timer, ${integer("due")} AS due FROM timers
     JOIN executions USING (e) WHERE timers.due >= ? AND timers.due <= ?
     ORDER BY timers.due, timers.e, timers.timer LIMIT ?`,
+  timersOf: `SELECT ${text("timer")} AS timer, ${integer("due")} AS due FROM timers
+    WHERE e = (SELECT e FROM executions WHERE id = ?) ORDER BY timers.timer`,
   rowAt: `SELECT ${integer("seq")} AS seq, ${integer("count")} AS count, ${text("chain")} AS chain FROM journal
     WHERE e = ? AND journal.seq <= ? ORDER BY journal.seq DESC LIMIT 1`,
   lastRow: `SELECT ${text("chain")} AS chain FROM journal WHERE e = ? ORDER BY journal.seq DESC LIMIT 1`,
@@ -94,11 +110,14 @@ export class SqliteReader {
   readonly #statements: Record<keyof typeof READS, Statement>;
 
   constructor(connection: Connection) {
-    const prepared = Object.entries(READS).map(([name, sql]) => [name, connection.prepare(sql)]);
-    this.#statements = Object.fromEntries(prepared);
+    this.#statements = prepareAll(connection, READS);
   }
 
-  load(id: string, foldVersion: number | undefined): LoadedExecution | null {
+  load(ids: readonly string[], { foldVersion }: { foldVersion?: number } = {}): (LoadedExecution | null)[] {
+    return ids.map((id) => this.#load(id, foldVersion));
+  }
+
+  #load(id: string, foldVersion: number | undefined): LoadedExecution | null {
     const row = this.#statements.headById.get<HeadRow>([id]);
     if (row === undefined) return null;
     const snapshot = this.#validSnapshot(row.e, foldVersion);
@@ -137,7 +156,8 @@ export class SqliteReader {
     }
   }
 
-  scanWork(options: { after: Readonly<Record<string, number>>; each: number }): StoredHead[] {
+  scanWork(options: WorkScan): StoredHead[] {
+    if (!hasPartition(options)) return [];
     const { nextProjectWithWork, nextWorkflowWithWork, work } = this.#statements;
     const found: StoredHead[] = [];
     for (const project of distinct(nextProjectWithWork, []))
@@ -149,7 +169,8 @@ export class SqliteReader {
     return found;
   }
 
-  scanTimers(options: { from?: number; until: number; max: number }): StoredTimer[] {
+  scanTimers(options: TimerScan): StoredTimer[] {
+    if (!hasPartition(options)) return [];
     const rows = this.#statements.timers.all<{ id: Bytes; timer: Bytes; due: number }>([
       options.from ?? 0,
       Math.min(options.until, LAST),
@@ -158,7 +179,7 @@ export class SqliteReader {
     return rows.map(({ id, timer, due }) => ({ execution: textOf(id), timer: textOf(timer), due }));
   }
 
-  listHeads(filter: HeadFilter, options: { before: number | null; max: number }): StoredHead[] {
+  listHeads(filter: HeadFilter, options: Page): StoredHead[] {
     const before = options.before ?? LAST;
     const max = limit(options.max);
     if (filter.project === undefined && filter.workflow === undefined && filter.status === undefined)
@@ -177,7 +198,11 @@ export class SqliteReader {
       .map(headOf);
   }
 
-  /** Heads by order, those that are there. */
+  timersOf(execution: string): Timer[] {
+    const rows = this.#statements.timersOf.all<{ timer: Bytes; due: number }>([execution]);
+    return rows.map(({ timer, due }) => ({ timer: textOf(timer), due }));
+  }
+
   headsOf(orders: readonly number[]): StoredHead[] {
     return orders.flatMap((e) => {
       const row = this.#statements.headByE.get<HeadRow>([e]);
@@ -185,7 +210,7 @@ export class SqliteReader {
     });
   }
 
-  getDefinition(by: { hash: string } | { newestOf: string }): { hash: string; body: string } | null {
+  getDefinition(by: { hash: string } | { newestOf: string }): StoredDefinition | null {
     const { definition, newestDefinition } = this.#statements;
     type Row = { hash: Bytes; body: Bytes };
     const row = "hash" in by ? definition.get<Row>([by.hash]) : newestDefinition.get<Row>([by.newestOf]);

@@ -1,46 +1,33 @@
 /**
- * The store port over a directory with a SQLite database. The database lives in a thread of its own, so that the
- * engine goes on while a commit waits for the disk (store-thread.ts); this file is the engine's side: it checks and
- * packs commits, and ends the process when the disk can no longer be trusted.
+ * The store port over a directory with a SQLite database. The database runs in a thread of its own, so that the engine goes on
+ * while a commit waits for the disk (store-thread.ts). This file is the engine's side: it checks and packs commits, and ends
+ * the process when the disk can no longer be trusted.
  */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
 import { assert } from "../../std/assert.ts";
 import { makeDirectory } from "../../std/make-directory.ts";
-import { assertDocumentKey, assertWritable } from "../check-write.ts";
-import type { FoundOrders } from "../found-orders.ts";
-import { type PackedLogRow, unpackLog } from "../packed-log.ts";
+import { assertWritable } from "../check-write.ts";
+import { DerivedStore, type StoreMethod } from "../derived-store.ts";
+import { unpackLog } from "../packed-log.ts";
 import { SearchIndexer } from "../search-indexer.ts";
-import type { SearchWord } from "../search-terms.ts";
 import {
   type Commit,
   type CommitVerdict,
-  type Derived,
-  type HeadFilter,
-  type JournalRange,
-  type JournalRow,
-  type LoadedExecution,
+  type LogRange,
   type MailboxMessage,
-  type Partitions,
-  type StatusCounts,
   type Store,
-  type StoredDeadLetter,
-  type StoredDocument,
-  type StoredHead,
   type StoredLogRow,
-  type StoredMailboxMessage,
-  type StoredTimer,
   StoreFault,
   type StoreInfo,
-  type Swap,
   type TableFinding,
 } from "../store.ts";
 import { reserveFile } from "./copy-database.ts";
 import { claimInProcess, releaseInProcess } from "./directory-lock.ts";
+import type { ThreadMethods } from "./directory-store.ts";
 import { faultOf } from "./faults.ts";
 import { packWrites } from "./packed-commit.ts";
 import { StoreThread } from "./store-thread.ts";
-import type { Call } from "./thread-messages.ts";
 
 /** Executions that one transaction of a purge forgets. */
 const FORGOTTEN_AT_ONCE = 100;
@@ -58,13 +45,14 @@ export function openSqliteStore(options: SqliteStoreOptions): SqliteStore {
 }
 
 /** A store on the local disk, owned by one process. */
-export class SqliteStore implements Store {
+export class SqliteStore extends DerivedStore implements Store {
   readonly #options: SqliteStoreOptions;
   #thread: StoreThread | null = null;
   readonly #indexer = new SearchIndexer(this);
   #onUnwritable: (fault: Error | null) => void = () => undefined;
 
   constructor(options: SqliteStoreOptions) {
+    super();
     this.#options = options;
   }
 
@@ -82,7 +70,7 @@ export class SqliteStore implements Store {
       onFiles: (fault) => this.#onUnwritable(fault),
     });
     try {
-      const info = await thread.call<StoreInfo>({ kind: "open", startedAt: Date.now() });
+      const info = await thread.call("open", { pid: process.pid, startedAt: Date.now() });
       thread.isOpen = true;
       this.#thread = thread;
       this.#indexer.start();
@@ -101,170 +89,36 @@ export class SqliteStore implements Store {
 
   /** Tells processes that come second where this one listens. */
   async announce(listening: string): Promise<void> {
-    await this.#call({ kind: "announce", listening });
+    await this.#call("announce", listening);
   }
 
-  async commit({ fence, writes, lettersTaken }: Commit): Promise<CommitVerdict> {
+  override async commit({ fence, writes, lettersTaken = [] }: Commit): Promise<CommitVerdict> {
     for (const write of writes) assertWritable(write, 0);
-    const call: Call = { kind: "commit", fence, writes: packWrites(writes) };
-    if (lettersTaken === undefined || lettersTaken.length === 0) return this.#call(call);
-    return this.#call({ ...call, lettersTaken });
+    return this.#call("commit", fence, packWrites(writes), lettersTaken);
   }
 
-  async load(
-    ids: readonly string[],
-    options: { foldVersion?: number } = {},
-  ): Promise<readonly (LoadedExecution | null)[]> {
-    return this.#call({ kind: "load", ids, options });
+  override async readLogs(range: LogRange): Promise<readonly StoredLogRow[]> {
+    return (await this.#call("readLogs", range)).map(unpackLog);
   }
 
-  async readJournal(range: JournalRange): Promise<readonly JournalRow[]> {
-    return this.#call({ kind: "readJournal", range });
-  }
-
-  async scanWork(options: {
-    after: Readonly<Record<string, number>>;
-    each: number;
-    partitions: Partitions;
-  }): Promise<readonly StoredHead[]> {
-    return this.#scan({ ...options, kind: "scanWork" });
-  }
-
-  async scanTimers(options: {
-    from?: number;
-    until: number;
-    max: number;
-    partitions: Partitions;
-  }): Promise<readonly StoredTimer[]> {
-    return this.#scan({ ...options, kind: "scanTimers" });
-  }
-
-  async listHeads(
-    filter: HeadFilter,
-    options: { before: number | null; max: number },
-  ): Promise<readonly StoredHead[]> {
-    return this.#call({ kind: "listHeads", filter, options });
-  }
-
-  async findOrders(word: SearchWord, options: { before: number; max: number }): Promise<FoundOrders> {
-    return this.#call({ kind: "findOrders", word, options });
-  }
-
-  async headsOf(orders: readonly number[]): Promise<readonly StoredHead[]> {
-    return this.#call({ kind: "headsOf", orders });
-  }
-
-  async indexSome(): Promise<boolean> {
-    return this.#call({ kind: "indexSome" });
-  }
-
-  async clearIndex(): Promise<void> {
-    await this.#call({ kind: "clearIndex" });
-  }
-
-  async scanLetters(options: {
-    after: number;
-    max: number;
-    partitions: Partitions;
-  }): Promise<readonly StoredMailboxMessage[]> {
-    return this.#scan({ ...options, kind: "scanLetters" });
-  }
-
-  async readLogs(options: {
-    execution: string;
-    after: number;
-    rowsMax: number;
-  }): Promise<readonly StoredLogRow[]> {
-    return (await this.#call<PackedLogRow[]>({ ...options, kind: "readLogs" })).map(unpackLog);
-  }
-
-  async listDeadLetters(
-    filter: { readonly project?: string; readonly workflow?: string; readonly execution?: string },
-    options: { before: number | null; max: number },
-  ): Promise<readonly StoredDeadLetter[]> {
-    return this.#call({ kind: "listDeadLetters", filter, options });
-  }
-
-  async dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void> {
-    await this.#call({ kind: "dropDeadLetter", order, tasks });
-  }
-
-  async countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts> {
-    return this.#call({ kind: "countHeads", filter });
-  }
-
-  async listEnded(options: { finishedBefore: number; max: number }): Promise<readonly string[]> {
-    return this.#call({ ...options, kind: "listEnded" });
-  }
-
-  /** In many small transactions, so that commits come in between. */
-  async purge(ids: readonly string[]): Promise<void> {
+  /** Deletes executions in many small transactions, so that commits can run in between. */
+  override async purge(ids: readonly string[]): Promise<void> {
     for (let from = 0; from < ids.length; )
-      from += await this.#call<number>({ kind: "forget", ids: ids.slice(from, from + FORGOTTEN_AT_ONCE) });
-    while (await this.#call<boolean>({ kind: "sweep" }));
-    while (await this.#call<boolean>({ kind: "shrink" }));
+      from += await this.#call("forget", ids.slice(from, from + FORGOTTEN_AT_ONCE));
+    while (await this.#call("sweep"));
+    while (await this.#call("shrink"));
   }
 
-  async putDerived(derived: Derived): Promise<boolean> {
-    return this.#call({ kind: "putDerived", derived });
-  }
-
-  async timersOf(execution: string): Promise<readonly { timer: string; due: number }[]> {
-    return this.#call({ kind: "timersOf", execution });
-  }
-
-  async dropDamaged(execution: string, letter: MailboxMessage | null): Promise<boolean> {
-    const isDropped = await this.#call<boolean>({ kind: "dropDamaged", execution, letter });
-    while (await this.#call<boolean>({ kind: "sweep" }));
+  override async dropDamaged(execution: string, letter: MailboxMessage | null): Promise<boolean> {
+    const isDropped = await this.#call("dropDamaged", execution, letter);
+    while (await this.#call("sweep"));
     return isDropped;
   }
 
-  async auditTables({ repair }: { readonly repair: boolean }): Promise<readonly TableFinding[]> {
-    // The search index is made anew: that is cheaper than comparing it.
+  override async auditTables({ repair }: { readonly repair: boolean }): Promise<readonly TableFinding[]> {
+    // Rebuilding the search index is cheaper than comparing it.
     if (repair) await this.clearIndex();
-    return this.#call({ kind: "auditTables", repair });
-  }
-
-  async putDocument(kind: string, id: string, body: string | null): Promise<void> {
-    assertDocumentKey(kind, id);
-    await this.#call({ kind: "putDocument", of: kind, id, body });
-  }
-
-  async swapDocument(kind: string, id: string, swap: Swap): Promise<boolean> {
-    assertDocumentKey(kind, id);
-    return this.#call({ kind: "swapDocument", of: kind, id, swap });
-  }
-
-  async getDocument(kind: string, id: string): Promise<string | null> {
-    return this.#call({ kind: "getDocument", of: kind, id });
-  }
-
-  async listDocuments(
-    kind: string,
-    options: { after?: string; before?: string; descending?: boolean; max: number },
-  ): Promise<readonly StoredDocument[]> {
-    return this.#call({ kind: "listDocuments", of: kind, options });
-  }
-
-  async putDefinition(name: string, hash: string, body: string): Promise<void> {
-    await this.#call({ kind: "putDefinition", name, hash, body });
-  }
-
-  async dropDefinition(name: string, hash: string): Promise<void> {
-    await this.#call({ kind: "dropDefinition", name, hash });
-  }
-
-  async getDefinition(
-    by: { hash: string } | { newestOf: string },
-  ): Promise<{ hash: string; body: string } | null> {
-    return this.#call({ kind: "getDefinition", by });
-  }
-
-  async listDefinitions(options: {
-    after: string;
-    max: number;
-  }): Promise<readonly { name: string; hash: string }[]> {
-    return this.#call({ ...options, kind: "listDefinitions" });
+    return this.#call("auditTables", { repair });
   }
 
   /**
@@ -275,7 +129,7 @@ export class SqliteStore implements Store {
     const path = resolve(file);
     const release = reserveFile(path);
     try {
-      await this.#call({ kind: "backup", file: path });
+      await this.#call("backup", path);
     } catch (error) {
       release();
       throw error;
@@ -289,7 +143,7 @@ export class SqliteStore implements Store {
     // From here on calls are refused: behind the thread's last call they would wait for ever.
     this.#thread = null;
     try {
-      if (!thread.isDead) await thread.call({ kind: "close", clean: options.clean });
+      if (!thread.isDead) await thread.call("close", { clean: options.clean });
     } catch (error) {
       this.#thread = thread;
       throw error;
@@ -301,21 +155,24 @@ export class SqliteStore implements Store {
   /** Room that was free when the file was opened is given back while others go on. If the store fails, commits say so. */
   async #shrinkBehind(): Promise<void> {
     try {
-      while (this.#thread !== null && (await this.#call<boolean>({ kind: "shrink" })));
+      while (this.#thread !== null && (await this.#call("shrink")));
     } catch (thrown) {
       if (!(thrown instanceof StoreFault)) throw thrown;
     }
   }
 
-  /** There is one partition, so a scan is about everything or about nothing. */
-  async #scan<T>({ partitions, ...call }: Call & { readonly partitions: Partitions }): Promise<T[]> {
-    return partitions?.includes(0) === false ? [] : this.#call<T[]>(call);
+  protected override answer(method: StoreMethod, args: readonly unknown[]): unknown {
+    // Methods that the thread does not have under their own name are overridden above.
+    return this.#call(method as keyof ThreadMethods, ...(args as never));
   }
 
-  async #call<T>(call: Call): Promise<T> {
+  async #call<M extends keyof ThreadMethods>(
+    method: M,
+    ...args: Parameters<ThreadMethods[M]>
+  ): Promise<ReturnType<ThreadMethods[M]>> {
     if (this.#thread === null)
       throw new StoreFault("the store is not open", { retryable: false, nothingWritten: true });
-    return this.#thread.call<T>(call);
+    return this.#thread.call(method, ...args);
   }
 }
 

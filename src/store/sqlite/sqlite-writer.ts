@@ -10,11 +10,18 @@ import { DiskFailed } from "./faults.ts";
 import { ManyRows } from "./many-rows.ts";
 import type { RowHead, RowWrite } from "./packed-commit.ts";
 import { RecordWriter } from "./record-writer.ts";
-import type { Noted } from "./search-index.ts";
 
 const RECENT_MAX = 100_000;
 
-/** What the writer knows of an execution without asking the database. */
+/** Notes for the search index. */
+export interface Noted {
+  /** Numbers of executions whose heads were written with an error. */
+  readonly failed: readonly number[];
+  /** The latest end that was written. */
+  readonly finishedAt: number;
+}
+
+/** The cached state of a recently written execution. */
 interface Known {
   readonly e: number;
   /** Sequence number of the last event. */

@@ -1,21 +1,38 @@
 /**
- * The engine's side of the store's thread: sends calls, matches answers in their order, and says when the disk can no
- * longer be trusted.
+ * The engine's side of the store's thread (thread.ts): sends calls, matches replies to calls by their order, and reports
+ * when the disk can no longer be trusted. Methods and their types are those of `ThreadMethods`.
  */
 
 import { Worker } from "node:worker_threads";
 import { assert, Bug } from "../../std/assert.ts";
 import { compiledFile } from "../../std/compiled-file.ts";
 import type { StoreFault } from "../store.ts";
-import { DiskFailed, fromReport } from "./faults.ts";
-import type { Call, Reply, ThreadData } from "./thread-messages.ts";
+import type { ThreadMethods } from "./directory-store.ts";
+import { DiskFailed, type FaultReport, fromReport } from "./faults.ts";
+
+/** A call: the name of a method and its arguments. */
+export type Call = readonly [method: keyof ThreadMethods, ...args: unknown[]];
+
+/** Replies come in the order of the calls, so a reply needs no id. */
+export type Reply =
+  | { readonly kind: "done"; readonly value: unknown }
+  | { readonly kind: "failed"; readonly report: FaultReport }
+  /** Not a reply to a call: maintenance between calls failed. */
+  | { readonly kind: "broken"; readonly report: FaultReport }
+  /** Not a reply to a call: the store's files were moved away, or are in their places again (null). */
+  | { readonly kind: "files"; readonly report: FaultReport | null };
+
+/** Given to the thread when it starts. */
+export interface ThreadData {
+  readonly directory: string;
+}
 
 interface Waiting {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
 }
 
-/** The thread and the calls it has not answered. It keeps the process alive only while there are some. */
+/** The thread and its open calls. It keeps the process alive only while a call is open. */
 export class StoreThread {
   readonly directory: string;
   isOpen = false;
@@ -35,7 +52,7 @@ export class StoreThread {
     this.#onFiles = listeners.onFiles;
     const workerData: ThreadData = { directory };
     this.#worker = new Worker(compiledFile("./thread.js", import.meta.url), { workerData, execArgv: [] });
-    this.#worker.on("message", (reply: Reply) => this.#take(reply));
+    this.#worker.on("message", (reply: Reply) => this.#onReply(reply));
     this.#worker.on("error", (cause) => this.#die(cause));
     this.#ended = new Promise((resolve) => {
       this.#worker.on("exit", () => {
@@ -46,22 +63,25 @@ export class StoreThread {
     this.#worker.unref();
   }
 
-  call<T>(call: Call): Promise<T> {
+  call<M extends keyof ThreadMethods>(
+    method: M,
+    ...args: Parameters<ThreadMethods[M]>
+  ): Promise<ReturnType<ThreadMethods[M]>> {
     if (this.isDead) return Promise.reject(new DiskFailed("the store's thread is dead"));
     if (this.#waiting.length === 0) this.#worker.ref();
-    this.#worker.postMessage(call);
+    this.#worker.postMessage([method, ...args] satisfies Call);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve: resolve as Waiting["resolve"], reject });
     });
   }
 
-  /** Resolves when the thread is gone, and with it every handle on the files. */
+  /** Resolves when the thread has ended, and its handles on the files with it. */
   end(): Promise<void> {
     this.#worker.ref();
     return this.#ended;
   }
 
-  #take(reply: Reply): void {
+  #onReply(reply: Reply): void {
     if (reply.kind === "files") return this.#onFiles(reply.report === null ? null : fromReport(reply.report));
     if (reply.kind === "broken") {
       const error = fromReport(reply.report);
@@ -70,7 +90,7 @@ export class StoreThread {
       return;
     }
     const waiting = this.#waiting.shift();
-    assert(waiting !== undefined, "every answer has its call");
+    assert(waiting !== undefined, "every reply has its call");
     if (this.#waiting.length === 0) this.#worker.unref();
     if (reply.kind === "done") {
       waiting.resolve(reply.value);
