@@ -70,7 +70,7 @@ export async function readFor(store: Store, output: ReadOutput): Promise<Input> 
       const { after, max } = output;
       return {
         kind: "letters-scanned",
-        letters: await store.scanLetters({ after, max, partitions: output.partitions }),
+        letters: await store.scanMail({ after, max, partitions: output.partitions }),
         max,
       };
     }

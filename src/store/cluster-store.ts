@@ -38,9 +38,9 @@ export interface Membership {
   }[];
 }
 
-/** That there may be something to do: letters in these partitions, or nodes and partitions that have moved. */
+/** A notification that there may be work: new mailbox messages in these partitions, or changes of members or owners. */
 export type Hint =
-  | { readonly kind: "letters"; readonly partitions: readonly number[] }
+  | { readonly kind: "mail"; readonly partitions: readonly number[] }
   | { readonly kind: "members" };
 
 /** A store that many nodes share. */
@@ -58,8 +58,8 @@ export interface ClusterStore extends Store {
   release(partitions: readonly number[], options: { clean: boolean }): Promise<void>;
   /** Gives back all and is no member any more. */
   leave(options: { clean: boolean }): Promise<void>;
-  /** Stores letters that no execution's commit sends: what came for a partition without a reachable owner. */
-  post(letters: readonly MailboxMessage[]): Promise<void>;
+  /** Stores mailbox messages outside of commits: messages to a partition whose owner could not be reached. */
+  post(messages: readonly MailboxMessage[]): Promise<void>;
   /** Calls back when another node says that there may be something to do. Hints can be late, repeated or lost. */
   onHint(callback: (hint: Hint) => void): void;
 }

@@ -117,7 +117,7 @@ export interface MailboxMessage {
   readonly body: string;
 }
 
-/** A letter as read: `order` is the order in which letters were stored. */
+/** A mailbox message as read: `order` grows in the order of storing. */
 export interface StoredMailboxMessage extends MailboxMessage {
   readonly order: number;
   /** Why its body cannot be read. */
@@ -186,7 +186,7 @@ export interface ExecutionWrite {
   /** How far pages were opened for leases: `<phase>.<visit>.<handler>` -> tasks. Marks not named here stay. */
   readonly opened: Readonly<Record<string, number>> | null;
   readonly snapshot: Snapshot | null;
-  readonly letters?: readonly MailboxMessage[];
+  readonly mail?: readonly MailboxMessage[];
   readonly logs?: readonly LogRow[];
   readonly deadLetters?: readonly DeadLetter[];
   /** Its dead letters from before this write, from this sequence number on, are gone: they are tried again. 0: none. */
@@ -197,13 +197,13 @@ export interface Commit {
   readonly fence: Fence;
   /** Of any of the owner's partitions. */
   readonly writes: readonly ExecutionWrite[];
-  /** Letters that these writes have applied, or that have nobody to apply them: gone with this commit. */
-  readonly lettersTaken?: readonly string[];
+  /** Ids of mailbox messages that these writes have applied, or that no execution will apply: deleted by this commit. */
+  readonly mailTaken?: readonly string[];
 }
 
 /**
  * `exists`: a create found its id taken; only that write was left out. `fenced`: of these partitions nothing was
- * written and no letter taken. `kind: "fenced"`: of none that the commit touches.
+ * written and no message taken. `kind: "fenced"`: of none that the commit touches.
  */
 export type CommitVerdict =
   | { readonly kind: "ok"; readonly exists: readonly string[]; readonly fenced: readonly number[] }
@@ -317,7 +317,7 @@ export interface TimerScan {
   readonly partitions: Partitions;
 }
 
-/** Options of `scanLetters`. */
+/** Options of `scanMail`. */
 export interface MailScan {
   readonly after: number;
   readonly max: number;
@@ -382,7 +382,7 @@ export interface ExecutionStore {
    * Mailbox messages that no commit has taken yet, in the order of storing, with order > after. In a cluster a message that
    * is stored during a scan can have a smaller order than one that the scan returns: to find all new ones, start at 0.
    */
-  scanLetters(scan: MailScan): Promise<readonly StoredMailboxMessage[]>;
+  scanMail(scan: MailScan): Promise<readonly StoredMailboxMessage[]>;
   /** Log rows of an execution in the order of storing, with order > after. */
   readLogs(range: LogRange): Promise<readonly StoredLogRow[]>;
   /** Deletes executions that have ended, with all their data. Skips executions that are open or belong to another owner. */
@@ -445,10 +445,10 @@ export interface StoreRepairs {
   /** All timers of an execution, including those of the engine. */
   timersOf(execution: string): Promise<readonly Timer[]>;
   /**
-   * Deletes an execution whose status is `damaged` and the mailbox messages to it, and stores `letter` for the execution
+   * Deletes an execution whose status is `damaged` and the mailbox messages to it, and stores `message` for the execution
    * that waits for it. False: the execution is not damaged or does not exist, and nothing was written.
    */
-  dropDamaged(execution: string, letter: MailboxMessage | null): Promise<boolean>;
+  dropDamaged(execution: string, message: MailboxMessage | null): Promise<boolean>;
   /** Checks counters (and the indexes of an embedded store). `repair` derives them and the search index again. */
   auditTables(options: { readonly repair: boolean }): Promise<readonly TableFinding[]>;
 }
@@ -464,7 +464,7 @@ export const STORE_METHODS = Object.keys({
     readJournal: 0,
     scanWork: 0,
     scanTimers: 0,
-    scanLetters: 0,
+    scanMail: 0,
     readLogs: 0,
     purge: 0,
   },

@@ -218,7 +218,7 @@ async function* timers(store: Store, partition: number): AsyncGenerator<Line> {
 
 async function* letters(store: Store): AsyncGenerator<Line> {
   for (let after = 0; ; ) {
-    const page = await store.scanLetters({ after, max: ROWS, partitions: null });
+    const page = await store.scanMail({ after, max: ROWS, partitions: null });
     const last = page.at(-1);
     if (last === undefined) return;
     yield { kind: "letters", rows: page.map(({ id, to, body }) => ({ id, to, body })) };

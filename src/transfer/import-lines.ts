@@ -88,7 +88,7 @@ export class LineImporter {
         const [carrier] = this.#ends;
         // Without any execution a letter has neither a sender nor a receiver.
         if (carrier === undefined) return;
-        return this.#write({ ...bare(...carrier), letters: line.rows });
+        return this.#write({ ...bare(...carrier), mail: line.rows });
       }
       case "end":
         return;
@@ -171,7 +171,7 @@ export class LineImporter {
   async #write(write: ExecutionWrite): Promise<void> {
     this.#writes.push(write);
     this.#chars += write.snapshot?.body.length ?? 0;
-    for (const { body } of [...write.entries, ...(write.letters ?? [])]) this.#chars += body.length;
+    for (const { body } of [...write.entries, ...(write.mail ?? [])]) this.#chars += body.length;
     for (const { lines } of write.logs ?? []) for (const { text } of lines) this.#chars += text.length;
     if (this.#writes.length >= WRITES_MAX || this.#chars >= CHARS_MAX) await this.#flush();
   }

@@ -64,7 +64,7 @@ export async function importStore({ owned, lines, signal }: ImportOptions): Prom
 export async function isEmpty(store: Store): Promise<boolean> {
   if ((await store.listHeads({}, { before: null, max: 1 })).length > 0) return false;
   if ((await store.listDefinitions({ after: "", max: 1 })).length > 0) return false;
-  if ((await store.scanLetters({ after: 0, max: 1, partitions: null })).length > 0) return false;
+  if ((await store.scanMail({ after: 0, max: 1, partitions: null })).length > 0) return false;
   for (const kind of DOCUMENT_KINDS)
     if ((await store.listDocuments(kind, { max: 1 })).length > 0) return false;
   return true;

@@ -39,7 +39,7 @@ export function answerRead(
     case "purge":
       return { kind: "purged", ids: output.ids };
     case "scan-letters":
-      return { kind: "letters-scanned", letters: tables.scanLetters(output), max: output.max };
+      return { kind: "letters-scanned", letters: tables.scanMail(output), max: output.max };
     default:
       return null;
   }

@@ -313,7 +313,7 @@ export class NodeBench {
   /** Letters that are in the store, as receiver and kind. */
   get letters(): string[] {
     return this.tables
-      .scanLetters({ after: 0, max: 10_000, partitions: null })
+      .scanMail({ after: 0, max: 10_000, partitions: null })
       .map(({ to, body }) => `${to} ${(JSON.parse(body) as { kind: string }).kind}`);
   }
 

@@ -21,7 +21,7 @@ const FULL = 13;
 
 const create = (n: number) =>
   start(`e${n}`, {
-    letters: [{ id: `letter-${n}`, to: "e1", body: "{}" }],
+    mail: [{ id: `letter-${n}`, to: "e1", body: "{}" }],
     logs: [logRow([n])],
     deadLetters: [{ seq: 1, tasks: [n] }],
     timersSet: [{ timer: "t", due: n }],
@@ -32,7 +32,7 @@ async function everything(store: Store, count: number): Promise<unknown> {
   return {
     heads: await store.listHeads({}, { before: null, max: 99 }),
     loaded: await store.load(ids),
-    letters: await store.scanLetters({ after: 0, max: 99, partitions: null }),
+    letters: await store.scanMail({ after: 0, max: 99, partitions: null }),
     logs: await Promise.all(ids.map((execution) => store.readLogs({ execution, after: 0, rowsMax: 9 }))),
     dead: await store.listDeadLetters({}, { before: null, max: 99 }),
     timers: await store.scanTimers({ until: 99, max: 99, partitions: null }),
@@ -102,9 +102,9 @@ test("a backup between commits holds all before it and none after it; its store 
     why: expect.stringContaining("generation"),
   });
   await commit(restored, renewed, [create(4)]);
-  expect(
-    (await restored.scanLetters({ after: 0, max: 9, partitions: null })).map(({ order }) => order),
-  ).toEqual([2, 4]);
+  expect((await restored.scanMail({ after: 0, max: 9, partitions: null })).map(({ order }) => order)).toEqual(
+    [2, 4],
+  );
   await restored.close({ clean: true });
   await store.close({ clean: true });
 });

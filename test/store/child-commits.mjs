@@ -17,10 +17,10 @@ export async function commitPairs(store, fence) {
     const verdict = await store.commit({
       fence,
       writes: [
-        { ...created(`left-${n}`, n), letters: [{ id: `letter-${n}`, to: `right-${n}`, body: "{}" }] },
+        { ...created(`left-${n}`, n), mail: [{ id: `letter-${n}`, to: `right-${n}`, body: "{}" }] },
         { ...created(`right-${n}`, n), logs: [logRow(n)], deadLetters: [{ seq: 1, tasks: [n] }] },
       ],
-      lettersTaken: [`letter-${n - 1}`],
+      mailTaken: [`letter-${n - 1}`],
     });
     if (verdict.kind !== "ok" || verdict.exists.length > 0) throw new Error(JSON.stringify(verdict));
     say(n);

@@ -65,16 +65,16 @@ export class Node {
     return taken;
   }
 
-  commit(writes: readonly ExecutionWrite[], lettersTaken?: readonly string[]) {
+  commit(writes: readonly ExecutionWrite[], mailTaken?: readonly string[]) {
     return this.store.commit({
       fence: fenceOf(this.#info),
       writes,
-      ...(lettersTaken === undefined ? {} : { lettersTaken }),
+      ...(mailTaken === undefined ? {} : { mailTaken }),
     });
   }
 
   /** The ids of all letters that are not taken. */
   async letters(): Promise<readonly string[]> {
-    return (await this.store.scanLetters({ after: 0, max: 9, partitions: null })).map(({ id }) => id);
+    return (await this.store.scanMail({ after: 0, max: 9, partitions: null })).map(({ id }) => id);
   }
 }

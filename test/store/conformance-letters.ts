@@ -16,11 +16,17 @@ export function describePartitions(get: () => Cluster): void {
     );
     const beside = start(other as string, { head: headOf(other as string, { partition: 1 }) });
     const letters = [{ id: "l", to: idIn(0), body: "{}" }];
-    const writes = [step(idIn(0), 1), beside, step(idIn(1), 7, { letters }), step(idIn(2), 1), startIn(3)];
+    const writes = [
+      step(idIn(0), 1),
+      beside,
+      step(idIn(1), 7, { mail: letters }),
+      step(idIn(2), 1),
+      startIn(3),
+    ];
     expect(await a.commit(writes)).toEqual({ kind: "ok", exists: [idIn(3)], fenced: [1] });
     const loaded = await a.store.load([...IN, other as string]);
     expect(loaded.map((execution) => execution?.entries.length)).toEqual([2, 1, 2, 1, undefined]);
-    expect(await a.store.scanLetters({ after: 0, max: 9, partitions: null })).toEqual([]);
+    expect(await a.store.scanMail({ after: 0, max: 9, partitions: null })).toEqual([]);
     expect(await a.commit([step(idIn(1), 7), step(idIn(2), 7)])).toMatchObject({
       kind: "fenced",
       partitions: [1, 2],
@@ -32,7 +38,9 @@ export function describePartitions(get: () => Cluster): void {
     await a.take([0, 1, 2, 3]);
     const letters = IN.map((to) => ({ id: `to ${to}`, to, body: "{}" }));
     await a.commit(
-      IN.map((_, p) => startIn(p, { timersSet: [{ timer: "t", due: p }], ...(p === 0 ? { letters } : {}) })),
+      IN.map((_, p) =>
+        startIn(p, { timersSet: [{ timer: "t", due: p }], ...(p === 0 ? { mail: letters } : {}) }),
+      ),
     );
     for (const partitions of [[], [2], [3, 1], [0, 1, 2, 3]]) {
       const ids = IN.filter((_, partition) => partitions.includes(partition));
@@ -40,12 +48,13 @@ export function describePartitions(get: () => Cluster): void {
       expect(work.map(({ id }) => id)).toEqual(ids);
       const timers = await a.store.scanTimers({ until: 9, max: 9, partitions });
       expect(timers.map(({ execution }) => execution)).toEqual(ids);
-      const found = await a.store.scanLetters({ after: 0, max: 9, partitions });
+      const found = await a.store.scanMail({ after: 0, max: 9, partitions });
       expect(found.map(({ to }) => to)).toEqual(ids);
     }
-    expect((await a.store.scanLetters({ after: 0, max: 2, partitions: [1, 3] })).map(({ to }) => to)).toEqual(
-      [idIn(1), idIn(3)],
-    );
+    expect((await a.store.scanMail({ after: 0, max: 2, partitions: [1, 3] })).map(({ to }) => to)).toEqual([
+      idIn(1),
+      idIn(3),
+    ]);
   });
 }
 
@@ -57,7 +66,7 @@ export function describeLetters(get: () => Cluster): void {
     await a.take([0]);
     await b.take([1]);
     const letters = [0, 1, 2].map((partition) => ({ id: `l${partition}`, to: idIn(partition), body: "{}" }));
-    await a.commit([startIn(0, { letters })]);
+    await a.commit([startIn(0, { mail: letters })]);
     expect(await a.commit([], ["l1"])).toMatchObject({ kind: "fenced", partitions: [1] });
     expect(await a.commit([step(idIn(0), 1)], ["l0", "l1", "never"])).toEqual({
       kind: "ok",
@@ -74,7 +83,7 @@ export function describeLetters(get: () => Cluster): void {
     const a = await Node.join(get(), "http://a");
     await a.take([0, 1, 2]);
     const letters = [{ id: "l", to: idIn(1), body: "{}" }];
-    await Promise.all([a.commit([startIn(0, { letters })], ["l"]), a.commit([startIn(1)])]);
+    await Promise.all([a.commit([startIn(0, { mail: letters })], ["l"]), a.commit([startIn(1)])]);
     expect(await a.letters()).toEqual(["l"]);
     await Promise.all([a.commit([step(idIn(0), 1)]), a.commit([step(idIn(1), 1)], ["l"])]);
     expect(await a.letters()).toEqual([]);
@@ -86,7 +95,7 @@ export function describeLetters(get: () => Cluster): void {
     await a.store.post([letter("x", "one \0"), letter("x", "two"), letter("y", "three")]);
     await a.store.post([letter("y", "four")]);
     await a.store.post([]);
-    expect(await a.store.scanLetters({ after: 0, max: 9, partitions: [2] })).toEqual([
+    expect(await a.store.scanMail({ after: 0, max: 9, partitions: [2] })).toEqual([
       { order: 1, ...letter("x", "one \0") },
       { order: 2, ...letter("y", "three") },
     ]);
@@ -114,20 +123,20 @@ export function describeHints(get: () => Cluster): void {
     // That a node has joined may be told late.
     const letters: Hint[] = [];
     const members: Hint[] = [];
-    b.store.onHint((hint) => (hint.kind === "letters" ? letters : members).push(hint));
+    b.store.onHint((hint) => (hint.kind === "mail" ? letters : members).push(hint));
     await a.take([0]);
     await commit(a.store, a.info, [
       startIn(0, {
-        letters: [2, 0, 1].map((partition) => ({ id: `l${partition}`, to: idIn(partition), body: "{}" })),
+        mail: [2, 0, 1].map((partition) => ({ id: `l${partition}`, to: idIn(partition), body: "{}" })),
       }),
     ]);
     await get().hintsCome(letters, 1);
-    expect(letters).toEqual([{ kind: "letters", partitions: [1, 2] }]);
+    expect(letters).toEqual([{ kind: "mail", partitions: [1, 2] }]);
     const before = members.length;
     await a.store.release([0], { clean: true });
     await get().hintsCome(members, before + 1);
     await a.store.post([{ id: "l3", to: idIn(3), body: "{}" }]);
     await get().hintsCome(letters, 2);
-    expect(letters[1]).toEqual({ kind: "letters", partitions: [3] });
+    expect(letters[1]).toEqual({ kind: "mail", partitions: [3] });
   });
 }

@@ -28,7 +28,7 @@ async function everything({ store }: Lives) {
     logs: await store.readLogs({ execution: "a", after: 0, rowsMax: 9 }),
     dead: (await store.listDeadLetters({}, { before: null, max: 9 })).map(({ execution }) => execution),
     ofProject: await store.listDeadLetters({ project: "default" }, { before: null, max: 9 }),
-    letters: (await store.scanLetters({ after: 0, max: 9, partitions: null })).map(({ to }) => to),
+    letters: (await store.scanMail({ after: 0, max: 9, partitions: null })).map(({ to }) => to),
   };
 }
 

@@ -19,7 +19,7 @@ export function describeRecords(get: () => Lives): void {
     };
     await commit(store, info, [start("a")]);
     const everything = async () => [
-      await store.scanLetters({ after: 0, max: 9, partitions: null }),
+      await store.scanMail({ after: 0, max: 9, partitions: null }),
       await store.readLogs({ execution: "a", after: 0, rowsMax: 9 }),
       await store.listDeadLetters({}, { before: null, max: 9 }),
     ];
@@ -42,19 +42,19 @@ function describeLetters(get: () => Lives): void {
   test("letters are there from the sender's commit to the receiver's, in the order of storing", async () => {
     const lives = get();
     await commit(lives.store, lives.info, [
-      start("a", { letters: [letter("z"), letter("y", "nobody")] }),
-      start("b", { letters: [letter("x")] }),
+      start("a", { mail: [letter("z"), letter("y", "nobody")] }),
+      start("b", { mail: [letter("x")] }),
     ]);
     await lives.restart({ clean: false });
     const { store, info } = lives;
-    const scan = (after: number, max = 9) => store.scanLetters({ after, max, partitions: null });
+    const scan = (after: number, max = 9) => store.scanMail({ after, max, partitions: null });
     expect(await scan(0)).toEqual([
       { order: 1, ...letter("z") },
       { order: 2, ...letter("y", "nobody") },
       { order: 3, ...letter("x") },
     ]);
     expect((await scan(1, 1)).map(({ id }) => id)).toEqual(["y"]);
-    await commit(store, info, [step("b", 1, { letters: [letter("w")] })], ["z", "x", "never"]);
+    await commit(store, info, [step("b", 1, { mail: [letter("w")] })], ["z", "x", "never"]);
     expect((await scan(0)).map(({ id, order }) => [id, order])).toEqual([
       ["y", 2],
       ["w", 4],
@@ -65,35 +65,35 @@ function describeLetters(get: () => Lives): void {
   test("letters can be taken by a commit without writes, which is fenced as any other", async () => {
     const lives = get();
     const fence = fenceOf(lives.info);
-    await commit(lives.store, lives.info, [start("a", { letters: [letter("x"), letter("y")] })]);
+    await commit(lives.store, lives.info, [start("a", { mail: [letter("x"), letter("y")] })]);
     await commit(lives.store, lives.info, [], ["x"]);
     await lives.restart({ clean: false });
-    const verdict = await lives.store.commit({ fence, writes: [], lettersTaken: ["y"] });
+    const verdict = await lives.store.commit({ fence, writes: [], mailTaken: ["y"] });
     expect(verdict).toMatchObject({ kind: "fenced" });
-    expect(
-      (await lives.store.scanLetters({ after: 0, max: 9, partitions: null })).map(({ id }) => id),
-    ).toEqual(["y"]);
+    expect((await lives.store.scanMail({ after: 0, max: 9, partitions: null })).map(({ id }) => id)).toEqual([
+      "y",
+    ]);
   });
 
   test("a refused commit takes no letters", async () => {
     const { store, info } = get();
-    await commit(store, info, [start("a", { letters: [letter("x")] })]);
+    await commit(store, info, [start("a", { mail: [letter("x")] })]);
     const verdict = await store.commit({
       fence: fenceOf(info),
       writes: [step("a", 1), step("a", 7)],
-      lettersTaken: ["x"],
+      mailTaken: ["x"],
     });
     expect(verdict).toMatchObject({ kind: "fenced" });
-    expect(await store.scanLetters({ after: 0, max: 9, partitions: null })).toHaveLength(1);
+    expect(await store.scanMail({ after: 0, max: 9, partitions: null })).toHaveLength(1);
   });
 
   test("an order is never given twice, not even after the last letter was taken", async () => {
     const lives = get();
-    await commit(lives.store, lives.info, [start("a", { letters: [letter("x"), letter("y")] })]);
+    await commit(lives.store, lives.info, [start("a", { mail: [letter("x"), letter("y")] })]);
     await commit(lives.store, lives.info, [], ["y", "x"]);
     await lives.restart();
-    await commit(lives.store, lives.info, [step("a", 1, { letters: [letter("x")] })]);
-    expect(await lives.store.scanLetters({ after: 2, max: 9, partitions: null })).toEqual([
+    await commit(lives.store, lives.info, [step("a", 1, { mail: [letter("x")] })]);
+    expect(await lives.store.scanMail({ after: 2, max: 9, partitions: null })).toEqual([
       { order: 3, ...letter("x") },
     ]);
   });
@@ -101,9 +101,9 @@ function describeLetters(get: () => Lives): void {
   test("a letter whose id is there already is left out; odd bodies come back as they were", async () => {
     const { store, info } = get();
     const odd = { ...letter("x"), body: "before\0after \u{1F600}" };
-    await commit(store, info, [start("a", { letters: [odd, letter("x")] })]);
-    await commit(store, info, [step("a", 1, { letters: [letter("x"), letter("y")] })]);
-    expect(await store.scanLetters({ after: 0, max: 9, partitions: null })).toEqual([
+    await commit(store, info, [start("a", { mail: [odd, letter("x")] })]);
+    await commit(store, info, [step("a", 1, { mail: [letter("x"), letter("y")] })]);
+    expect(await store.scanMail({ after: 0, max: 9, partitions: null })).toEqual([
       { order: 1, ...odd },
       { order: 2, ...letter("y") },
     ]);

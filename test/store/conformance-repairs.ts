@@ -67,7 +67,10 @@ export function describeRepairs(get: () => Lives): void {
         { id: "l1", to: "a", body: "{}" },
         { id: "l2", to: "b", body: "{}" },
       ];
-      await commit(store, info, [start("a", { letters, timersSet: [{ timer: "t", due: 5 }] }), start("b")]);
+      await commit(store, info, [
+        start("a", { mail: letters, timersSet: [{ timer: "t", due: 5 }] }),
+        start("b"),
+      ]);
       expect(await store.dropDamaged("a", null)).toBe(false);
       const head = { ...headOf("a"), status: "damaged", want: "nothing" as const, error: "journal row 1" };
       expect(await store.putDerived({ head, timers: null, opened: null, end: null })).toBe(true);
@@ -76,7 +79,7 @@ export function describeRepairs(get: () => Lives): void {
       expect(await store.dropDamaged("a", null)).toBe(false);
       expect(await store.load(["a"])).toEqual([null]);
       expect(await store.readJournal({ execution: "a", from: 1 })).toEqual([]);
-      const left = await store.scanLetters({ after: 0, max: 9, partitions: null });
+      const left = await store.scanMail({ after: 0, max: 9, partitions: null });
       expect(left.map(({ id }) => id)).toEqual(["l2", "l3"]);
       expect(await store.countHeads({})).toEqual({ [headOf("b").status]: 1 });
       await lives.restart();

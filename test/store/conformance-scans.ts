@@ -12,11 +12,11 @@ export function describeScans(get: () => Lives): void {
   test("a scan of no partition finds nothing, one of all by number finds what a scan of all does", async () => {
     const { store, info } = get();
     const letters = [{ id: "l", to: "b", body: "{}" }];
-    await commit(store, info, [start("a", { timersSet: [{ timer: "t", due: 1 }], letters })]);
+    await commit(store, info, [start("a", { timersSet: [{ timer: "t", due: 1 }], mail: letters })]);
     const scan = async (partitions: readonly number[] | null) => [
       await store.scanWork({ after: {}, each: 9, partitions }),
       await store.scanTimers({ until: 9, max: 9, partitions }),
-      await store.scanLetters({ after: 0, max: 9, partitions }),
+      await store.scanMail({ after: 0, max: 9, partitions }),
     ];
     const all = await scan(null);
     expect(all.map((found) => found.length)).toEqual([1, 1, 1]);

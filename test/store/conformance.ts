@@ -207,7 +207,7 @@ function describeClosing(get: () => Lives): void {
     await store.close({ clean: true });
     await expect(store.commit({ fence: fenceOf(info), writes: [] })).rejects.toThrow(StoreFault);
     await expect(store.load(["a"])).rejects.toThrow("not open");
-    await expect(store.scanLetters({ after: 0, max: 1, partitions: null })).rejects.toThrow("not open");
+    await expect(store.scanMail({ after: 0, max: 1, partitions: null })).rejects.toThrow("not open");
     await expect(store.purge(["a"])).rejects.toThrow("not open");
   });
 }

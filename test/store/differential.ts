@@ -116,7 +116,7 @@ class Side {
   }
 
   async commit(
-    { stale, lettersTaken }: Operation & { kind: "commit" },
+    { stale, mailTaken }: Operation & { kind: "commit" },
     writes: readonly ExecutionWrite[],
   ): Promise<CommitVerdict> {
     const fence = fenceOf(this.#info);
@@ -126,7 +126,7 @@ class Side {
       if (stale.isMissing) delete epochs[partition];
       else epochs[partition] = (epochs[partition] ?? 0) - 1;
     }
-    const verdict = await this.store.commit({ fence: { ...fence, epochs }, writes, lettersTaken });
+    const verdict = await this.store.commit({ fence: { ...fence, epochs }, writes, mailTaken });
     // There may be several reasons, any of which will do where owners change.
     if (verdict.kind === "fenced" && isOfCluster(this.store)) return { ...verdict, why: "" };
     return verdict;
@@ -190,7 +190,7 @@ class Side {
       heads: await this.store.listHeads({}, { before: null, max: 99 }),
       counts: await this.store.countHeads({}),
       ended: await this.store.listEnded({ finishedBefore: Infinity, max: 99 }),
-      letters: await this.store.scanLetters({ after: 0, max: 999, partitions: null }),
+      letters: await this.store.scanMail({ after: 0, max: 999, partitions: null }),
       logs: await Promise.all(
         IDS.map((execution) => this.store.readLogs({ execution, after: 0, rowsMax: 999 })),
       ),

@@ -80,9 +80,9 @@ export async function commit(
   store: Store,
   info: StoreInfo,
   writes: readonly ExecutionWrite[],
-  lettersTaken?: readonly string[],
+  mailTaken?: readonly string[],
 ) {
-  const taken = lettersTaken === undefined ? {} : { lettersTaken };
+  const taken = mailTaken === undefined ? {} : { mailTaken };
   const verdict = await store.commit({ fence: fenceOf(info), writes, ...taken });
   if (verdict.kind !== "ok") throw new Error(`fenced: ${verdict.why}`);
   if (verdict.fenced.length > 0) throw new Error(`fenced: partitions ${verdict.fenced.join(", ")}`);

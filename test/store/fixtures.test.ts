@@ -41,7 +41,9 @@ test.each(readdirSync(FIXTURES))(
     const names = (await store.listDefinitions({ after: "", max: 1_000 })).map(({ name }) => name);
     expect(names).toEqual([...new Set(heads.map(({ workflow }) => workflow))].toSorted());
     const letters = [{ id: "letter", to: "nobody", body: "{}" }];
-    expect(await commit(store, info, [start("one-more", { letters, logs: [logRow([1])] })])).toEqual([]);
+    expect(await commit(store, info, [start("one-more", { mail: letters, logs: [logRow([1])] })])).toEqual(
+      [],
+    );
     await store.purge(ended);
     expect(await store.listHeads({}, { before: null, max: 1_000 })).toHaveLength(
       heads.length - ended.length + 1,

@@ -38,7 +38,7 @@ export function describeKill(name: string, makePlace: () => KillPlace | Promise<
 
 /** Each commit's letter, log and dead letter are there exactly if it is, and it took the letter before its own. */
 async function expectWholeRecords(store: Store, commits: number): Promise<void> {
-  const letters = await store.scanLetters({ after: 0, max: 100_000, partitions: null });
+  const letters = await store.scanMail({ after: 0, max: 100_000, partitions: null });
   expect(letters.map(({ id, order }) => [id, order])).toEqual([[`letter-${commits}`, commits]]);
   const dead = await store.listDeadLetters({}, { before: null, max: 100_000 });
   expect(dead.map(({ tasks }) => tasks[0])).toEqual(Array.from({ length: commits }, (_, i) => commits - i));

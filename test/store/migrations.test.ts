@@ -52,13 +52,11 @@ test("a store of the first version gets the tables of today, keeps its rows, and
   expect(versionOf(file)).toBe(KNOWN);
   expect(await store.listEnded({ finishedBefore: 3, max: 9 })).toEqual(["a"]);
   expect((await store.load(["a"]))[0]).toMatchObject({ chain: "chain", entries: [{ seq: 1, body: "body" }] });
-  await commit(store, info, [
-    start("b", { letters: [{ id: "l", to: "a", body: "{}" }], logs: [logRow([1])] }),
-  ]);
+  await commit(store, info, [start("b", { mail: [{ id: "l", to: "a", body: "{}" }], logs: [logRow([1])] })]);
   await store.purge(["a"]);
   await commit(store, info, [start("a")]);
   expect((await store.load(["b", "a"])).map((execution) => execution?.head.order)).toEqual([8, 9]);
-  expect(await store.scanLetters({ after: 0, max: 9, partitions: null })).toHaveLength(1);
+  expect(await store.scanMail({ after: 0, max: 9, partitions: null })).toHaveLength(1);
   await store.close({ clean: true });
 });
 

@@ -21,7 +21,7 @@ const PROJECTS = ["p", "q", "\u{10FFFF}", "\uFFFD"];
 const WORKFLOWS = ["v", "w"];
 
 export type Operation =
-  | { kind: "commit"; stale: Stale | null; writes: AbstractWrite[]; lettersTaken: string[] }
+  | { kind: "commit"; stale: Stale | null; writes: AbstractWrite[]; mailTaken: string[] }
   /** Commits that are issued at once; they are taken in their order. */
   | { kind: "together"; commits: (Operation & { kind: "commit" })[] }
   | { kind: "release"; partitions: number[]; clean: boolean }
@@ -167,7 +167,7 @@ const commit = (writesMax: number): fc.Arbitrary<Operation & { kind: "commit" }>
       },
     ),
     writes: fc.array(write, { maxLength: writesMax }),
-    lettersTaken: fc.array(letterId, { maxLength: 2 }),
+    mailTaken: fc.array(letterId, { maxLength: 2 }),
   });
 
 export const operations: fc.Arbitrary<Operation[]> = fc.array(

@@ -10,7 +10,7 @@ type ListDeadLetters = Parameters<Store["listDeadLetters"]>;
 type ListDocuments = Parameters<Store["listDocuments"]>;
 
 export type RecordOperation =
-  | { kind: "scanLetters"; after: number; max: number; partitions: number[] | null }
+  | { kind: "scanMail"; after: number; max: number; partitions: number[] | null }
   | { kind: "readLogs"; execution: string; after: number; rowsMax: number }
   | { kind: "listDeadLetters"; filter: ListDeadLetters[0]; before: number | null; max: number }
   | { kind: "dropDeadLetter"; order: number; tasks: number[] | null }
@@ -33,9 +33,7 @@ export interface AbstractRecords {
 export function resolveRecords(abstract: AbstractRecords, seq: number): Partial<ExecutionWrite> {
   const { letters, logs, deadLetters, cleared } = abstract;
   return {
-    ...(letters === null
-      ? {}
-      : { letters: letters.map(({ id, to }) => ({ id, to, body: `${id} at ${seq}` })) }),
+    ...(letters === null ? {} : { mail: letters.map(({ id, to }) => ({ id, to, body: `${id} at ${seq}` })) }),
     ...(logs === null ? {} : { logs: logs.map(resolveLog) }),
     ...(deadLetters === null ? {} : { deadLetters: deadLetters.map((tasks) => ({ seq, tasks })) }),
     ...(cleared === null ? {} : { deadLettersCleared: cleared ? Math.max(1, seq - 2) : 0 }),
@@ -61,8 +59,8 @@ function resolveLog({
 /** Does it, and answers what the store answers. */
 export async function performRecordOperation(store: Store, operation: RecordOperation): Promise<unknown> {
   switch (operation.kind) {
-    case "scanLetters":
-      return store.scanLetters(operation);
+    case "scanMail":
+      return store.scanMail(operation);
     case "readLogs":
       return store.readLogs(operation);
     case "listDeadLetters":
@@ -125,7 +123,7 @@ export function recordOperations(id: fc.Arbitrary<string>): fc.Arbitrary<RecordO
     { requiredKeys: ["max"] },
   );
   return fc.oneof(
-    fc.record({ kind: kind("scanLetters"), after: order, max: small, partitions: fc.option(somePartitions) }),
+    fc.record({ kind: kind("scanMail"), after: order, max: small, partitions: fc.option(somePartitions) }),
     fc.record({ kind: kind("readLogs"), execution: id, after: order, rowsMax: small }),
     fc.record({ kind: kind("listDeadLetters"), filter, before: fc.option(order), max: small }),
     fc.record({ kind: kind("dropDeadLetter"), order, tasks: fc.option(tasks) }),

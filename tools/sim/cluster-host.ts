@@ -386,7 +386,7 @@ export class ClusterHost extends EngineHost {
     world.written(content, refused);
     showWrite(world, `${this.name}commit ${commit} ${verdict.kind} ${refused.join(" ")}`, content);
     world.ledger.sync();
-    const to = content.writes.flatMap(({ letters = [] }) => letters.map((letter) => letter.to));
+    const to = content.writes.flatMap(({ mail: letters = [] }) => letters.map((letter) => letter.to));
     this.#neighbours.stored(this, to);
     return verdict;
   }

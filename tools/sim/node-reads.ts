@@ -44,6 +44,6 @@ export function readFor({ tables, plans, foldVersion }: Sources, output: ReadOut
       return { kind: "timers-scanned", timers: tables.scanTimers(output), until, max };
     }
     case "scan-letters":
-      return { kind: "letters-scanned", letters: tables.scanLetters(output), max: output.max };
+      return { kind: "letters-scanned", letters: tables.scanMail(output), max: output.max };
   }
 }

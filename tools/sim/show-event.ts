@@ -5,7 +5,7 @@ import type { Commit } from "../../src/store/store.ts";
 import type { World } from "./world.ts";
 
 /** Notes a commit; what is in it is for people only. */
-export function showWrite({ trace, timeline }: World, what: string, { writes, lettersTaken }: Commit): void {
+export function showWrite({ trace, timeline }: World, what: string, { writes, mailTaken }: Commit): void {
   const rows = writes.map((write) => `${write.execution}+${write.entries.length}`).join(" ");
   trace.note(timeline.now, `${what} ${rows}`);
   for (const write of writes)
@@ -13,12 +13,12 @@ export function showWrite({ trace, timeline }: World, what: string, { writes, le
       const events = write.entries.flatMap((entry) =>
         decodeEntry(entry).map(({ event }) => showEvent(event)),
       );
-      const letters = (write.letters ?? []).map(
+      const letters = (write.mail ?? []).map(
         ({ id, to, body }) => `letter ${id} to ${to}: ${body.slice(0, 60)}`,
       );
       return `  ${write.execution} ${[...events, ...letters].join("; ")}`;
     });
-  if (lettersTaken !== undefined) trace.detail(() => `  letters taken: ${lettersTaken.join(" ")}`);
+  if (mailTaken !== undefined) trace.detail(() => `  letters taken: ${mailTaken.join(" ")}`);
 }
 
 function showEvent(event: Event): string {

@@ -164,7 +164,7 @@ export class World {
     this.staff.nodeOpened(host);
     // Whoever asks for children hears from its user before they begin.
     if (!this.has("controls")) return;
-    for (const { id, body } of this.#tables.scanLetters({ after: 0, max: 10, partitions: null })) {
+    for (const { id, body } of this.#tables.scanMail({ after: 0, max: 10, partitions: null })) {
       const { kind } = JSON.parse(body) as { kind: string };
       const [parent = ""] = id.split("/");
       if (kind === "start" && this.#random.chance(0.5))
@@ -407,7 +407,7 @@ export class World {
 
   /** Everything has ended, and nothing is on its way any more. */
   #isOver(): boolean {
-    const hasLetters = this.#tables.scanLetters({ after: 0, max: 1, partitions: null }).length > 0;
+    const hasLetters = this.#tables.scanMail({ after: 0, max: 1, partitions: null }).length > 0;
     if (!this.#isHealed || hasLetters || !this.ledger.allEnded(this.#executions.keys())) return false;
     // Looked at now and then: it takes a while.
     if (this.timeline.now < this.#lookAt) return false;
@@ -426,7 +426,7 @@ export class World {
     const open = [...this.ledger.models].filter(({ isOver }) => !isOver).map(({ id }) => id);
     for (const id of this.#executions.keys()) if (this.ledger.model(id) === undefined) open.push(id);
     const letters = this.#tables
-      .scanLetters({ after: 0, max: 5, partitions: null })
+      .scanMail({ after: 0, max: 5, partitions: null })
       .map(({ id, to }) => `${id} to ${to}`);
     return `stuck: ${open.map((id) => `${id} is ${this.ledger.status(id)}: ${this.#why(id)}`).join(", ")}; letters: ${letters.join(", ")}`;
   }

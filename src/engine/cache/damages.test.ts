@@ -37,8 +37,8 @@ async function open(
         const answer = await Reflect.apply(method, target, given);
         if (name === "load" && damages.loaded !== undefined)
           return (answer as (LoadedExecution | null)[]).map((one) => one && damages.loaded?.(one));
-        if (name === "scanLetters") await lettersFrom;
-        if (name === "scanLetters" && damages.letter !== undefined)
+        if (name === "scanMail") await lettersFrom;
+        if (name === "scanMail" && damages.letter !== undefined)
           return (answer as StoredMailboxMessage[]).map(damages.letter);
         return answer;
       };
@@ -250,7 +250,7 @@ test("a damaged letter makes its receiver damaged, and is left where it is", asy
   });
   expect(await r.engine.inspect("e2")).toMatchObject({ view: { status: "running" } });
   expect(r.stops).toEqual([]);
-  expect(await r.store.scanLetters({ after: 0, max: 9, partitions: null })).toHaveLength(1);
+  expect(await r.store.scanMail({ after: 0, max: 9, partitions: null })).toHaveLength(1);
   await r.engine.close();
   // Whoever opens the store next does not take it for mended before it has looked for letters.
   let isScanned = (): void => {};
@@ -271,7 +271,7 @@ test("a damaged letter makes its receiver damaged, and is left where it is", asy
 
 async function finish(r: Opened): Promise<void> {
   expect(await r.store.dropDamaged("e1", null)).toBe(true);
-  expect(await r.store.scanLetters({ after: 0, max: 9, partitions: null })).toEqual([]);
+  expect(await r.store.scanMail({ after: 0, max: 9, partitions: null })).toEqual([]);
   expect(await r.engine.inspect("e1")).toMatchObject({ code: "not_found" });
   expect(await start(r, "e1")).toMatchObject({ kind: "applied" });
 }

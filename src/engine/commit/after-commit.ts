@@ -85,7 +85,7 @@ export class AfterCommit {
       if (!node.tenures.isWhole) this.#tellTimers(slot.id, write);
       for (const timer of write.timersCleared) this.#timers.clear(slot.id, timer);
       for (const { timer, due } of write.timersSet) this.#timers.set(slot.id, timer, due);
-      for (const letter of write.letters ?? []) this.#letters.sent(letter);
+      for (const letter of write.mail ?? []) this.#letters.sent(letter);
       if (write.logs !== undefined) node.emit({ kind: "logged", execution: slot.id });
       addTotals(node.totals, stepped.totals);
       if (stepped.eventCount > 0 && slot.execution !== null) {

@@ -174,7 +174,7 @@ export class Committer {
     node.emit({
       kind: "commit",
       commit: this.#commits,
-      content: taken.length === 0 ? content : { ...content, lettersTaken: taken },
+      content: taken.length === 0 ? content : { ...content, mailTaken: taken },
     });
   }
 }

@@ -348,7 +348,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     snapshot: parts.snapshot,
   };
   const { sent, logs } = parts.effects;
-  if (sent.length > 0) write.letters = sent.map(toMailboxMessage);
+  if (sent.length > 0) write.mail = sent.map(toMailboxMessage);
   if (logs.length > 0) write.logs = logs;
   if (deadLetters.length > 0) write.deadLetters = deadLetters;
   // @plant retry leaves dead letters

@@ -35,7 +35,7 @@ describe("a child", () => {
     bench.commit();
     expect(bench.letters).toEqual([`${kid(0)} start`]);
     bench.settle();
-    expect(bench.waiting.map(({ content }) => content.lettersTaken?.length)).toEqual([1]);
+    expect(bench.waiting.map(({ content }) => content.mailTaken?.length)).toEqual([1]);
     bench.commit();
     expect(bench.status(kid(0))).toBe("running");
     expect(bench.letters).toEqual([]);

@@ -10,7 +10,7 @@ function drive(bench: NodeBench): { resident: number; letters: number } {
     most.resident = Math.max(most.resident, bench.node.residentCount);
     for (const output of outputs) {
       if (output.kind !== "commit") continue;
-      const sent = output.content.writes.reduce((sum, { letters }) => sum + (letters?.length ?? 0), 0);
+      const sent = output.content.writes.reduce((sum, { mail: letters }) => sum + (letters?.length ?? 0), 0);
       most.letters = Math.max(most.letters, sent);
     }
     if (bench.waiting.length > 0) bench.commit();

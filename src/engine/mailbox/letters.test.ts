@@ -52,7 +52,7 @@ describe("a letter", () => {
         bench.commit();
         bench.settle();
       }
-      expect(bench.waiting[0]?.content.lettersTaken).toHaveLength(2);
+      expect(bench.waiting[0]?.content.mailTaken).toHaveLength(2);
       bench[outcome]();
       bench.holdsCommits = false;
       expectFamilyDone(bench, 2);
@@ -119,7 +119,7 @@ describe("a letter", () => {
     const letter = { id: "x/1/0", to: "nobody", body: JSON.stringify(message), order: 1 };
     bench.input({ kind: "letters-scanned", letters: [letter], max: 10 });
     bench.settle();
-    expect(bench.of("commit").map(({ content }) => [content.writes.length, content.lettersTaken])).toEqual([
+    expect(bench.of("commit").map(({ content }) => [content.writes.length, content.mailTaken])).toEqual([
       [0, ["x/1/0"]],
     ]);
     expect(bench.status("nobody")).toBeUndefined();

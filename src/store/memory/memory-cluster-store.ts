@@ -42,9 +42,9 @@ export class MemoryClusterStore extends MemoryStore implements ClusterStore {
     const tables = this.opened();
     const verdict = tables.commit(commit, this.#incarnation ?? "");
     tables.settle();
-    const letters = commit.writes.flatMap((write) => write.letters ?? []);
+    const messages = commit.writes.flatMap((write) => write.mail ?? []);
     const own = commit.fence.epochs;
-    if (verdict.kind === "ok") this.#hintLetters(letters.filter(({ to }) => !(this.#partitionOf(to) in own)));
+    if (verdict.kind === "ok") this.#hintMail(messages.filter(({ to }) => !(this.#partitionOf(to) in own)));
     return verdict;
   }
 
@@ -84,9 +84,9 @@ export class MemoryClusterStore extends MemoryStore implements ClusterStore {
     this.#hint({ kind: "members" });
   }
 
-  async post(letters: readonly MailboxMessage[]): Promise<void> {
-    this.opened().post(letters);
-    this.#hintLetters(letters);
+  async post(messages: readonly MailboxMessage[]): Promise<void> {
+    this.opened().post(messages);
+    this.#hintMail(messages);
   }
 
   onHint(callback: (hint: Hint) => void): void {
@@ -106,10 +106,10 @@ export class MemoryClusterStore extends MemoryStore implements ClusterStore {
     return partitionOf(execution, this.#partitions);
   }
 
-  #hintLetters(letters: readonly MailboxMessage[]): void {
-    if (letters.length === 0) return;
-    const partitions = new Set(letters.map(({ to }) => this.#partitionOf(to)));
-    this.#hint({ kind: "letters", partitions: [...partitions].sort((a, b) => a - b) });
+  #hintMail(messages: readonly MailboxMessage[]): void {
+    if (messages.length === 0) return;
+    const partitions = new Set(messages.map(({ to }) => this.#partitionOf(to)));
+    this.#hint({ kind: "mail", partitions: [...partitions].sort((a, b) => a - b) });
   }
 
   #hint(hint: Hint): void {

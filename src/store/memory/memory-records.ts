@@ -1,5 +1,5 @@
 /**
- * What rides along with commits, in plain maps: letters, logs and dead letters. Every change of a commit leaves
+ * Mailbox messages, logs and dead letters in plain maps. Every change of a commit leaves
  * behind how to take it back, newest last. Orders are numbers that grow with each record and go back with it.
  */
 import type {
@@ -26,45 +26,45 @@ export interface Origin {
   readonly project: string;
 }
 
-/** Letters, logs and dead letters of one store. */
+/** Mailbox messages, logs and dead letters of one store. */
 export class MemoryRecords {
-  readonly #letters = new Map<string, StoredMailboxMessage>();
+  readonly #mail = new Map<string, StoredMailboxMessage>();
   /** By execution, in the order of storing. */
   readonly #logs = new Map<string, StoredLogRow[]>();
   #deadLetters: StoredDeadLetter[] = [];
-  readonly #last = { letter: 0, log: 0, deadLetter: 0 };
+  readonly #last = { message: 0, log: 0, deadLetter: 0 };
 
   /** Stores what a write of this execution brings along. */
   store(origin: Origin, write: ExecutionWrite, undo: Undo): void {
-    const { letters, logs, deadLetters, deadLettersCleared = 0 } = write;
-    if (letters !== undefined) for (const letter of letters) this.#storeLetter(letter, undo);
+    const { mail, logs, deadLetters, deadLettersCleared = 0 } = write;
+    if (mail !== undefined) for (const message of mail) this.#storeMessage(message, undo);
     if (logs !== undefined) for (const row of logs) this.#storeLog(origin.id, row, undo);
     if (deadLettersCleared > 0) this.#clearDeadLetters(origin.id, deadLettersCleared, undo);
     if (deadLetters !== undefined) for (const dead of deadLetters) this.#storeDead(origin, dead, undo);
   }
 
-  take(letterId: string, undo: Undo): void {
-    const letter = this.#letters.get(letterId);
-    if (letter === undefined) return;
-    this.#letters.delete(letterId);
-    undo.push(() => void this.#letters.set(letterId, letter));
+  take(messageId: string, undo: Undo): void {
+    const message = this.#mail.get(messageId);
+    if (message === undefined) return;
+    this.#mail.delete(messageId);
+    undo.push(() => void this.#mail.set(messageId, message));
   }
 
-  /** Who a letter is to; null: there is no such letter. */
-  receiverOf(letterId: string): string | null {
-    return this.#letters.get(letterId)?.to ?? null;
+  /** The receiver of a message; null: there is no such message. */
+  receiverOf(messageId: string): string | null {
+    return this.#mail.get(messageId)?.to ?? null;
   }
 
-  /** Stores letters that nothing takes back. */
-  post(letters: readonly MailboxMessage[]): void {
-    for (const letter of letters) this.#storeLetter(letter, []);
+  /** Stores messages that a crash does not take back. */
+  post(messages: readonly MailboxMessage[]): void {
+    for (const message of messages) this.#storeMessage(message, []);
   }
 
-  scanLetters(
+  scanMail(
     options: { after: number; max: number },
     isWanted: (to: string) => boolean,
   ): StoredMailboxMessage[] {
-    return [...this.#letters.values()]
+    return [...this.#mail.values()]
       .filter(({ to }) => isWanted(to))
       .filter(({ order }) => order > options.after)
       .sort((a, b) => a.order - b.order)
@@ -94,22 +94,22 @@ export class MemoryRecords {
     });
   }
 
-  /** Logs and dead letters of an execution; letters to it stay. */
+  /** Logs and dead letters of an execution; mailbox messages to it stay. */
   purge(execution: string): void {
     this.#logs.delete(execution);
     this.#deadLetters = this.#deadLetters.filter((dead) => dead.execution !== execution);
   }
 
-  dropLettersTo(execution: string): void {
-    for (const [id, { to }] of this.#letters) if (to === execution) this.#letters.delete(id);
+  dropMailTo(execution: string): void {
+    for (const [id, { to }] of this.#mail) if (to === execution) this.#mail.delete(id);
   }
 
-  #storeLetter({ id, to, body }: MailboxMessage, undo: Undo): void {
-    if (this.#letters.has(id)) return;
-    this.#letters.set(id, { id, to, body, order: ++this.#last.letter });
+  #storeMessage({ id, to, body }: MailboxMessage, undo: Undo): void {
+    if (this.#mail.has(id)) return;
+    this.#mail.set(id, { id, to, body, order: ++this.#last.message });
     undo.push(() => {
-      this.#letters.delete(id);
-      this.#last.letter--;
+      this.#mail.delete(id);
+      this.#last.message--;
     });
   }
 

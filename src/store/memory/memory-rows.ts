@@ -9,7 +9,7 @@ interface JournalRow {
   readonly chain: string | null;
 }
 
-/** Everything that is known of an execution, but for its letters, logs and dead letters. */
+/** All data of an execution except its mailbox messages, logs and dead letters. */
 export interface ExecutionRow {
   readonly head: StoredHead;
   readonly journal: readonly JournalRow[];

@@ -13,7 +13,7 @@ function opened() {
     executions: tables.load(["a", "b", "c"]),
     timers: tables.scanTimers({ until: 99, max: 99, partitions: null }),
     heads: tables.listHeads({}, { before: null, max: 99 }),
-    letters: tables.scanLetters({ after: 0, max: 99, partitions: null }),
+    letters: tables.scanMail({ after: 0, max: 99, partitions: null }),
     logs: ["a", "b"].map((execution) => tables.readLogs({ execution, after: 0, rowsMax: 99 })),
     deadLetters: tables.listDeadLetters({}, { before: null, max: 99 }),
   });
@@ -45,19 +45,19 @@ test("a crash loses any suffix of the commits that were not settled, and leaves 
 test("letters, logs and dead letters are lost with their commits, and letters taken come back", () => {
   const letter = (id: string) => ({ id, to: "b", body: "{}" });
   const dead = (seq: number) => [{ seq, tasks: [seq] }];
-  const commits: [writes: ExecutionWrite[], lettersTaken: string[]][] = [
-    [[start("a", { letters: [letter("x"), letter("y")], logs: [logRow([1])], deadLetters: dead(1) })], []],
+  const commits: [writes: ExecutionWrite[], mailTaken: string[]][] = [
+    [[start("a", { mail: [letter("x"), letter("y")], logs: [logRow([1])], deadLetters: dead(1) })], []],
     [[start("b", { deadLetters: dead(1), logs: [logRow([1])] })], ["x"]],
-    [[step("a", 1, { deadLettersCleared: 1, deadLetters: dead(2), letters: [letter("z")] })], ["y"]],
-    [[step("a", 2, { logs: [logRow([1, 2], { mayRepeat: true })], letters: [letter("x")] })], []],
-    [[start("a", { letters: [letter("w")] })], []],
+    [[step("a", 1, { deadLettersCleared: 1, deadLetters: dead(2), mail: [letter("z")] })], ["y"]],
+    [[step("a", 2, { logs: [logRow([1, 2], { mayRepeat: true })], mail: [letter("x")] })], []],
+    [[start("a", { mail: [letter("w")] })], []],
     [[], ["z", "x", "never"]],
   ];
   for (let lost = 0; lost <= commits.length; lost++) {
     const { tables, fence, everything } = opened();
     const states = [everything()];
-    const run = ([writes, lettersTaken]: (typeof commits)[number]) =>
-      expect(tables.commit({ fence, writes, lettersTaken }).kind).toBe("ok");
+    const run = ([writes, mailTaken]: (typeof commits)[number]) =>
+      expect(tables.commit({ fence, writes, mailTaken }).kind).toBe("ok");
     for (const each of commits) {
       run(each);
       states.push(everything());

@@ -55,7 +55,7 @@ import { type ExecutionRow, endOf, loadRow, newRow, nextRow } from "./memory-row
 interface TakeBack {
   readonly rows: ReadonlyMap<string, ExecutionRow | undefined>;
   readonly lastOrder: number;
-  /** Letters, logs and dead letters. */
+  /** Mailbox messages, logs and dead letters. */
   readonly records: Undo;
 }
 
@@ -136,9 +136,9 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     this.#ownership.forget(incarnation);
   }
 
-  post(letters: readonly MailboxMessage[]): void {
+  post(messages: readonly MailboxMessage[]): void {
     this.settle();
-    this.#records.post(letters);
+    this.#records.post(messages);
   }
 
   /** Commits that can still be lost. */
@@ -240,9 +240,9 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
       .slice(0, options.max);
   }
 
-  scanLetters(options: MailScan): StoredMailboxMessage[] {
+  scanMail(options: MailScan): StoredMailboxMessage[] {
     const isWanted = (to: string) => isOneOf(options.partitions, this.#partitionOf(to));
-    return this.#records.scanLetters(options, isWanted);
+    return this.#records.scanMail(options, isWanted);
   }
 
   readLogs(range: LogRange): StoredLogRow[] {
@@ -323,13 +323,13 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return timers.map(([timer, due]) => ({ timer, due })).sort((a, b) => (a.timer < b.timer ? -1 : 1));
   }
 
-  dropDamaged(execution: string, letter: MailboxMessage | null): boolean {
+  dropDamaged(execution: string, message: MailboxMessage | null): boolean {
     this.settle();
     if (this.#executions.get(execution)?.head.status !== DAMAGED) return false;
     this.#executions.delete(execution);
     this.#records.purge(execution);
-    this.#records.dropLettersTo(execution);
-    if (letter !== null) this.#records.post([letter]);
+    this.#records.dropMailTo(execution);
+    if (message !== null) this.#records.post([message]);
     return true;
   }
 
@@ -343,7 +343,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
   }
 
   /** The partitions that a commit touches, and those that are refused, each with the reason. */
-  #check({ fence, writes, lettersTaken = [] }: Commit, owner: string) {
+  #check({ fence, writes, mailTaken = [] }: Commit, owner: string) {
     const touched = new Set<number>();
     const refused = new Map<number, string>();
     const touch = (partition: number): void => {
@@ -365,7 +365,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
       if (why !== null && !refused.has(partition)) refused.set(partition, why);
       ends.set(id, endOf(write) ?? end ?? 0);
     }
-    for (const id of lettersTaken) {
+    for (const id of mailTaken) {
       const to = this.#records.receiverOf(id);
       if (to !== null) touch(this.#partitionOf(to));
     }
@@ -374,7 +374,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
 
   /** Writes what is not refused, and answers whose ids were taken. */
   #write(
-    { writes, lettersTaken = [] }: Commit,
+    { writes, mailTaken = [] }: Commit,
     touched: ReadonlySet<number>,
     refused: ReadonlyMap<number, string>,
   ): string[] {
@@ -397,7 +397,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
       this.#executions.set(id, next);
       this.#records.store(next.head, write, records);
     }
-    for (const id of lettersTaken) {
+    for (const id of mailTaken) {
       const to = this.#records.receiverOf(id);
       const partition = to === null ? -1 : this.#partitionOf(to);
       if (touched.has(partition) && !refused.has(partition)) this.#records.take(id, records);

@@ -79,8 +79,8 @@ export class CommitBatch {
       if (this.#refused.has(place.partition)) continue;
       const mayBeUnknown = write.create && place.count === 1 && !this.#learnsAll;
       if (isUnknown(place) && !mayBeUnknown) wanted.set(place.id, place.epoch);
-      if (write.letters === undefined) continue;
-      for (const { id } of write.letters) {
+      if (write.mail === undefined) continue;
+      for (const { id } of write.mail) {
         const sender = senders.get(id);
         if (sender === undefined) senders.set(id, place);
         else if (isUnknown(sender)) wanted.set(sender.id, sender.epoch);
@@ -167,12 +167,12 @@ export class CommitBatch {
       touched.add(place.partition);
       if (!this.#begin(columns, place, write)) continue;
       columns.add(place, write);
-      if (write.letters !== undefined)
-        for (const letter of write.letters)
+      if (write.mail !== undefined)
+        for (const letter of write.mail)
           columns.addLetter(place, letter, partitionOf(letter.to, this.#partitions));
       if (write.logs !== undefined) for (const row of write.logs) addLog(columns, place, row, lines);
     }
-    const taken = this.pendings.flatMap(({ commit }) => commit.lettersTaken ?? []);
+    const taken = this.pendings.flatMap(({ commit }) => commit.mailTaken ?? []);
     if (touched.size === 0 && taken.length === 0) return null;
     return {
       columns,
@@ -202,12 +202,12 @@ export class CommitBatch {
   }
 
   verdictOf(pending: Pending): CommitVerdict {
-    const { writes, lettersTaken = [] } = pending.commit;
+    const { writes, mailTaken = [] } = pending.commit;
     const exists = this.#exists.size === 0 ? [] : writes.filter((write) => this.#exists.has(write));
     const ok: CommitVerdict = { kind: "ok", exists: exists.map(({ execution }) => execution), fenced: [] };
     if (this.#refused.size === 0) return ok;
     const touched = new Set(writes.map((write) => partitionOf(write.execution, this.#partitions)));
-    for (const id of lettersTaken) {
+    for (const id of mailTaken) {
       const partition = this.#letterPartitions.get(id);
       if (partition !== undefined) touched.add(partition);
     }

@@ -79,9 +79,9 @@ interface Made {
 function made(execution: string, { body, letters, taken, fence = FENCE }: Made = {}): Commit {
   const write = start(execution, {
     ...(body === undefined ? {} : { entries: [entry(1, body)] }),
-    ...(letters === undefined ? {} : { letters }),
+    ...(letters === undefined ? {} : { mail: letters }),
   });
-  return { fence, writes: [write], ...(taken === undefined ? {} : { lettersTaken: taken }) };
+  return { fence, writes: [write], ...(taken === undefined ? {} : { mailTaken: taken }) };
 }
 
 test("what is issued in one turn travels together, and what is issued meanwhile in the next call", async () => {

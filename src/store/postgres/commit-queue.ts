@@ -113,8 +113,8 @@ export class CommitQueue {
 
   /** The commits that travel together, from the first on. */
   #take(first: Pending): Pending[] {
-    const letters = new MailboxOrder();
-    letters.note(first.commit);
+    const mail = new MailboxOrder();
+    mail.note(first.commit);
     let chars = first.chars;
     let writes = first.commit.writes.length;
     let count = 1;
@@ -125,8 +125,8 @@ export class CommitQueue {
       writes += next.commit.writes.length;
       if (chars > CHARS_MAX || writes > WRITES_ENOUGH) break;
       if (!isSame(next.commit.fence, first.commit.fence)) break;
-      if (takesItsOwn(first.commit) || letters.isDisturbedBy(next.commit)) break;
-      letters.note(next.commit);
+      if (takesItsOwn(first.commit) || mail.isDisturbedBy(next.commit)) break;
+      mail.note(next.commit);
     }
     return this.#waiting.splice(0, count) as Pending[];
   }
@@ -217,17 +217,16 @@ class MailboxOrder {
   readonly #taken = new Set<string>();
 
   isDisturbedBy(commit: Commit): boolean {
-    const { writes, lettersTaken } = commit;
+    const { writes, mailTaken } = commit;
     if (takesItsOwn(commit)) return true;
-    if (this.#stored.size > 0 && lettersTaken?.some((id) => this.#stored.has(id)) === true) return true;
+    if (this.#stored.size > 0 && mailTaken?.some((id) => this.#stored.has(id)) === true) return true;
     if (this.#taken.size === 0) return false;
-    return writes.some(({ letters }) => letters?.some(({ id }) => this.#taken.has(id)));
+    return writes.some(({ mail }) => mail?.some(({ id }) => this.#taken.has(id)));
   }
 
-  note({ writes, lettersTaken }: Commit): void {
-    for (const { letters } of writes)
-      if (letters !== undefined) for (const { id } of letters) this.#stored.add(id);
-    if (lettersTaken !== undefined) for (const id of lettersTaken) this.#taken.add(id);
+  note({ writes, mailTaken }: Commit): void {
+    for (const { mail } of writes) if (mail !== undefined) for (const { id } of mail) this.#stored.add(id);
+    if (mailTaken !== undefined) for (const id of mailTaken) this.#taken.add(id);
   }
 }
 
@@ -235,10 +234,10 @@ class MailboxOrder {
  * Whether a commit takes a letter that it stores. It is taken if it is in a partition that the commit touches, so the
  * partitions of others must not count.
  */
-function takesItsOwn({ writes, lettersTaken = [] }: Commit): boolean {
-  if (lettersTaken.length === 0) return false;
-  const taken = new Set(lettersTaken);
-  return writes.some(({ letters }) => letters?.some(({ id }) => taken.has(id)));
+function takesItsOwn({ writes, mailTaken = [] }: Commit): boolean {
+  if (mailTaken.length === 0) return false;
+  const taken = new Set(mailTaken);
+  return writes.some(({ mail }) => mail?.some(({ id }) => taken.has(id)));
 }
 
 /** The numbers of an array as the database writes it. */

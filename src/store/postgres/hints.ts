@@ -20,7 +20,7 @@ export class Hints {
   readonly #clock: Clock;
   readonly #channel: string;
   #callback: ((hint: Hint) => void) | null = null;
-  readonly #letters = new Set<number>();
+  readonly #mail = new Set<number>();
   #members = false;
   #cancel: (() => void) | null = null;
 
@@ -43,9 +43,9 @@ export class Hints {
     await client.query(`LISTEN "${this.#channel}"`);
   }
 
-  letters(partitions: Iterable<number>): void {
-    for (const partition of partitions) this.#letters.add(partition);
-    if (this.#letters.size > 0) this.#sendSoon();
+  mail(partitions: Iterable<number>): void {
+    for (const partition of partitions) this.#mail.add(partition);
+    if (this.#mail.size > 0) this.#sendSoon();
   }
 
   members(): void {
@@ -57,12 +57,12 @@ export class Hints {
   async flush(): Promise<void> {
     this.#cancel?.();
     this.#cancel = null;
-    const partitions = [...this.#letters].sort((a, b) => a - b).slice(0, PARTITIONS_MAX);
+    const partitions = [...this.#mail].sort((a, b) => a - b).slice(0, PARTITIONS_MAX);
     const payload = [
       ...(this.#members ? ["members"] : []),
       ...(partitions.length > 0 ? [partitions.join()] : []),
     ];
-    this.#letters.clear();
+    this.#mail.clear();
     this.#members = false;
     if (payload.length > 0)
       await this.#link.run(NOTIFY, [this.#channel, payload.join(" ")], { writes: false });
@@ -80,7 +80,7 @@ export class Hints {
   #take(payload: string): void {
     for (const part of payload.split(" ")) {
       if (part === "members") this.#callback?.({ kind: "members" });
-      else this.#callback?.({ kind: "letters", partitions: part.split(",").map(Number) });
+      else this.#callback?.({ kind: "mail", partitions: part.split(",").map(Number) });
     }
   }
 }

@@ -120,10 +120,10 @@ export class PostgresMembership {
     this.#incarnation = NONE;
   }
 
-  /** Stores letters, each with its partition. */
-  async post(letters: readonly (MailboxMessage & { readonly partition: number })[]): Promise<void> {
-    const firsts = new Map(letters.toReversed().map((letter) => [letter.id, letter]));
-    const unique = letters.filter((letter) => firsts.get(letter.id) === letter);
+  /** Stores mailbox messages, each with its partition. */
+  async post(messages: readonly (MailboxMessage & { readonly partition: number })[]): Promise<void> {
+    const firsts = new Map(messages.toReversed().map((message) => [message.id, message]));
+    const unique = messages.filter((message) => firsts.get(message.id) === message);
     await this.#run("post", [
       this.#options.generation,
       joinTexts(unique.map(({ id }) => plainText(id))),

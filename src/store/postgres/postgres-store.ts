@@ -63,7 +63,7 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     for (const write of commit.writes) assertWritable(write, partitionOf(write.execution, meta.partitions));
     const verdict = await queue.commit(commit);
     if (verdict.kind === "ok") {
-      hints.letters(this.#foreignPartitions(commit));
+      hints.mail(this.#foreignPartitions(commit));
       search.committed(commit);
     }
     return verdict;
@@ -136,15 +136,15 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     await hints.flush();
   }
 
-  async post(letters: readonly MailboxMessage[]): Promise<void> {
-    if (letters.length === 0) return;
+  async post(messages: readonly MailboxMessage[]): Promise<void> {
+    if (messages.length === 0) return;
     const { membership, hints, meta } = this.#use();
-    const placed = letters.map((letter) => ({
-      ...letter,
-      partition: partitionOf(letter.to, meta.partitions),
+    const placed = messages.map((message) => ({
+      ...message,
+      partition: partitionOf(message.to, meta.partitions),
     }));
     await membership.post(placed);
-    hints.letters(placed.map(({ partition }) => partition));
+    hints.mail(placed.map(({ partition }) => partition));
   }
 
   onHint(callback: (hint: Hint) => void): void {
@@ -177,12 +177,12 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     return callMethod(this.#use().answers, method, args);
   }
 
-  /** Partitions that a commit's letters go to and that are not its owner's. */
+  /** Partitions of other owners that a commit sends mailbox messages to. */
   *#foreignPartitions({ writes, fence }: Commit): Generator<number> {
     const { partitions } = this.#use().meta;
-    for (const { letters } of writes) {
-      if (letters === undefined) continue;
-      for (const { to } of letters) {
+    for (const { mail } of writes) {
+      if (mail === undefined) continue;
+      for (const { to } of mail) {
         const partition = partitionOf(to, partitions);
         if (!(partition in fence.epochs)) yield partition;
       }

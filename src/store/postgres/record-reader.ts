@@ -50,7 +50,7 @@ function deadOfGroups(ofProject: boolean, columns = DEAD): string {
     ORDER BY d.n DESC LIMIT $4`;
 }
 
-function letters(body: string): string {
+function mail(body: string): string {
   return `
     SELECT n, id, recipient, ${body} FROM letters WHERE n > $1 AND ($2::int[] IS NULL OR partition = ANY ($2))
     ORDER BY n LIMIT $3`;
@@ -82,7 +82,7 @@ function documents(body: string, bounds: string, order: "ASC" | "DESC"): string 
 const BEFORE = "AND id < $4";
 
 export const RECORD_READS = {
-  letters: letters("body"),
+  mail: mail("body"),
   logs: logs("l.body"),
   dead: dead(DEAD),
   "dead-of-execution": deadOfExecution(DEAD),
@@ -108,7 +108,7 @@ export const RECORD_READS = {
 
 /** The same without the values that can be large, for when the database cannot read one of them (read-apart.ts). */
 const NARROW_READS = {
-  letters: letters("NULL"),
+  mail: mail("NULL"),
   logs: logs("NULL"),
   dead: dead(NARROW_DEAD),
   "dead-of-execution": deadOfExecution(NARROW_DEAD),
@@ -124,7 +124,7 @@ const NARROW_READS = {
 
 /** The large values of rows, by the keys of the rows. */
 const TEXTS = {
-  letters: "SELECT n, body FROM letters WHERE n = ANY ($1::bigint[])",
+  mail: "SELECT n, body FROM letters WHERE n = ANY ($1::bigint[])",
   logs: "SELECT l.n, l.body FROM executions x JOIN logs l ON l.e = x.e WHERE x.id = $2 AND l.n = ANY ($1::bigint[])",
   dead: "SELECT n, tasks FROM dead_letters WHERE n = ANY ($1::bigint[])",
   documents: String.raw`SELECT id, body FROM documents WHERE kind = $2 AND id = ANY (string_to_array($1, E'\x1f'))`,
@@ -155,11 +155,11 @@ export class RecordReader {
     return (row as [now: number])[0];
   }
 
-  async scanLetters(options: MailScan): Promise<StoredMailboxMessage[]> {
+  async scanMail(options: MailScan): Promise<StoredMailboxMessage[]> {
     await this.#settled();
     type Row = [n: number, id: string, to: string];
     const values = [options.after, partitionsValue(options.partitions), limit(options.max)];
-    const rows = await this.#readTexts<number, Row>("letters", values, { texts: "letters" });
+    const rows = await this.#readTexts<number, Row>("mail", values, { texts: "mail" });
     return rows.map(({ row: [order, id, to], text, damage }) => ({
       ...{ order, id, to, body: decodeText(text) },
       ...(damage === undefined ? {} : { damage }),

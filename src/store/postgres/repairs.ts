@@ -143,18 +143,18 @@ export class PostgresRepairs {
     return rows.map(([timer, due]) => ({ timer, due }));
   }
 
-  async dropDamaged(execution: string, letter: MailboxMessage | null): Promise<boolean> {
+  async dropDamaged(execution: string, message: MailboxMessage | null): Promise<boolean> {
     const { hints, meta, side } = this.#parts;
-    const partition = letter === null ? null : partitionOf(letter.to, meta.partitions);
+    const partition = message === null ? null : partitionOf(message.to, meta.partitions);
     const posted =
-      letter === null
+      message === null
         ? [null, null, null]
-        : [plainText(letter.id), plainText(letter.to), encodeText(letter.body)];
+        : [plainText(message.id), plainText(message.to), encodeText(message.body)];
     let isDropped = false;
     await this.#alone(execution, async () => {
       isDropped = (await this.#run("drop-damaged", [execution, partition, ...posted])).length > 0;
     });
-    if (partition !== null) hints.letters([partition]);
+    if (partition !== null) hints.mail([partition]);
     await side.sweep();
     return isDropped;
   }

@@ -123,10 +123,10 @@ export class DirectoryStore {
     this.#guard(READING, () => this.#use().lock.announce(listening));
   }
 
-  commit(fence: Fence, packed: Packed, lettersTaken: readonly string[] = []): CommitVerdict {
+  commit(fence: Fence, packed: Packed, mailTaken: readonly string[] = []): CommitVerdict {
     return this.#guard(WRITING, () => {
       const { writer, checkpoints } = this.#use();
-      const verdict = writer.commit(fence, unpackWrites(packed), lettersTaken);
+      const verdict = writer.commit(fence, unpackWrites(packed), mailTaken);
       checkpoints.note(writer.written.rows, writer.written.chars);
       return verdict;
     });

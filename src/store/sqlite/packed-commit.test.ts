@@ -5,18 +5,18 @@ import { packWrites, unpackWrites } from "./packed-commit.ts";
 
 test("what a write does not bring takes no room", () => {
   const plain = packWrites([start("a"), step("a", 1)]);
-  const empty = { letters: [], logs: [], deadLetters: [], deadLettersCleared: 0 };
+  const empty = { mail: [], logs: [], deadLetters: [], deadLettersCleared: 0 };
   expect(packWrites([start("a", empty), step("a", 1, empty)])).toEqual(plain);
   expect(unpackWrites(plain).map(({ records }) => records)).toEqual([null, null]);
 });
 
 test("writes with every part, and with none, come out as they went in", () => {
-  const letters = [{ id: "l", to: "b", body: "{}" }];
+  const mail = [{ id: "l", to: "b", body: "{}" }];
   const row = logRow([1, 4], { mayRepeat: true });
   const snapshot = { seq: 1, foldVersion: 1, chain: "c", body: "state" };
   const full = {
     snapshot,
-    letters,
+    mail,
     logs: [row],
     deadLetters: [{ seq: 3, tasks: [1, 2] }],
     deadLettersCleared: 2,
@@ -34,7 +34,7 @@ test("writes with every part, and with none, come out as they went in", () => {
     timersSet: full.timersSet,
     timersCleared: full.timersCleared,
     records: {
-      letters,
+      mail,
       logs: [{ attempt: "attempt-1", lastN: 4, mayRepeat: true }],
       deadLetters: [{ seq: 3, tasks: "[1,2]" }],
       deadLettersCleared: 2,
@@ -44,5 +44,5 @@ test("writes with every part, and with none, come out as they went in", () => {
   const body = first?.records?.logs[0]?.body ?? "";
   expect(unpackLog({ order: 7, attempt: row.attempt, body })).toEqual({ ...stored, order: 7 });
   expect(second).toMatchObject({ after: 1, records: null, snapshot: null });
-  expect(third?.records).toEqual({ letters: [], logs: [], deadLetters: [], deadLettersCleared: 2 });
+  expect(third?.records).toEqual({ mail: [], logs: [], deadLetters: [], deadLettersCleared: 2 });
 });

@@ -29,9 +29,9 @@ export interface RowWrite {
   readonly records: RowRecords | null;
 }
 
-/** Letters, logs and dead letters of a write. */
+/** Mailbox messages, logs and dead letters of a write. */
 export interface RowRecords {
-  readonly letters: readonly MailboxMessage[];
+  readonly mail: readonly MailboxMessage[];
   readonly logs: readonly RowLog[];
   readonly deadLettersCleared: number;
   readonly deadLetters: readonly (Omit<DeadLetter, "tasks"> & { readonly tasks: string })[];
@@ -159,9 +159,9 @@ function unpackSnapshot(reader: Reader): Snapshot {
   };
 }
 
-function hasRecords({ letters, logs, deadLetters, deadLettersCleared }: ExecutionWrite): boolean {
+function hasRecords({ mail, logs, deadLetters, deadLettersCleared }: ExecutionWrite): boolean {
   return (
-    (letters !== undefined && letters.length > 0) ||
+    (mail !== undefined && mail.length > 0) ||
     (logs !== undefined && logs.length > 0) ||
     (deadLetters !== undefined && deadLetters.length > 0) ||
     (deadLettersCleared ?? 0) > 0
@@ -169,9 +169,9 @@ function hasRecords({ letters, logs, deadLetters, deadLettersCleared }: Executio
 }
 
 function packRecords(packed: Packed, write: ExecutionWrite): void {
-  const { letters = [], logs = [], deadLetters = [], deadLettersCleared = 0 } = write;
-  packed.push(letters.length, logs.length, deadLettersCleared, deadLetters.length);
-  for (const { id, to, body } of letters) packed.push(id, to, body);
+  const { mail = [], logs = [], deadLetters = [], deadLettersCleared = 0 } = write;
+  packed.push(mail.length, logs.length, deadLettersCleared, deadLetters.length);
+  for (const { id, to, body } of mail) packed.push(id, to, body);
   for (const row of logs) {
     const lastN = row.lines.reduce((last, { n }) => Math.max(last, n), 0);
     packed.push(row.attempt, lastN, row.mayRepeat ? 1 : 0, packLog(row));
@@ -180,13 +180,13 @@ function packRecords(packed: Packed, write: ExecutionWrite): void {
 }
 
 function unpackRecords(reader: Reader): RowRecords {
-  const letterCount = reader.number();
+  const mailCount = reader.number();
   const logCount = reader.number();
   const deadLettersCleared = reader.number();
   const deadLetterCount = reader.number();
   return {
     deadLettersCleared,
-    letters: reader.list(letterCount, () => ({
+    mail: reader.list(mailCount, () => ({
       id: reader.text(),
       to: reader.text(),
       body: reader.text(),

@@ -39,7 +39,7 @@ const DEAD = `row, ${text("id")} AS id, ${integer("seq")} AS seq, ${text("x.proj
 const DOCUMENT = `${text("id")} AS id, ${text("body")} AS body FROM documents`;
 
 export const RECORD_READS = {
-  letters: `SELECT row, ${text("id")} AS id, ${text("recipient")} AS recipient, ${text("body")} AS body FROM letters
+  mail: `SELECT row, ${text("id")} AS id, ${text("recipient")} AS recipient, ${text("body")} AS body FROM letters
     WHERE row > ? ORDER BY row LIMIT ?`,
   execution: `SELECT e, ${text("project")} AS project, ${text("workflow")} AS workflow FROM executions WHERE id = ?`,
   logs: `SELECT row, ${text("attempt")} AS attempt, ${text("body")} AS body FROM logs
@@ -91,10 +91,10 @@ export class RecordReader {
     this.#statements = prepareAll(connection, RECORD_READS);
   }
 
-  scanLetters(options: MailScan): StoredMailboxMessage[] {
+  scanMail(options: MailScan): StoredMailboxMessage[] {
     if (!hasPartition(options)) return [];
     type Row = { row: number; id: Bytes; recipient: Bytes; body: Bytes };
-    const rows = this.#statements.letters.all<Row>([options.after, limit(options.max)]);
+    const rows = this.#statements.mail.all<Row>([options.after, limit(options.max)]);
     return rows.map(({ row, id, recipient, body }) => ({
       order: row,
       id: textOf(id),

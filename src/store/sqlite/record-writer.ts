@@ -1,8 +1,7 @@
 /**
- * What rides along in a commit's transaction: letters, logs, dead letters. A letter whose id is there already is
- * left out, and so are lines of a log that are stored already, if the row says that it may repeat some.
+ * Writes the mailbox messages, logs and dead letters of a commit, in its transaction. A message whose id is stored already is
+ * left out. If a log row has `mayRepeat`, its lines that are stored already are left out too.
  */
-
 import { linesAfter } from "../packed-log.ts";
 import { type Connection, integer, type Statement, textValue } from "./driver.ts";
 import type { RowLog, RowRecords } from "./packed-commit.ts";
@@ -21,11 +20,11 @@ export class RecordWriter {
   }
 
   write(e: number, records: RowRecords): Written {
-    const { letter, clearDeadLetters, deadLetter } = this.#statements;
+    const { message, clearDeadLetters, deadLetter } = this.#statements;
     let rows = 0;
     let chars = 0;
-    for (const { id, to, body } of records.letters) {
-      rows += 2 * letter.run([id, to, textValue(body), id]);
+    for (const { id, to, body } of records.mail) {
+      rows += 2 * message.run([id, to, textValue(body), id]);
       chars += body.length;
     }
     for (const log of records.logs) {
@@ -40,14 +39,14 @@ export class RecordWriter {
     return { rows, chars };
   }
 
-  /** Whether one of these letters is there. */
+  /** Whether one of these messages is stored. */
   hasOneOf(ids: readonly string[]): boolean {
-    return ids.some((id) => this.#statements.findLetter.get([id]) !== undefined);
+    return ids.some((id) => this.#statements.findMessage.get([id]) !== undefined);
   }
 
-  takeLetters(ids: readonly string[]): Written {
+  takeMail(ids: readonly string[]): Written {
     let rows = 0;
-    for (const id of ids) rows += 2 * this.#statements.takeLetter.run([id]);
+    for (const id of ids) rows += 2 * this.#statements.takeMessage.run([id]);
     return { rows, chars: 0 };
   }
 
@@ -67,12 +66,12 @@ function prepareStatements(connection: Connection) {
   const prepare = (sql: string): Statement => connection.prepare(sql);
   return {
     // Not by a conflict, which would use up an order number.
-    letter: prepare(
+    message: prepare(
       `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
         WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
     ),
-    findLetter: prepare("SELECT row FROM letters WHERE id = ?"),
-    takeLetter: prepare("DELETE FROM letters WHERE id = ?"),
+    findMessage: prepare("SELECT row FROM letters WHERE id = ?"),
+    takeMessage: prepare("DELETE FROM letters WHERE id = ?"),
     log: prepare("INSERT INTO logs (e, attempt, last_n, body) VALUES (?, ?, ?, ?)"),
     lastLine: prepare(
       `SELECT ${integer("last_n")} AS last FROM logs WHERE e = ? AND attempt = ? ORDER BY last_n DESC LIMIT 1`,

@@ -53,16 +53,16 @@ export class Repairs {
   }
 
   /** The first step of a purge (purger.ts), for an execution that cannot end. */
-  dropDamaged(execution: string, letter: MailboxMessage | null): boolean {
-    const { damaged, note, keepLastE, letters, gone, post } = this.#statements;
+  dropDamaged(execution: string, message: MailboxMessage | null): boolean {
+    const { damaged, note, keepLastE, dropMail, gone, post } = this.#statements;
     const isDropped = inTransaction(this.#connection, () => {
       const e = damaged.get<{ e: number }>([execution])?.e;
       if (e === undefined) return false;
       keepLastE.run([this.#writer.lastE]);
       note.run([e]);
       for (const statement of gone) statement.run([e]);
-      letters.run([execution]);
-      if (letter !== null) post.run([letter.id, letter.to, textValue(letter.body), letter.id]);
+      dropMail.run([execution]);
+      if (message !== null) post.run([message.id, message.to, textValue(message.body), message.id]);
       return true;
     });
     this.#writer.forget([execution]);
@@ -118,7 +118,7 @@ function prepareStatements(connection: Connection) {
       `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
         WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
     ),
-    letters: prepare("DELETE FROM letters WHERE recipient = ?"),
+    dropMail: prepare("DELETE FROM letters WHERE recipient = ?"),
     wrongCounts: prepare(
       `SELECT ${text("project")} AS project, ${text("workflow")} AS workflow, ${text("status")} AS status,
         ${integer("sum(kept)")} AS kept, ${integer("sum(there)")} AS there FROM (

@@ -92,9 +92,9 @@ export class SqliteStore extends DerivedStore implements Store {
     await this.#call("announce", listening);
   }
 
-  override async commit({ fence, writes, lettersTaken = [] }: Commit): Promise<CommitVerdict> {
+  override async commit({ fence, writes, mailTaken = [] }: Commit): Promise<CommitVerdict> {
     for (const write of writes) assertWritable(write, 0);
-    return this.#call("commit", fence, packWrites(writes), lettersTaken);
+    return this.#call("commit", fence, packWrites(writes), mailTaken);
   }
 
   override async readLogs(range: LogRange): Promise<readonly StoredLogRow[]> {
@@ -109,8 +109,8 @@ export class SqliteStore extends DerivedStore implements Store {
     while (await this.#call("shrink"));
   }
 
-  override async dropDamaged(execution: string, letter: MailboxMessage | null): Promise<boolean> {
-    const isDropped = await this.#call("dropDamaged", execution, letter);
+  override async dropDamaged(execution: string, message: MailboxMessage | null): Promise<boolean> {
+    const isDropped = await this.#call("dropDamaged", execution, message);
     while (await this.#call("sweep"));
     return isDropped;
   }

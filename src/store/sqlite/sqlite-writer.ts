@@ -61,8 +61,8 @@ export class SqliteWriter {
     this.#lastE = this.#readLastE();
   }
 
-  commit(fence: Fence, writes: readonly RowWrite[], lettersTaken: readonly string[]): CommitVerdict {
-    const stale = this.#whyStale(fence, writes, lettersTaken);
+  commit(fence: Fence, writes: readonly RowWrite[], mailTaken: readonly string[]): CommitVerdict {
+    const stale = this.#whyStale(fence, writes, mailTaken);
     if (stale !== null) return fenced(stale);
     const exists: string[] = [];
     this.#rows = 0;
@@ -82,7 +82,7 @@ export class SqliteWriter {
         }
         this.#write(known, write);
       }
-      if (lettersTaken.length > 0) this.#count(this.#records.takeLetters(lettersTaken));
+      if (mailTaken.length > 0) this.#count(this.#records.takeMail(mailTaken));
       this.#flush();
       this.#connection.exec("COMMIT");
     } catch (error) {
@@ -123,11 +123,11 @@ export class SqliteWriter {
   }
 
   /** A stale owner is refused if its commit touches anything. */
-  #whyStale(fence: Fence, writes: readonly RowWrite[], lettersTaken: readonly string[]): string | null {
+  #whyStale(fence: Fence, writes: readonly RowWrite[], mailTaken: readonly string[]): string | null {
     const another = whyOfAnotherTime(fence, this.#generation);
     if (another !== null) return another;
     const why = whyStale(fence, PARTITION, this.#epoch);
-    return why !== null && (writes.length > 0 || this.#records.hasOneOf(lettersTaken)) ? why : null;
+    return why !== null && (writes.length > 0 || this.#records.hasOneOf(mailTaken)) ? why : null;
   }
 
   /** Inserts the execution's row; null if the id is taken. */

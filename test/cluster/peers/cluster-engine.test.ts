@@ -185,7 +185,7 @@ describe("what nodes tell each other unasked", () => {
     expect(nudged).toEqual([{ partitions: [3] }]);
     await world.passUntil(() => isOver);
     expect(await a.cluster.inspect(id)).toMatchObject({ view: { status: "cancelled" } });
-    expect(await a.store.scanLetters({ after: 0, max: 10, partitions: null })).toMatchObject([{ id: "l2" }]);
+    expect(await a.store.scanMail({ after: 0, max: 10, partitions: null })).toMatchObject([{ id: "l2" }]);
   });
 
   test("a stored definition is told to all", async () => {

@@ -37,7 +37,7 @@ const full = (id: string, n: number): ExecutionWrite =>
     timersSet: [{ timer: "t", due: n }],
     opened: { "p.1.h": 1 },
     snapshot: { seq: 1, foldVersion: 1, chain: `chain-${id}-1`, body: "{}" },
-    letters: [{ id: `letter-${id}`, to: id, body: "{}" }],
+    mail: [{ id: `letter-${id}`, to: id, body: "{}" }],
     logs: [logRow([1])],
     deadLetters: [{ seq: 1, tasks: [1] }],
   });
@@ -49,7 +49,7 @@ async function useEverything(store: PostgresStore, info: StoreInfo): Promise<voi
   for (const partitions of [null, [0]]) {
     await store.scanWork({ after: { "p0/w0": 10 }, each: 5, partitions });
     await store.scanTimers({ until: 1_000, max: 5, partitions });
-    await store.scanLetters({ after: 5, max: 5, partitions });
+    await store.scanMail({ after: 5, max: 5, partitions });
   }
   for (const filter of [
     {},
@@ -75,7 +75,7 @@ async function useEverything(store: PostgresStore, info: StoreInfo): Promise<voi
     timersCleared: ["t"],
     timersSet: [{ timer: "u", due: 5 }],
     opened: { "p.1.h": 2 },
-    letters: [{ id: `again-${id}`, to: id, body: "{}" }],
+    mail: [{ id: `again-${id}`, to: id, body: "{}" }],
     logs: [logRow([1, 2], { mayRepeat: true })],
     deadLettersCleared: 1,
     deadLetters: [{ seq: 2, tasks: [2] }],

@@ -41,7 +41,7 @@ beforeEach(async () => {
       entries: [entry(1), entry(2), entry(3)],
       chain: `chain-${id}-3`,
       head: headOf(id, { tags: { customer: id } }),
-      letters: [{ id: `to-${id}`, to: id, body: `{"for":"${id}"}` }],
+      mail: [{ id: `to-${id}`, to: id, body: `{"for":"${id}"}` }],
       logs: [logRow([1], { attempt: `${id}-a` }), logRow([1], { attempt: `${id}-b` })],
       deadLetters: [{ seq: 2, tasks: [1, 2] }],
     }),
@@ -108,7 +108,7 @@ test("tags: heads are listed, scanned and loaded, the torn one without tags", as
 
 test("a message: it says that it is damaged, the others are delivered", async () => {
   await damage("letters", "body", `recipient = '${TORN}'`);
-  const letters = await store.scanLetters({ after: 0, max: 99, partitions: null });
+  const letters = await store.scanMail({ after: 0, max: 99, partitions: null });
   expect(letters.map(({ to, body, damage: why }) => [to, body, why])).toEqual(
     IDS.map((id) =>
       id === TORN ? [id, "", expect.stringMatching(WHY)] : [id, `{"for":"${id}"}`, undefined],

@@ -123,7 +123,7 @@ describe("an export", () => {
       chain: "d",
     });
     await fill(tables, [
-      create("a", { letters, logs, opened: { "p.1.h": 7 }, timersSet: [{ timer: "~retry", due: 9 }] }),
+      create("a", { mail: letters, logs, opened: { "p.1.h": 7 }, timersSet: [{ timer: "~retry", due: 9 }] }),
       create("b", { deadLetters: [{ seq: 1, tasks: [3, 1] }] }),
       { ...later("a", 2), snapshot: { seq: 2, foldVersion: 1, chain: "c", body: "S" } },
       { ...later("b", 2), deadLetters: [{ seq: 3, tasks: [2] }], timersSet: [{ timer: "t", due: 8 }] },

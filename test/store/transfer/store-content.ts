@@ -23,7 +23,7 @@ export async function contentOf(store: Store): Promise<Record<string, unknown>> 
     }
     const timers = await store.scanTimers({ until: 1e15, max: 10_000, partitions: null });
     const dead = await store.listDeadLetters({}, { before: null, max: 10_000 });
-    const letters = await store.scanLetters({ after: 0, max: 10_000, partitions: null });
+    const letters = await store.scanMail({ after: 0, max: 10_000, partitions: null });
     const documents = await Promise.all(
       DOCUMENT_KINDS.map((kind) => store.listDocuments(kind, { max: 10_000 })),
     );

@@ -72,15 +72,15 @@ export class Ledger {
   }
 
   /** This may be durable soon. */
-  written({ writes, lettersTaken = [] }: Commit): void {
-    for (const { execution, letters } of writes) {
+  written({ writes, mailTaken = [] }: Commit): void {
+    for (const { execution, mail: letters } of writes) {
       this.#written.add(execution);
       if (letters !== undefined) this.#families.sent(letters);
     }
     const { tables } = this.#options;
     const isStored = (letter: string) =>
-      tables.scanLetters({ after: 0, max: 1_000_000, partitions: null }).some(({ id }) => id === letter);
-    for (const letter of lettersTaken) this.#families.taken(letter, isStored);
+      tables.scanMail({ after: 0, max: 1_000_000, partitions: null }).some(({ id }) => id === letter);
+    for (const letter of mailTaken) this.#families.taken(letter, isStored);
   }
 
   /** Whether rows of it may be durable that were not read here. */
@@ -310,7 +310,7 @@ export class Ledger {
       this.#records.checkEnd(model);
       this.#families.checkEnd(model);
     }
-    const letters = this.#options.tables.scanLetters({ after: 0, max: 1, partitions: null });
+    const letters = this.#options.tables.scanMail({ after: 0, max: 1, partitions: null });
     must(letters.length === 0, `no letter is left: ${JSON.stringify(letters)}`);
   }
 
