@@ -10,7 +10,7 @@ const full = (id: string) => ({
   timersSet: [{ timer: "t", due: 1 }],
   opened: { "p.1.h": 3 },
   snapshot: { seq: 2, foldVersion: 1, chain: `chain-${id}-1`, body: "state" },
-  letters: [{ id: `from-${id}`, to: id, body: "{}" }],
+  mail: [{ id: `from-${id}`, to: id, body: "{}" }],
   logs: [logRow([1, 2])],
   deadLetters: [{ seq: 1, tasks: [1] }],
 });

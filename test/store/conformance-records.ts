@@ -13,7 +13,7 @@ export function describeRecords(get: () => Lives): void {
   test("records are all or nothing with their commit, and left out with their write", async () => {
     const { store, info } = get();
     const records = {
-      letters: [{ id: "l", to: "b", body: "{}" }],
+      mail: [{ id: "l", to: "b", body: "{}" }],
       logs: [logRow([1])],
       deadLetters: [{ seq: 1, tasks: [4] }],
     };
