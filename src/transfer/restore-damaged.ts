@@ -137,7 +137,14 @@ async function replace(
   await store.dropDamaged(id, null);
   const write: ExecutionWrite = {
     ...{ execution: id, create: true, after: 0, entries, chain: extendChain("", entries), head },
-    ...{ timersSet: timers, timersCleared: [], opened: line.opened, snapshot: null, deadLetters, mail: letters },
+    ...{
+      timersSet: timers,
+      timersCleared: [],
+      opened: line.opened,
+      snapshot: null,
+      deadLetters,
+      mail: letters,
+    },
     logs: logs.map((row) => ({ ...row, mayRepeat: false })),
   };
   const verdict = await store.commit({ fence: fenceOf(info), writes: [write] });
