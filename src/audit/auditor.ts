@@ -113,8 +113,8 @@ export class Auditor {
   get pages(): ReadonlyMap<string, PageBounds> {
     const bounds = new Map<string, PageBounds>();
     for (const { phase, visit, handlers } of this.#visits.values())
-      for (const [name, book] of handlers) {
-        const [least, most] = [book.highestDone + 1, Math.max(book.enumerated, book.size)];
+      for (const [name, tally] of handlers) {
+        const [least, most] = [tally.highestDone + 1, Math.max(tally.enumerated, tally.size)];
         bounds.set(`${phase}.${visit}.${name}`, { least, most });
       }
     return bounds;
@@ -142,9 +142,9 @@ export class Auditor {
     if (view !== null) this.#compare(view);
     let [tasks, settled] = [0, 0];
     for (const { handlers } of this.#visits.values())
-      for (const book of handlers.values()) {
-        tasks += book.size;
-        settled += book.done.size + book.failed.size + book.cancelled.size;
+      for (const tally of handlers.values()) {
+        tasks += tally.size;
+        settled += tally.done.size + tally.failed.size + tally.cancelled.size;
       }
     return {
       execution: this.#execution,
@@ -218,16 +218,16 @@ export class Auditor {
   }
 
   #phaseFinished(seq: number, event: Extract<Event, { kind: "phase.finished" }>): void {
-    const book = this.#visitOf(seq, event);
-    if (book === null) return;
-    if (book.status !== "running") this.#find("order", seq, `phase ${event.phase} finishes a second time`);
-    for (const [name, handler] of book.handlers)
+    const tally = this.#visitOf(seq, event);
+    if (tally === null) return;
+    if (tally.status !== "running") this.#find("order", seq, `phase ${event.phase} finishes a second time`);
+    for (const [name, handler] of tally.handlers)
       if (!handler.isFinished)
         this.#find("order", seq, `phase ${event.phase} finishes before its handler ${name}`);
-    book.status = event.status;
+    tally.status = event.status;
     this.#next = event.next;
     if (event.status !== "done") return;
-    for (const [name, handler] of book.handlers) {
+    for (const [name, handler] of tally.handlers) {
       const open = handler.size - handler.done.size - handler.failed.size - handler.cancelled.size;
       if (open === 0) continue;
       this.#lost += Math.max(0, open);
@@ -240,11 +240,11 @@ export class Auditor {
   }
 
   #handlerStarted(seq: number, { phase, visit, handler }: Place): void {
-    const book = this.#visitOf(seq, { phase, visit });
-    if (book === null) return;
-    if (book.handlers.has(handler))
+    const tally = this.#visitOf(seq, { phase, visit });
+    if (tally === null) return;
+    if (tally.handlers.has(handler))
       this.#find("order", seq, `handler ${phase}/${handler} starts a second time`);
-    book.handlers.set(handler, new HandlerTally());
+    tally.handlers.set(handler, new HandlerTally());
   }
 
   #ofHandler(
@@ -278,12 +278,12 @@ export class Auditor {
         for (let i = 0; i < event.tasks.length; i++)
           this.#settled(
             seq,
-            { name, book },
+            { name, tally: book },
             { task: event.tasks[i] as number, status: event.statuses[i] ?? "done" },
           );
         return;
       case "handler.finished":
-        return this.#handlerFinished(seq, { name, book }, event);
+        return this.#handlerFinished(seq, { name, tally: book }, event);
       case "task.run": {
         const wrong = book.runs.take(event, this.#scripts);
         if (wrong !== null) this.#find("order", seq, wrong);
@@ -293,30 +293,30 @@ export class Auditor {
 
   #settled(
     seq: number,
-    { name, book }: { name: string; book: HandlerTally },
+    { name, tally }: { name: string; tally: HandlerTally },
     { task, status }: { task: number; status: "done" | "failed" | "cancelled" },
   ): void {
-    if (book.isFinished)
+    if (tally.isFinished)
       this.#find("order", seq, `task ${task} of ${name} is settled after its handler finished`);
-    const isKnown = book.hasPages ? task < book.enumerated : task < (book.total ?? 1);
+    const isKnown = tally.hasPages ? task < tally.enumerated : task < (tally.total ?? 1);
     if (!isKnown) this.#find("counts", seq, `task ${task} of ${name} is settled and was never enumerated`);
-    if (!book.settle(task, status)) return;
+    if (!tally.settle(task, status)) return;
     this.#twice++;
     this.#find("twice", seq, `task ${task} of ${name} is counted twice`);
   }
 
   #handlerFinished(
     seq: number,
-    { name, book }: { name: string; book: HandlerTally },
+    { name, tally }: { name: string; tally: HandlerTally },
     said: { readonly done: number; readonly failed: number },
   ): void {
-    if (book.isFinished) this.#find("order", seq, `handler ${name} finishes a second time`);
-    book.isFinished = true;
-    if (said.done !== book.done.size || said.failed !== book.failed.size)
+    if (tally.isFinished) this.#find("order", seq, `handler ${name} finishes a second time`);
+    tally.isFinished = true;
+    if (said.done !== tally.done.size || said.failed !== tally.failed.size)
       this.#find(
         "counts",
         seq,
-        `${name} finished with ${said.done} done and ${said.failed} failed; its tasks say ${book.done.size} and ${book.failed.size}`,
+        `${name} finished with ${said.done} done and ${said.failed} failed; its tasks say ${tally.done.size} and ${tally.failed.size}`,
       );
   }
 
@@ -330,13 +330,13 @@ export class Auditor {
     if (!this.#isOver) this.#find("order", seq, "retried before it had finished");
     this.#isOver = false;
     this.#status = "running";
-    const book = this.#visits.get(keyOf(phase, visit));
+    const tally = this.#visits.get(keyOf(phase, visit));
     // Where the next phase had not started yet, there is nothing to open again.
-    if (book === undefined || (book.status === "done" && this.#next !== null)) return;
-    this.#current = book;
+    if (tally === undefined || (tally.status === "done" && this.#next !== null)) return;
+    this.#current = tally;
     this.#next = null;
-    book.status = "running";
-    for (const handler of book.handlers.values()) handler.reopen();
+    tally.status = "running";
+    for (const handler of tally.handlers.values()) handler.reopen();
   }
 
   #finished(seq: number, status: string): void {
@@ -361,10 +361,10 @@ export class Auditor {
     differs("the status", view.status, this.#status);
     for (const { name, visit, status, handlers } of view.phases) {
       if (visit === 0) continue;
-      const book = this.#visits.get(keyOf(name, visit));
-      differs(`the status of ${name}`, status, book?.status);
+      const tally = this.#visits.get(keyOf(name, visit));
+      differs(`the status of ${name}`, status, tally?.status);
       for (const handler of handlers) {
-        const counted = book?.handlers.get(handler.name);
+        const counted = tally?.handlers.get(handler.name);
         differs(`done of ${name}/${handler.name}`, handler.done, counted?.done.size);
         differs(`failed of ${name}/${handler.name}`, handler.failed, counted?.failed.size);
       }

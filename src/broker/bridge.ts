@@ -348,8 +348,8 @@ export class AmqpBridge implements WorkerLink {
       local: false,
       fallback: true,
       queued: true,
-      perDesk: tasksPerQueue,
-      desksMax: queuesMax,
+      perQueue: tasksPerQueue,
+      queuesMax: queuesMax,
     });
   }
 

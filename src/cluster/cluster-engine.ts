@@ -291,12 +291,12 @@ export class ClusterEngine implements EnginePort {
   }
 
   /** Puts letters into the durable inbox and nudges their owners; gives the partitions whose owner did not hear of it. */
-  async post(letters: readonly MailboxMessage[]): Promise<readonly number[]> {
-    await this.#options.store.post(letters);
+  async post(messages: readonly MailboxMessage[]): Promise<readonly number[]> {
+    await this.#options.store.post(messages);
     const byUrl = new Map<string | null, Set<number>>();
-    for (const { to } of letters) {
+    for (const { to } of messages) {
       const owner = this.#owners.ownerOf(to);
-      if (owner.kind === "me") this.#engine.cluster.hear({ kind: "letters-stored" });
+      if (owner.kind === "me") this.#engine.cluster.hear({ kind: "mail-stored" });
       const url = owner.kind === "peer" ? owner.url : null;
       if (owner.kind !== "me")
         byUrl.set(url, (byUrl.get(url) ?? new Set()).add(partitionOf(to, this.info.partitions)));

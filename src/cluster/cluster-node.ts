@@ -90,7 +90,7 @@ export class ClusterNode {
       store,
       clock,
       readMembers: () => this.#ownership.refresh(),
-      scanLetters: () => local.cluster.hear({ kind: "letters-stored" }),
+      scanLetters: () => local.cluster.hear({ kind: "mail-stored" }),
       timersDue: (timers) => local.cluster.hear({ kind: "timers-due", timers }),
       onFault,
     });
@@ -123,7 +123,7 @@ export class ClusterNode {
         lost: (partitions) => this.#lost(partitions),
       },
       onMembership: (membership) => this.#renewed(membership),
-      onLetters: () => local.cluster.hear({ kind: "letters-stored" }),
+      onMail: () => local.cluster.hear({ kind: "mail-stored" }),
       onFault: (fault) => {
         this.#storeFault = fault;
         onFault(fault);
@@ -224,7 +224,7 @@ export class ClusterNode {
     this.#ring.input({ kind: "members", membership });
     this.#local.cluster.hear({ kind: "members", ...membersOf(membership) });
     // What was stored for this node while nobody could tell it.
-    this.#local.cluster.hear({ kind: "letters-stored" });
+    this.#local.cluster.hear({ kind: "mail-stored" });
   }
 
   /** What the engine has to say to the others. What does not arrive is said again by the engine. */
@@ -257,7 +257,7 @@ export class ClusterNode {
         if (output.set.length > 0) this.#ring.input({ kind: "timers-set", timers: output.set });
         if (output.ended.length > 0) this.#ring.input({ kind: "timers-ended", timers: output.ended });
         return;
-      case "letters-sent":
+      case "mail-sent":
         for (const partition of output.partitions) this.#ring.input({ kind: "hint", partition, count: 1 });
     }
   }

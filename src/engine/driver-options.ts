@@ -24,7 +24,7 @@ export interface WorkerLink {
   /** Of a worker that queues: partitions of another process are this node's now. */
   tookOver?(): void;
   /** Of a worker that queues: the visit of the handler is over. */
-  closed?(desk: ReportPlace): void;
+  closed?(place: ReportPlace): void;
   /** Of a worker that queues: another worker has come, and serves these. */
   joined?(serves: readonly Serves[]): void;
   /** Of a worker that queues: says of commands in its queues whether anybody can have them. */
@@ -37,7 +37,7 @@ export type ClusterNotice = Extract<
   {
     kind:
       | "lost"
-      | "letters-stored"
+      | "mail-stored"
       | "timers-due"
       | "members"
       | "permits-asked"
@@ -57,7 +57,7 @@ export type ClusterOutput = Extract<
       | "grant-permits"
       | "call-permits"
       | "timers-changed"
-      | "letters-sent";
+      | "mail-sent";
   }
 >;
 

@@ -51,7 +51,7 @@ export class Engine implements EnginePort {
   readonly #now: () => number;
   readonly info: StoreInfo;
   readonly #links = new WorkerLinks();
-  readonly #audience = new PendingReplies();
+  readonly #replies = new PendingReplies();
   #requests = 0;
   #isScheduled = false;
   #isRunning = false;
@@ -65,7 +65,7 @@ export class Engine implements EnginePort {
   #unwritable: () => Error | null = () => null;
   readonly #pending = new Set<Promise<void>>();
   /** Post-operations under way. */
-  readonly #errands: PostOpRunner;
+  readonly #postOpRunner: PostOpRunner;
 
   private constructor(options: EngineOptions, info: StoreInfo, settings?: Partial<Settings>) {
     this.#options = options;
@@ -75,7 +75,7 @@ export class Engine implements EnginePort {
     this.#patience = new StoreBackoff(options.clock, options.onFault);
     this.#node = new EngineNode(info, options.clock.now(), { ...options.settings, ...settings });
     this.#now = nowFor(this.#node, options.clock);
-    this.#errands = new PostOpRunner(options, (performed) => this.#input(performed));
+    this.#postOpRunner = new PostOpRunner(options, (performed) => this.#input(performed));
     const take = (input: Input): void => this.#input(input);
     this.outbox = new OutboxPort(take, () => this.#node.scope);
     this.cluster = new PartitionInputs(options.store, take, (fault) => options.onFault?.(fault));
@@ -104,7 +104,7 @@ export class Engine implements EnginePort {
     if (this.#stopped !== null)
       return Promise.resolve({ answer: stoppedAnswer(this.#stopped), existed: false });
     const request = ++this.#requests;
-    const reply = this.#audience.replies.ask(request);
+    const reply = this.#replies.replies.ask(request);
     this.#input({ kind: "request", request, execution, message, ...start });
     return reply;
   }
@@ -113,7 +113,7 @@ export class Engine implements EnginePort {
   inspect(execution: string, attempt?: ReportedAttempt): Promise<Inspection | Rejection> {
     if (this.#stopped !== null) return Promise.resolve(stoppedAnswer(this.#stopped));
     const request = ++this.#requests;
-    const inspection = this.#audience.inspections.ask(request);
+    const inspection = this.#replies.inspections.ask(request);
     this.#input({ kind: "inspect", request, execution, ...(attempt === undefined ? {} : { attempt }) });
     return inspection.then((found) => this.#links.explain(found));
   }
@@ -131,7 +131,7 @@ export class Engine implements EnginePort {
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly Verdict[])[]> {
     if (this.#stopped !== null) return Promise.resolve(reports.map(() => ["stale"]));
     const report = ++this.#requests;
-    const verdicts = this.#audience.verdicts.ask(`${worker}/${report}`);
+    const verdicts = this.#replies.verdicts.ask(`${worker}/${report}`);
     this.#inputNow({ kind: "worker-reports", worker, report, reports });
     return verdicts;
   }
@@ -180,12 +180,12 @@ export class Engine implements EnginePort {
 
   /** Calls `logged` after every commit with log lines of the execution; the returned function stops that. */
   watchLogs(execution: string, logged: () => void): () => void {
-    return this.#audience.logWatchers.add(execution, logged);
+    return this.#replies.logWatchers.add(execution, logged);
   }
 
   /** Calls `progress` after every commit of the execution; the returned function stops that. */
   watch(execution: string, progress: Progress): () => void {
-    return this.#audience.watchers.add(execution, progress);
+    return this.#replies.watchers.add(execution, progress);
   }
 
   readonly quiesce = (): void => this.#input({ kind: "closing" });
@@ -198,9 +198,9 @@ export class Engine implements EnginePort {
     // Words may have come meanwhile; what is owed to others may end too, if it does so soon.
     const until = this.#clock.now() + ERRANDS_GRACE_MS;
     do {
-      await this.#errands.idle(until - this.#clock.now());
+      await this.#postOpRunner.idle(until - this.#clock.now());
       await this.#idle();
-    } while (this.#errands.isBusy && this.#stopped === null && this.#clock.now() < until);
+    } while (this.#postOpRunner.isBusy && this.#stopped === null && this.#clock.now() < until);
     const isClean = this.#stopped === null && isHandedOver && !this.#node.hasSuspects;
     this.#stop(new Error("the engine is closed"));
     await this.#store.close({ clean: isClean });
@@ -300,12 +300,12 @@ export class Engine implements EnginePort {
       case "read-page":
       case "scan-work":
       case "scan-timers":
-      case "scan-letters":
+      case "scan-mailbox":
         return this.#track(this.#read(output));
       case "purge":
         return this.#track(this.#purge(output.ids));
       case "perform":
-        return this.#errands.run(output.task);
+        return this.#postOpRunner.run(output.task);
       case "ask-worker":
         return this.#track(this.#links.ask(output, (vouched) => this.#input(vouched)));
       case "reply":
@@ -313,19 +313,19 @@ export class Engine implements EnginePort {
       case "verdicts":
       case "progressed":
       case "logged":
-        return this.#audience.hear(output);
+        return this.#replies.hear(output);
       case "grant":
       case "cancel":
       case "withdraw":
       case "check-sent":
       case "took-over":
-      case "desk-closed":
+      case "queue-closed":
         return this.#links.tell(output);
       case "ask-permits":
       case "grant-permits":
       case "call-permits":
       case "timers-changed":
-      case "letters-sent":
+      case "mail-sent":
         return this.#options.onCluster?.(output);
       case "fenced":
         if (this.#options.onCluster !== undefined) return this.#options.onCluster(output);
@@ -397,8 +397,8 @@ export class Engine implements EnginePort {
   #stop(reason: Error): void {
     if (this.#stopped !== null) return;
     this.#stopped = reason;
-    this.#errands.stop();
+    this.#postOpRunner.stop();
     this.#cancelWake?.();
-    this.#audience.dismiss(stoppedAnswer(reason));
+    this.#replies.dismiss(stoppedAnswer(reason));
   }
 }

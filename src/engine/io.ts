@@ -125,8 +125,8 @@ export type Input =
   /** Tokens are bound to these projects from now on. */
   | { readonly kind: "projects-bound"; readonly projects: ReadonlySet<string> }
   | {
-      readonly kind: "letters-scanned";
-      readonly letters: readonly StoredMailboxMessage[];
+      readonly kind: "mailbox-scanned";
+      readonly messages: readonly StoredMailboxMessage[];
       readonly max: number;
     }
   /** The newest definition of a name, for a child; null: there is none. */
@@ -162,7 +162,7 @@ export type Input =
     }
   | ({ readonly kind: "members" } & Members)
   /** There may be letters in the store that others have stored. */
-  | { readonly kind: "letters-stored" }
+  | { readonly kind: "mail-stored" }
   /** Timers that others watch are past due. */
   | { readonly kind: "timers-due"; readonly timers: readonly StoredTimer[] }
   | { readonly kind: "closing" }
@@ -184,9 +184,9 @@ export interface JoinOptions {
   /** It passes work on to queues: nobody beats for it, and silence says nothing. */
   readonly queued?: boolean;
   /** Most leases of one handler of a visit that it holds at a time. */
-  readonly perDesk?: number;
+  readonly perQueue?: number;
   /** Most handlers of visits that it has had work of and that are not over. */
-  readonly desksMax?: number;
+  readonly queuesMax?: number;
 }
 
 /** What a node of a cluster hears about partitions, and of the others. */
@@ -202,7 +202,7 @@ export type ClusterInput = Extract<
       | "permits-called"
       | "home-stored"
       | "members"
-      | "letters-stored"
+      | "mail-stored"
       | "timers-due";
   }
 >;
@@ -278,7 +278,7 @@ export interface Dropped {
 
 export type Output =
   | {
-      readonly kind: "scan-letters";
+      readonly kind: "scan-mailbox";
       readonly after: number;
       readonly max: number;
       readonly partitions: Partitions;
@@ -339,7 +339,7 @@ export type Output =
   /** Partitions were taken: commands of their last owner may be at topics. */
   | { readonly kind: "took-over"; readonly worker: string }
   /** The visit of the handler is over: what a queue still holds of it is of no use. */
-  | { readonly kind: "desk-closed"; readonly worker: string; readonly desk: ReportPlace }
+  | { readonly kind: "queue-closed"; readonly worker: string; readonly place: ReportPlace }
   | {
       readonly kind: "cancel";
       readonly worker: string;
@@ -375,7 +375,7 @@ export type Output =
       readonly ended: readonly StoredTimer[];
     }
   /** Letters were stored for executions of these partitions of others. */
-  | { readonly kind: "letters-sent"; readonly partitions: readonly number[] }
+  | { readonly kind: "mail-sent"; readonly partitions: readonly number[] }
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
   /** To be stored before permits are given out that it does not cover. */
   | { readonly kind: "store-home"; readonly partition: number; readonly home: StoredHome }

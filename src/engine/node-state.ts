@@ -222,7 +222,7 @@ export class NodeState {
 
   get openLeases(): number {
     let open = 0;
-    for (const slot of this.slots.values()) for (const desk of slot.allDesks) open += desk.openLeases;
+    for (const slot of this.slots.values()) for (const queue of slot.allQueues) open += queue.openLeases;
     return open;
   }
 
@@ -269,9 +269,9 @@ export class NodeState {
     if (slot.status !== "clean" || slot.execution === null || !slot.execution.open || this.closing) return;
     if (slot.tenure.isYielding || this.isHeldBack(slot)) return;
     // Who was served longest ago is first, since a commit may have taken it out of its ring meanwhile.
-    const desks =
-      slot.desks.length > 1 ? [...slot.desks].sort((a, b) => a.servedAt - b.servedAt) : slot.desks;
-    for (const desk of desks) this.offer(slot, desk);
+    const queues =
+      slot.queues.length > 1 ? [...slot.queues].sort((a, b) => a.servedAt - b.servedAt) : slot.queues;
+    for (const queue of queues) this.offer(slot, queue);
   }
 
   /**
@@ -283,27 +283,27 @@ export class NodeState {
     if (this.#priorities.size < 2 || execution?.open !== true || slot.tenure.isYielding) return;
     const { project } = execution;
     const held: Held[] = [];
-    for (const desk of slot.desks) {
-      const { plan, finished } = desk.state;
+    for (const queue of slot.queues) {
+      const { plan, finished } = queue.state;
       if (plan.waits || finished) continue;
       const { priority } = plan;
-      if (desk.wantsEnumeration(this.now)) held.push({ project, priority, wanted: plan.enumerator });
-      if (plan.mode !== "workflow" && desk.hasTasks(this.now) && findsRoom(this, slot, desk))
+      if (queue.wantsEnumeration(this.now)) held.push({ project, priority, wanted: plan.enumerator });
+      if (plan.mode !== "workflow" && queue.hasTasks(this.now) && findsRoom(this, slot, queue))
         held.push({ project, priority, wanted: plan.wanted });
     }
     this.dispatcher.holds.add(slot.id, held);
   }
 
-  offer(slot: Slot, desk: HandlerQueue): void {
-    const { plan } = desk.state;
-    if (slot.status !== "clean" || plan.waits || desk.state.finished) return;
-    if (desk.wantsEnumeration(this.now)) this.dispatcher.offer({ slot, desk, wanted: plan.enumerator });
+  offer(slot: Slot, queue: HandlerQueue): void {
+    const { plan } = queue.state;
+    if (slot.status !== "clean" || plan.waits || queue.state.finished) return;
+    if (queue.wantsEnumeration(this.now)) this.dispatcher.offer({ slot, queue, wanted: plan.enumerator });
     if (
       plan.mode !== "workflow" &&
-      desk.hasTasks(this.now) &&
-      /* @plant enumeration inferred from the workers present 3 */ this.enumeratorAt(slot, desk) === null
+      queue.hasTasks(this.now) &&
+      /* @plant enumeration inferred from the workers present 3 */ this.enumeratorAt(slot, queue) === null
     )
-      this.dispatcher.offer({ slot, desk, wanted: plan.wanted });
+      this.dispatcher.offer({ slot, queue, wanted: plan.wanted });
   }
 
   /** A worker that enumerates the code of a handler whose one task must not go to such code; null: it may be given out. */
@@ -314,10 +314,10 @@ export class NodeState {
   }
 
   /** Ends a lease: its permits and its place at the worker are free again, unless it moves on with its partition. */
-  endLease(desk: HandlerQueue, lease: Lease, moves: Moves | null = null): void {
-    if (desk.leases.get(lease.task) !== lease) return;
-    desk.leases.delete(lease.task);
-    if (!lease.reported) this.noteReported(desk, lease);
+  endLease(queue: HandlerQueue, lease: Lease, moves: Moves | null = null): void {
+    if (queue.leases.get(lease.task) !== lease) return;
+    queue.leases.delete(lease.task);
+    if (!lease.reported) this.noteReported(queue, lease);
     for (const permit of lease.permits) {
       if (moves !== null) this.limits.linger(permit, moves);
       // @plant permits not given back
@@ -326,27 +326,27 @@ export class NodeState {
   }
 
   /** A claim that nobody began is over: its task is pending again, and its next claim has another number. */
-  lapse(slot: Slot, desk: HandlerQueue, lease: Lease): void {
-    this.endUnrecorded(slot, desk, lease);
+  lapse(slot: Slot, queue: HandlerQueue, lease: Lease): void {
+    this.endUnrecorded(slot, queue, lease);
     // Where it was given out by a former owner whose clock was ahead, its time may be still to come.
-    if (lease.task !== ENUMERATION && desk.state.tasks.until(lease.task) <= this.now)
-      desk.giveBack(lease.task);
+    if (lease.task !== ENUMERATION && queue.state.tasks.until(lease.task) <= this.now)
+      queue.giveBack(lease.task);
   }
 
   /** A lease ended with its attempt still open, and nothing journaled: the next claim of the attempt has another number. */
-  endUnrecorded(slot: Slot, desk: HandlerQueue, lease: Lease): void {
-    this.endLease(desk, lease);
-    voidMark(slot, desk, lease);
+  endUnrecorded(slot: Slot, queue: HandlerQueue, lease: Lease): void {
+    this.endLease(queue, lease);
+    voidMark(slot, queue, lease);
     slot.tenure.lapses++;
     // @plant lapsed claim granted again under its id
-    desk.lapse(lease.task);
+    queue.lapse(lease.task);
   }
 
   /** The worker is done with the attempt, whatever becomes of its word. */
-  noteReported(desk: HandlerQueue, lease: Lease): void {
+  noteReported(queue: HandlerQueue, lease: Lease): void {
     if (lease.reported) return;
     lease.reported = true;
-    desk.openLeases--;
+    queue.openLeases--;
     const worker = this.roster.workers.get(lease.worker);
     if (worker === undefined) return;
     worker.held--;

@@ -40,11 +40,11 @@ import { openAttempts, overviewOf } from "./views/overview.ts";
 
 export class EngineNode {
   readonly #node: NodeState;
-  readonly #residency: ExecutionCache;
+  readonly #cache: ExecutionCache;
   readonly #timers: TimerQueue;
-  readonly #cleanUp: AfterCommit;
+  readonly #afterCommit: AfterCommit;
   readonly #postOps: PostOpQueue;
-  readonly #letters: Mailbox;
+  readonly #mailbox: Mailbox;
   readonly #commits: Committer;
   readonly #cluster: PartitionReads;
   readonly #workers: WorkerInputs;
@@ -55,22 +55,22 @@ export class EngineNode {
     this.#timers = new TimerQueue(this.#node.settings);
     this.#node.wakeAt = (slot, at) => this.#timers.set(slot.id, WAKE, at);
     this.#node.unwake = (slot) => this.#timers.clear(slot.id, WAKE);
-    this.#residency = new ExecutionCache(
+    this.#cache = new ExecutionCache(
       this.#node,
-      () => this.#cleanUp,
-      () => this.#letters.areKnown,
+      () => this.#afterCommit,
+      () => this.#mailbox.areKnown,
     );
-    this.#letters = new Mailbox(this.#node, this.#residency);
-    this.#postOps = new PostOpQueue(this.#node, this.#residency);
+    this.#mailbox = new Mailbox(this.#node, this.#cache);
+    this.#postOps = new PostOpQueue(this.#node, this.#cache);
     this.#node.performs = (execution) => this.#postOps.has(execution);
     const postOps = this.#postOps;
-    const parts = { residency: this.#residency, timers: this.#timers, letters: this.#letters, postOps };
-    this.#cleanUp = new AfterCommit(this.#node, parts);
-    const desks = { ...parts, cleanUp: this.#cleanUp };
-    this.#workers = new WorkerInputs(this.#node, desks);
-    this.#cluster = new PartitionReads(this.#node, desks);
+    const queues = { cache: this.#cache, timers: this.#timers, mailbox: this.#mailbox, postOps };
+    this.#afterCommit = new AfterCommit(this.#node, queues);
+    const parts = { ...queues, afterCommit: this.#afterCommit };
+    this.#workers = new WorkerInputs(this.#node, parts);
+    this.#cluster = new PartitionReads(this.#node, parts);
     this.#commits = new Committer(this.#node, {
-      ...desks,
+      ...parts,
       lose: (partitions) => this.#cluster.ownership.lost(partitions),
     });
   }
@@ -93,9 +93,9 @@ export class EngineNode {
           const inspection = notOwner(input.execution);
           return node.emit({ kind: "inspected", request: input.request, inspection });
         }
-        const slot = this.#residency.slot(input.execution);
+        const slot = this.#cache.slot(input.execution);
         slot.inspections.push({ request: input.request, attempt: input.attempt ?? null });
-        if (slot.status === "clean") this.#cleanUp.inspect(slot);
+        if (slot.status === "clean") this.#afterCommit.inspect(slot);
         return;
       }
       case "committed":
@@ -103,13 +103,13 @@ export class EngineNode {
       case "commit-failed":
         return this.#commits.failed(input.commit);
       case "loaded":
-        for (const { id, loaded } of input.loads) this.#residency.loaded(input.load, id, loaded);
+        for (const { id, loaded } of input.loads) this.#cache.loaded(input.load, id, loaded);
         return;
       case "definition":
-        this.#residency.definition(input.hash, input.plan, input.damage);
-        return this.#letters.definition(input.hash, input.plan);
-      case "letters-scanned":
-        return this.#letters.scanned(input.letters, input.max);
+        this.#cache.definition(input.hash, input.plan, input.damage);
+        return this.#mailbox.definition(input.hash, input.plan);
+      case "mailbox-scanned":
+        return this.#mailbox.scanned(input.messages, input.max);
       case "workflow-found":
         node.workflowFound(input.workflow, input.plan);
         return this.#offerChildren(input.workflow);
@@ -118,9 +118,9 @@ export class EngineNode {
       case "projects-bound":
         return node.topics.bind(input.projects);
       case "purge":
-        return purge(node, this.#residency, input.ids);
+        return purge(node, this.#cache, input.ids);
       case "purged":
-        return this.#residency.purged(input.ids);
+        return this.#cache.purged(input.ids);
       case "worker-vouches":
         for (const one of input.beats) {
           const slot = node.slots.get(one.execution);
@@ -133,7 +133,7 @@ export class EngineNode {
       case "page-read":
         return this.#pageRead(input.execution, input.seq, input.entry);
       case "work-scanned":
-        return this.#residency.scanned(input.heads, input.each);
+        return this.#cache.scanned(input.heads, input.each);
       case "timers-scanned":
         return this.#timers.scanned(input.timers, input.until, { max: input.max, now: node.now });
       case "worker-joined":
@@ -156,7 +156,7 @@ export class EngineNode {
       case "permits-granted":
       case "permits-called":
       case "home-stored":
-      case "letters-stored":
+      case "mail-stored":
       case "timers-due":
         return this.#cluster.hear(input);
       case "members":
@@ -184,8 +184,8 @@ export class EngineNode {
     if (this.#cluster.permits.ask()) grantAll(node);
     // Careful starts and marks queued by granting are written without waiting for the next input.
     this.#commits.flush();
-    this.#residency.ask();
-    this.#letters.ask();
+    this.#cache.ask();
+    this.#mailbox.ask();
     this.#cluster.ownership.release();
     const { outputs } = node;
     node.outputs = [];
@@ -210,8 +210,8 @@ export class EngineNode {
     const under = new Map<string, { open: number; max: number }>();
     for (const slot of slots.values()) {
       if (slot.tenure.isOver || !isOf(slot.id)) continue;
-      for (const desk of slot.allDesks)
-        for (const { permits, reported } of desk.leases.values()) {
+      for (const queue of slot.allQueues)
+        for (const { permits, reported } of queue.leases.values()) {
           if (reported) continue;
           for (const name of permits) {
             const { max = Number.POSITIVE_INFINITY } = limits.look(name) ?? {};
@@ -240,7 +240,7 @@ export class EngineNode {
   /** Begins with what the last owner left open. */
   takeOver(leases: readonly HandedLease[]): void {
     noteHandedOver(this.#node, leases);
-    for (const execution of [...this.#node.handedOver.keys()]) this.#residency.slot(execution);
+    for (const execution of [...this.#node.handedOver.keys()]) this.#cache.slot(execution);
   }
 
   /** True while attempts of a former owner may still run, so that an end now is not a clean one. */
@@ -275,7 +275,7 @@ export class EngineNode {
 
   /** What the node holds now. */
   overview(): Overview {
-    return overviewOf(this.#node, this.#residency.working);
+    return overviewOf(this.#node, this.#cache.working);
   }
 
   /** Code and topics that workers serve which do not queue. */
@@ -300,7 +300,7 @@ export class EngineNode {
 
   /** Whether an attempt is at a task that code must not get which enumerates. */
   needsSingleCode(attempt: ReportedAttempt): boolean {
-    return this.#node.slots.get(attempt.execution)?.desk(attempt)?.state.needsSingleCode === true;
+    return this.#node.slots.get(attempt.execution)?.handlerQueue(attempt)?.state.needsSingleCode === true;
   }
 
   /** Words that changed nothing, newest last. */
@@ -309,22 +309,22 @@ export class EngineNode {
   }
 
   #published(execution: string, seq: number): void {
-    const slot = this.#residency.slot(execution);
+    const slot = this.#cache.slot(execution);
     notePublished(this.#node, slot, seq);
     // With commands at a broker nothing else is written, after which it could leave memory.
-    if (slot.sentLeases > 0) this.#residency.settle(slot);
+    if (slot.sentLeases > 0) this.#cache.settle(slot);
   }
 
   /** There may be a newer definition: who waits for it looks again. */
   #mayBeDefined(workflow: string): void {
     this.#node.definitionStored(workflow);
-    this.#residency.rescan();
+    this.#cache.rescan();
     this.#offerChildren(workflow);
   }
 
   /** Executions whose children wait for this workflow's definition. */
   #offerChildren(workflow: string): void {
-    for (const slot of waitingFor(this.#node, workflow)) this.#cleanUp.becameClean(slot);
+    for (const slot of waitingFor(this.#node, workflow)) this.#afterCommit.becameClean(slot);
   }
 
   #request(input: Extract<Input, { kind: "request" }>): void {
@@ -334,21 +334,21 @@ export class EngineNode {
     if (refused !== null) return node.emit({ kind: "reply", request, answer: refused });
     if (plan !== undefined && message.kind === "start") this.addPlan(plan, message.project);
     const isFresh = input.fresh === true && !node.slots.has(execution);
-    const slot = isFresh ? this.#residency.freshSlot(execution) : this.#residency.slot(execution);
+    const slot = isFresh ? this.#cache.freshSlot(execution) : this.#cache.slot(execution);
     node.enqueue(slot, { kind: "message", message, request, plan, views: input.views });
   }
 
   #pageRead(execution: string, seq: number, entry: Entry | null): void {
     const node = this.#node;
     const slot = node.slots.get(execution);
-    const desk = slot?.desks.find((candidate) => candidate.fetching === seq);
-    if (slot === undefined || desk === undefined) return;
-    if (!pageRead(node, slot, desk, { seq, entry })) return this.#residency.doubt(slot);
-    nameKeys(node, slot, desk);
+    const queue = slot?.queues.find((candidate) => candidate.fetching === seq);
+    if (slot === undefined || queue === undefined) return;
+    if (!pageRead(node, slot, queue, { seq, entry })) return this.#cache.doubt(slot);
+    nameKeys(node, slot, queue);
     // Not only workers wait for it: children are started from it too.
     if (slot.status === "clean")
       // @plant page that was read starts no children
-      this.#cleanUp.becameClean(slot);
+      this.#afterCommit.becameClean(slot);
   }
 
   /** Timers whose time has come, retries, silent attempts, scans. */
@@ -362,21 +362,21 @@ export class EngineNode {
         /* @plant timers of one partition scanned */ partitions: node.tenures.scope,
       });
     // Bounded by the loads under way only: whatever else is in memory, time goes on.
-    while (this.#residency.loading < node.settings.windowMax) {
+    while (this.#cache.loading < node.settings.windowMax) {
       const due = this.#timers.takeDue(node.now);
       if (due === null) break;
       // A scan of before it was lost has shown it: whoever takes it back scans again.
       if (node.tenures.of(due.execution) === undefined) this.#timers.clear(due.execution, due.timer);
       // @plant timer of a lost partition fires
       if (node.tenures.of(due.execution) === undefined) continue;
-      const slot = this.#residency.slot(due.execution);
+      const slot = this.#cache.slot(due.execution);
       if (due.timer.startsWith("~")) {
         if (due.timer === WAKE) slot.wakeAt = 0;
         else {
           this.#timers.clear(due.execution, due.timer);
           slot.retryFired = true;
         }
-        if (slot.status === "clean") this.#cleanUp.becameClean(slot);
+        if (slot.status === "clean") this.#afterCommit.becameClean(slot);
       }
       // @plant timer discarded by a node not first
       else
@@ -387,7 +387,7 @@ export class EngineNode {
       (this.#nextSweepAt === Number.POSITIVE_INFINITY && node.roster.hasRemote)
     ) {
       const lapsed = sweepLeases(node);
-      for (const slot of lapsed ?? []) if (slot.status === "clean") this.#cleanUp.becameClean(slot);
+      for (const slot of lapsed ?? []) if (slot.status === "clean") this.#afterCommit.becameClean(slot);
       const isWatching = lapsed !== null || node.roster.hasRemote;
       this.#nextSweepAt = isWatching ? node.now + node.settings.sweepMs : Number.POSITIVE_INFINITY;
     }

@@ -17,7 +17,7 @@ type ReadKind =
   | "read-page"
   | "scan-work"
   | "scan-timers"
-  | "scan-letters";
+  | "scan-mailbox";
 
 /** An output that is answered by reading. */
 export type ReadOutput = Extract<Output, { kind: ReadKind }>;
@@ -66,11 +66,11 @@ export async function readFor(store: Store, output: ReadOutput): Promise<Input> 
         max,
       };
     }
-    case "scan-letters": {
+    case "scan-mailbox": {
       const { after, max } = output;
       return {
-        kind: "letters-scanned",
-        letters: await store.scanMail({ after, max, partitions: output.partitions }),
+        kind: "mailbox-scanned",
+        messages: await store.scanMail({ after, max, partitions: output.partitions }),
         max,
       };
     }

@@ -140,9 +140,9 @@ async function live(spec: object, course: readonly Life[], openMs: number): Prom
   for (const life of [...course, UNBROKEN]) {
     const process = new Process(world, life);
     const from = clock.now();
-    const desk = await process.open();
+    const schedules = await process.open();
     await clock.advance(life.upSeconds * 1_000);
-    if (life === UNBROKEN) state = (unwrap(await desk.get("s")) as { state: Told["state"] }).state;
+    if (life === UNBROKEN) state = (unwrap(await schedules.get("s")) as { state: Told["state"] }).state;
     process.kill();
     spans.push([from, process.diedAt]);
     await clock.advance(life.downSeconds * 1_000);

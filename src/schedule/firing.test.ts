@@ -9,8 +9,8 @@ const TEN = { id: "ten", workflow: "report", cron: "*/10 * * * *" };
 describe("firing", () => {
   test("starts at each due time, never before, with what the schedule says", async () => {
     const { clock, engine, fired, firedAt, open } = await world();
-    const desk = await open();
-    await desk.put({ ...HOURLY, input: { a: [1] }, project: "books", tags: { kind: "scheduled" } });
+    const schedules = await open();
+    await schedules.put({ ...HOURLY, input: { a: [1] }, project: "books", tags: { kind: "scheduled" } });
     await clock.advance(60 * MINUTE - 1);
     expect(fired()).toEqual([]);
     await clock.advance(1);
@@ -29,11 +29,11 @@ describe("firing", () => {
 
   test("shows how far it came, and what is next in its time zone", async () => {
     const { clock, open, beginning } = await world();
-    const desk = await open();
-    await desk.put({ ...HOURLY, cron: "30 6 * * *", timeZone: "Asia/Kathmandu" });
+    const schedules = await open();
+    await schedules.put({ ...HOURLY, cron: "30 6 * * *", timeZone: "Asia/Kathmandu" });
     await clock.advance("1d");
     const six = beginning + 45 * MINUTE;
-    expect(await desk.get("hourly")).toMatchObject({
+    expect(await schedules.get("hourly")).toMatchObject({
       next: [1, 2, 3, 4, 5].map((day) => six + day * 1_440 * MINUTE),
       state: { lastDue: six, lastExecution: `hourly~${six}`, lastError: null, misfires: null, skipped: 0 },
     });
@@ -41,8 +41,8 @@ describe("firing", () => {
 
   test("is tried again after faults and passing refusals, later each time, and is not lost", async () => {
     const { clock, engine, faults, fired, open } = await world();
-    const desk = await open();
-    await desk.put(HOURLY);
+    const schedules = await open();
+    await schedules.put(HOURLY);
     const down = reject("store_unavailable", "the store is down");
     engine.troubles.push(new Error("no connection"), down, new Error("no connection"));
     await clock.advance(60 * MINUTE);
@@ -59,11 +59,11 @@ describe("firing", () => {
 
   test("goes on after a refusal, which is kept until a start succeeds", async () => {
     const { clock, engine, fired, open, beginning } = await world();
-    const desk = await open();
-    await desk.put(HOURLY);
+    const schedules = await open();
+    await schedules.put(HOURLY);
     engine.troubles.push(reject("invalid_input", "input: must be an object"));
     await clock.advance("1h");
-    expect(await desk.get("hourly")).toMatchObject({
+    expect(await schedules.get("hourly")).toMatchObject({
       state: {
         lastDue: null,
         lastExecution: null,
@@ -77,13 +77,13 @@ describe("firing", () => {
     });
     await clock.advance("1h");
     expect(fired()).toEqual(["hourly~120"]);
-    expect(await desk.get("hourly")).toMatchObject({ state: { lastError: null } });
+    expect(await schedules.get("hourly")).toMatchObject({ state: { lastError: null } });
   });
 
   test("tells a refusal once, until its reason is another", async () => {
     const { clock, engine, faults, open } = await world();
-    const desk = await open();
-    await desk.put(HOURLY);
+    const schedules = await open();
+    await schedules.put(HOURLY);
     const no = reject("invalid_input", "input: must be an object");
     engine.troubles.push(no, no, reject("not_found", "there is no workflow report"), no);
     await clock.advance("4h");
@@ -96,12 +96,12 @@ describe("firing", () => {
 
   test("stops when it is closed", async () => {
     const { clock, fired, open } = await world();
-    const desk = await open();
-    await desk.put(HOURLY);
-    await desk.close();
+    const schedules = await open();
+    await schedules.put(HOURLY);
+    await schedules.close();
     await clock.advance("3h");
     expect(fired()).toEqual([]);
-    expect(await desk.pause("hourly")).toMatchObject({ code: "not_ready" });
+    expect(await schedules.pause("hourly")).toMatchObject({ code: "not_ready" });
   });
 });
 
@@ -122,11 +122,11 @@ describe("due times missed while nothing ran", () => {
     await clock.advance("12m");
     await first.close();
     await clock.advance("43m");
-    const desk = await open();
+    const schedules = await open();
     await clock.advance("5m");
     expect(fired()).toEqual(expected);
     if (at !== null) expect(firedAt()).toEqual(at);
-    expect(await desk.get("ten")).toMatchObject({
+    expect(await schedules.get("ten")).toMatchObject({
       state: {
         misfires: { ...misfires, first: beginning + 20 * MINUTE, last: beginning + 50 * MINUTE },
         lastDue: beginning + 60 * MINUTE,
@@ -140,10 +140,10 @@ describe("due times missed while nothing ran", () => {
     await first.put({ ...TEN, cron: "* * * * *", misfire: "all" });
     await first.close();
     await clock.advance("1d");
-    const desk = await open();
+    const schedules = await open();
     await clock.advance("50s");
     expect(fired().length).toBeLessThanOrEqual(501);
-    expect(await desk.get("ten")).toMatchObject({
+    expect(await schedules.get("ten")).toMatchObject({
       state: { misfires: { missed: 1_000, first: beginning + MINUTE, last: beginning + 1_439 * MINUTE } },
     });
     await clock.advance("55s");
@@ -151,15 +151,15 @@ describe("due times missed while nothing ran", () => {
     expect(fired().slice(1_000)).toEqual(["ten~1440", "ten~1441"]);
     const times = engine.started.map(({ at }) => at);
     expect(times.slice(1, 1_000).every((at, i) => at - (times[i] as number) >= 100)).toBe(true);
-    expect(await desk.get("ten")).toMatchObject({
+    expect(await schedules.get("ten")).toMatchObject({
       state: { dropped: 439, after: beginning + 1_441 * MINUTE },
     });
   });
 
   test("a desk that could not look for a while counts what it missed as missed", async () => {
     const { clock, engine, fired, open } = await world();
-    const desk = await open();
-    await desk.put({ ...TEN, cron: "* * * * *" });
+    const schedules = await open();
+    await schedules.put({ ...TEN, cron: "* * * * *" });
     engine.troubles.push(...Array.from({ length: 15 }, () => new Error("no connection")));
     await clock.advance("8m");
     // The first is finished; of those that came meanwhile, the newest.
@@ -181,11 +181,11 @@ describe("while the last execution is open", () => {
 
   test("skip: the due time passes", async () => {
     const { clock, engine, fired, open, beginning } = await world();
-    const desk = await open();
-    await desk.put({ ...TEN, overlap: "skip" });
+    const schedules = await open();
+    await schedules.put({ ...TEN, overlap: "skip" });
     await clock.advance("35m");
     expect(fired()).toEqual(["ten~10"]);
-    expect(await desk.get("ten")).toMatchObject({ state: { skipped: 2 } });
+    expect(await schedules.get("ten")).toMatchObject({ state: { skipped: 2 } });
     engine.end(`ten~${beginning + 10 * MINUTE}`);
     await clock.advance("10m");
     expect(fired()).toEqual(["ten~10", "ten~40"]);
@@ -193,11 +193,11 @@ describe("while the last execution is open", () => {
 
   test("queue: one waits for the end, later ones pass", async () => {
     const { clock, engine, fired, firedAt, open, beginning } = await world();
-    const desk = await open();
-    await desk.put({ ...TEN, overlap: "queue" });
+    const schedules = await open();
+    await schedules.put({ ...TEN, overlap: "queue" });
     await clock.advance("43m");
     expect(fired()).toEqual(["ten~10"]);
-    expect(await desk.get("ten")).toMatchObject({
+    expect(await schedules.get("ten")).toMatchObject({
       state: { queued: beginning + 20 * MINUTE, skipped: 2, after: beginning + 40 * MINUTE },
     });
     engine.end(`ten~${beginning + 10 * MINUTE}`);
@@ -231,7 +231,7 @@ describe("while the last execution is open", () => {
     await first.put({ ...TEN, overlap: "queue", misfire: "all" });
     await first.close();
     await clock.advance("35m");
-    const desk = await open();
+    const schedules = await open();
     await clock.advance("1s");
     expect(fired()).toEqual(["ten~10"]);
     for (const due of [10, 20, 30]) {
@@ -239,6 +239,6 @@ describe("while the last execution is open", () => {
       await clock.advance("1s");
     }
     expect(fired()).toEqual(["ten~10", "ten~20", "ten~30"]);
-    expect(await desk.get("ten")).toMatchObject({ state: { skipped: 0, queued: null } });
+    expect(await schedules.get("ten")).toMatchObject({ state: { skipped: 0, queued: null } });
   });
 });

@@ -42,7 +42,7 @@ export interface ScheduleEngine {
 export interface ScheduleRunnerOptions {
   readonly clock: Clock;
   readonly engine: ScheduleEngine;
-  readonly book: ScheduleStore;
+  readonly schedules: ScheduleStore;
   /** What is done about one schedule is done in its lane. */
   readonly lanes: Lanes;
   /** The world failed: it is tried again. */
@@ -167,7 +167,7 @@ export class ScheduleRunner {
         stored = { schedule: { ...schedule, state }, run };
         // Whoever has it now finds what was started, and says so itself.
         if (!this.#options.isMine(id)) break;
-        await this.#options.book.writeProgress(stored);
+        await this.#options.schedules.writeProgress(stored);
         memory.begun = null;
       }
       memory.failures = 0;
@@ -182,7 +182,7 @@ export class ScheduleRunner {
   /** A schedule; null: there is none, or it is damaged, which is told. It is read again when somebody changes it. */
   async #read(id: string): Promise<StoredSchedule | null> {
     try {
-      return await this.#options.book.read(id);
+      return await this.#options.schedules.read(id);
     } catch (thrown) {
       if (!(thrown instanceof DamagedData)) throw thrown;
       this.#options.onFault(damagedFault(damagedSchedule(id, thrown)));
@@ -207,7 +207,7 @@ export class ScheduleRunner {
   async #fire({ schedule, run }: StoredSchedule, fire: Fire, memory: Memory): Promise<ScheduleState> {
     memory.begun = fire;
     if (schedule.overlap !== "allow" && schedule.state.starting === null)
-      await this.#options.book.writeProgress({ schedule: { ...schedule, state: fire.begun }, run });
+      await this.#options.schedules.writeProgress({ schedule: { ...schedule, state: fire.begun }, run });
     const answer = await this.#options.engine.start(startOf(schedule, fire.execution));
     if (isRejection(answer) && PASSING.includes(answer.code)) throw new RondoError(answer);
     memory.firedAt = this.#now;

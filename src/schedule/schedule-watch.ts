@@ -12,7 +12,7 @@ import type { ScheduleStore } from "./schedule-store.ts";
 
 export interface ScheduleWatchOptions {
   readonly clock: Clock;
-  readonly book: ScheduleStore;
+  readonly schedules: ScheduleStore;
   readonly runner: ScheduleRunner;
   readonly isMine: (id: string) => boolean;
   readonly onMoved: (listener: () => void) => () => void;
@@ -67,7 +67,7 @@ export class ScheduleWatch {
   }
 
   async #look(): Promise<void> {
-    const mark = await this.#options.book.readMark();
+    const mark = await this.#options.schedules.readMark();
     if (mark === this.#mark && ++this.#looks < LOOKS_PER_READ) return;
     this.#looks = 0;
     // What is changed while all are read has another mark, which the next look finds.
@@ -76,9 +76,9 @@ export class ScheduleWatch {
   }
 
   async #readAll(): Promise<void> {
-    const { book, runner, isMine } = this.#options;
+    const { schedules, runner, isMine } = this.#options;
     const seen = new Map<string, Seen>();
-    for await (const { id, name } of book.said()) {
+    for await (const { id, name } of schedules.said()) {
       if (this.#isClosed) return;
       const before = this.#seen.get(id);
       const now: Seen = { name, isMine: isMine(id) };

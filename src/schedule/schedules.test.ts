@@ -11,12 +11,12 @@ const TEN = { id: "ten", workflow: "report", cron: "*/10 * * * *" };
 describe("the desk", () => {
   test("pauses and resumes; what passed meanwhile does not fire", async () => {
     const { clock, fired, open, beginning } = await world();
-    const desk = await open();
-    await desk.put(TEN);
+    const schedules = await open();
+    await schedules.put(TEN);
     await clock.advance("15m");
-    expect(await desk.pause("ten")).toMatchObject({ next: [], state: { paused: true } });
+    expect(await schedules.pause("ten")).toMatchObject({ next: [], state: { paused: true } });
     await clock.advance("30m");
-    expect(await desk.resume("ten")).toMatchObject({
+    expect(await schedules.resume("ten")).toMatchObject({
       next: [50, 60, 70, 80, 90].map((minute) => beginning + minute * MINUTE),
       state: { paused: false },
     });
@@ -26,83 +26,87 @@ describe("the desk", () => {
 
   test("runs one now, also when paused, and never under the id of a due time", async () => {
     const { clock, engine, open } = await world();
-    const desk = await open();
-    await desk.put({ ...TEN, overlap: "skip" });
-    await desk.pause("ten");
+    const schedules = await open();
+    await schedules.put({ ...TEN, overlap: "skip" });
+    await schedules.pause("ten");
     const now = clock.now();
-    expect(await desk.runNow("ten")).toEqual({ execution: `ten~${now + 1}`, existed: false });
-    expect(await desk.runNow("ten")).toEqual({ execution: `ten~${now + 2}`, existed: false });
-    await desk.resume("ten");
+    expect(await schedules.runNow("ten")).toEqual({ execution: `ten~${now + 1}`, existed: false });
+    expect(await schedules.runNow("ten")).toEqual({ execution: `ten~${now + 2}`, existed: false });
+    await schedules.resume("ten");
     await clock.advance("10m");
     expect(engine.started.map(({ id }) => id)).toEqual([`ten~${now + 1}`, `ten~${now + 2}`]);
-    expect(await desk.get("ten")).toMatchObject({ state: { skipped: 1 } });
+    expect(await schedules.get("ten")).toMatchObject({ state: { skipped: 1 } });
   });
 
   test("runs once for each key, and what ran last stays so when a key comes again", async () => {
     const { engine, open } = await world();
-    const desk = await open();
-    await desk.put({ ...TEN, overlap: "skip" });
-    const first = await desk.runNow("ten", "k");
+    const schedules = await open();
+    await schedules.put({ ...TEN, overlap: "skip" });
+    const first = await schedules.runNow("ten", "k");
     expect(first).toMatchObject({ existed: false });
-    const other = await desk.runNow("ten", "l");
-    const plain = await desk.runNow("ten");
-    expect(await desk.runNow("ten", "k")).toEqual({ ...first, existed: true });
-    expect(await desk.runNow("ten", "l")).toEqual({ ...other, existed: true });
+    const other = await schedules.runNow("ten", "l");
+    const plain = await schedules.runNow("ten");
+    expect(await schedules.runNow("ten", "k")).toEqual({ ...first, existed: true });
+    expect(await schedules.runNow("ten", "l")).toEqual({ ...other, existed: true });
     expect(engine.started).toHaveLength(3);
-    expect(await desk.get("ten")).toMatchObject({
+    expect(await schedules.get("ten")).toMatchObject({
       state: { lastExecution: (plain as { execution: string }).execution },
     });
   });
 
   test("a run that is refused is told, and nothing is kept", async () => {
     const { engine, open } = await world();
-    const desk = await open();
-    await desk.put(TEN);
+    const schedules = await open();
+    await schedules.put(TEN);
     engine.troubles.push(reject("invalid_input", "no"));
-    expect(await desk.runNow("ten")).toMatchObject({ code: "invalid_input" });
-    expect(await desk.get("ten")).toMatchObject({ state: { lastExecution: null } });
+    expect(await schedules.runNow("ten")).toMatchObject({ code: "invalid_input" });
+    expect(await schedules.get("ten")).toMatchObject({ state: { lastExecution: null } });
   });
 
   test("changes a schedule: new times begin now, other changes leave them", async () => {
     const { clock, fired, open } = await world();
-    const desk = await open();
-    expect(await desk.put(TEN)).toMatchObject({ created: true });
+    const schedules = await open();
+    expect(await schedules.put(TEN)).toMatchObject({ created: true });
     await clock.advance("5m");
-    expect(await desk.put({ ...TEN, cron: "*/4 * * * *" })).toMatchObject({ created: false });
+    expect(await schedules.put({ ...TEN, cron: "*/4 * * * *" })).toMatchObject({ created: false });
     await clock.advance("4m");
     expect(fired()).toEqual(["ten~8"]);
-    await desk.put({ ...TEN, cron: "*/4 * * * *", input: 7 });
-    expect(await desk.get("ten")).toMatchObject({ input: 7, state: { lastExecution: expect.any(String) } });
+    await schedules.put({ ...TEN, cron: "*/4 * * * *", input: 7 });
+    expect(await schedules.get("ten")).toMatchObject({
+      input: 7,
+      state: { lastExecution: expect.any(String) },
+    });
     await clock.advance("3m");
     expect(fired()).toEqual(["ten~8", "ten~12"]);
   });
 
   test("removes a schedule, which then never fires", async () => {
     const { clock, fired, open } = await world();
-    const desk = await open();
-    await desk.put(TEN);
-    expect(await desk.remove("ten")).toBeNull();
+    const schedules = await open();
+    await schedules.put(TEN);
+    expect(await schedules.remove("ten")).toBeNull();
     await clock.advance("1h");
     expect(fired()).toEqual([]);
     for (const refused of [
-      await desk.remove("ten"),
-      await desk.get("ten"),
-      await desk.pause("ten"),
-      await desk.resume("ten"),
-      await desk.runNow("ten"),
+      await schedules.remove("ten"),
+      await schedules.get("ten"),
+      await schedules.pause("ten"),
+      await schedules.resume("ten"),
+      await schedules.runNow("ten"),
     ])
       expect(refused).toMatchObject({ code: "not_found" });
   });
 
   test("lists pages that end early where inputs are large", async () => {
     const { open } = await world();
-    const desk = await open();
-    for (let n = 0; n < 12; n++) await desk.put({ ...TEN, id: `s${10 + n}`, input: "x".repeat(900_000) });
+    const schedules = await open();
+    for (let n = 0; n < 12; n++)
+      await schedules.put({ ...TEN, id: `s${10 + n}`, input: "x".repeat(900_000) });
     const sizes: number[] = [];
     let cursor: string | undefined;
     do {
       const page: SchedulePage = unwrap(
-        await desk.list({ limit: 1_000, ...(cursor === undefined ? {} : { cursor }) }),
+        await schedules.list({ limit: 1_000, ...(cursor === undefined ? {} : { cursor }) }),
       );
       sizes.push(page.data.length);
       cursor = page.next ?? undefined;
@@ -112,22 +116,26 @@ describe("the desk", () => {
 
   test("lists in pages, by project and workflow", async () => {
     const { open } = await world();
-    const desk = await open();
+    const schedules = await open();
     for (let n = 0; n < 450; n++) {
-      await desk.put({ ...TEN, id: `s${String(n).padStart(3, "0")}`, project: n % 3 === 0 ? "a" : "b" });
+      await schedules.put({ ...TEN, id: `s${String(n).padStart(3, "0")}`, project: n % 3 === 0 ? "a" : "b" });
     }
     const seen: string[] = [];
     let cursor: string | undefined;
     do {
-      const page = await desk.list({ project: "a", limit: 40, ...(cursor === undefined ? {} : { cursor }) });
+      const page = await schedules.list({
+        project: "a",
+        limit: 40,
+        ...(cursor === undefined ? {} : { cursor }),
+      });
       if (isRejection(page)) throw new Error(page.message);
       seen.push(...page.data.map(({ id }) => id));
       cursor = page.next ?? undefined;
     } while (cursor !== undefined);
     expect(seen).toEqual(Array.from({ length: 150 }, (_, i) => `s${String(i * 3).padStart(3, "0")}`));
-    expect(await desk.list({ workflow: "other" })).toEqual({ data: [], next: null });
-    expect(await desk.list({ limit: 0 })).toMatchObject({ code: "invalid_input", path: "limit" });
-    expect(await desk.list({ project: "?" })).toMatchObject({ code: "invalid_input", path: "project" });
+    expect(await schedules.list({ workflow: "other" })).toEqual({ data: [], next: null });
+    expect(await schedules.list({ limit: 0 })).toMatchObject({ code: "invalid_input", path: "limit" });
+    expect(await schedules.list({ project: "?" })).toMatchObject({ code: "invalid_input", path: "project" });
   });
 
   test.each([
@@ -165,13 +173,13 @@ describe("the desk", () => {
       const times = { createdAt: beginning, updatedAt: beginning, state: newState(beginning) };
       tables.putDocument("schedule", spec.id, encode({ ...spec, ...times }));
     }
-    const desk = await open();
+    const schedules = await open();
     await clock.advance("4h");
     expect(engine.started).toEqual([]);
     await clock.advance("2h");
     expect(engine.started).toHaveLength(10_000);
     expect(engine.started.every(({ id, at }) => id.endsWith(`~${at}`))).toBe(true);
-    await desk.close();
+    await schedules.close();
   });
 });
 
@@ -183,18 +191,18 @@ describe("a damaged schedule", () => {
     const { clock, fired, faults, open, tables } = await world();
     await (await open()).put(TEN);
     tables.putDocument("schedule", "bad", body);
-    const desk = await open();
+    const schedules = await open();
     expect(faults.map(({ message }) => message)).toEqual([
       expect.stringMatching(/^schedule bad is damaged and does not fire: .*rondo schedules rm bad/),
     ]);
     await clock.advance("10m");
     expect(fired()).toEqual(["ten~10"]);
-    expect(await desk.list()).toMatchObject({
+    expect(await schedules.list()).toMatchObject({
       data: [{ id: "ten" }],
       damaged: [{ id: "bad", hint: expect.stringContaining("put schedule bad again, or delete it") }],
     });
-    expect(await desk.list({ workflow: "report" })).not.toHaveProperty("damaged");
-    for (const refused of [desk.get("bad"), desk.pause("bad"), desk.runNow("bad")])
+    expect(await schedules.list({ workflow: "report" })).not.toHaveProperty("damaged");
+    for (const refused of [schedules.get("bad"), schedules.pause("bad"), schedules.runNow("bad")])
       expect(await refused).toMatchObject({ code: "wrong_status", message: expect.stringContaining("bad") });
   });
 
@@ -202,33 +210,35 @@ describe("a damaged schedule", () => {
     const { clock, fired, open, tables } = await world();
     await (await open()).put({ ...TEN, id: "bad" });
     tables.putDocument("schedule", document, "{");
-    const desk = await open();
+    const schedules = await open();
     await clock.advance("20m");
-    expect(await desk.get("bad")).toMatchObject({ code: "wrong_status" });
-    expect(await desk.put({ ...TEN, id: "bad" })).toMatchObject({ created: true });
+    expect(await schedules.get("bad")).toMatchObject({ code: "wrong_status" });
+    expect(await schedules.put({ ...TEN, id: "bad" })).toMatchObject({ created: true });
     const before = fired().length;
     await clock.advance("10m");
     expect(fired().slice(before)).toEqual(["bad~30"]);
-    expect(await desk.list()).toEqual({ data: [expect.objectContaining({ id: "bad" })], next: null });
+    expect(await schedules.list()).toEqual({ data: [expect.objectContaining({ id: "bad" })], next: null });
   });
 
   test("can be deleted", async () => {
     const { open, tables } = await world();
-    const desk = await open();
+    const schedules = await open();
     tables.putDocument("schedule", "bad", "{");
-    expect(await desk.remove("bad")).toBeNull();
-    expect(await desk.list()).toEqual({ data: [], next: null });
-    expect(await desk.get("bad")).toMatchObject({ code: "not_found" });
+    expect(await schedules.remove("bad")).toBeNull();
+    expect(await schedules.list()).toEqual({ data: [], next: null });
+    expect(await schedules.get("bad")).toMatchObject({ code: "not_found" });
   });
 
   test("is on one page of a list", async () => {
     const { open, tables } = await world();
-    const desk = await open();
-    for (const id of ["a", "c", "e"]) await desk.put({ ...TEN, id });
+    const schedules = await open();
+    for (const id of ["a", "c", "e"]) await schedules.put({ ...TEN, id });
     for (const id of ["b", "d", "f"]) tables.putDocument("schedule", id, "{");
     const pages = [];
     for (let cursor: string | undefined = ""; cursor !== undefined; ) {
-      const page: SchedulePage = unwrap(await desk.list({ limit: 1, ...(cursor === "" ? {} : { cursor }) }));
+      const page: SchedulePage = unwrap(
+        await schedules.list({ limit: 1, ...(cursor === "" ? {} : { cursor }) }),
+      );
       pages.push([page.data.map(({ id }) => id), (page.damaged ?? []).map(({ id }) => id)]);
       cursor = page.next ?? undefined;
     }

@@ -65,26 +65,26 @@ export class Schedules {
     this.#runner = new ScheduleRunner({
       clock,
       engine: options,
-      book: this.#book,
+      schedules: this.#book,
       lanes: this.#lanes,
       onFault,
       isShared: isMine !== undefined,
       isMine: isMine ?? (() => true),
     });
-    const { book, runner } = { book: this.#book, runner: this.#runner };
+    const { schedules, runner } = { schedules: this.#book, runner: this.#runner };
     this.#watch =
-      isMine === undefined ? null : new ScheduleWatch({ clock, book, runner, isMine, onMoved, onFault });
+      isMine === undefined ? null : new ScheduleWatch({ clock, schedules, runner, isMine, onMoved, onFault });
   }
 
   /** Reads all schedules and begins to watch their due times. */
   static async open(options: SchedulesOptions): Promise<Schedules> {
-    const desk = new Schedules(options);
-    if (desk.#watch !== null) await desk.#watch.begin();
+    const schedules = new Schedules(options);
+    if (schedules.#watch !== null) await schedules.#watch.begin();
     else
-      for await (const schedule of desk.#book.all())
+      for await (const schedule of schedules.#book.all())
         if ("damage" in schedule) options.onFault?.(damagedFault(schedule));
-        else desk.#runner.watch(schedule);
-    return desk;
+        else schedules.#runner.watch(schedule);
+    return schedules;
   }
 
   /** Creates a schedule, or changes one. When it is new, or its times are, those from before now do not fire. */

@@ -12,7 +12,7 @@ const TEN = { id: "ten", workflow: "report", cron: "*/10 * * * *" };
 
 const opened: Schedules[] = [];
 afterEach(async () => {
-  for (const desk of opened.splice(0)) await desk.close();
+  for (const schedules of opened.splice(0)) await schedules.close();
 });
 
 async function world() {
@@ -35,7 +35,7 @@ async function world() {
   const nameOf = (id: string): string =>
     id.replace(/~(\d+)$/, (_, due: string) => `~${(Number(due) - beginning) / MINUTE}`);
   const node = async (name: string): Promise<Schedules> => {
-    const desk = await Schedules.open({
+    const schedules = await Schedules.open({
       clock,
       store: {
         getDocument: (...document) => store.getDocument(...document),
@@ -63,8 +63,8 @@ async function world() {
       onEnd: () => () => undefined,
       onFault: (fault) => void faults.push(fault),
     });
-    opened.push(desk);
-    return desk;
+    opened.push(schedules);
+    return schedules;
   };
   const move = (to: string): void => {
     owner.name = to;
@@ -80,7 +80,8 @@ describe("a schedule", () => {
     await a.put(TEN);
     await clock.advance("30m");
     expect(asked).toEqual(["b ten~10", "b ten~20", "b ten~30"]);
-    for (const desk of [a, b]) expect(await desk.get("ten")).toMatchObject({ state: { paused: false } });
+    for (const schedules of [a, b])
+      expect(await schedules.get("ten")).toMatchObject({ state: { paused: false } });
     expect(await a.list()).toEqual(await b.list());
   });
 
@@ -114,8 +115,8 @@ describe("a schedule", () => {
     meanwhile.push(() => a.pause("ten"));
     await clock.advance("30m");
     expect(asked).toEqual(["b ten~10"]);
-    for (const desk of [a, b])
-      expect(await desk.get("ten")).toMatchObject({ next: [], state: { paused: true, starting: null } });
+    for (const schedules of [a, b])
+      expect(await schedules.get("ten")).toMatchObject({ next: [], state: { paused: true, starting: null } });
   });
 
   test("is fired by its new owner at once when it moves, with what was missed by the rule", async () => {

@@ -19,24 +19,24 @@ import { taskRoutes } from "./routes/tasks.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
 /** The one table of routes, but for those of workers. */
-export function routeTable(desk: Services): readonly Route[] {
+export function routeTable(services: Services): readonly Route[] {
   return [
-    ...executionRoutes(desk),
-    ...auditRoutes(desk),
-    ...controlRoutes(desk),
-    ...eventRoutes(desk),
-    ...taskRoutes(desk),
-    ...workflowRoutes(desk),
-    ...commandRoutes(desk),
-    ...scheduleRoutes(desk),
-    stateRoute(desk),
-    ...nodeRoutes(desk),
-    ...overviewRoutes(desk),
-    ringRoute(desk),
-    ...deadLetterRoutes(desk),
-    ...deadLetterGroupRoutes(desk),
-    ...adminRoutes(desk),
-    backupRoute(desk),
-    ...healthRoutes(desk),
+    ...executionRoutes(services),
+    ...auditRoutes(services),
+    ...controlRoutes(services),
+    ...eventRoutes(services),
+    ...taskRoutes(services),
+    ...workflowRoutes(services),
+    ...commandRoutes(services),
+    ...scheduleRoutes(services),
+    stateRoute(services),
+    ...nodeRoutes(services),
+    ...overviewRoutes(services),
+    ringRoute(services),
+    ...deadLetterRoutes(services),
+    ...deadLetterGroupRoutes(services),
+    ...adminRoutes(services),
+    backupRoute(services),
+    ...healthRoutes(services),
   ];
 }

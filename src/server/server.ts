@@ -82,7 +82,7 @@ export class ApiServer {
     this.#pages = new PageFiles(config.pages, parts.extension?.pages);
     const allNodes = new AllNodes(parts, parts.routes);
     let document: Readonly<Record<string, unknown>> | null = null;
-    const desk: Services = {
+    const services: Services = {
       ...parts,
       tokens,
       endedSessions,
@@ -98,7 +98,7 @@ export class ApiServer {
         (document ??= openApiDocument(this.#app as never, { version: config.version, url: this.#url })),
     };
     this.#app = buildApp({
-      routes: [...routeTable(desk), ...allNodes.routes(), ...(parts.extension?.routes ?? [])],
+      routes: [...routeTable(services), ...allNodes.routes(), ...(parts.extension?.routes ?? [])],
       access: new Access({
         tokens,
         endedSessions,

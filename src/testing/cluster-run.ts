@@ -25,18 +25,18 @@ export class ClusterRun {
   readonly rondo: LocalRondo;
   readonly #engine: Engine;
   readonly #ownership: OwnershipDriver;
-  readonly #mortal: KillableProcess;
+  readonly #process: KillableProcess;
 
   private constructor(parts: {
     rondo: LocalRondo;
     engine: Engine;
     ownership: OwnershipDriver;
-    mortal: KillableProcess;
+    process: KillableProcess;
   }) {
     this.rondo = parts.rondo;
     this.#engine = parts.engine;
     this.#ownership = parts.ownership;
-    this.#mortal = parts.mortal;
+    this.#process = parts.process;
   }
 
   static async begin(
@@ -44,11 +44,11 @@ export class ClusterRun {
     workflows: readonly (HostedWorkflow | HostedTopic)[],
   ): Promise<ClusterRun> {
     const { tables, random, capacity, settings, scripts, url, onLog, onStop, onSay } = options;
-    const mortal = new KillableProcess(options.clock);
-    const clock = mortal.clock(options.clock);
+    const process = new KillableProcess(options.clock);
+    const clock = process.clock(options.clock);
     const { steady } = options.clock;
     const shared = new MemoryClusterStore(tables, { url, clock: steady, random });
-    const store = mortal.store(faulty(shared, options.faults));
+    const store = process.store(faulty(shared, options.faults));
     let ownership: OwnershipDriver | null = null;
     const engine = await Engine.open({
       store,
@@ -70,14 +70,14 @@ export class ClusterRun {
         yield: (partitions) => cluster.yield(partitions),
         lost: (partitions) => cluster.hear({ kind: "lost", partitions }),
       },
-      clock: mortal.clock(steady),
+      clock: process.clock(steady),
       monotonic: () => steady.now(),
       random,
       onMembership: (membership) => {
         cluster.hear({ kind: "members", ...membersOf(membership) });
-        cluster.hear({ kind: "letters-stored" });
+        cluster.hear({ kind: "mail-stored" });
       },
-      onLetters: () => cluster.hear({ kind: "letters-stored" }),
+      onMail: () => cluster.hear({ kind: "mail-stored" }),
       onStop,
     });
     const rondo = new LocalRondo({
@@ -92,21 +92,21 @@ export class ClusterRun {
     });
     rondo.serve(...workflows);
     ownership.start();
-    return new ClusterRun({ rondo, engine, ownership, mortal });
+    return new ClusterRun({ rondo, engine, ownership, process });
   }
 
   /** Resolves when the life is over. */
   get ended(): KillableProcess["ended"] {
-    return this.#mortal.ended;
+    return this.#process.ended;
   }
 
   get isUp(): boolean {
-    return this.#mortal.isOn;
+    return this.#process.isOn;
   }
 
   /** It runs, and is a member. */
   get isWell(): boolean {
-    return this.isUp && !this.#mortal.isFrozen && this.#ownership.mayAct();
+    return this.isUp && !this.#process.isFrozen && this.#ownership.mayAct();
   }
 
   /** Its name in the store. */
@@ -130,7 +130,7 @@ export class ClusterRun {
 
   /** SIGSTOP for a while. */
   freeze(ms: number): void {
-    this.#mortal.freeze(ms);
+    this.#process.freeze(ms);
   }
 
   /** SIGTERM: hands over what it has. */
@@ -140,7 +140,7 @@ export class ClusterRun {
 
   /** Ends it as `kill -9` would. */
   kill(): void {
-    this.#mortal.kill();
+    this.#process.kill();
     this.#ownership.stop();
   }
 }

@@ -38,23 +38,23 @@ export class ProcessRun {
   readonly rondo: LocalRondo;
   readonly postOps: Performer;
   readonly #engine: Engine;
-  readonly #mortal: KillableProcess;
+  readonly #process: KillableProcess;
 
   private constructor(parts: {
     engine: Engine;
     rondo: LocalRondo;
-    mortal: KillableProcess;
+    process: KillableProcess;
     postOps: Performer;
   }) {
     this.postOps = parts.postOps;
     this.#engine = parts.engine;
     this.rondo = parts.rondo;
-    this.#mortal = parts.mortal;
+    this.#process = parts.process;
   }
 
   /** Resolves when the life is over. */
   get ended(): KillableProcess["ended"] {
-    return this.#mortal.ended;
+    return this.#process.ended;
   }
 
   static async begin(
@@ -62,9 +62,9 @@ export class ProcessRun {
     workflows: readonly (HostedWorkflow | HostedTopic)[],
   ): Promise<ProcessRun> {
     const { tables, random, capacity, settings, scripts, onLog, onStop } = options;
-    const mortal = new KillableProcess(options.clock);
-    const clock = mortal.clock(options.clock);
-    const store = mortal.store(faulty(new MemoryStore(tables), options.faults));
+    const process = new KillableProcess(options.clock);
+    const clock = process.clock(options.clock);
+    const store = process.store(faulty(new MemoryStore(tables), options.faults));
     const postOps = options.postOps.performer(store, clock);
     const engine = await Engine.open({ store, clock, settings, postOps, onStop });
     const rondo = new LocalRondo({
@@ -77,7 +77,7 @@ export class ProcessRun {
       onLog,
       onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
     });
-    return new ProcessRun({ engine, rondo: rondo.serve(...workflows), mortal, postOps });
+    return new ProcessRun({ engine, rondo: rondo.serve(...workflows), process, postOps });
   }
 
   /** True while attempts run: then user code may be at work. */
@@ -87,7 +87,7 @@ export class ProcessRun {
 
   /** Ends it as `kill -9` would. */
   kill(): void {
-    this.#mortal.kill();
+    this.#process.kill();
   }
 }
 

@@ -36,7 +36,7 @@ export interface TestClusterOptions
 export class TestCluster implements AsyncDisposable {
   readonly #options: TestClusterOptions;
   readonly #workflows: readonly (HostedWorkflow | HostedTopic)[];
-  readonly #clock = new VirtualClock(() => this.#lives.some((life) => life?.isAtWork === true));
+  readonly #clock = new VirtualClock(() => this.#lives.some((run) => run?.isAtWork === true));
   /** By node; null: it is not up. */
   readonly #lives: (ClusterRun | null)[];
   #begins = 0;
@@ -67,8 +67,8 @@ export class TestCluster implements AsyncDisposable {
     input: WorkflowInput<NoInfer<W>>,
     options: StartOptions & { readonly id: string },
   ): Promise<ExecutionHandle<WorkflowOutput<W>>> {
-    const life = await this.#lifeFor(options.id);
-    await orCrashed(life.rondo.start<W>(workflow, input, options), life);
+    const run = await this.#lifeFor(options.id);
+    await orCrashed(run.rondo.start<W>(workflow, input, options), run);
     return this.execution<W>(options.id);
   }
 
@@ -102,39 +102,40 @@ export class TestCluster implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isOver = true;
-    const lives = this.#lives.filter((life) => life !== null);
-    const closed = Promise.all(lives.map((life) => life.rondo.close({ graceMs: 0 })));
+    const lives = this.#lives.filter((run) => run !== null);
+    const closed = Promise.all(lives.map((run) => run.rondo.close({ graceMs: 0 })));
     await Promise.race([closed, this.#clock.advance(LEAVE_MS)]);
-    for (const life of lives) life.kill();
+    for (const run of lives) run.kill();
   }
 
   /** Every partition is with a node that is well, and nothing is at work: only renewals are to come by themselves. */
   get #isSteady(): boolean {
     const { tables } = this.#options;
-    const well = new Set(this.#lives.flatMap((life) => (life?.isWell === true ? [life.incarnation] : [])));
+    const well = new Set(this.#lives.flatMap((run) => (run?.isWell === true ? [run.incarnation] : [])));
     for (let partition = 0; partition < TEST_PARTITIONS; partition++)
       if (!well.has(tables.ownerOf(partition))) return false;
-    return !this.#lives.some((life) => life?.isAtWork === true);
+    return !this.#lives.some((run) => run?.isAtWork === true);
   }
 
   /** Whoever has the execution, as far as that is known; else anybody. */
   async #lifeFor(execution: string): Promise<ClusterRun> {
-    const up = this.#lives.filter((life) => life?.isUp === true) as ClusterRun[];
-    const life = up.find((one) => one.owns(execution)) ?? up[0];
-    if (life === undefined) throw new RondoError(reject("not_ready", "no node is up", { hint: "ask again" }));
-    return life;
+    const up = this.#lives.filter((run) => run?.isUp === true) as ClusterRun[];
+    const clusterRun = up.find((one) => one.owns(execution)) ?? up[0];
+    if (clusterRun === undefined)
+      throw new RondoError(reject("not_ready", "no node is up", { hint: "ask again" }));
+    return clusterRun;
   }
 
   async #begin(node: number): Promise<void> {
     if (this.#isOver || this.#lives[node]?.isUp === true) return;
     const { nodes: _, faults, random, ...options } = this.#options;
-    let life: ClusterRun | null = null;
+    let run: ClusterRun | null = null;
     const own: NodeFaults = {
-      crash: () => this.#end(node, life),
-      pause: () => life?.freeze(PAUSE_MS),
-      leave: () => this.#leave(node, life),
+      crash: () => this.#end(node, run),
+      pause: () => run?.freeze(PAUSE_MS),
+      leave: () => this.#leave(node, run),
     };
-    life = await ClusterRun.begin(
+    run = await ClusterRun.begin(
       {
         ...options,
         random: random.child(`life ${++this.#begins}`),
@@ -148,14 +149,14 @@ export class TestCluster implements AsyncDisposable {
       },
       this.#workflows,
     );
-    this.#lives[node] = life;
+    this.#lives[node] = run;
   }
 
   /** It is gone, and another one comes after a while. */
-  #end(node: number, life: ClusterRun | null): void {
-    if (life === null || !life.isUp) return;
-    life.kill();
-    if (this.#lives[node] === life) this.#lives[node] = null;
+  #end(node: number, run: ClusterRun | null): void {
+    if (run === null || !run.isUp) return;
+    run.kill();
+    if (this.#lives[node] === run) this.#lives[node] = null;
     const ms = this.#options.random.pick([1, 2_000, 20_000]);
     this.#clock.after(ms, () => {
       this.#begin(node).catch((thrown: unknown) => {
@@ -164,10 +165,10 @@ export class TestCluster implements AsyncDisposable {
     });
   }
 
-  #leave(node: number, life: ClusterRun | null): void {
-    if (life === null) return;
-    const end = () => this.#end(node, life);
-    life.leave().then(end, end);
+  #leave(node: number, run: ClusterRun | null): void {
+    if (run === null) return;
+    const end = () => this.#end(node, run);
+    run.leave().then(end, end);
     // What its handlers do may take long; then it is not waited for.
     this.#clock.after(LEAVE_MS, end);
   }
@@ -176,7 +177,7 @@ export class TestCluster implements AsyncDisposable {
   #pass(output: ClusterOutput, from: number): void {
     const self = this.#lives[from]?.incarnation ?? "";
     const tell = (incarnation: string | null, word: ClusterNotice) => {
-      const to = this.#lives.find((life) => life?.isUp === true && life.incarnation === incarnation);
+      const to = this.#lives.find((run) => run?.isUp === true && run.incarnation === incarnation);
       if (incarnation !== null) this.#clock.after(1, () => to?.hear(word));
     };
     switch (output.kind) {

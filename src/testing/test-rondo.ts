@@ -57,8 +57,8 @@ export class TestRondo implements RondoClient, AsyncDisposable {
     input: WorkflowInput<NoInfer<W>>,
     options?: StartOptions,
   ): Promise<ExecutionHandle<WorkflowOutput<W>>> {
-    const life = await this.#life;
-    const { id } = await orCrashed(life.rondo.start<W>(workflow, input, options), life);
+    const run = await this.#life;
+    const { id } = await orCrashed(run.rondo.start<W>(workflow, input, options), run);
     return this.execution<W>(id);
   }
 
@@ -76,14 +76,14 @@ export class TestRondo implements RondoClient, AsyncDisposable {
   }
 
   async list(options?: ListOptions): Promise<ExecutionPage> {
-    const life = await this.#life;
-    return orCrashed(life.rondo.list(options), life);
+    const run = await this.#life;
+    return orCrashed(run.rondo.list(options), run);
   }
 
   /** The execution as it was after the event with this sequence number. */
   async stateAt(id: string, seq: number): Promise<ExecutionView> {
-    const life = await this.#life;
-    return orCrashed(life.rondo.stateAt(id, seq), life);
+    const run = await this.#life;
+    return orCrashed(run.rondo.stateAt(id, seq), run);
   }
 
   /** The journal as committed so far, by default with every task in it. */
@@ -101,10 +101,10 @@ export class TestRondo implements RondoClient, AsyncDisposable {
 
   /** What results of commands were kept under this key of a state store; undefined: nothing was. */
   async state(store: string, key: string, partition?: string): Promise<unknown> {
-    const life = await this.#life;
+    const run = await this.#life;
     return orCrashed(
-      stateAt(life.postOps, { store, key, ...(partition === undefined ? {} : { partition }) }),
-      life,
+      stateAt(run.postOps, { store, key, ...(partition === undefined ? {} : { partition }) }),
+      run,
     );
   }
 
@@ -131,15 +131,15 @@ export class TestRondo implements RondoClient, AsyncDisposable {
 
   /** Lets go of everything; handlers that still run are aborted. */
   async [Symbol.asyncDispose](): Promise<void> {
-    const life = await this.#life;
-    const closed = life.rondo.close({ graceMs: 0 });
+    const run = await this.#life;
+    const closed = run.rondo.close({ graceMs: 0 });
     await this.#clock.advance(0);
     await closed;
-    life.kill();
+    run.kill();
   }
 
   async #begin(): Promise<ProcessRun> {
-    const life = await ProcessRun.begin(
+    const run = await ProcessRun.begin(
       {
         ...this.#options,
         clock: this.#clock,
@@ -149,7 +149,7 @@ export class TestRondo implements RondoClient, AsyncDisposable {
       },
       this.#workflows,
     );
-    this.#current = life;
-    return life;
+    this.#current = run;
+    return run;
   }
 }

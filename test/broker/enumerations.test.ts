@@ -58,7 +58,7 @@ function give(asked: Asked, channel: Channel, positions: readonly number[], tota
 }
 
 /** A worker that is gone as soon as it has begun the enumeration. */
-async function hireMortal(onBegun: () => void): Promise<void> {
+async function startProcess(onBegun: () => void): Promise<void> {
   const { url, proxy, cut } = await bench.broker.proxy();
   const enumerate = () => {
     proxy.close();
@@ -80,13 +80,13 @@ describe("an enumeration", () => {
     const rondo = await bench.open();
     let begun = 0;
     let hired = 1;
-    await hireMortal(() => void begun++);
+    await startProcess(() => void begun++);
     const handle = await rondo.start(flow({ crashes: 1 }), null as never);
     await until("it has failed", async () => {
       // What was not acknowledged in time comes twice.
       if (begun >= hired && hired < 20) {
         hired++;
-        await hireMortal(() => void begun++);
+        await startProcess(() => void begun++);
       }
       return (await handle.status()).status === "failed";
     });

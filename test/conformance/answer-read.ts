@@ -38,8 +38,8 @@ export function answerRead(
     }
     case "purge":
       return { kind: "purged", ids: output.ids };
-    case "scan-letters":
-      return { kind: "letters-scanned", letters: tables.scanMail(output), max: output.max };
+    case "scan-mailbox":
+      return { kind: "mailbox-scanned", messages: tables.scanMail(output), max: output.max };
     default:
       return null;
   }

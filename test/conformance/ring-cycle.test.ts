@@ -53,12 +53,12 @@ test("F5 a cycle with another ring hash: full state requested before applying; s
   bench.input("b", { kind: "token", from: "a", token: post?.token as never });
   const asked = bench.take().map(({ output }) => output.kind);
   expect(asked).toContain("ask-state");
-  expect(asked).not.toContain("scan-letters");
+  expect(asked).not.toContain("scan-mailbox");
   expect(asked).not.toContain("post-token");
   const [ask] = bench.of("b", "ask-state");
   bench.input("b", { kind: "state", ask: ask?.ask as number, state: bench.node("a").state() });
   const after = bench.take();
-  expect(after.map(({ output }) => output)).toContainEqual({ kind: "scan-letters", partitions: [1] });
+  expect(after.map(({ output }) => output)).toContainEqual({ kind: "scan-mailbox", partitions: [1] });
   expect(bench.node("b").view()).toMatchObject({ hash: bench.node("a").view().hash });
   expect(after.flatMap(({ output }) => (output.kind === "post-token" ? [output.to] : []))).toEqual(["c"]);
 });

@@ -235,10 +235,10 @@ export class RingWorld {
         return this.after(this.random.between(1, 10), () =>
           this.#inside(process, () => this.#readMembers(process)),
         );
-      case "scan-letters":
+      case "scan-mailbox":
         return this.after(this.random.between(1, 5), () =>
           this.#inside(process, () => {
-            this.hinted += this.#readLetters(process, output.partitions);
+            this.hinted += this.#readMail(process, output.partitions);
           }),
         );
       case "scan-timers":
@@ -338,7 +338,7 @@ export class RingWorld {
     this.#input(process, { kind: "timers-ended", timers: [{ execution, timer, due }] });
   }
 
-  #readLetters(process: Process, partitions: readonly number[]): number {
+  #readMail(process: Process, partitions: readonly number[]): number {
     let found = 0;
     for (const [id, { partition }] of this.letters)
       if (partitions.includes(partition) && this.#isOwner(process, partition)) {
@@ -361,7 +361,7 @@ export class RingWorld {
       this.#readMembers(process);
       this.#input(process, { kind: "owned", partitions: [...process.owned] });
       if (taken.length > 0) {
-        this.#readLetters(process, taken);
+        this.#readMail(process, taken);
         for (const row of this.rows.values())
           if (taken.includes(row.partition) && !row.isForgotten) this.#fireAt(process, row);
       }

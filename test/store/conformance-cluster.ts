@@ -6,7 +6,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { EVENT_VERSION } from "../../src/kernel/event.ts";
 import { type Cluster, IN, idIn, Node, PARTITIONS, startIn } from "./cluster-node.ts";
-import { describeHints, describeLetters, describePartitions } from "./conformance-letters.ts";
+import { describeHints, describeMail, describePartitions } from "./conformance-letters.ts";
 import { headOf, step } from "./example-writes.ts";
 
 export function describeCluster(name: string, makeCluster: () => Promise<Cluster>): void {
@@ -19,7 +19,7 @@ export function describeCluster(name: string, makeCluster: () => Promise<Cluster
     describeOwnership(() => cluster);
     describeFences(() => cluster);
     describePartitions(() => cluster);
-    describeLetters(() => cluster);
+    describeMail(() => cluster);
     describeHints(() => cluster);
   });
 }

@@ -59,7 +59,7 @@ export function describePartitions(get: () => Cluster): void {
 }
 
 /** Letters between executions of any partitions. */
-export function describeLetters(get: () => Cluster): void {
+export function describeMail(get: () => Cluster): void {
   test("a letter goes to any partition, and is taken by the owner of its receiver's only", async () => {
     const a = await Node.join(get(), "http://a");
     const b = await Node.join(get(), "http://b");

@@ -6,7 +6,7 @@ import { commit, headOf, logRow, start, step } from "./example-writes.ts";
 import type { Lives } from "./lives.ts";
 
 export function describeRecords(get: () => Lives): void {
-  describeLetters(get);
+  describeMail(get);
   describeLogs(get);
   describeDeadLetters(get);
 
@@ -36,7 +36,7 @@ export function describeRecords(get: () => Lives): void {
   });
 }
 
-function describeLetters(get: () => Lives): void {
+function describeMail(get: () => Lives): void {
   const letter = (id: string, to = "b") => ({ id, to, body: `{"id":"${id}"}` });
 
   test("letters are there from the sender's commit to the receiver's, in the order of storing", async () => {

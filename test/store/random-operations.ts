@@ -9,7 +9,7 @@ import type { ExecutionWrite, HeadFilter, Want } from "../../src/store/store.ts"
 import { headOf } from "./example-writes.ts";
 import {
   type AbstractRecords,
-  letterId,
+  mailId,
   type RecordOperation,
   recordOperations,
   records,
@@ -167,7 +167,7 @@ const commit = (writesMax: number): fc.Arbitrary<Operation & { kind: "commit" }>
       },
     ),
     writes: fc.array(write, { maxLength: writesMax }),
-    mailTaken: fc.array(letterId, { maxLength: 2 }),
+    mailTaken: fc.array(mailId, { maxLength: 2 }),
   });
 
 export const operations: fc.Arbitrary<Operation[]> = fc.array(

@@ -85,11 +85,11 @@ export async function performRecordOperation(store: Store, operation: RecordOper
 const small = fc.integer({ min: 0, max: 9 });
 const tasks = fc.uniqueArray(small, { minLength: 1, maxLength: 4 });
 
-export const letterId = fc.constantFrom(...Array.from({ length: 12 }, (_, i) => `letter-${i}`));
+export const mailId = fc.constantFrom(...Array.from({ length: 12 }, (_, i) => `letter-${i}`));
 
 export const records: fc.Arbitrary<AbstractRecords> = fc.record({
   letters: fc.option(
-    fc.array(fc.record({ id: letterId, to: fc.constantFrom("e0", "e1", "e2", "nobody") }), { maxLength: 2 }),
+    fc.array(fc.record({ id: mailId, to: fc.constantFrom("e0", "e1", "e2", "nobody") }), { maxLength: 2 }),
   ),
   logs: fc.option(
     fc.array(

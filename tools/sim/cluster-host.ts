@@ -226,7 +226,7 @@ export class ClusterHost extends EngineHost {
     this.workers.heard(membership.nodes.map(({ url }) => url));
     this.deliver({ kind: "members", ...membersOf(membership) });
     // What others stored while nobody told.
-    this.deliver({ kind: "letters-stored" });
+    this.deliver({ kind: "mail-stored" });
   }
 
   #hasLeft(): void {
@@ -268,7 +268,7 @@ export class ClusterHost extends EngineHost {
       case "timers-changed":
         this.ring.input({ kind: "timers-set", timers: output.set });
         return this.ring.input({ kind: "timers-ended", timers: output.ended });
-      case "letters-sent":
+      case "mail-sent":
         for (const partition of output.partitions) this.ring.input({ kind: "hint", partition, count: 1 });
         return;
       case "ask-permits": {
@@ -386,7 +386,7 @@ export class ClusterHost extends EngineHost {
     world.written(content, refused);
     showWrite(world, `${this.name}commit ${commit} ${verdict.kind} ${refused.join(" ")}`, content);
     world.ledger.sync();
-    const to = content.writes.flatMap(({ mail: letters = [] }) => letters.map((letter) => letter.to));
+    const to = content.writes.flatMap(({ mail = [] }) => mail.map((message) => message.to));
     this.#neighbours.stored(this, to);
     return verdict;
   }

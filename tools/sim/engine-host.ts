@@ -56,7 +56,7 @@ export type ClusterOutput = Extract<
     kind:
       | "unreadable"
       | "timers-changed"
-      | "letters-sent"
+      | "mail-sent"
       | "fenced"
       | "yielded"
       | "ask-permits"
@@ -88,7 +88,7 @@ export abstract class EngineHost {
   protected nodeNow = 0;
   readonly #reports = new Map<string, readonly Report[]>();
   /** Post-operations under way, by their ids. */
-  readonly #errands = new Map<string, PostOpTask>();
+  readonly #postOps = new Map<string, PostOpTask>();
   #isAdvancing = false;
   readonly #alarm = new Alarm((ms, run) => this.later(ms, run));
   #turns = 0;
@@ -142,7 +142,7 @@ export abstract class EngineHost {
     this.nodeNow = 0;
     this.#watch = new TurnWatch();
     this.#reports.clear();
-    this.#errands.clear();
+    this.#postOps.clear();
     this.node = node;
     this.#alarm.clear();
     this.world.nodeOpened(this);
@@ -154,7 +154,7 @@ export abstract class EngineHost {
     this.node = null;
     this.incarnation++;
     this.roster.clear();
-    this.world.staff.nodeEnded(this);
+    this.world.workers.nodeEnded(this);
   }
 
   /** The machine's clock jumps; gives how far it is off by then. */
@@ -249,7 +249,7 @@ export abstract class EngineHost {
         return this.#damaged(output.head);
       case "unreadable":
       case "timers-changed":
-      case "letters-sent":
+      case "mail-sent":
       case "fenced":
       case "yielded":
       case "ask-permits":
@@ -265,7 +265,7 @@ export abstract class EngineHost {
       case "publish":
       case "check-sent":
       case "took-over":
-      case "desk-closed":
+      case "queue-closed":
         return;
       case "perform":
         return this.#errand(output.task);
@@ -286,10 +286,10 @@ export abstract class EngineHost {
     const { postOpsMax = 1, postOpsEach = 1 } = SIM_SETTINGS;
     ledger.sync();
     ledger.errands.begun(ledger.model(execution), task, this.nodeNow);
-    must(!this.#errands.has(id), `${id}: is under way at this node already`);
-    this.#errands.set(id, task);
+    must(!this.#postOps.has(id), `${id}: is under way at this node already`);
+    this.#postOps.set(id, task);
     // Of each kind by itself: broadcasts that hang keep no result from being persisted.
-    const beside = [...this.#errands.values()].filter(({ op }) => op === task.op);
+    const beside = [...this.#postOps.values()].filter(({ op }) => op === task.op);
     const own = beside.filter((other) => other.execution === execution).length;
     must(beside.length <= postOpsMax && own <= postOpsEach, `${id}: too many are under way`);
     trace.note(timeline.now, `${this.name}perform ${id} try ${attempt}`);
@@ -300,7 +300,7 @@ export abstract class EngineHost {
       // The request is out, whatever becomes of the process.
       if (outcome.kind === "done" || this.random.chance(0.3)) ledger.errands.seen(id);
       if (this.incarnation !== incarnation) return;
-      this.#errands.delete(id);
+      this.#postOps.delete(id);
       this.deliver({ kind: "performed", execution, op: id, attempt, outcome });
     });
   }
@@ -347,8 +347,8 @@ export abstract class EngineHost {
   }
 
   #toWorker(output: Extract<Output, { kind: "grant" | "cancel" | "verdicts" | "ask-worker" }>): void {
-    const { ledger, timeline, trace, staff } = this.world;
-    const worker = staff.worker(output.worker);
+    const { ledger, timeline, trace, workers } = this.world;
+    const worker = workers.worker(output.worker);
     const isLost =
       worker?.local === false &&
       ((this.world.has("lost-messages") && this.random.chance(0.05)) ||

@@ -16,13 +16,13 @@ export class NodeHost extends EngineHost {
   #commits: CommitOutput[] = [];
 
   override open(): void {
-    const { ledger, timeline, trace, staff, projects } = this.world;
+    const { ledger, timeline, trace, workers, projects } = this.world;
     const info = this.tables.open();
     ledger.opened(info);
     ledger.leases.opened({ at: timeline.now, machine: this.clock() });
     this.#isClosing = false;
     this.#commits = [];
-    const suspectMs = staff.hasRemote || this.incarnation === 0 ? 300 : 0;
+    const suspectMs = workers.hasRemote || this.incarnation === 0 ? 300 : 0;
     const node = new EngineNode(info, this.clock(), { ...SIM_SETTINGS, suspectMs, projects });
     node.takeOver(this.#handedOver(info));
     trace.note(timeline.now, `open epoch ${info.owned[0]?.epoch} unclean ${info.owned[0]?.uncleanEpoch}`);

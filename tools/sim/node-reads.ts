@@ -43,7 +43,7 @@ export function readFor({ tables, plans, foldVersion }: Sources, output: ReadOut
       const { until, max } = output;
       return { kind: "timers-scanned", timers: tables.scanTimers(output), until, max };
     }
-    case "scan-letters":
-      return { kind: "letters-scanned", letters: tables.scanMail(output), max: output.max };
+    case "scan-mailbox":
+      return { kind: "mailbox-scanned", messages: tables.scanMail(output), max: output.max };
   }
 }

@@ -20,7 +20,7 @@ const RING: Partial<RingSettings> = {
   postMs: 300,
   askMs: 300,
   suspectMs: 1_500,
-  parcelTimersMax: 3,
+  messageTimersMax: 3,
   horizonMs: 1_000,
   timersMax: 3,
   rescanMs: 3_000,
@@ -136,8 +136,8 @@ export class NodeRing {
         );
       case "read-members":
         return this.#around.readMembers();
-      case "scan-letters":
-        return toEngine({ kind: "letters-stored" });
+      case "scan-mailbox":
+        return toEngine({ kind: "mail-stored" });
       case "scan-timers": {
         const timers = tables.scanTimers(output);
         const isLost = world.has("lost-replies") && random.chance(0.03);

@@ -347,7 +347,7 @@ export class ClusterSite implements Site, Neighbours {
       const owner = this.ownerOf(partitionOf(execution, this.#partitions));
       if (owner === undefined || owner === from || this.#random.chance(0.3)) continue;
       if (this.isCut(from.name, owner.name)) continue;
-      this.#world.timeline.after(this.#world.delay(), () => owner.receive({ kind: "letters-stored" }));
+      this.#world.timeline.after(this.#world.delay(), () => owner.receive({ kind: "mail-stored" }));
     }
   }
 
@@ -359,7 +359,7 @@ export class ClusterSite implements Site, Neighbours {
     const views = up.map(({ ring }) => ring.view());
     if (new Set(views.map(({ hash }) => hash)).size > 1) return "nodes know different members";
     const isSilent = views.some(({ tokenAgoMs }) => tokenAgoMs > TOKEN_SEEN_MS);
-    return isSilent ? "the token does not come round" : this.#world.staff.outOfTouch();
+    return isSilent ? "the token does not come round" : this.#world.workers.outOfTouch();
   }
 
   /** Where a message about an execution goes: mostly to its owner. */

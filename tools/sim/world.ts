@@ -74,7 +74,7 @@ export class World {
   readonly behaviour: Behaviour;
   readonly ledger: Ledger;
   readonly client: SimClient;
-  readonly staff: SimulatedWorkers;
+  readonly workers: SimulatedWorkers;
   readonly garbled: GarbledRows;
   /** Limits of projects. */
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
@@ -109,7 +109,7 @@ export class World {
     const { projects, isCluster } = this;
     this.ledger = new Ledger({ tables: this.#tables, plans: this.#plans, seed, projects, isCluster });
     this.client = new SimClient(this, this.#random.child("client"));
-    this.staff = new SimulatedWorkers(this, this.#random.child("staff"), this.#plans);
+    this.workers = new SimulatedWorkers(this, this.#random.child("staff"), this.#plans);
     const random = this.#random.child("node");
     const parts = { world: this, random, tables: this.#tables, plans: this.#plans };
     this.#site = isCluster
@@ -161,7 +161,7 @@ export class World {
   /** The node's process has started. */
   nodeOpened(host: EngineHost): void {
     this.#faultAt = this.timeline.now;
-    this.staff.nodeOpened(host);
+    this.workers.nodeOpened(host);
     // Whoever asks for children hears from its user before they begin.
     if (!this.has("controls")) return;
     for (const { id, body } of this.#tables.scanMail({ after: 0, max: 10, partitions: null })) {
@@ -273,7 +273,7 @@ export class World {
   /** A task took its process down: the node's, if it ran there, else the worker's. */
   processDies(worker: SimWorker): void {
     if (worker.local) this.#site.hosts.find(({ name }) => name === worker.at)?.crash();
-    else this.staff.replace(worker);
+    else this.workers.replace(worker);
   }
 
   /** How long a message takes. */
@@ -346,9 +346,9 @@ export class World {
     if (this.isCluster)
       for (const [fault, everyMs] of TROUBLES)
         repeat(fault, everyMs, () => this.#site.trouble(random, fault));
-    repeat("dead-workers", 4_000, () => this.staff.killOne());
-    repeat("leaving-workers", 6_000, () => this.staff.dismissOne());
-    repeat("frozen-workers", 4_000, () => this.staff.freezeOne());
+    repeat("dead-workers", 4_000, () => this.workers.killOne());
+    repeat("leaving-workers", 6_000, () => this.workers.dismissOne());
+    repeat("frozen-workers", 4_000, () => this.workers.freezeOne());
     repeat("clock-jumps", 5_000, () => {
       const skew = host().jump(random.pick([-2_000, 500, 20_000]));
       this.count("clock jump");
@@ -384,7 +384,7 @@ export class World {
     this.trace.note(this.timeline.now, "heal");
     this.garbled.restore();
     this.#site.heal();
-    this.staff.heal();
+    this.workers.heal();
     const nudge = () => {
       this.ledger.sync();
       this.garbled.lookAgain(this);

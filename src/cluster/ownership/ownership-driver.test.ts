@@ -35,7 +35,7 @@ class Cluster {
       monotonic: () => clock.now(),
       random,
       onGranting: (may) => granting.push(may),
-      onLetters: (partitions) => letters.push({ kind: "mail", partitions }),
+      onMail: (partitions) => letters.push({ kind: "mail", partitions }),
       onFault: ({ message }) => faults.push(message),
       onStop: ({ message }) => stops.push(message),
     });

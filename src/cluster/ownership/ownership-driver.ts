@@ -40,7 +40,7 @@ export interface OwnershipOptions {
   /** Each answer of the store about who is there. */
   readonly onMembership?: (membership: Membership) => void;
   /** The store hints at letters in these partitions. */
-  readonly onLetters?: (partitions: readonly number[]) => void;
+  readonly onMail?: (partitions: readonly number[]) => void;
   /** The node's lease begins to run, or may have ended. */
   readonly onGranting?: (mayGrant: boolean) => void;
   /** A fault of the world: it is tried again. */
@@ -69,7 +69,7 @@ export class OwnershipDriver {
   start(): void {
     this.#options.store.onHint((hint) => {
       if (hint.kind === "members") this.refresh();
-      else this.#options.onLetters?.(hint.partitions);
+      else this.#options.onMail?.(hint.partitions);
     });
     this.#input({ kind: "tick" });
   }

@@ -12,7 +12,7 @@ function bookOver(definition: object | null) {
     const body = JSON.stringify(definition);
     return Promise.resolve(definition === null ? null : { name: "w", hash, body });
   };
-  return { book: new PlanLoader({ getDefinition }), hash, reads };
+  return { loader: new PlanLoader({ getDefinition }), hash, reads };
 }
 const child = (options: object) => ({
   rondo: 1,
@@ -21,24 +21,24 @@ const child = (options: object) => ({
 });
 
 test("a definition that an earlier version accepted is read, though it would be refused today", async () => {
-  const { book, hash } = bookOver(child({ priority: 3 }));
-  expect((await book.plan(hash))?.definition.name).toBe("w");
+  const { loader, hash } = bookOver(child({ priority: 3 }));
+  expect((await loader.plan(hash))?.definition.name).toBe("w");
 });
 
 test("what is read is kept by its hash", async () => {
-  const { book, hash, reads } = bookOver(child({}));
-  expect(await book.plan(hash)).not.toBeNull();
-  await book.plan(hash);
+  const { loader, hash, reads } = bookOver(child({}));
+  expect(await loader.plan(hash)).not.toBeNull();
+  await loader.plan(hash);
   expect(reads).toEqual([{ hash }]);
 });
 
 test("what is not there, or cannot be read, is no plan", async () => {
-  expect(await bookOver(null).book.plan("h")).toBeNull();
+  expect(await bookOver(null).loader.plan("h")).toBeNull();
   const newer = bookOver({ rondo: 3, name: "w", phases: [] });
-  expect(await newer.book.plan(newer.hash)).toBeNull();
+  expect(await newer.loader.plan(newer.hash)).toBeNull();
 });
 
 test("a definition that does not have its hash is damaged, and no plan", async () => {
-  const { book } = bookOver(child({}));
-  expect(await book.plan("another")).toBeNull();
+  const { loader } = bookOver(child({}));
+  expect(await loader.plan("another")).toBeNull();
 });

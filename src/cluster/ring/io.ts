@@ -38,7 +38,7 @@ export type RingOutput =
   /** The ring noticed something that the store may know already. */
   | { readonly kind: "read-members"; readonly why: string }
   /** There are letters in these partitions of this node. */
-  | { readonly kind: "scan-letters"; readonly partitions: readonly number[] }
+  | { readonly kind: "scan-mailbox"; readonly partitions: readonly number[] }
   | ({ readonly kind: "scan-timers" } & TimerScan)
   /** Timers past due, to be told to the owner of their partitions; null: it is not known. */
   | { readonly kind: "timer-due"; readonly to: string | null; readonly timers: readonly StoredTimer[] };

@@ -103,7 +103,7 @@ export class RingDriver {
         return this.#track(this.#ask(output));
       case "read-members":
         return this.#options.readMembers();
-      case "scan-letters":
+      case "scan-mailbox":
         return this.#options.scanLetters(output.partitions);
       case "scan-timers":
         return this.#track(this.#scan(output));

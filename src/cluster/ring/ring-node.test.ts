@@ -10,7 +10,7 @@ const tokens = (log: readonly Logged[]): Token[] =>
   log.flatMap(({ output }) => (output.kind === "post-token" ? [output.token] : []));
 const letters = (log: readonly Logged[]): [string, readonly number[]][] =>
   log.flatMap(({ url, output }) =>
-    output.kind === "scan-letters" ? [[url, output.partitions] as [string, readonly number[]]] : [],
+    output.kind === "scan-mailbox" ? [[url, output.partitions] as [string, readonly number[]]] : [],
   );
 
 /** A ring at rest: it has its token. */

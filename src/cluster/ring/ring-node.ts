@@ -43,7 +43,7 @@ const ELSEWHERE: Place = { kind: "elsewhere" };
 export class RingNode {
   readonly #url: string;
   readonly #settings: RingSettings;
-  readonly #desk: TokenOutbox;
+  readonly #queue: TokenOutbox;
   readonly #watch: TimerWatch;
   readonly #suspects: Suspects;
   readonly #cycle = new CycleTime();
@@ -72,7 +72,7 @@ export class RingNode {
     this.#url = url;
     this.#now = now;
     this.#settings = { ...DEFAULT_RING_SETTINGS, ...settings };
-    this.#desk = new TokenOutbox(this.#settings);
+    this.#queue = new TokenOutbox(this.#settings);
     this.#watch = new TimerWatch(this.#settings);
     this.#suspects = new Suspects(this.#settings);
   }
@@ -88,13 +88,13 @@ export class RingNode {
         return;
       case "hint":
         if (this.#owns(input.partition)) this.#letters.add(input.partition);
-        else this.#desk.hint(input.partition, input.count);
+        else this.#queue.hint(input.partition, input.count);
         return;
       case "timers-set":
-        for (const timer of input.timers) if (this.#isNear(timer)) this.#desk.timerSet(timer);
+        for (const timer of input.timers) if (this.#isNear(timer)) this.#queue.timerSet(timer);
         return;
       case "timers-ended":
-        for (const timer of input.timers) if (this.#isNear(timer)) this.#desk.timerEnded(timer);
+        for (const timer of input.timers) if (this.#isNear(timer)) this.#queue.timerEnded(timer);
         return;
       case "token":
         return this.#receive(input.token, input.from);
@@ -129,10 +129,10 @@ export class RingNode {
     if (place.kind === "asking" && this.#now >= place.until) this.#apply(place.token);
     if (this.#place.kind === "elsewhere" && /* @plant lost token not replaced */ this.#now >= this.#lostAt())
       this.#makeToken();
-    for (const partition of this.#desk.takeHints((one) => this.#owns(one))) this.#letters.add(partition);
+    for (const partition of this.#queue.takeHints((one) => this.#owns(one))) this.#letters.add(partition);
     this.#maybePass();
     if (this.#letters.size > 0) {
-      this.#emit({ kind: "scan-letters", partitions: [...this.#letters].toSorted((a, b) => a - b) });
+      this.#emit({ kind: "scan-mailbox", partitions: [...this.#letters].toSorted((a, b) => a - b) });
       this.#letters.clear();
     }
     const scan = this.#watch.wantedScan(this.#now);
@@ -174,7 +174,7 @@ export class RingNode {
       cycle: { count: this.#cycle.count, lastMs: this.#cycle.lastMs, averageMs: this.#cycle.averageMs },
       made: this.#made,
       dropped: this.#dropped,
-      queued: { hints: this.#desk.hints, timers: this.#desk.timers },
+      queued: { hints: this.#queue.hints, timers: this.#queue.timers },
       watch: {
         partitions: this.#watch.partitions.length,
         timers: this.#watch.size,
@@ -230,7 +230,7 @@ export class RingNode {
   #apply(token: Token): void {
     this.#cycle.arrived(this.#now);
     const home = token.parcels.find(({ from }) => from === this.#url) ?? null;
-    this.#desk.home(home, this.#watchers());
+    this.#queue.home(home, this.#watchers());
     // A parcel whose sender is gone does not go round for ever.
     const hopsMax = 2 * Math.max(this.#map.members.length, token.members.length, 1);
     const parcels = token.parcels.flatMap((parcel) =>
@@ -268,7 +268,7 @@ export class RingNode {
     if (this.#isLeaving) return this.#now;
     const length = this.#map.members.length;
     const isUrgent =
-      this.#desk.isUrgent || token.parcels.some(({ urgent, hops }) => urgent && hops <= length);
+      this.#queue.isUrgent || token.parcels.some(({ urgent, hops }) => urgent && hops <= length);
     return this.#sentAt + (isUrgent ? this.#settings.busyCycleMs : this.#settings.idleCycleMs);
   }
 
@@ -277,7 +277,7 @@ export class RingNode {
     const { token } = this.#place;
     if (this.#now < this.#passAt(token)) return;
     const next = this.#map.next(this.#url, (member) => this.#suspects.isSuspect(member, this.#now));
-    const parcel = this.#desk.pack({
+    const parcel = this.#queue.pack({
       from: this.#url,
       incarnation: this.#incarnation,
       watchers: this.#watchers(),
@@ -305,10 +305,10 @@ export class RingNode {
     if (dead !== undefined) {
       const death = { ...dead, by: this.#url };
       this.#suspects.failed(death, this.#now);
-      this.#desk.death(death);
+      this.#queue.death(death);
       this.#readMembers(`${dead.url} does not answer`);
     }
-    this.#desk.takeBack(this.#watchers());
+    this.#queue.takeBack(this.#watchers());
     const parcels = token.parcels.filter(({ from }) => from !== this.#url);
     const anew = { ...token, epoch: token.epoch + 1, maker: this.#incarnation, parcels };
     this.#see(anew);
@@ -339,7 +339,7 @@ export class RingNode {
   /** Says good-bye: others read who is a member, and what it had to tell goes out with the token if that is here. */
   #leave(): void {
     this.#isLeaving = true;
-    this.#desk.death({ url: this.#url, incarnation: this.#incarnation, by: this.#url });
+    this.#queue.death({ url: this.#url, incarnation: this.#incarnation, by: this.#url });
   }
 
   #tellDue(): void {

@@ -15,7 +15,7 @@ export interface RingSettings {
   /** How long a peer that did not answer is skipped before it is tried again. */
   readonly suspectMs: number;
   /** New or ended timers in one parcel; more become a flag to scan. */
-  readonly parcelTimersMax: number;
+  readonly messageTimersMax: number;
   /** How far ahead timers are watched, and how many. */
   readonly horizonMs: number;
   readonly timersMax: number;
@@ -44,7 +44,7 @@ export const DEFAULT_RING_SETTINGS: RingSettings = {
   postMs: 1_000,
   askMs: 1_000,
   suspectMs: 5_000,
-  parcelTimersMax: 1_000,
+  messageTimersMax: 1_000,
   horizonMs: 60_000,
   timersMax: 10_000,
   rescanMs: 60_000,

@@ -6,7 +6,7 @@ import { TokenOutbox } from "./token-outbox.ts";
 
 const SENDER = { from: "a", incarnation: "a#1", watchers: ["b"] };
 const timer = (execution: string, due = 100) => ({ execution, timer: "t", due });
-const desk = () => new TokenOutbox({ ...DEFAULT_RING_SETTINGS, parcelTimersMax: 10, timersMax: 20 });
+const desk = () => new TokenOutbox({ ...DEFAULT_RING_SETTINGS, messageTimersMax: 10, timersMax: 20 });
 /** The parcel as it comes home when everybody has read it. */
 const read = (parcel: TokenMessage | null): TokenMessage => ({
   ...(parcel as TokenMessage),

@@ -133,7 +133,7 @@ export class TokenOutbox {
     // A scan tells everything there is, whatever was to be said.
     if (this.#scan) return;
     this.#timers.set(`${word.execution}/${word.timer}`, word);
-    if (this.#timers.size <= this.#settings.parcelTimersMax) return;
+    if (this.#timers.size <= this.#settings.messageTimersMax) return;
     this.#timers.clear();
     this.#told.clear();
     this.#scan = true;

@@ -15,7 +15,7 @@ import { Engine } from "../driver.ts";
 /** What a read finds instead of what was written. */
 interface Damages {
   loaded?: (loaded: LoadedExecution) => LoadedExecution;
-  letter?: (letter: StoredMailboxMessage) => StoredMailboxMessage;
+  letter?: (message: StoredMailboxMessage) => StoredMailboxMessage;
 }
 
 async function open(

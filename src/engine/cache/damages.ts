@@ -85,10 +85,10 @@ function viewDamaged(found: Found, now: number): ExecutionView {
 
 /** Ends what the node holds of the execution: open leases, and what a former owner handed over. */
 function letGo(node: NodeState, slot: Slot): void {
-  for (const desk of slot.allDesks)
-    for (const lease of [...desk.leases.values()]) {
-      if (!lease.reported) requestStop(node, slot, { desk, lease }, "lost");
-      node.endLease(desk, lease, null);
+  for (const queue of slot.allQueues)
+    for (const lease of [...queue.leases.values()]) {
+      if (!lease.reported) requestStop(node, slot, { queue, lease }, "lost");
+      node.endLease(queue, lease, null);
     }
   for (const handed of node.handedOver.get(slot.id) ?? []) {
     const { execution, phase, visit, handler, round, epoch, task, attempt, claim, worker, permits } = handed;

@@ -49,16 +49,16 @@ export class ExecutionCache {
   /** Those that became so while a scan was under way, which does not show it; true: only by new executions. */
   readonly #meanwhile = new Map<string, boolean>();
 
-  readonly #heir: () => OwnershipView;
-  readonly #areLettersKnown: () => boolean;
+  readonly #ownership: () => OwnershipView;
+  readonly #isMailKnown: () => boolean;
   /** Slots of executions that were damaged and seem not to be any more: letters to them may tell otherwise. */
-  readonly #waitingForLetters = new Set<Slot>();
+  readonly #waitingForMail = new Set<Slot>();
 
-  constructor(node: NodeState, heir: () => OwnershipView, areLettersKnown: () => boolean) {
+  constructor(node: NodeState, ownership: () => OwnershipView, isMailKnown: () => boolean) {
     this.#node = node;
     this.#sent = new SentSlots(node);
-    this.#heir = heir;
-    this.#areLettersKnown = areLettersKnown;
+    this.#ownership = ownership;
+    this.#isMailKnown = isMailKnown;
   }
 
   /** The slot of an execution; if it is not in memory, it is loaded. */
@@ -156,7 +156,7 @@ export class ExecutionCache {
 
   ask(): void {
     const node = this.#node;
-    if (this.#waitingForLetters.size > 0 && this.#areLettersKnown()) this.#loadWaiting();
+    if (this.#waitingForMail.size > 0 && this.#isMailKnown()) this.#loadWaiting();
     const ids = this.#toLoad.splice(0);
     if (this.#purging.size > 0) this.#toLoad.push(...ids.filter((id) => this.#purging.has(id)));
     const free = this.#toLoad.length === 0 ? ids : ids.filter((id) => !this.#purging.has(id));
@@ -347,7 +347,8 @@ export class ExecutionCache {
     if (suspects.length > 0) this.#node.suspects.set(slot.id, suspects);
     this.#uncount(slot);
     slot.status = "loading";
-    for (const desk of slot.desks) for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
+    for (const queue of slot.queues)
+      for (const seq of queue.state.pageSeq) this.#node.pages.drop(slot.id, seq);
   }
 
   #restore(slot: Slot, loaded: LoadedExecution, plan: Plan): void {
@@ -357,9 +358,9 @@ export class ExecutionCache {
     if (unreadable !== null) return this.#damaged(slot, { ...unreadable, head });
     const letter = node.damagedLetters.get(slot.id);
     if (letter !== undefined) return this.#damaged(slot, { damage: letter, head, readable: slot.execution });
-    if (head.status === DAMAGED && !this.#areLettersKnown()) return void this.#waitingForLetters.add(slot);
+    if (head.status === DAMAGED && !this.#isMailKnown()) return void this.#waitingForMail.add(slot);
     slot.isDoubted = false;
-    if (head.status === DAMAGED || !canWant(slot, head)) this.#heir().mended(slot);
+    if (head.status === DAMAGED || !canWant(slot, head)) this.#ownership().mended(slot);
     // @plant damaged journal reads as empty 2
     this.#ready(slot);
   }
@@ -372,21 +373,21 @@ export class ExecutionCache {
     }
     // @plant damaged journal reads as empty
     declareDamaged(this.#node, slot, found);
-    for (const queued of slot.queue.splice(0)) this.#heir().refuse(queued, refuseDamaged(found));
+    for (const queued of slot.queue.splice(0)) this.#ownership().refuse(queued, refuseDamaged(found));
     this.evict(slot);
   }
 
   #loadWaiting(): void {
-    for (const slot of this.#waitingForLetters)
+    for (const slot of this.#waitingForMail)
       if (this.#node.slots.get(slot.id) === slot && slot.status === "loading") this.drop(slot);
-    this.#waitingForLetters.clear();
+    this.#waitingForMail.clear();
   }
 
   #ready(slot: Slot): void {
     slot.status = "clean";
     this.#loading.delete(slot.id);
     this.count(slot);
-    this.#heir().becameClean(slot);
+    this.#ownership().becameClean(slot);
   }
 
   #giveUp(slot: Slot, why: string): void {
@@ -397,7 +398,7 @@ export class ExecutionCache {
     for (const queued of slot.queue.splice(0)) {
       if (queued.kind === "message" && queued.request !== null)
         node.emit({ kind: "reply", request: queued.request, answer });
-      else this.#heir().turnAway(slot.id, queued);
+      else this.#ownership().turnAway(slot.id, queued);
     }
     this.evict(slot);
   }

@@ -49,9 +49,9 @@ export function restoreSlot(
   // Whether a retry row exists is not known; the next commit sets it right.
   const mayHaveRow = loaded.head.want === "time" || execution.postops.size > 0 || execution.draining;
   slot.retryRow = mayHaveRow ? -1 : 0;
-  slot.refreshDesks();
-  for (const desk of slot.desks)
-    desk.carefulBelow = Math.max(desk.carefulBelow, slot.opened[carefulMark(desk)] ?? 0);
+  slot.refreshQueues();
+  for (const queue of slot.queues)
+    queue.carefulBelow = Math.max(queue.carefulBelow, slot.opened[carefulMark(queue)] ?? 0);
   const suspects = node.suspects.get(slot.id);
   node.suspects.delete(slot.id);
   // An epoch that has not been yet is damaged: then it is not known what was open.
@@ -123,30 +123,30 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers }: Suspici
   const { settings } = node;
   const { tenure } = slot;
   slot.suspect = true;
-  for (const desk of slot.desks) {
-    if (desk.state.finished || desk.state.plan.waits) continue;
-    const isChildren = desk.state.plan.mode === "workflow" && desk.state.plan.enumerateUse === null;
+  for (const queue of slot.queues) {
+    if (queue.state.finished || queue.state.plan.waits) continue;
+    const isChildren = queue.state.plan.mode === "workflow" && queue.state.plan.enumerateUse === null;
     const last = uncleanEndFrom(tenure, tenure.uncleanEpoch);
     const free =
-      node.roster.queued === null ? uncleanEndFrom(tenure, freeSince(slot, desk, committedIn)) : last;
+      node.roster.queued === null ? uncleanEndFrom(tenure, freeSince(slot, queue, committedIn)) : last;
     if (!isChildren) {
       // @plant suspects started unrecorded
-      desk.carefulBelow = Math.max(desk.carefulBelow, desk.offeredEnd);
-      slot.carefulMarks[carefulMark(desk)] = desk.carefulBelow;
-      slot.carefulMarks[freeEpochMark(desk)] = free.epoch;
-      slot.carefulMarks[freeBelowMark(desk)] = desk.carefulBelow;
+      queue.carefulBelow = Math.max(queue.carefulBelow, queue.offeredEnd);
+      slot.carefulMarks[carefulMark(queue)] = queue.carefulBelow;
+      slot.carefulMarks[freeEpochMark(queue)] = free.epoch;
+      slot.carefulMarks[freeBelowMark(queue)] = queue.carefulBelow;
     }
     // The others were judged before it was let go of, be it without a commit that says how careful to be.
-    if (handlers !== undefined && !handlers.includes(desk.key)) {
-      desk.suspectsJudged = true;
+    if (handlers !== undefined && !handlers.includes(queue.key)) {
+      queue.suspectsJudged = true;
       continue;
     }
     if (isChildren || settings.suspectMs === 0) continue;
-    const silenceMs = Math.max(settings.suspectMs, node.heartbeatMs(desk.state.plan));
-    desk.lostAt = last.at + silenceMs;
-    const { sealed, enumeration } = desk.state;
-    const isEnumerating = !sealed && slot.opened[enumerationMark(desk)] === enumeration.ended + 1;
-    desk.suspectUntil = isEnumerating ? desk.lostAt : free.at + silenceMs;
+    const silenceMs = Math.max(settings.suspectMs, node.heartbeatMs(queue.state.plan));
+    queue.lostAt = last.at + silenceMs;
+    const { sealed, enumeration } = queue.state;
+    const isEnumerating = !sealed && slot.opened[enumerationMark(queue)] === enumeration.ended + 1;
+    queue.suspectUntil = isEnumerating ? queue.lostAt : free.at + silenceMs;
   }
 }
 
@@ -155,15 +155,15 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers }: Suspici
  * writes it down with its first commit, and records every start up to the page it found open. If more pages are open, it
  * is the epoch of the last commit: nothing has been committed since the next unclean end.
  */
-function freeSince(slot: Slot, desk: HandlerQueue, committedIn: number): number {
-  const epoch = slot.opened[freeEpochMark(desk)];
-  const below = slot.opened[freeBelowMark(desk)] ?? 0;
-  return epoch === undefined || desk.offeredEnd > below ? committedIn : Math.min(epoch, committedIn);
+function freeSince(slot: Slot, queue: HandlerQueue, committedIn: number): number {
+  const epoch = slot.opened[freeEpochMark(queue)];
+  const below = slot.opened[freeBelowMark(queue)] ?? 0;
+  return epoch === undefined || queue.offeredEnd > below ? committedIn : Math.min(epoch, committedIn);
 }
 
 /** The mark that keeps tasks careful beyond the epoch after an unclean stop. */
-function carefulMark(desk: HandlerQueue): string {
-  return `${desk.markName}?`;
+function carefulMark(queue: HandlerQueue): string {
+  return `${queue.markName}?`;
 }
 
 /** Whether a head's want can be right. Scans pass over a head with another one, so nobody would give out its tasks. */
@@ -172,11 +172,11 @@ export function canWant({ execution }: Slot, { want }: StoredHead): boolean {
 }
 
 /** The mark with the last epoch in which tasks were given out without a record. */
-function freeEpochMark(desk: HandlerQueue): string {
-  return `${desk.markName}?epoch`;
+function freeEpochMark(queue: HandlerQueue): string {
+  return `${queue.markName}?epoch`;
 }
 
 /** The mark with the tasks to which the last epoch applies: those below this number. */
-function freeBelowMark(desk: HandlerQueue): string {
-  return `${desk.markName}?below`;
+function freeBelowMark(queue: HandlerQueue): string {
+  return `${queue.markName}?below`;
 }

@@ -71,9 +71,9 @@ export class Slot {
   readonly beats: { beat: Beat; worker: string }[] = [];
   /** Claims that were given back while it was loading. */
   readonly releases: { beat: Beat; worker: string }[] = [];
-  desks: HandlerQueue[] = [];
+  queues: HandlerQueue[] = [];
   /** Desks of visits that are over once the commit under way is. */
-  closedDesks: HandlerQueue[] = [];
+  closedQueues: HandlerQueue[] = [];
   chain = "";
   /** What the store's head row says, to write it only when it changes. */
   headKey = "";
@@ -140,90 +140,90 @@ export class Slot {
   /** Handlers whose attempts of a former owner may still run, or are lost and the journal does not say so yet. */
   get suspects(): readonly string[] {
     if (!this.suspect) return [];
-    return this.desks
+    return this.queues
       .filter(({ suspectUntil, lostAt, isLosing }) => suspectUntil > 0 || lostAt > 0 || isLosing)
       .map(({ key }) => key);
   }
 
   get openLeases(): number {
     let n = 0;
-    for (const desk of this.desks) n += desk.openLeases;
+    for (const queue of this.queues) n += queue.openLeases;
     return n;
   }
 
   /** Open leases of commands that the broker has. */
   get sentLeases(): number {
     let n = 0;
-    for (let i = 0; i < this.desks.length; i++) n += (this.desks[i] as HandlerQueue).sentLeases;
+    for (let i = 0; i < this.queues.length; i++) n += (this.queues[i] as HandlerQueue).sentLeases;
     return n;
   }
 
   /** Those of them that the store knows. */
   get markedLeases(): number {
     let n = 0;
-    for (const desk of this.desks)
-      if (desk.sentLeases > 0)
-        for (const lease of desk.leases.values()) if (isSent(lease) && lease.isMarked) n++;
+    for (const queue of this.queues)
+      if (queue.sentLeases > 0)
+        for (const lease of queue.leases.values()) if (isSent(lease) && lease.isMarked) n++;
     return n;
   }
 
   get leaseCount(): number {
     let n = 0;
-    for (let i = 0; i < this.desks.length; i++) n += (this.desks[i] as HandlerQueue).leases.size;
+    for (let i = 0; i < this.queues.length; i++) n += (this.queues[i] as HandlerQueue).leases.size;
     return n;
   }
 
   /** With those of visits that end, as it seems, by what is not committed: until it is, their leases are open. */
-  get allDesks(): readonly HandlerQueue[] {
-    return this.closedDesks.length === 0 ? this.desks : [...this.desks, ...this.closedDesks];
+  get allQueues(): readonly HandlerQueue[] {
+    return this.closedQueues.length === 0 ? this.queues : [...this.queues, ...this.closedQueues];
   }
 
   /** Makes the desks fit the current visit and round, keeping those that still do (with their leases). */
-  refreshDesks(): void {
+  refreshQueues(): void {
     const visit = this.execution?.current ?? null;
     if (visit === null || visit.status !== "running") {
-      this.closedDesks.push(...this.desks);
-      this.desks = [];
+      this.closedQueues.push(...this.queues);
+      this.queues = [];
       return;
     }
     if (this.#fits(visit)) return;
-    const old = this.desks;
+    const old = this.queues;
     const kept = new Set<HandlerQueue>();
-    this.desks = visit.handlers.map((state) => this.#deskFor(visit, state, kept));
-    for (const desk of old) if (!kept.has(desk)) this.closedDesks.push(desk);
+    this.queues = visit.handlers.map((state) => this.#queueFor(visit, state, kept));
+    for (const queue of old) if (!kept.has(queue)) this.closedQueues.push(queue);
   }
 
   #fits(visit: Visit): boolean {
-    const { desks } = this;
-    if (desks.length !== visit.handlers.length) return false;
-    for (let i = 0; i < desks.length; i++) {
-      const desk = desks[i] as HandlerQueue;
-      if (desk.state !== visit.handlers[i] || desk.round !== visit.round) return false;
+    const { queues } = this;
+    if (queues.length !== visit.handlers.length) return false;
+    for (let i = 0; i < queues.length; i++) {
+      const queue = queues[i] as HandlerQueue;
+      if (queue.state !== visit.handlers[i] || queue.round !== visit.round) return false;
     }
     return true;
   }
 
   /** The desk of a handler: the one it has, or a new one, which takes over the leases of one whose state was dropped. */
-  #deskFor(visit: Visit, state: HandlerState, kept: Set<HandlerQueue>): HandlerQueue {
-    const isSame = (desk: HandlerQueue) => desk.serves(visit, state.plan.name);
-    const same = this.desks.find(isSame) ?? this.closedDesks.find(isSame);
+  #queueFor(visit: Visit, state: HandlerState, kept: Set<HandlerQueue>): HandlerQueue {
+    const isSame = (queue: HandlerQueue) => queue.serves(visit, state.plan.name);
+    const same = this.queues.find(isSame) ?? this.closedQueues.find(isSame);
     if (same !== undefined) kept.add(same);
     if (same !== undefined && same.state === state) return same;
-    const desk = new HandlerQueue(visit, state, this.tenure.lapses);
-    desk.opened = Math.max(desk.opened, this.opened[desk.markName] ?? 0);
+    const handlerQueue = new HandlerQueue(visit, state, this.tenure.lapses);
+    handlerQueue.opened = Math.max(handlerQueue.opened, this.opened[handlerQueue.markName] ?? 0);
     if (same !== undefined) {
-      desk.inherit(same);
-      this.closedDesks = this.closedDesks.filter((closed) => closed !== same);
+      handlerQueue.inherit(same);
+      this.closedQueues = this.closedQueues.filter((closed) => closed !== same);
     }
-    return desk;
+    return handlerQueue;
   }
 
-  desk(place: { phase: string; visit: number; handler: string }): HandlerQueue | undefined {
-    return this.desks.find(
-      (desk) =>
-        desk.state.plan.name === place.handler &&
-        desk.visit.plan.name === place.phase &&
-        desk.visit.visit === place.visit,
+  handlerQueue(place: { phase: string; visit: number; handler: string }): HandlerQueue | undefined {
+    return this.queues.find(
+      (queue) =>
+        queue.state.plan.name === place.handler &&
+        queue.visit.plan.name === place.phase &&
+        queue.visit.visit === place.visit,
     );
   }
 
@@ -238,17 +238,17 @@ export class Slot {
     if (execution.draining) return this.#isLeftToOthers(execution) ? "time" : "work";
     if (execution.status === "paused") return this.openLeases > this.sentLeases ? "work" : "time";
     if (execution.due >= 0) return "time";
-    return this.desks.every((desk) => desk.waitsForTimeOnly(now)) ? "time" : "work";
+    return this.queues.every((queue) => queue.waitsForTimeOnly(now)) ? "time" : "work";
   }
 
   /** The earliest time at which something here becomes ready by itself. */
   nextDue(now: number, checkMs: number): number {
     let due = Number.POSITIVE_INFINITY;
     const isRunning = this.execution?.status === "running";
-    for (const desk of this.desks) {
-      due = Math.min(due, desk.receiptDue(now, checkMs));
-      if (isRunning) due = Math.min(due, desk.nextDue(now));
-      else for (const at of [desk.suspectUntil, desk.lostAt]) if (at > now) due = Math.min(due, at);
+    for (const queue of this.queues) {
+      due = Math.min(due, queue.receiptDue(now, checkMs));
+      if (isRunning) due = Math.min(due, queue.nextDue(now));
+      else for (const at of [queue.suspectUntil, queue.lostAt]) if (at > now) due = Math.min(due, at);
     }
     for (const { until } of this.execution?.postops.values() ?? [])
       if (until > now) due = Math.min(due, until);

@@ -9,42 +9,42 @@ import type { Page } from "./page-cache.ts";
 import type { Slot } from "./slot.ts";
 
 /** The task's JSON text; undefined if its page is not in memory. */
-export function taskText(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): string | undefined {
-  if (!desk.state.paged) return (slot.execution as Execution).input;
-  const page = pageAt(node, slot, desk, task);
+export function taskText(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): string | undefined {
+  if (!queue.state.paged) return (slot.execution as Execution).input;
+  const page = pageAt(node, slot, queue, task);
   return page?.tasks[task - page.from];
 }
 
 /** The task's key; undefined if it has none. */
-export function taskKey(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): string | undefined {
-  if (!desk.state.paged) return inputKey(slot, desk);
-  const page = pageAt(node, slot, desk, task);
+export function taskKey(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): string | undefined {
+  if (!queue.state.paged) return inputKey(slot, queue);
+  const page = pageAt(node, slot, queue, task);
   return page?.keys?.[task - page.from];
 }
 
 /** The key of the one task that is the input. */
-function inputKey(slot: Slot, desk: HandlerQueue): string | undefined {
-  const { key } = desk.state.plan.definition;
+function inputKey(slot: Slot, queue: HandlerQueue): string | undefined {
+  const { key } = queue.state.plan.definition;
   if (typeof key !== "string") return undefined;
-  if (desk.inputKey === undefined)
-    desk.inputKey = nameOf(pointedAt(JSON.parse((slot.execution as Execution).input), key));
-  return desk.inputKey ?? undefined;
+  if (queue.inputKey === undefined)
+    queue.inputKey = nameOf(pointedAt(JSON.parse((slot.execution as Execution).input), key));
+  return queue.inputKey ?? undefined;
 }
 
 /** The page with the task, if it is in memory; the desk remembers the last one, since tasks come in order. */
-function pageAt(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): Page | undefined {
-  const last = desk.page;
+function pageAt(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): Page | undefined {
+  const last = queue.page;
   if (last !== null && task >= last.from && task < last.from + last.tasks.length) return last;
-  const page = node.pages.get(slot.id, desk.state.pageOf(task));
-  if (page !== undefined) desk.page = page;
+  const page = node.pages.get(slot.id, queue.state.pageOf(task));
+  if (page !== undefined) queue.page = page;
   return page;
 }
 
 /** Asks for the page with the task. */
-export function fetchPage(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): void {
-  const seq = desk.state.pageOf(task);
-  if (desk.fetching === seq) return;
-  desk.fetching = seq;
+export function fetchPage(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): void {
+  const seq = queue.state.pageOf(task);
+  if (queue.fetching === seq) return;
+  queue.fetching = seq;
   node.emit({ kind: "read-page", execution: slot.id, seq });
 }
 
@@ -52,17 +52,17 @@ export function fetchPage(node: NodeState, slot: Slot, desk: HandlerQueue, task:
 export function pageRead(
   node: NodeState,
   slot: Slot,
-  desk: HandlerQueue,
+  queue: HandlerQueue,
   read: { readonly seq: number; readonly entry: Entry | null },
 ): boolean {
   const { seq, entry } = read;
-  desk.fetching = -1;
+  queue.fetching = -1;
   let isThere = false;
   for (const { event, seq: at } of entry === null ? [] : decodeReadable(entry)) {
     if (event.kind !== "tasks.enumerated") continue;
     node.pages.put(slot.id, at, event, at === seq);
     if (at !== seq) continue;
-    desk.page = event;
+    queue.page = event;
     isThere = true;
   }
   return isThere;

@@ -35,25 +35,25 @@ import { whyWaiting } from "../views/why.ts";
 import type { Stepped } from "./stepping.ts";
 
 interface AfterCommitParts {
-  readonly residency: ExecutionCache;
+  readonly cache: ExecutionCache;
   readonly timers: TimerQueue;
-  readonly letters: Mailbox;
+  readonly mailbox: Mailbox;
   readonly postOps: PostOpQueue;
 }
 
 export class AfterCommit {
   readonly #node: NodeState;
-  readonly #residency: ExecutionCache;
+  readonly #cache: ExecutionCache;
   readonly #timers: TimerQueue;
-  readonly #letters: Mailbox;
+  readonly #mailbox: Mailbox;
   readonly #postOps: PostOpQueue;
 
   constructor(node: NodeState, parts: AfterCommitParts) {
-    const { residency, timers, letters, postOps } = parts;
+    const { cache, timers, mailbox, postOps } = parts;
     this.#node = node;
     this.#postOps = postOps;
-    this.#letters = letters;
-    this.#residency = residency;
+    this.#mailbox = mailbox;
+    this.#cache = cache;
     this.#timers = timers;
   }
 
@@ -85,7 +85,7 @@ export class AfterCommit {
       if (!node.tenures.isWhole) this.#tellTimers(slot.id, write);
       for (const timer of write.timersCleared) this.#timers.clear(slot.id, timer);
       for (const { timer, due } of write.timersSet) this.#timers.set(slot.id, timer, due);
-      for (const letter of write.mail ?? []) this.#letters.sent(letter);
+      for (const message of write.mail ?? []) this.#mailbox.sent(message);
       if (write.logs !== undefined) node.emit({ kind: "logged", execution: slot.id });
       addTotals(node.totals, stepped.totals);
       if (stepped.eventCount > 0 && slot.execution !== null) {
@@ -99,9 +99,9 @@ export class AfterCommit {
       }
     }
     if (node.settings.outbox && write !== null) giveOutEvents(node, slot, write.entries);
-    this.#residency.count(slot);
-    this.#closeDesks(slot);
-    for (const desk of slot.desks) this.#dropSettledPages(slot, desk);
+    this.#cache.count(slot);
+    this.#closeQueues(slot);
+    for (const queue of slot.queues) this.#dropSettledPages(slot, queue);
     this.becameClean(slot);
     if (write !== null) this.#admit(slot, write.create);
   }
@@ -128,12 +128,12 @@ export class AfterCommit {
     if (execution === null || slot.leaseCount > 0 || slot.queue.length > 0 || slot.status !== "clean") return;
     // One that begins by waiting may wait for long, and those that wait are many: it is not kept in memory.
     const isWaiting = slot.want === "time" && slot.storedWant === "time" && !slot.hasEventsRow;
-    if (isNew && isWaiting) return this.#residency.evict(slot);
+    if (isNew && isWaiting) return this.#cache.evict(slot);
     if (slot.want !== "work" || slot.storedWant !== "work" || slot.inspections.length > 0) return;
     const pair = workKey(execution.project, execution.plan.definition.name);
-    if (slot.countedAs === null || this.#residency.hasRoomBeside(pair)) return;
-    this.#residency.noteBacklog(pair, isNew && !slot.wasPassed);
-    this.#residency.evict(slot);
+    if (slot.countedAs === null || this.#cache.hasRoomBeside(pair)) return;
+    this.#cache.noteBacklog(pair, isNew && !slot.wasPassed);
+    this.#cache.evict(slot);
   }
 
   /** After a commit that failed: the messages go back to the front, grants that waited are taken back. */
@@ -144,10 +144,10 @@ export class AfterCommit {
       giveHeld(this.#node, slot, queued.held, false);
       return false;
     });
-    for (const desk of slot.allDesks) for (const lease of desk.leases.values()) lease.recorded = false;
+    for (const queue of slot.allQueues) for (const lease of queue.leases.values()) lease.recorded = false;
     slot.queue = [...back.map(({ queued }) => queued), ...slot.queue];
-    this.#residency.drop(slot);
-    this.#residency.count(slot);
+    this.#cache.drop(slot);
+    this.#cache.count(slot);
   }
 
   /**
@@ -189,7 +189,7 @@ export class AfterCommit {
   refuse(queued: Queued, why: Rejection): void {
     if (queued.kind === "report") this.#verdict(queued, ["stale"]);
     if (queued.kind !== "message") return;
-    if (queued.letter !== undefined) this.#letters.putBack(queued.letter);
+    if (queued.letter !== undefined) this.#mailbox.putBack(queued.letter);
     if (queued.request !== null) this.#node.emit({ kind: "reply", request: queued.request, answer: why });
   }
 
@@ -200,13 +200,13 @@ export class AfterCommit {
     this.#timers.forget((execution) => execution === slot.id);
     this.#timers.rescan();
     // @plant messages to a mended execution not scanned
-    this.#letters.rescan();
+    this.#mailbox.rescan();
   }
 
   /** The execution's state is what is committed: see what it needs. */
   becameClean(slot: Slot): void {
     const node = this.#node;
-    if (slot.isDoubted) return this.#residency.drop(slot);
+    if (slot.isDoubted) return this.#cache.drop(slot);
     const { execution } = slot;
     if (slot.beats.length > 0)
       for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
@@ -215,23 +215,24 @@ export class AfterCommit {
     // Before anything is given out: broadcasts go before the next command.
     this.#postOps.attend(slot);
     if (execution !== null && !execution.ended) {
-      for (const desk of slot.desks) this.#expireSuspects(slot, desk);
+      for (const queue of slot.queues) this.#expireSuspects(slot, queue);
       expireCommands(node, slot);
       if (slot.retryFired) checkSent(node, slot);
       if (execution.draining) this.#drain(slot);
       if (node.roster.queued !== null && !execution.open) withdrawQueued(node, slot);
       this.#openPages(slot);
       // @plant page that was read starts no children 2
-      for (const desk of slot.desks) if (desk.state.plan.mode === "workflow") startChildren(node, slot, desk);
+      for (const queue of slot.queues)
+        if (queue.state.plan.mode === "workflow") startChildren(node, slot, queue);
       node.offerAll(slot);
       this.#scheduleWake(slot);
       slot.want = slot.computeWant(node.now);
-      this.#residency.count(slot);
+      this.#cache.count(slot);
     } else if (execution !== null && node.performs(slot.id)) this.#scheduleWake(slot);
     if (node.settings.outbox) catchUpEvents(node, slot);
     this.inspect(slot);
     if (slot.queue.length > 0) node.wake(slot);
-    else this.#residency.settle(slot);
+    else this.#cache.settle(slot);
   }
 
   /** Answers those who asked how it is. */
@@ -257,7 +258,7 @@ export class AfterCommit {
       };
       node.emit({ kind: "inspected", request, inspection });
     }
-    if (slot.status === "clean" && slot.queue.length === 0) this.#residency.settle(slot);
+    if (slot.status === "clean" && slot.queue.length === 0) this.#cache.settle(slot);
   }
 
   #view(slot: Slot): ExecutionView | null {
@@ -281,41 +282,41 @@ export class AfterCommit {
   }
 
   /** Pages are settled mostly in order: those before the first open task are not needed any more. */
-  #dropSettledPages(slot: Slot, desk: HandlerQueue): void {
-    const { pageFrom, pageSeq, tasks, total } = desk.state;
-    while (desk.pagesDropped < pageSeq.length) {
-      const end = pageFrom[desk.pagesDropped + 1] ?? total;
-      if (tasks.settled.nextMissing(pageFrom[desk.pagesDropped] as number, end) >= 0) return;
-      this.#node.pages.drop(slot.id, pageSeq[desk.pagesDropped] as number);
-      desk.pagesDropped++;
+  #dropSettledPages(slot: Slot, queue: HandlerQueue): void {
+    const { pageFrom, pageSeq, tasks, total } = queue.state;
+    while (queue.pagesDropped < pageSeq.length) {
+      const end = pageFrom[queue.pagesDropped + 1] ?? total;
+      if (tasks.settled.nextMissing(pageFrom[queue.pagesDropped] as number, end) >= 0) return;
+      this.#node.pages.drop(slot.id, pageSeq[queue.pagesDropped] as number);
+      queue.pagesDropped++;
     }
   }
 
   /** A loss that is journaled ends the lease, and the worker is told. */
   #endLost(slot: Slot, message: Message): void {
     if (message.kind !== "lost" && message.kind !== "enumeration.lost") return;
-    const desk = slot.desk(message);
-    if (desk !== undefined) desk.isLosing = false;
+    const queue = slot.handlerQueue(message);
+    if (queue !== undefined) queue.isLosing = false;
     const lost =
       message.kind === "lost" ? message.attempts : [{ task: ENUMERATION, attempt: message.attempt }];
     for (const { task, attempt } of lost) {
-      const lease = desk?.leases.get(task);
-      if (desk === undefined || lease === undefined || lease.attempt !== attempt) continue;
-      requestStop(this.#node, slot, { desk, lease }, "lost");
-      this.#node.endLease(desk, lease);
-      desk.forgetLapses(task);
+      const lease = queue?.leases.get(task);
+      if (queue === undefined || lease === undefined || lease.attempt !== attempt) continue;
+      requestStop(this.#node, slot, { queue, lease }, "lost");
+      this.#node.endLease(queue, lease);
+      queue.forgetLapses(task);
     }
   }
 
   /** Leases of a visit that is over: whoever still works on it is told to stop. */
-  #closeDesks(slot: Slot): void {
-    for (const desk of slot.closedDesks.splice(0)) {
-      for (const lease of [...desk.leases.values()]) {
-        if (!lease.reported) requestStop(this.#node, slot, { desk, lease }, "cancel");
-        this.#node.endLease(desk, lease);
+  #closeQueues(slot: Slot): void {
+    for (const queue of slot.closedQueues.splice(0)) {
+      for (const lease of [...queue.leases.values()]) {
+        if (!lease.reported) requestStop(this.#node, slot, { queue, lease }, "cancel");
+        this.#node.endLease(queue, lease);
       }
-      if (this.#node.roster.queued !== null) notifyClosed(this.#node, slot, desk);
-      for (const seq of desk.state.pageSeq) this.#node.pages.drop(slot.id, seq);
+      if (this.#node.roster.queued !== null) notifyClosed(this.#node, slot, queue);
+      for (const seq of queue.state.pageSeq) this.#node.pages.drop(slot.id, seq);
     }
   }
 
@@ -323,12 +324,12 @@ export class AfterCommit {
   #drain(slot: Slot): void {
     const { execution } = slot;
     if (execution === null) return;
-    for (const desk of slot.desks)
-      for (const lease of desk.leases.values())
-        if (!lease.reported) requestStop(this.#node, slot, { desk, lease }, "cancel");
+    for (const queue of slot.queues)
+      for (const lease of queue.leases.values())
+        if (!lease.reported) requestStop(this.#node, slot, { queue, lease }, "cancel");
     if (this.#node.roster.queued === null) endSent(this.#node, slot);
     // Attempts of a former owner may still show themselves.
-    if (slot.desks.some((desk) => !desk.state.finished && desk.isSuspect(this.#node.now))) return;
+    if (slot.queues.some((queue) => !queue.state.finished && queue.isSuspect(this.#node.now))) return;
     const isAsked = slot.queue.some(
       (queued) => queued.kind === "message" && queued.message.kind === "drained",
     );
@@ -348,29 +349,29 @@ export class AfterCommit {
   }
 
   /** When the wait after a takeover is over, recorded starts that did not show themselves are lost. */
-  #expireSuspects(slot: Slot, desk: HandlerQueue): void {
+  #expireSuspects(slot: Slot, queue: HandlerQueue): void {
     const node = this.#node;
-    loseUnconfirmed(node, slot, desk);
-    if (!slot.suspect || desk.suspectsJudged || desk.isSuspect(node.now)) return;
-    desk.suspectsJudged = true;
-    desk.suspectUntil = 0;
-    desk.lostAt = 0;
-    const place = { ...desk.visit.place(desk.state.plan.name), round: desk.visit.round };
-    const attempts = desk.state.tasks
+    loseUnconfirmed(node, slot, queue);
+    if (!slot.suspect || queue.suspectsJudged || queue.isSuspect(node.now)) return;
+    queue.suspectsJudged = true;
+    queue.suspectUntil = 0;
+    queue.lostAt = 0;
+    const place = { ...queue.visit.place(queue.state.plan.name), round: queue.visit.round };
+    const attempts = queue.state.tasks
       .starts()
-      .filter(([task]) => !desk.leases.has(task))
+      .filter(([task]) => !queue.leases.has(task))
       .map(([task, { attempt, worker }]) => ({ task, attempt, worker }));
     if (attempts.length > 0) {
-      desk.isLosing = true;
+      queue.isLosing = true;
       node.enqueue(slot, { kind: "message", message: { kind: "lost", ...place, attempts }, request: null });
     }
-    const attempt = desk.state.enumeration.ended + 1;
+    const attempt = queue.state.enumeration.ended + 1;
     if (
-      !desk.state.sealed &&
-      slot.opened[enumerationMark(desk)] === attempt &&
-      !desk.leases.has(ENUMERATION)
+      !queue.state.sealed &&
+      slot.opened[enumerationMark(queue)] === attempt &&
+      !queue.leases.has(ENUMERATION)
     ) {
-      desk.isLosing = true;
+      queue.isLosing = true;
       node.enqueue(slot, {
         kind: "message",
         message: { kind: "enumeration.lost", ...place, attempt, worker: UNKNOWN_WORKER },
@@ -382,11 +383,11 @@ export class AfterCommit {
   /** Forces a commit if tasks wait only for their pages to be marked as opened. */
   #openPages(slot: Slot): void {
     if (slot.queue.length > 0 || slot.execution?.open !== true) return;
-    const isStuck = slot.desks.some(
-      (desk) =>
-        desk.state.paged &&
-        desk.offeredEnd < desk.state.total &&
-        desk.cursor >= desk.offeredEnd - this.#node.settings.openTasksAhead / 8,
+    const isStuck = slot.queues.some(
+      (queue) =>
+        queue.state.paged &&
+        queue.offeredEnd < queue.state.total &&
+        queue.cursor >= queue.offeredEnd - this.#node.settings.openTasksAhead / 8,
     );
     if (isStuck) this.#node.enqueue(slot, { kind: "mark", mark: null });
   }
@@ -407,6 +408,6 @@ function verdictsOf(answer: Answer): readonly Verdict[] {
 /** Children that were asked for while nothing may start (a pause came first) are asked for again later. */
 function takeBackChildren(slot: Slot, message: Message): void {
   if (message.kind !== "children") return;
-  const desk = slot.desk(message);
-  if (desk?.round === message.round) for (const { task } of message.tasks) desk.giveBack(task);
+  const queue = slot.handlerQueue(message);
+  if (queue?.round === message.round) for (const { task } of message.tasks) queue.giveBack(task);
 }

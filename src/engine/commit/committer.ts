@@ -19,13 +19,13 @@ const SHARE_MIN = 16;
 interface UnderWay {
   readonly stepped: readonly Stepped[];
   /** Letters that go with it without a write of their own. */
-  readonly lettersDone: readonly ReceivedMessage[];
+  readonly mailDone: readonly ReceivedMessage[];
 }
 
 export class Committer {
   readonly #node: NodeState;
-  readonly #cleanUp: AfterCommit;
-  readonly #letters: Mailbox;
+  readonly #afterCommit: AfterCommit;
+  readonly #mailbox: Mailbox;
   readonly #timers: TimerQueue;
   readonly #lose: (partitions: readonly number[]) => void;
   /** Commits without a verdict yet, by number. */
@@ -36,15 +36,15 @@ export class Committer {
   constructor(
     node: NodeState,
     parts: {
-      cleanUp: AfterCommit;
-      letters: Mailbox;
+      afterCommit: AfterCommit;
+      mailbox: Mailbox;
       timers: TimerQueue;
       lose: (partitions: readonly number[]) => void;
     },
   ) {
     this.#node = node;
-    this.#cleanUp = parts.cleanUp;
-    this.#letters = parts.letters;
+    this.#afterCommit = parts.afterCommit;
+    this.#mailbox = parts.mailbox;
     this.#timers = parts.timers;
     this.#lose = parts.lose;
   }
@@ -57,7 +57,7 @@ export class Committer {
   flush(): void {
     const { runnable, settings } = this.#node;
     while (this.#underWay.size < settings.commitsMax && runnable.length > 0) this.#flushOne();
-    if (this.#letters.hasDone && this.#underWay.size === 0) this.#emit([]);
+    if (this.#mailbox.hasDone && this.#underWay.size === 0) this.#emit([]);
   }
 
   // @plant acknowledged before it is durable 2
@@ -71,16 +71,16 @@ export class Committer {
     if (verdict.kind === "fenced" || verdict.fenced.length > 0) this.#fenced(underWay, verdict);
     // @plant fenced verdict ignored 2
     if (verdict.kind === "fenced") return;
-    this.#letters.close(underWay.lettersDone.map(({ id }) => id));
+    this.#mailbox.close(underWay.mailDone.map(({ id }) => id));
     const exists = new Set(verdict.exists);
     for (const stepped of underWay.stepped) {
-      this.#letters.close(stepped.letters);
+      this.#mailbox.close(stepped.letters);
       const { tenure } = stepped.slot;
-      if (tenure.isOver) this.#cleanUp.answer(stepped, !verdict.fenced.includes(tenure.partition));
-      else if (exists.has(stepped.slot.id)) this.#cleanUp.again(stepped);
+      if (tenure.isOver) this.#afterCommit.answer(stepped, !verdict.fenced.includes(tenure.partition));
+      else if (exists.has(stepped.slot.id)) this.#afterCommit.again(stepped);
       else {
         stepped.slot.status = "clean";
-        this.#cleanUp.finish(stepped);
+        this.#afterCommit.finish(stepped);
       }
     }
   }
@@ -92,14 +92,14 @@ export class Committer {
     if (underWay === undefined) return;
     this.#underWay.delete(commit);
     this.#unhold(underWay);
-    for (const letter of underWay.lettersDone) this.#letters.applied(letter.to, [letter.id]);
+    for (const letter of underWay.mailDone) this.#mailbox.applied(letter.to, [letter.id]);
     // @plant message lost with an unknown commit
-    this.#letters.rescan();
+    this.#mailbox.rescan();
     // It may have been made: then timers are set that nobody here has seen.
     this.#timers.rescan();
     for (const stepped of underWay.stepped) {
-      if (stepped.slot.tenure.isOver) this.#cleanUp.answer(stepped, false);
-      else this.#cleanUp.again(stepped);
+      if (stepped.slot.tenure.isOver) this.#afterCommit.answer(stepped, false);
+      else this.#afterCommit.again(stepped);
     }
   }
 
@@ -115,7 +115,7 @@ export class Committer {
     const why = verdict.kind === "fenced" ? verdict.why : "another owner has the partition";
     this.#node.emit({ kind: "fenced", why, partitions });
     this.#lose(partitions);
-    if (verdict.kind === "fenced") for (const one of stepped) this.#cleanUp.answer(one, false);
+    if (verdict.kind === "fenced") for (const one of stepped) this.#afterCommit.answer(one, false);
   }
 
   /** Steps a share of what waits: the rest goes into the next commit, which is stepped while this one is written. */
@@ -138,14 +138,14 @@ export class Committer {
       slot.needs = result.needs;
       // @plant newer events written beside older nodes
       if (node.isHeldBack(slot)) {
-        this.#cleanUp.holdBack(result);
+        this.#afterCommit.holdBack(result);
         continue;
       }
       messages += result.messages;
       chars += result.chars;
       if (result.write === null) {
         idle.push(result);
-        this.#letters.applied(slot.id, result.letters);
+        this.#mailbox.applied(slot.id, result.letters);
       } else {
         // @plant effects before their commit
         slot.status = "dirty";
@@ -157,18 +157,18 @@ export class Committer {
     node.runnable.splice(0, taken);
     // @plant acknowledged before it is durable
     if (stepped.length > 0) this.#emit(stepped);
-    for (const result of idle) this.#cleanUp.finish(result);
+    for (const result of idle) this.#afterCommit.finish(result);
   }
 
   #emit(stepped: readonly Stepped[]): void {
     const node = this.#node;
-    const lettersDone = this.#letters.hasDone ? this.#letters.takeDone() : NO_LETTERS;
-    this.#underWay.set(++this.#commits, { stepped, lettersDone });
+    const mailDone = this.#mailbox.hasDone ? this.#mailbox.takeDone() : NO_LETTERS;
+    this.#underWay.set(++this.#commits, { stepped, mailDone });
     const writes = stepped.map(({ write }) => {
       assert(write !== null, "a stepped slot has a write");
       return write;
     });
-    const taken = lettersDone.map(({ id }) => id);
+    const taken = mailDone.map(({ id }) => id);
     for (const { letters } of stepped) if (letters.length > 0) taken.push(...letters);
     const content = { fence: node.tenures.fence, writes };
     node.emit({

@@ -167,7 +167,7 @@ function stepOne(
   assert(queued.plan !== undefined, "a start comes with its plan");
   const created = create(message, queued.plan, node.now);
   slot.execution = created.execution;
-  slot.refreshDesks();
+  slot.refreshQueues();
   collect(into, created.events);
   for (const sent of created.sent) into.effects.sent.push(sent);
   return { answer: created.answer, existed: false };
@@ -191,7 +191,7 @@ function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage
   const stepped = step(slot.execution as Execution, message, node.now);
   collect(into, stepped.events);
   for (const sent of stepped.sent) into.effects.sent.push(sent);
-  slot.refreshDesks();
+  slot.refreshQueues();
   return stepped.answer;
 }
 
@@ -377,16 +377,16 @@ function markOpened(
 ): Record<string, number> | null {
   const marks: Record<string, number> = { ...asked };
   Object.assign(slot.opened, asked);
-  for (const desk of slot.desks) {
-    const { state } = desk;
-    if (!state.paged || state.finished || desk.offeredEnd >= state.total) continue;
-    const wanted = Math.min(state.total, desk.cursor + node.settings.openTasksAhead);
-    if (wanted <= desk.offeredEnd) continue;
+  for (const queue of slot.queues) {
+    const { state } = queue;
+    if (!state.paged || state.finished || queue.offeredEnd >= state.total) continue;
+    const wanted = Math.min(state.total, queue.cursor + node.settings.openTasksAhead);
+    if (wanted <= queue.offeredEnd) continue;
     const end = state.pageEnd(wanted - 1);
-    desk.opened = end;
-    slot.opened[desk.markName] = end;
+    queue.opened = end;
+    slot.opened[queue.markName] = end;
     // @plant page opened without a mark
-    marks[desk.markName] = end;
+    marks[queue.markName] = end;
   }
   return Object.keys(marks).length === 0 ? null : marks;
 }

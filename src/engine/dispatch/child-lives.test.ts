@@ -44,7 +44,7 @@ test("the start of a child that comes once more does not try it again", () => {
   const { workflow, hash, project, input, tags, parent } = created ?? {};
   const start = { kind: "start", execution: KID, workflow, hash, project, input, tags, parent };
   const letter = { id: "e1/4/0", to: KID, body: JSON.stringify(start), order: 1 };
-  bench.input({ kind: "letters-scanned", letters: [letter], max: 1_000 });
+  bench.input({ kind: "mailbox-scanned", messages: [letter], max: 1_000 });
   bench.settle();
   expect(bench.events(KID, "retried")).toEqual([]);
   expect([bench.status("e1"), bench.status(KID)]).toEqual(["cancelled", "cancelled"]);

@@ -63,48 +63,48 @@ export class NewestPlans {
 /** Executions with children of this workflow that can be looked at now. */
 export function waitingFor(node: NodeState, workflow: string): readonly Slot[] {
   return [...node.slots.values()].filter(
-    ({ status, desks }) =>
-      status === "clean" && desks.some(({ state }) => state.plan.definition.workflow === workflow),
+    ({ status, queues }) =>
+      status === "clean" && queues.some(({ state }) => state.plan.definition.workflow === workflow),
   );
 }
 
 /** Asks for the children that can start now. */
-export function startChildren(node: NodeState, slot: Slot, desk: HandlerQueue): void {
-  const { state } = desk;
+export function startChildren(node: NodeState, slot: Slot, queue: HandlerQueue): void {
+  const { state } = queue;
   const { workflow, concurrency = Number.POSITIVE_INFINITY, rate } = state.plan.definition;
   if (workflow === undefined || slot.execution?.open !== true || node.closing) return;
   const isAsked = slot.queue.some(
     (queued) => queued.kind === "message" && queued.message.kind === "children",
   );
   const room = Math.min(STARTS_MAX, concurrency - state.openChildren);
-  if (isAsked || room <= 0 || !desk.hasTasks(node.now)) return;
+  if (isAsked || room <= 0 || !queue.hasTasks(node.now)) return;
   const plan = node.newest.get(node, workflow);
   if (plan === undefined || plan === null) return;
   const tasks: { task: number; input: string }[] = [];
   const scope = `${slot.execution.project}/${state.plan.scope}`;
   while (tasks.length < room) {
-    const task = desk.peek(node.now);
+    const task = queue.peek(node.now);
     if (task < 0) break;
-    const who = waiterOf(slot, desk);
+    const who = waiterOf(slot, queue);
     if (rate !== undefined && !node.limits.mayTake(rateName(scope), who, node.now)) {
-      waitForRate(node, scope, slot, desk);
+      waitForRate(node, scope, slot, queue);
       break;
     }
-    const input = taskText(node, slot, desk, task);
+    const input = taskText(node, slot, queue, task);
     if (input === undefined) {
-      fetchPage(node, slot, desk, task);
+      fetchPage(node, slot, queue, task);
       break;
     }
-    desk.take(task);
+    queue.take(task);
     if (rate !== undefined) node.limits.start(scope, who, node.now);
     tasks.push({ task, input });
   }
   if (tasks.length === 0) return;
   node.plans.put(plan);
-  const at = desk.visit.place(state.plan.name);
+  const at = queue.visit.place(state.plan.name);
   node.enqueue(slot, {
     kind: "message",
-    message: { kind: "children", ...at, round: desk.visit.round, workflow, hash: plan.hash, tasks },
+    message: { kind: "children", ...at, round: queue.visit.round, workflow, hash: plan.hash, tasks },
     request: null,
   });
 }
@@ -114,7 +114,7 @@ function waitForRate(node: NodeState, scope: string, parent: Slot, waiting: Hand
   const { key } = waiting;
   node.limits.wait(rateName(scope), waiterOf(parent, waiting), () => {
     const slot = node.slots.get(parent.id);
-    const desk = slot?.desks.find((candidate) => candidate.key === key);
-    if (slot?.status === "clean" && desk !== undefined) startChildren(node, slot, desk);
+    const queue = slot?.queues.find((candidate) => candidate.key === key);
+    if (slot?.status === "clean" && queue !== undefined) startChildren(node, slot, queue);
   });
 }

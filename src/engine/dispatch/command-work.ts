@@ -26,21 +26,21 @@ export function receiptDueAt(
 export function workText(
   node: NodeState,
   slot: Slot,
-  desk: HandlerQueue,
+  queue: HandlerQueue,
   task: number,
 ): string | null | undefined {
-  const text = taskText(node, slot, desk, task);
-  const { command } = desk.state.plan;
+  const text = taskText(node, slot, queue, task);
+  const { command } = queue.state.plan;
   if (command === null || text === undefined || slot.execution === null) return text;
   const refusal = node.topics.refusal(slot.execution.project, command);
   const resolved =
     refusal === null ? resolveCommand(slot.execution, command, text) : { error: topicError(refusal) };
   if ("text" in resolved) return resolved.text;
-  desk.take(task);
+  queue.take(task);
   const outcome = { status: "failed", fatal: true, payload: resolved.error } as const;
-  const attempt = desk.state.tasks.nextAttempt(task);
-  const receipt = { task, attempt, round: desk.visit.round, live: true, worker: ENGINE, ms: 0, outcome };
-  const place = desk.visit.place(desk.state.plan.name);
+  const attempt = queue.state.tasks.nextAttempt(task);
+  const receipt = { task, attempt, round: queue.visit.round, live: true, worker: ENGINE, ms: 0, outcome };
+  const place = queue.visit.place(queue.state.plan.name);
   node.enqueue(slot, {
     kind: "message",
     message: { kind: "receipts", ...place, receipts: [receipt] },

@@ -11,7 +11,7 @@ import type { RosterEntry, WorkerRoster } from "./worker-roster.ts";
 /** A handler of an execution with something to give out to those who serve what is wanted. */
 export interface Ready {
   readonly slot: Slot;
-  readonly desk: HandlerQueue;
+  readonly queue: HandlerQueue;
   readonly wanted: Wanted;
 }
 
@@ -48,7 +48,7 @@ class Ring {
         this.#items = this.#items.slice(this.#head);
         this.#head = 0;
       }
-      if (ready.desk.queued.includes(this.wanted.key)) return ready;
+      if (ready.queue.queued.includes(this.wanted.key)) return ready;
       // Withdrawn; where its execution was being reloaded then, nobody could tell this ring.
       this.#gone = Math.max(0, this.#gone - 1);
     }
@@ -58,7 +58,7 @@ class Ring {
   leave(): void {
     this.#gone++;
     if (this.#gone < 64 || this.#gone * 2 < this.#items.length - this.#head) return;
-    this.#items = this.#items.slice(this.#head).filter(({ desk }) => desk.queued.includes(this.wanted.key));
+    this.#items = this.#items.slice(this.#head).filter(({ queue }) => queue.queued.includes(this.wanted.key));
     this.#head = 0;
     this.#gone = 0;
   }
@@ -79,20 +79,20 @@ export class Dispatcher {
 
   /** Puts a handler at the end of its ring, once. */
   offer(ready: Ready): void {
-    const { slot, desk, wanted } = ready;
+    const { slot, queue, wanted } = ready;
     const { key } = wanted;
-    if (desk.queued.includes(key) || slot.execution === null) return;
-    desk.queued.push(key);
-    this.#ring(slot.execution.project, desk.state.plan.priority, wanted).push(ready);
+    if (queue.queued.includes(key) || slot.execution === null) return;
+    queue.queued.push(key);
+    this.#ring(slot.execution.project, queue.state.plan.priority, wanted).push(ready);
     this.size++;
   }
 
   /** An execution leaves memory, and with it what it had ready. */
   withdraw(slot: Slot): void {
-    for (const desk of slot.desks) {
-      for (const key of desk.queued.splice(0)) {
+    for (const queue of slot.queues) {
+      for (const key of queue.queued.splice(0)) {
         this.size--;
-        this.#find(slot.execution?.project ?? "", desk.state.plan.priority, key)?.leave();
+        this.#find(slot.execution?.project ?? "", queue.state.plan.priority, key)?.leave();
       }
     }
   }
@@ -138,7 +138,7 @@ export class Dispatcher {
         rings.set(key, ring);
       }
       if (ready === undefined) continue;
-      const { queued } = ready.desk;
+      const { queued } = ready.queue;
       if (queued.length === 1) queued.pop();
       else queued.splice(queued.indexOf(key), 1);
       this.size--;

@@ -6,10 +6,10 @@ import type { Grant, PhaseCounts } from "../../protocol/work.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
 /** What earlier phases came to does not change while a visit lasts; only a decision looks at its own visit too. */
-export function countsOf(desk: HandlerQueue, execution: Execution, work: Grant["do"]): PhaseCounts {
+export function countsOf(queue: HandlerQueue, execution: Execution, work: Grant["do"]): PhaseCounts {
   if (work === "next") return phaseCounts(execution);
-  desk.counts ??= phaseCounts(execution);
-  return desk.counts;
+  queue.counts ??= phaseCounts(execution);
+  return queue.counts;
 }
 
 /** Counts of every visit so far, the current one as far as it is; phases that were not visited have none. */

@@ -9,23 +9,23 @@ export function withdrawQueued(node: NodeState, slot: Slot): void {
   const worker = node.roster.queued?.id;
   if (worker === undefined) return;
   const why = slot.execution?.draining === true ? "cancelled" : "paused";
-  for (const desk of slot.desks) {
-    if (desk.openLeases === 0) continue;
-    const isThere = [...desk.leases.values()].some(({ queued }) => queued);
-    if (isThere) node.emit({ kind: "withdraw", worker, from: placeOf(slot, desk), why });
+  for (const queue of slot.queues) {
+    if (queue.openLeases === 0) continue;
+    const isThere = [...queue.leases.values()].some(({ queued }) => queued);
+    if (isThere) node.emit({ kind: "withdraw", worker, from: placeOf(slot, queue), why });
   }
 }
 
 /** The visit of a handler is over. */
-export function notifyClosed(node: NodeState, slot: Slot, desk: HandlerQueue): void {
+export function notifyClosed(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   const { queued } = node.roster;
   if (queued === null) return;
-  queued.desks.delete(`${slot.id}/${desk.key}`);
-  node.emit({ kind: "desk-closed", worker: queued.id, desk: placeOf(slot, desk) });
+  queued.queues.delete(`${slot.id}/${queue.key}`);
+  node.emit({ kind: "queue-closed", worker: queued.id, place: placeOf(slot, queue) });
 }
 
-function placeOf(slot: Slot, desk: HandlerQueue): ReportPlace {
+function placeOf(slot: Slot, queue: HandlerQueue): ReportPlace {
   const { epoch } = slot.tenure;
-  const { round } = desk;
-  return { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round, epoch };
+  const { round } = queue;
+  return { ...queue.visit.place(queue.state.plan.name), execution: slot.id, round, epoch };
 }

@@ -166,7 +166,7 @@ describe("a lease in a queue", () => {
 
 describe("room", () => {
   test("at most so many leases of one handler at a time, and others are not held up by it", () => {
-    const bench = queueBench({ perDesk: 3 });
+    const bench = queueBench({ perQueue: 3 });
     const first = begin(bench, tasks(10));
     expect(first).toHaveLength(3);
     expect(begin(bench, tasks(2), "e2")).toHaveLength(2);
@@ -183,7 +183,7 @@ describe("room", () => {
 
   test("what the queue has no room for goes to another worker that serves it", () => {
     const bench = new NodeBench(SETTINGS);
-    bench.join("queue", ["w.a"], { ...QUEUE, perDesk: 1 });
+    bench.join("queue", ["w.a"], { ...QUEUE, perQueue: 1 });
     bench.claim("queue", 1);
     bench.join("w1", ["w.a"], { capacity: 10 });
     begin(bench, tasks(5));
@@ -192,20 +192,20 @@ describe("room", () => {
   });
 
   test("at most so many handlers of visits; the others wait with a why, and come when one is over", () => {
-    const bench = queueBench({ desksMax: 1 });
+    const bench = queueBench({ queuesMax: 1 });
     const [first] = begin(bench, tasks(1));
     expect(begin(bench, tasks(1), "e2")).toHaveLength(0);
     expect(bench.inspect("e2").why).toContain("waits for queues at the broker");
     bench.receipt(first as Attempt);
     bench.settle();
-    expect(bench.of("desk-closed")).toMatchObject([
-      { worker: "queue", desk: { execution: "e1", phase: "a" } },
+    expect(bench.of("queue-closed")).toMatchObject([
+      { worker: "queue", place: { execution: "e1", phase: "a" } },
     ]);
     expect(bench.attempts("queue").at(-1)?.grant.execution).toBe("e2");
   });
 
   test("commands have no queues of their own: however many wait for a topic, handlers are not held up, nor they", () => {
-    const bench = queueBench({ desksMax: 1 });
+    const bench = queueBench({ queuesMax: 1 });
     expect(begin(bench, command("c"), "c1")).toHaveLength(1);
     expect(begin(bench, command("c"), "c2")).toHaveLength(1);
     expect(begin(bench, tasks(1), "e1")).toHaveLength(1);

@@ -19,10 +19,10 @@ export function noteSent(node: NodeState, worker: string, beats: readonly Beat[]
   const touched: Slot[] = [];
   for (const beat of beats) {
     const slot = node.slots.get(beat.execution);
-    const desk = slot?.desk(beat);
-    if (slot === undefined || desk === undefined || desk.visit.round !== beat.round) continue;
+    const queue = slot?.handlerQueue(beat);
+    if (slot === undefined || queue === undefined || queue.visit.round !== beat.round) continue;
     for (const { task, attempt, claim } of beat.attempts) {
-      const lease = desk.leases.get(task);
+      const lease = queue.leases.get(task);
       if (lease?.worker !== worker || !isSameAttempt(lease, attempt, claim, beat.epoch)) continue;
       if (lease.sentAt === 0) lease.sentAt = node.now;
     }
@@ -34,14 +34,14 @@ export function noteSent(node: NodeState, worker: string, beats: readonly Beat[]
 /** The marks that let the execution leave memory; empty: the store has them all. */
 function marksToWrite(slot: Slot): readonly Queued[] {
   const marks: Queued[] = [];
-  for (const desk of slot.desks) {
-    if (desk.sentLeases === 0) continue;
-    for (const lease of desk.leases.values()) {
+  for (const queue of slot.queues) {
+    if (queue.sentLeases === 0) continue;
+    for (const lease of queue.leases.values()) {
       if (!isSent(lease) || lease.isMarked) continue;
       lease.isMarked = true;
-      const name = markOf(desk, lease.task);
-      marks.push({ kind: "mark", mark: { name, value: sentFrom(desk, lease) } });
-      marks.push({ kind: "mark", mark: { name: `${name}#`, value: attemptValue(desk, lease.attempt) } });
+      const name = markOf(queue, lease.task);
+      marks.push({ kind: "mark", mark: { name, value: sentFrom(queue, lease) } });
+      marks.push({ kind: "mark", mark: { name: `${name}#`, value: attemptValue(queue, lease.attempt) } });
       const value = lease.claim * EPOCHS_MAX + (lease.epoch % EPOCHS_MAX);
       marks.push({ kind: "mark", mark: { name: `${name}%`, value } });
     }
@@ -89,8 +89,8 @@ export class SentSlots {
 
 /** Leases of sent commands leave memory with their execution; the row in the store brings it back in time. */
 export function forgetSent(node: NodeState, slot: Slot): void {
-  for (const desk of slot.desks)
-    for (const { reported, worker } of desk.leases.values()) {
+  for (const queue of slot.queues)
+    for (const { reported, worker } of queue.leases.values()) {
       const entry = node.roster.workers.get(worker);
       if (!reported && entry !== undefined) entry.held--;
     }
@@ -99,35 +99,35 @@ export function forgetSent(node: NodeState, slot: Slot): void {
 
 /** Makes the leases of commands that the marks say are at the broker. */
 export function restoreSent(node: NodeState, slot: Slot): void {
-  for (const desk of slot.desks) {
-    const { plan, tasks } = desk.state;
-    if (plan.command === null || desk.state.finished) continue;
-    const prefix = `${desk.markName}@`;
+  for (const queue of slot.queues) {
+    const { plan, tasks } = queue.state;
+    if (plan.command === null || queue.state.finished) continue;
+    const prefix = `${queue.markName}@`;
     for (const [name, sentAt] of Object.entries(slot.opened)) {
       if (sentAt === 0 || !name.startsWith(prefix) || /[#%]$/.test(name)) continue;
       const task = Number(name.slice(prefix.length));
       const attempt = tasks.nextAttempt(task);
-      const isIt = slot.opened[`${name}#`] === attemptValue(desk, attempt);
-      if (!isIt || desk.state.isClosed(task) || desk.leases.has(task)) continue;
+      const isIt = slot.opened[`${name}#`] === attemptValue(queue, attempt);
+      if (!isIt || queue.state.isClosed(task) || queue.leases.has(task)) continue;
       const given = slot.opened[`${name}%`] ?? 0;
       const [claim, epoch] = [Math.floor(given / EPOCHS_MAX), given % EPOCHS_MAX];
-      const lease = restored(node, desk, { task, attempt, sentAt, claim, epoch });
-      desk.leases.set(task, lease);
-      desk.openLeases++;
+      const lease = restored(node, queue, { task, attempt, sentAt, claim, epoch });
+      queue.leases.set(task, lease);
+      queue.openLeases++;
       const entry = node.roster.workers.get(lease.worker);
       if (entry !== undefined) entry.held++;
     }
     // All that is open is at the broker: nothing of a former owner can run anywhere else.
-    if (desk.sentLeases === 0 || desk.openLeases < desk.offeredEnd - tasks.settled.size) continue;
-    desk.suspectUntil = 0;
-    desk.lostAt = 0;
-    desk.suspectsJudged = true;
+    if (queue.sentLeases === 0 || queue.openLeases < queue.offeredEnd - tasks.settled.size) continue;
+    queue.suspectUntil = 0;
+    queue.lostAt = 0;
+    queue.suspectsJudged = true;
   }
 }
 
 function restored(
   node: NodeState,
-  desk: HandlerQueue,
+  queue: HandlerQueue,
   at: Pick<Lease, "task" | "attempt" | "sentAt" | "claim" | "epoch">,
 ): Lease {
   const { task, sentAt } = at;
@@ -140,7 +140,7 @@ function restored(
     startedAt: 0,
     isMarked: true,
     until: Number.POSITIVE_INFINITY,
-    dueAt: receiptDueAt(node, desk, { task, from: sentAt, queued: true }),
+    dueAt: receiptDueAt(node, queue, { task, from: sentAt, queued: true }),
     recorded: false,
     reported: false,
     cancelled: false,
@@ -155,15 +155,15 @@ function restored(
 export function checkSent(node: NodeState, slot: Slot): void {
   const worker = node.roster.queued?.id;
   if (worker === undefined) return;
-  for (const desk of slot.desks) {
-    const { command } = desk.state.plan;
-    if (command === null || desk.sentLeases === 0) continue;
+  for (const queue of slot.queues) {
+    const { command } = queue.state.plan;
+    if (command === null || queue.sentLeases === 0) continue;
     const at = {
-      ...desk.visit.place(desk.state.plan.name),
+      ...queue.visit.place(queue.state.plan.name),
       execution: slot.id,
-      round: desk.visit.round,
+      round: queue.visit.round,
     };
-    for (const { task, attempt, claim, epoch, ...lease } of desk.leases.values())
+    for (const { task, attempt, claim, epoch, ...lease } of queue.leases.values())
       if (lease.queued && !lease.reported && lease.sentAt > 0)
         node.emit({
           kind: "check-sent",
@@ -180,30 +180,30 @@ export function checkSent(node: NodeState, slot: Slot): void {
 
 /** Without the broker nobody gives back what was sent there. */
 export function endSent(node: NodeState, slot: Slot): void {
-  for (const desk of slot.desks)
-    for (const lease of [...desk.leases.values()])
-      if (lease.sentAt > 0 && !lease.reported) node.lapse(slot, desk, lease);
+  for (const queue of slot.queues)
+    for (const lease of [...queue.leases.values()])
+      if (lease.sentAt > 0 && !lease.reported) node.lapse(slot, queue, lease);
 }
 
 /** Commands whose receipt is overdue count as killed. */
 export function expireCommands(node: NodeState, slot: Slot): void {
-  for (const desk of slot.desks) {
-    if (desk.state.plan.command === null || desk.state.plan.timeoutMs === null) continue;
-    for (const lease of desk.leases.values())
-      if (!lease.reported && lease.dueAt <= node.now) expire(node, slot, desk, lease);
+  for (const queue of slot.queues) {
+    if (queue.state.plan.command === null || queue.state.plan.timeoutMs === null) continue;
+    for (const lease of queue.leases.values())
+      if (!lease.reported && lease.dueAt <= node.now) expire(node, slot, queue, lease);
   }
 }
 
-function expire(node: NodeState, slot: Slot, desk: HandlerQueue, lease: Lease): void {
+function expire(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease): void {
   const { task, attempt, claim, epoch, worker } = lease;
-  const ms = desk.state.plan.timeoutMs ?? 0;
+  const ms = queue.state.plan.timeoutMs ?? 0;
   const error = { name: "Timeout", code: "timeout", message: `no receipt came within ${showDuration(ms)}` };
   const outcome: Outcome = { status: "killed", payload: JSON.stringify(error) };
-  const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.visit.round };
+  const place = { ...queue.visit.place(queue.state.plan.name), execution: slot.id, round: queue.visit.round };
   const receipts = [{ task, attempt, claim, ms, outcome }];
   lease.until = lease.dueAt = Number.POSITIVE_INFINITY;
-  requestStop(node, slot, { desk, lease }, "lost");
-  node.noteReported(desk, lease);
+  requestStop(node, slot, { queue, lease }, "lost");
+  node.noteReported(queue, lease);
   // Nobody waits for its verdict.
   const answer = { worker, report: 0, verdicts: [], open: 1 };
   const report = { kind: "receipts" as const, ...place, epoch, receipts };
@@ -214,8 +214,8 @@ function expire(node: NodeState, slot: Slot, desk: HandlerQueue, lease: Lease): 
  * The mark that says when the command of a task was sent. Beside it are those that say which attempt it is (`#`), and by
  * which claim (`%`).
  */
-function markOf(desk: HandlerQueue, task: number): string {
-  return `${desk.markName}@${task}`;
+function markOf(queue: HandlerQueue, task: number): string {
+  return `${queue.markName}@${task}`;
 }
 
 /** An attempt of this round, as the value of a mark. */
@@ -227,8 +227,8 @@ const ROUNDS_MAX = 1_000_000;
 const EPOCHS_MAX = 1_000_000;
 
 /** The command of a lease is not at the broker any more: a mark that says so is void from the next write on. */
-export function voidMark(slot: Slot, desk: HandlerQueue, lease: Lease): void {
-  if (lease.isMarked) slot.carefulMarks[markOf(desk, lease.task)] = 0;
+export function voidMark(slot: Slot, queue: HandlerQueue, lease: Lease): void {
+  if (lease.isMarked) slot.carefulMarks[markOf(queue, lease.task)] = 0;
 }
 
 /** The time from which the timeout counts. */

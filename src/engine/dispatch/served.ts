@@ -9,12 +9,12 @@ import type { HandlerQueue } from "./handler-queue.ts";
 export function isServed(node: NodeState, slot: Slot): boolean {
   if (slot.execution?.draining === true) return true;
   const project = slot.execution?.project ?? "";
-  return slot.desks.some(
-    (desk) =>
-      !desk.state.finished &&
-      node.enumeratorAt(slot, desk) === null &&
-      !waitsForEnumerator(node, desk, project) &&
-      isHandlerServed(node, desk.state.plan, project),
+  return slot.queues.some(
+    (queue) =>
+      !queue.state.finished &&
+      node.enumeratorAt(slot, queue) === null &&
+      !waitsForEnumerator(node, queue, project) &&
+      isHandlerServed(node, queue.state.plan, project),
   );
 }
 

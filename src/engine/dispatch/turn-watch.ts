@@ -43,14 +43,14 @@ export class TurnWatch {
 
   #brokenGrant(node: NodeState, workerId: string, grant: Grant): string | null {
     const slot = node.slots.get(grant.execution);
-    const desk = slot?.desk(grant);
+    const queue = slot?.handlerQueue(grant);
     const worker = node.roster.workers.get(workerId);
-    if (slot === undefined || desk === undefined || worker === undefined) return null;
-    const { priority } = desk.state.plan;
-    const leases = grant.items.flatMap(({ number }) => desk.leases.get(number) ?? []);
+    if (slot === undefined || queue === undefined || worker === undefined) return null;
+    const { priority } = queue.state.plan;
+    const leases = grant.items.flatMap(({ number }) => queue.leases.get(number) ?? []);
     // What was recorded first, or marked as an enumeration, was taken in an earlier turn.
     const isCareful =
-      grant.do === "enumerate" || leases.some(({ task }) => desk.state.tasks.startOf(task) !== undefined);
+      grant.do === "enumerate" || leases.some(({ task }) => queue.state.tasks.startOf(task) !== undefined);
     for (const [other, held] of isCareful ? [] : this.#waiting) {
       const higher = held.find(
         (one) =>
@@ -61,7 +61,7 @@ export class TurnWatch {
       if (higher !== undefined)
         return `${slot.id} of priority ${priority} is given out while ${other.id} of ${higher.priority} waits for its commit`;
     }
-    const { id } = waiterOf(slot, desk);
+    const { id } = waiterOf(slot, queue);
     for (const { permits } of leases) {
       for (const name of permits) {
         const limit = node.limits.look(name);
@@ -99,10 +99,10 @@ function heldBy(node: NodeState, slot: Slot): Held[] {
   const { execution } = slot;
   if (execution?.open !== true || slot.tenure.isYielding) return [];
   const { project } = execution;
-  return slot.desks.flatMap((desk) => {
-    const { plan, finished } = desk.state;
-    const isReady = plan.mode !== "workflow" && !plan.waits && !finished && desk.hasTasks(node.now);
-    return isReady && !isLimited(node, slot, desk)
+  return slot.queues.flatMap((queue) => {
+    const { plan, finished } = queue.state;
+    const isReady = plan.mode !== "workflow" && !plan.waits && !finished && queue.hasTasks(node.now);
+    return isReady && !isLimited(node, slot, queue)
       ? [{ project, priority: plan.priority, wanted: plan.wanted }]
       : [];
   });

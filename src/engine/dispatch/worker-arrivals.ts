@@ -11,11 +11,11 @@ import { RosterEntry } from "./worker-roster.ts";
 export function workerJoined(node: NodeState, input: JoinOptions & { readonly worker: string }): void {
   const entry = new RosterEntry(input.worker, input);
   for (const slot of node.slots.values()) {
-    for (const desk of slot.allDesks) {
-      for (const lease of desk.leases.values()) {
+    for (const queue of slot.allQueues) {
+      for (const lease of queue.leases.values()) {
         if (lease.worker !== input.worker || lease.reported) continue;
         entry.held++;
-        if (entry.queued) entry.desks.add(`${slot.id}/${desk.key}`);
+        if (entry.queued) entry.queues.add(`${slot.id}/${queue.key}`);
       }
     }
   }
@@ -43,13 +43,13 @@ export function workerReleases(node: NodeState, worker: string, beats: readonly 
   const touched = new Set<Slot>();
   for (const beat of beats) {
     const slot = node.slots.get(beat.execution);
-    const desk = slot?.desk(beat);
-    if (slot === undefined || desk === undefined || desk.visit.round !== beat.round) continue;
+    const queue = slot?.handlerQueue(beat);
+    if (slot === undefined || queue === undefined || queue.visit.round !== beat.round) continue;
     for (const { task, attempt, claim } of beat.attempts) {
-      const lease = desk.leases.get(task);
+      const lease = queue.leases.get(task);
       if (lease === undefined || lease.reported || lease.worker !== worker) continue;
       if (!isSameAttempt(lease, attempt, claim, beat.epoch)) continue;
-      node.lapse(slot, desk, lease);
+      node.lapse(slot, queue, lease);
       touched.add(slot);
     }
   }
@@ -69,5 +69,5 @@ export function workerLeft(node: NodeState, id: string): boolean {
 /** Offers the tasks again that were kept from a worker because it enumerates. */
 function offerSingles(node: NodeState): void {
   for (const slot of node.slots.values())
-    if (slot.desks.some(({ state }) => state.needsSingleCode)) node.offerAll(slot);
+    if (slot.queues.some(({ state }) => state.needsSingleCode)) node.offerAll(slot);
 }

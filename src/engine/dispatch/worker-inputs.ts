@@ -14,9 +14,9 @@ type WorkerWord = "joined" | "claims" | "reports" | "beats" | "releases" | "sent
 
 export class WorkerInputs {
   readonly #node: NodeState;
-  readonly #parts: { readonly residency: ExecutionCache; readonly cleanUp: AfterCommit };
+  readonly #parts: { readonly cache: ExecutionCache; readonly afterCommit: AfterCommit };
 
-  constructor(node: NodeState, parts: { readonly residency: ExecutionCache; readonly cleanUp: AfterCommit }) {
+  constructor(node: NodeState, parts: { readonly cache: ExecutionCache; readonly afterCommit: AfterCommit }) {
     this.#node = node;
     this.#parts = parts;
   }
@@ -27,9 +27,9 @@ export class WorkerInputs {
     switch (input.kind) {
       case "worker-joined":
         workerJoined(node, input);
-        return this.#parts.residency.rescan();
+        return this.#parts.cache.rescan();
       case "worker-claims":
-        if (workerClaims(node, input.worker, input)) this.#parts.residency.rescan();
+        if (workerClaims(node, input.worker, input)) this.#parts.cache.rescan();
         return;
       case "worker-reports":
         return this.#reports(input);
@@ -39,10 +39,10 @@ export class WorkerInputs {
         return this.#releases(input);
       case "worker-sent":
         for (const slot of noteSent(node, input.worker, input.beats))
-          if (slot.status === "clean") this.#parts.cleanUp.becameClean(slot);
+          if (slot.status === "clean") this.#parts.afterCommit.becameClean(slot);
         return;
       case "worker-left":
-        if (workerLeft(node, input.worker)) this.#parts.residency.rescan();
+        if (workerLeft(node, input.worker)) this.#parts.cache.rescan();
         return;
     }
   }
@@ -57,8 +57,8 @@ export class WorkerInputs {
     input.reports.forEach((report, index) => {
       const queued = { kind: "report", report, worker: input.worker, answer, index } as const;
       if (this.#node.tenures.of(report.execution) === undefined)
-        return this.#parts.cleanUp.turnAway(report.execution, queued);
-      const slot = this.#parts.residency.slot(report.execution);
+        return this.#parts.afterCommit.turnAway(report.execution, queued);
+      const slot = this.#parts.cache.slot(report.execution);
       noteArrival(this.#node, slot, report);
       this.#node.enqueue(slot, queued);
     });
@@ -67,7 +67,7 @@ export class WorkerInputs {
   #beats(input: Extract<Input, { kind: "worker-beats" }>): void {
     for (const one of input.beats) {
       if (this.#node.tenures.of(one.execution) === undefined) continue;
-      const slot = this.#parts.residency.slot(one.execution);
+      const slot = this.#parts.cache.slot(one.execution);
       if (slot.status === "loading") slot.beats.push({ beat: one, worker: input.worker });
       else beat(this.#node, slot, one, input.worker);
     }
@@ -78,11 +78,11 @@ export class WorkerInputs {
     const node = this.#node;
     for (const one of beats) {
       if (node.tenures.of(one.execution) === undefined) continue;
-      const slot = this.#parts.residency.slot(one.execution);
+      const slot = this.#parts.cache.slot(one.execution);
       if (slot.status === "loading") slot.releases.push({ beat: one, worker });
       else
         for (const touched of workerReleases(node, worker, [one]))
-          if (touched.status === "clean") this.#parts.cleanUp.becameClean(touched);
+          if (touched.status === "clean") this.#parts.afterCommit.becameClean(touched);
     }
   }
 }

@@ -6,7 +6,7 @@ import type { Input, Inspection, Output } from "../io.ts";
 
 type Told = Extract<
   Output,
-  { kind: "grant" | "cancel" | "withdraw" | "check-sent" | "took-over" | "desk-closed" }
+  { kind: "grant" | "cancel" | "withdraw" | "check-sent" | "took-over" | "queue-closed" }
 >;
 
 export class WorkerLinks {
@@ -35,8 +35,8 @@ export class WorkerLinks {
         return link?.check?.(told.at);
       case "took-over":
         return link?.tookOver?.();
-      case "desk-closed":
-        return link?.closed?.(told.desk);
+      case "queue-closed":
+        return link?.closed?.(told.place);
     }
   }
 

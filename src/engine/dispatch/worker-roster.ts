@@ -17,7 +17,7 @@ export interface Alone {
   readonly kind: "waiting" | "taken";
   readonly until: number;
   readonly slot: Slot;
-  readonly desk: HandlerQueue;
+  readonly queue: HandlerQueue;
   /** Taken out of the desk while it waits. */
   readonly task: number;
 }
@@ -42,10 +42,10 @@ export class RosterEntry {
   /** It gets what nobody else serves. */
   readonly fallback: boolean;
   /** Most leases of one handler of a visit. */
-  readonly perDesk: number;
+  readonly perQueue: number;
   /** Handlers of visits that it has had work of, and most that it may have at a time. */
-  readonly desks = new Set<string>();
-  readonly desksMax: number;
+  readonly queues = new Set<string>();
+  readonly queuesMax: number;
   /** A task that must run alone waits for this worker to be empty, or has it; null: none does. */
   alone: Alone | null = null;
   readonly #byUse = new Map<string, Map<string, Serves>>();
@@ -59,8 +59,8 @@ export class RosterEntry {
     this.canBeAsked = options.asks === true;
     this.queued = options.queued === true;
     this.fallback = options.fallback === true;
-    this.perDesk = options.perDesk ?? Number.POSITIVE_INFINITY;
-    this.desksMax = options.desksMax ?? Number.POSITIVE_INFINITY;
+    this.perQueue = options.perQueue ?? Number.POSITIVE_INFINITY;
+    this.queuesMax = options.queuesMax ?? Number.POSITIVE_INFINITY;
     for (const served of options.serves) {
       const versions = this.#byUse.get(served.use) ?? new Map<string, Serves>();
       const version = normal(served.version ?? "");
@@ -93,13 +93,13 @@ export class RosterEntry {
   }
 
   /** Holds others back for a task, for a while. */
-  holdFor(kind: Alone["kind"], at: Pick<Alone, "slot" | "desk" | "task">, now: number): void {
+  holdFor(kind: Alone["kind"], at: Pick<Alone, "slot" | "queue" | "task">, now: number): void {
     this.alone = { kind, until: now + (kind === "waiting" ? ALONE_WAIT_MS : ALONE_RUN_MS), ...at };
   }
 
   /** Executions that are another node's by now. */
   forget(isOver: (execution: string) => boolean): void {
-    for (const key of this.desks) if (isOver(key.slice(0, key.lastIndexOf("/")))) this.desks.delete(key);
+    for (const key of this.queues) if (isOver(key.slice(0, key.lastIndexOf("/")))) this.queues.delete(key);
   }
 
   /** How many more items it can take now. */

@@ -172,14 +172,14 @@ test("a letter that is sent while older ones may be in the store only waits for 
   bench.settle();
   bench.holdsCommits = true;
   bench.sleep(2_000);
-  bench.held.add("scan-letters");
+  bench.held.add("scan-mailbox");
   // The retry of the child is written, and nobody knows; the cancel is written and heard before the scan is.
   bench.commitUnheard();
   bench.holdsCommits = false;
   bench.control("cancel", "e1");
   bench.settle();
   bench.held.clear();
-  bench.answer("scan-letters");
+  bench.answer("scan-mailbox");
   bench.settle();
   expect([bench.status("e1"), bench.letters]).toEqual(["cancelled", []]);
 });

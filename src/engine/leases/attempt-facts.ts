@@ -7,7 +7,7 @@ import type { Slot } from "../cache/slot.ts";
 import type { NodeState } from "../node-state.ts";
 import { ENUMERATION } from "./lease.ts";
 import { scriptOf } from "./lease-granter.ts";
-import { deskOf, holderOf, isLive } from "./report-intake.ts";
+import { holderOf, isLive, queueOf } from "./report-intake.ts";
 
 /** Who holds the lease of an attempt. */
 export interface AttemptHolder {
@@ -37,13 +37,14 @@ export interface ScriptFacts {
 export function attemptFacts(node: NodeState, slot: Slot, at: ReportedAttempt): AttemptFacts | null {
   if (!isLive(node, slot, at, UNKNOWN_WORKER)) return null;
   const holder = holderOf(slot, at);
-  const desk = deskOf(slot, at);
-  if (holder === null || desk === undefined) return null;
-  const { plan } = desk.state;
+  const queue = queueOf(slot, at);
+  if (holder === null || queue === undefined) return null;
+  const { plan } = queue.state;
   if (plan.mode !== "script" || at.task === ENUMERATION) return { ...holder, script: null };
   const { runs, state } = scriptOf(plan);
-  const finished = finishedRuns(desk.state, at);
-  const begin = state ?? (desk.state.paged ? desk.state.pageOf(at.task) : (slot.execution?.input ?? "null"));
+  const finished = finishedRuns(queue.state, at);
+  const begin =
+    state ?? (queue.state.paged ? queue.state.pageOf(at.task) : (slot.execution?.input ?? "null"));
   return { ...holder, script: { runs, finished: finished.length, state: finished.at(-1)?.seq ?? begin } };
 }
 

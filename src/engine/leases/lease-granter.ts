@@ -43,18 +43,18 @@ function serveWorkers(node: NodeState): void {
       else give(node, ready, worker);
     }
     // Not for this one now, but perhaps for another.
-    for (const { slot, desk } of passed) node.offer(slot, desk);
+    for (const { slot, queue } of passed) node.offer(slot, queue);
   }
 }
 
 /** Whether a worker that queues may have more of a handler, or one more handler; commands go to queues of their topics. */
-function hasRoomFor(worker: RosterEntry, { slot, desk }: Ready): boolean {
-  if (desk.openLeases >= worker.perDesk) return false;
-  if (desk.state.plan.command !== null) return true;
-  const key = `${slot.id}/${desk.key}`;
-  if (worker.desks.has(key)) return true;
-  if (worker.desks.size >= worker.desksMax) return false;
-  worker.desks.add(key);
+function hasRoomFor(worker: RosterEntry, { slot, queue }: Ready): boolean {
+  if (queue.openLeases >= worker.perQueue) return false;
+  if (queue.state.plan.command !== null) return true;
+  const key = `${slot.id}/${queue.key}`;
+  if (worker.queues.has(key)) return true;
+  if (worker.queues.size >= worker.queuesMax) return false;
+  worker.queues.add(key);
   return true;
 }
 
@@ -65,13 +65,13 @@ function hasRoomFor(worker: RosterEntry, { slot, desk }: Ready): boolean {
 function tendAlone(node: NodeState, worker: RosterEntry): void {
   const { alone } = worker;
   if (alone === null) return;
-  const { slot, desk, task } = alone;
+  const { slot, queue, task } = alone;
   // Another version gets the work by now: it waits for a worker with that one.
-  const { wanted } = desk.state.plan;
+  const { wanted } = queue.state.plan;
   const project = slot.execution?.project ?? "";
   if (alone.kind === "waiting" && node.roster.servedBy(worker, wanted, project) === undefined)
     return endHold(node, worker);
-  const isThere = slot.desks.includes(desk) && !desk.state.isClosed(task);
+  const isThere = slot.queues.includes(queue) && !queue.state.isClosed(task);
   if (alone.kind === "taken") {
     if (!isThere || alone.until <= node.now) worker.alone = null;
     return;
@@ -80,13 +80,13 @@ function tendAlone(node: NodeState, worker: RosterEntry): void {
     isThere && slot.status === "clean" && slot.execution?.open === true && !slot.tenure.isYielding;
   if (isThere && alone.until > node.now && !(canGo && worker.held === 0)) return;
   worker.alone = null;
-  desk.heldAlone--;
+  queue.heldAlone--;
   if (canGo && worker.held === 0 && worker.room > 0) {
-    desk.giveBack(task);
-    giveAlone(node, slot, desk, { task, worker });
+    queue.giveBack(task);
+    giveAlone(node, slot, queue, { task, worker });
   } else if (isThere) {
-    desk.setAside(task, node.now);
-    node.wakeAt(slot, desk.nextDue(node.now));
+    queue.setAside(task, node.now);
+    node.wakeAt(slot, queue.nextDue(node.now));
   }
 }
 
@@ -95,70 +95,71 @@ export function endHold(node: NodeState, worker: RosterEntry): void {
   const { alone } = worker;
   worker.alone = null;
   if (alone?.kind !== "waiting") return;
-  alone.desk.heldAlone--;
-  alone.desk.giveBack(alone.task);
-  node.offer(alone.slot, alone.desk);
+  alone.queue.heldAlone--;
+  alone.queue.giveBack(alone.task);
+  node.offer(alone.slot, alone.queue);
 }
 
 function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
-  const { slot, desk, wanted } = ready;
+  const { slot, queue, wanted } = ready;
   const { execution } = slot;
-  if (slot.status !== "clean" || execution === null || !execution.open || !slot.desks.includes(desk)) return;
+  if (slot.status !== "clean" || execution === null || !execution.open || !slot.queues.includes(queue))
+    return;
   if (slot.tenure.isYielding) return;
-  desk.servedAt = ++node.turns;
-  const { plan } = desk.state;
-  if (desk.wantsEnumeration(node.now) && plan.enumerator === wanted)
+  queue.servedAt = ++node.turns;
+  const { plan } = queue.state;
+  if (queue.wantsEnumeration(node.now) && plan.enumerator === wanted)
     // @plant enumeration inferred from the workers present 2
-    giveEnumeration(node, slot, desk, worker);
+    giveEnumeration(node, slot, queue, worker);
   // @plant enumeration inferred from the workers present
-  else if (node.enumeratorAt(slot, desk) !== null)
+  else if (node.enumeratorAt(slot, queue) !== null)
     return; // It is offered again when that worker has gone.
-  else if (plan.wanted === wanted && giveTasks(node, slot, desk, worker) === "full") return; // It waits at the limit.
-  node.offer(slot, desk);
+  else if (plan.wanted === wanted && giveTasks(node, slot, queue, worker) === "full") return; // It waits at the limit.
+  node.offer(slot, queue);
 }
 
-function giveEnumeration(node: NodeState, slot: Slot, desk: HandlerQueue, worker: RosterEntry): void {
-  const { state } = desk;
+function giveEnumeration(node: NodeState, slot: Slot, queue: HandlerQueue, worker: RosterEntry): void {
+  const { state } = queue;
   const attempt = state.enumeration.ended + 1;
   const { epoch } = slot.tenure;
   const known = state.paged ? state.total : 0;
-  const last = known === 0 ? null : taskText(node, slot, desk, known - 1);
+  const last = known === 0 ? null : taskText(node, slot, queue, known - 1);
   if (last === undefined) {
-    fetchPage(node, slot, desk, known - 1);
+    fetchPage(node, slot, queue, known - 1);
     return;
   }
-  const lease = newLease(node, desk, worker, { task: ENUMERATION, attempt, epoch, permits: [] });
+  const lease = newLease(node, queue, worker, { task: ENUMERATION, attempt, epoch, permits: [] });
   const resume =
     known === 0 ? null : { count: known, last: last ?? "null", checksum: state.enumeration.checksum };
   const item = { number: ENUMERATION, attempt, claim: lease.claim, task: null, checkpoints: null };
-  const grant = newGrant(node, slot, desk, { do: "enumerate", items: [item], resume, worker });
+  const grant = newGrant(node, slot, queue, { do: "enumerate", items: [item], resume, worker });
   // What waits in a queue has not begun, and the end of this process is not its end.
   if (!slot.suspect || worker.queued) node.emit({ kind: "grant", worker: worker.id, grant });
   else
     node.enqueue(slot, {
       kind: "mark",
-      mark: { name: enumerationMark(desk), value: attempt },
+      mark: { name: enumerationMark(queue), value: attempt },
       held: { worker: worker.id, grant },
     });
 }
 
 /** The mark that says which enumeration attempt was started after an unclean stop. */
-export function enumerationMark(desk: HandlerQueue): string {
-  return `${desk.markName}!`;
+export function enumerationMark(queue: HandlerQueue): string {
+  return `${queue.markName}!`;
 }
 
-function giveTasks(node: NodeState, slot: Slot, desk: HandlerQueue, worker: RosterEntry): "full" | "given" {
-  const { state } = desk;
+function giveTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: RosterEntry): "full" | "given" {
+  const { state } = queue;
   const plain: GrantItem[] = [];
   const careful: GrantItem[] = [];
   // Under a limit permits are few: where others are ready too, a turn is short.
-  const isShort = node.dispatcher.size > 0 && isLimited(node, slot, desk);
+  const isShort = node.dispatcher.size > 0 && isLimited(node, slot, queue);
   const quantum = isShort ? LIMITED_QUANTUM : node.settings.quantum;
   let left = Math.min(Math.max(quantum, batchOf(state.plan)), worker.room);
-  if (worker.queued) left = Math.min(left, worker.perDesk - desk.openLeases);
+  if (worker.queued) left = Math.min(left, worker.perQueue - queue.openLeases);
   let isFull = false;
   while (left > 0) {
-    const task = desk.peek(node.now);
+    const task = queue.peek(node.now);
     if (task < 0) break;
     const crashes = state.tasks.crashes(task);
     if (/* @plant task that kills workers not alone */ crashes >= ALONE_AFTER_CRASHES && !worker.queued) {
@@ -166,34 +167,34 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerQueue, worker: Rost
       const project = slot.execution?.project ?? "";
       const empty = worker.held === 0 ? worker : node.roster.emptyFor(state.plan.wanted, project);
       if (empty !== undefined && plain.length + careful.length === 0)
-        return giveAlone(node, slot, desk, { task, worker: empty });
+        return giveAlone(node, slot, queue, { task, worker: empty });
       if (empty !== undefined) break;
-      desk.take(task);
-      desk.heldAlone++;
-      worker.holdFor("waiting", { slot, desk, task }, node.now);
+      queue.take(task);
+      queue.heldAlone++;
+      worker.holdFor("waiting", { slot, queue, task }, node.now);
       break;
     }
-    const text = workText(node, slot, desk, task);
+    const text = workText(node, slot, queue, task);
     if (text === null) continue;
     if (text === undefined) {
-      fetchPage(node, slot, desk, task);
+      fetchPage(node, slot, queue, task);
       break;
     }
-    const permits = takePermits(node, slot, desk, task);
+    const permits = takePermits(node, slot, queue, task);
     if (permits === "full") {
       isFull = true;
       break;
     }
     if (permits === "parked") continue;
-    desk.take(task);
+    queue.take(task);
     left--;
     const attempt = state.tasks.nextAttempt(task);
-    const lease = newLease(node, desk, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
-    const checkpoints = checkpointsOf(node, desk, task);
+    const lease = newLease(node, queue, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
+    const checkpoints = checkpointsOf(node, queue, task);
     const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints };
     if (worker.queued) plain.push(crashes > 0 ? { ...item, alone: true as const } : item);
-    else if (task < desk.carefulBelow || desk.lapsesOf(task) >= CAREFUL_AFTER_LAPSES) {
-      beginNow(node, desk, lease);
+    else if (task < queue.carefulBelow || queue.lapsesOf(task) >= CAREFUL_AFTER_LAPSES) {
+      beginNow(node, queue, lease);
       careful.push(item);
     } else plain.push(item);
   }
@@ -202,14 +203,14 @@ function giveTasks(node: NodeState, slot: Slot, desk: HandlerQueue, worker: Rost
     node.emit({
       kind: "grant",
       worker: worker.id,
-      grant: newGrant(node, slot, desk, { do: work, items: plain, resume: null, worker }),
+      grant: newGrant(node, slot, queue, { do: work, items: plain, resume: null, worker }),
     });
   if (careful.length > 0)
     recordThenGive(
       node,
       slot,
       worker,
-      newGrant(node, slot, desk, { do: work, items: careful, resume: null, worker }),
+      newGrant(node, slot, queue, { do: work, items: careful, resume: null, worker }),
     );
   return isFull ? "full" : "given";
 }
@@ -221,41 +222,41 @@ const LIMITED_QUANTUM = 1;
 function giveAlone(
   node: NodeState,
   slot: Slot,
-  desk: HandlerQueue,
+  queue: HandlerQueue,
   at: { task: number; worker: RosterEntry },
 ): "full" | "given" {
   const { task, worker } = at;
-  const text = workText(node, slot, desk, task);
+  const text = workText(node, slot, queue, task);
   if (text === null) return "given";
   if (text === undefined) {
-    fetchPage(node, slot, desk, task);
+    fetchPage(node, slot, queue, task);
     return "given";
   }
-  const permits = takePermits(node, slot, desk, task);
+  const permits = takePermits(node, slot, queue, task);
   if (permits === "full") return "full";
   if (permits === "parked") return "given";
-  desk.take(task);
-  const attempt = desk.state.tasks.nextAttempt(task);
-  const lease = newLease(node, desk, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
-  beginNow(node, desk, lease);
-  worker.holdFor("taken", { slot, desk, task }, node.now);
-  const checkpoints = checkpointsOf(node, desk, task);
+  queue.take(task);
+  const attempt = queue.state.tasks.nextAttempt(task);
+  const lease = newLease(node, queue, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
+  beginNow(node, queue, lease);
+  worker.holdFor("taken", { slot, queue, task }, node.now);
+  const checkpoints = checkpointsOf(node, queue, task);
   const items = [{ number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints }];
   recordThenGive(
     node,
     slot,
     worker,
-    newGrant(node, slot, desk, { do: workOf(desk.state.plan), items, resume: null, worker }),
+    newGrant(node, slot, queue, { do: workOf(queue.state.plan), items, resume: null, worker }),
   );
   return "given";
 }
 
 /** The lease counts as begun from its grant on. */
-function beginNow(node: NodeState, desk: HandlerQueue, lease: Lease): void {
+function beginNow(node: NodeState, queue: HandlerQueue, lease: Lease): void {
   lease.recorded = true;
   lease.startedAt = node.now;
-  lease.until = node.now + Math.max(node.settings.claimLeaseMs, node.heartbeatMs(desk.state.plan));
-  lease.dueAt = receiptDueAt(node, desk, { task: lease.task, from: node.now, queued: false });
+  lease.until = node.now + Math.max(node.settings.claimLeaseMs, node.heartbeatMs(queue.state.plan));
+  lease.dueAt = receiptDueAt(node, queue, { task: lease.task, from: node.now, queued: false });
 }
 
 /** The start is committed first; the grant goes out with that commit. */
@@ -275,14 +276,14 @@ const CAREFUL_AFTER_LAPSES = 3;
 
 function newLease(
   node: NodeState,
-  desk: HandlerQueue,
+  queue: HandlerQueue,
   worker: RosterEntry,
   at: Pick<Lease, "task" | "attempt" | "epoch" | "permits">,
 ): Lease {
   const lease: Lease = {
     task: at.task,
     attempt: at.attempt,
-    claim: desk.claimOf(at.task),
+    claim: queue.claimOf(at.task),
     epoch: at.epoch,
     worker: worker.id,
     local: worker.local,
@@ -292,7 +293,7 @@ function newLease(
     isMarked: false,
     until: worker.queued ? Number.POSITIVE_INFINITY : node.now + node.settings.claimLeaseMs,
     dueAt: worker.queued
-      ? receiptDueAt(node, desk, { task: at.task, from: node.now, queued: true })
+      ? receiptDueAt(node, queue, { task: at.task, from: node.now, queued: true })
       : Number.POSITIVE_INFINITY,
     recorded: false,
     reported: false,
@@ -302,9 +303,9 @@ function newLease(
     lastLine: 0,
     permits: at.permits,
   };
-  if (desk.state.plan.definition.rate !== undefined && at.task !== ENUMERATION) lease.rateAt = node.now;
-  desk.leases.set(at.task, lease);
-  desk.openLeases++;
+  if (queue.state.plan.definition.rate !== undefined && at.task !== ENUMERATION) lease.rateAt = node.now;
+  queue.leases.set(at.task, lease);
+  queue.openLeases++;
   worker.held++;
   if (!worker.local && !worker.queued) worker.wanted--;
   return lease;
@@ -313,12 +314,12 @@ function newLease(
 function newGrant(
   node: NodeState,
   slot: Slot,
-  desk: HandlerQueue,
+  queue: HandlerQueue,
   what: Pick<Grant, "do" | "items" | "resume"> & { readonly worker: RosterEntry },
 ): Grant {
   const execution = slot.execution as Execution;
-  const { plan } = desk.state;
-  const { visit } = desk;
+  const { plan } = queue.state;
+  const { visit } = queue;
   const wanted = what.do === "enumerate" ? plan.enumerator : plan.wanted;
   const grant: Writable = {
     do: what.do,
@@ -339,26 +340,26 @@ function newGrant(
     timeoutMs: plan.timeoutMs,
     // @plant grant names another partition's epoch 2
     heartbeatMs: node.heartbeatMs(plan),
-    phases: countsOf(desk, execution, what.do),
+    phases: countsOf(queue, execution, what.do),
     batch: batchOf(plan),
     script: what.do === "script" ? scriptOf(plan) : null,
     command: what.do === "command" ? commandOf(plan) : null,
     trace: execution.trace,
   };
-  if (desk.state.needsSingleCode) grant.single = true;
-  if (what.do === "enumerate" && desk.state.identities !== null) grant.byIdentity = true;
+  if (queue.state.needsSingleCode) grant.single = true;
+  if (what.do === "enumerate" && queue.state.identities !== null) grant.byIdentity = true;
   return grant;
 }
 
 type Writable = { -readonly [Field in keyof Grant]: Grant[Field] };
 
 /** What earlier attempts journaled, as it is now: a sleep that is over is so by this clock, whatever the worker's says. */
-function checkpointsOf(node: NodeState, desk: HandlerQueue, task: number): readonly Checkpoint[] | null {
-  const progress = desk.state.progress.tasks.get(task);
+function checkpointsOf(node: NodeState, queue: HandlerQueue, task: number): readonly Checkpoint[] | null {
+  const progress = queue.state.progress.tasks.get(task);
   if (progress === undefined || progress.checkpoints.length === 0) return null;
-  if (desk.state.plan.mode === "script") {
+  if (queue.state.plan.mode === "script") {
     // @plant journaled runs done again
-    const runs = journaledRuns(desk.state, task);
+    const runs = journaledRuns(queue.state, task);
     return runs.length === 0 ? null : runs;
   }
   return progress.checkpoints.map((known) =>

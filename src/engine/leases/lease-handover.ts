@@ -81,9 +81,9 @@ export function leaseTables(node: NodeState): ReadonlyMap<number, LeaseTable> | 
 export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   const leases: HandedLease[] = [];
   for (const slot of tenure.slots) {
-    for (const desk of slot.allDesks) {
-      const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.round };
-      for (const lease of desk.leases.values()) {
+    for (const queue of slot.allQueues) {
+      const place = { ...queue.visit.place(queue.state.plan.name), execution: slot.id, round: queue.round };
+      for (const lease of queue.leases.values()) {
         if (lease.local) return null;
         // A word that is held back is said again to the next owner: until then the lease is open.
         if (lease.reported && !node.isHeldBack(slot)) continue;
@@ -239,28 +239,28 @@ export function takeOver(node: NodeState, slot: Slot): void {
   if (leases === undefined) return;
   node.handedOver.delete(slot.id);
   for (const handed of leases) {
-    const desk = slot.desk(handed);
-    if (desk !== undefined && isOpen(desk, handed)) give(node, slot, desk, handed);
+    const queue = slot.handlerQueue(handed);
+    if (queue !== undefined && isOpen(queue, handed)) give(node, slot, queue, handed);
     else for (const permit of handed.permits) node.limits.give(permit);
   }
 }
 
 /** Whether the attempt is still the one that its task waits for. */
-function isOpen(desk: HandlerQueue, { task, attempt, round }: HandedLease): boolean {
-  const { tasks, sealed, enumeration } = desk.state;
-  if (desk.visit.round !== round || desk.leases.has(task)) return false;
+function isOpen(queue: HandlerQueue, { task, attempt, round }: HandedLease): boolean {
+  const { tasks, sealed, enumeration } = queue.state;
+  if (queue.visit.round !== round || queue.leases.has(task)) return false;
   if (task === ENUMERATION) return !sealed && attempt === enumeration.ended + 1;
   return !tasks.settled.has(task) && attempt === tasks.nextAttempt(task);
 }
 
-function give(node: NodeState, slot: Slot, desk: HandlerQueue, handed: HandedLease): void {
+function give(node: NodeState, slot: Slot, queue: HandlerQueue, handed: HandedLease): void {
   const { openedAt } = slot.tenure;
   const { task, attempt, claim, epoch, worker, position, lastLine, permits, isStarted } = handed;
   const queued = handed.queued === true;
   // Earlier versions did not say when.
-  const sentAt = queued && desk.state.plan.command !== null ? (handed.sentAt ?? openedAt) : 0;
-  const silenceMs = isStarted ? node.heartbeatMs(desk.state.plan) : node.settings.claimLeaseMs;
-  desk.leases.set(task, {
+  const sentAt = queued && queue.state.plan.command !== null ? (handed.sentAt ?? openedAt) : 0;
+  const silenceMs = isStarted ? node.heartbeatMs(queue.state.plan) : node.settings.claimLeaseMs;
+  queue.leases.set(task, {
     task,
     attempt,
     claim,
@@ -275,9 +275,9 @@ function give(node: NodeState, slot: Slot, desk: HandlerQueue, handed: HandedLea
     until: queued ? Number.POSITIVE_INFINITY : openedAt + silenceMs,
     dueAt:
       queued || isStarted
-        ? receiptDueAt(node, desk, { task, from: sentAt > 0 ? sentAt : openedAt, queued })
+        ? receiptDueAt(node, queue, { task, from: sentAt > 0 ? sentAt : openedAt, queued })
         : Number.POSITIVE_INFINITY,
-    recorded: task !== ENUMERATION && desk.state.tasks.startOf(task) !== undefined,
+    recorded: task !== ENUMERATION && queue.state.tasks.startOf(task) !== undefined,
     reported: false,
     cancelled: false,
     asked: false,
@@ -285,7 +285,7 @@ function give(node: NodeState, slot: Slot, desk: HandlerQueue, handed: HandedLea
     lastLine,
     permits,
   });
-  desk.openLeases++;
+  queue.openLeases++;
   const entry = node.roster.workers.get(worker);
   if (entry !== undefined) entry.held++;
 }

@@ -11,10 +11,10 @@ export function sweepLeases(node: NodeState): Slot[] | null {
   let isWatching = false;
   const lapsed: Slot[] = [];
   for (const slot of node.slots.values()) {
-    for (const desk of slot.desks) {
+    for (const queue of slot.queues) {
       const silent: Lease[] = [];
       const asked: Lease[] = [];
-      for (const lease of desk.leases.values()) {
+      for (const lease of queue.leases.values()) {
         if (lease.local || lease.reported || lease.queued) continue;
         isWatching = true;
         if (lease.until > node.now) continue;
@@ -23,8 +23,8 @@ export function sweepLeases(node: NodeState): Slot[] | null {
           lease.startedAt > 0 && !lease.asked && node.roster.workers.get(lease.worker)?.canBeAsked === true;
         (canAsk ? asked : silent).push(lease);
       }
-      if (asked.length > 0) ask(node, slot, desk, asked);
-      if (silent.length > 0) lose(node, slot, desk, silent);
+      if (asked.length > 0) ask(node, slot, queue, asked);
+      if (silent.length > 0) lose(node, slot, queue, silent);
       if (silent.some((lease) => lease.startedAt === 0)) lapsed.push(slot);
     }
   }
@@ -35,20 +35,20 @@ export function sweepLeases(node: NodeState): Slot[] | null {
 export function extendLeases(node: NodeState, ms: number): void {
   node.tenures.extend(ms);
   for (const slot of node.slots.values()) {
-    for (const desk of slot.desks) {
-      for (const lease of desk.leases.values()) {
+    for (const queue of slot.queues) {
+      for (const lease of queue.leases.values()) {
         lease.until += ms;
         lease.dueAt += ms;
       }
-      if (desk.suspectUntil > 0) desk.suspectUntil += ms;
-      if (desk.lostAt > 0) desk.lostAt += ms;
+      if (queue.suspectUntil > 0) queue.suspectUntil += ms;
+      if (queue.lostAt > 0) queue.lostAt += ms;
     }
   }
 }
 
 /** Before the verdict the workers are asked; that gives the attempts a little time, once. */
-function ask(node: NodeState, slot: Slot, desk: HandlerQueue, silent: readonly Lease[]): void {
-  const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id, round: desk.visit.round };
+function ask(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly Lease[]): void {
+  const place = { ...queue.visit.place(queue.state.plan.name), execution: slot.id, round: queue.visit.round };
   for (const lease of silent) {
     lease.asked = true;
     lease.until = node.now + node.settings.askMs;
@@ -65,22 +65,22 @@ function ask(node: NodeState, slot: Slot, desk: HandlerQueue, silent: readonly L
  * Adopted attempts that the homes of their limits have not confirmed in time are lost: from now on the homes give the
  * permits of their first owner to others.
  */
-export function loseUnconfirmed(node: NodeState, slot: Slot, desk: HandlerQueue): void {
-  if (node.unconfirmed.size === 0 || desk.suspectUntil > node.now) return;
-  const late = [...desk.leases.values()].filter((lease) => lease.isUnconfirmed === true && !lease.reported);
+export function loseUnconfirmed(node: NodeState, slot: Slot, queue: HandlerQueue): void {
+  if (node.unconfirmed.size === 0 || queue.suspectUntil > node.now) return;
+  const late = [...queue.leases.values()].filter((lease) => lease.isUnconfirmed === true && !lease.reported);
   for (const lease of late) node.unconfirmed.delete(lease);
-  if (late.length > 0) lose(node, slot, desk, late);
+  if (late.length > 0) lose(node, slot, queue, late);
 }
 
-function lose(node: NodeState, slot: Slot, desk: HandlerQueue, silent: readonly Lease[]): void {
-  const place = { ...desk.visit.place(desk.state.plan.name), round: desk.visit.round };
+function lose(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly Lease[]): void {
+  const place = { ...queue.visit.place(queue.state.plan.name), round: queue.visit.round };
   const lost: Lease[] = [];
   for (const lease of silent) {
     // From now on it is not looked at again: its claim is over, or its loss is on the way to the journal.
     lease.until = Number.POSITIVE_INFINITY;
     if (lease.startedAt === 0) {
-      requestStop(node, slot, { desk, lease }, "lost");
-      node.lapse(slot, desk, lease);
+      requestStop(node, slot, { queue, lease }, "lost");
+      node.lapse(slot, queue, lease);
     } else if (lease.task === ENUMERATION) {
       node.enqueue(slot, {
         kind: "message",

@@ -22,31 +22,31 @@ import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
 
 /** Notes at once that the worker has its hands free, and that attempts have begun. */
 export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
-  const desk = deskOf(slot, report);
-  if (desk === undefined) return;
+  const queue = queueOf(slot, report);
+  if (queue === undefined) return;
   if (report.kind === "receipts") {
     for (const receipt of report.receipts) {
-      const lease = desk.leases.get(receipt.task);
+      const lease = queue.leases.get(receipt.task);
       if (lease === undefined || !isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch))
         continue;
-      countStart(node, slot, desk, lease);
-      node.noteReported(desk, lease);
+      countStart(node, slot, queue, lease);
+      node.noteReported(queue, lease);
     }
   } else if (report.kind === "enumeration") {
-    const lease = desk.leases.get(ENUMERATION);
+    const lease = queue.leases.get(ENUMERATION);
     if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
-      node.noteReported(desk, lease);
+      node.noteReported(queue, lease);
   } else if (report.kind === "started") {
     for (const begun of report.attempts) {
-      const lease = desk.leases.get(begun.task);
+      const lease = queue.leases.get(begun.task);
       if (lease === undefined || !isSameAttempt(lease, begun.attempt, begun.claim, report.epoch)) continue;
-      countStart(node, slot, desk, lease);
-      start(node, desk, lease);
+      countStart(node, slot, queue, lease);
+      start(node, queue, lease);
     }
   } else {
-    const lease = desk.leases.get("task" in report ? report.task : ENUMERATION);
+    const lease = queue.leases.get("task" in report ? report.task : ENUMERATION);
     if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
-      start(node, desk, lease);
+      start(node, queue, lease);
   }
 }
 
@@ -74,17 +74,17 @@ export function toMessage(
 ): Exclude<Message, { kind: "start" }> | null {
   const { phase, visit, handler, round } = report;
   const place = { phase, visit, handler };
-  const desk = deskOf(slot, report);
+  const queue = queueOf(slot, report);
   switch (report.kind) {
     case "receipts": {
       const receipts: Receipt[] = report.receipts.map(({ task, attempt, claim, ms, outcome }) => {
-        const lease = desk?.leases.get(task);
+        const lease = queue?.leases.get(task);
         const live =
           lease !== undefined
             ? isSameAttempt(lease, attempt, claim, report.epoch)
             : adopt(node, slot, report, { task, attempt, claim, worker });
         const receipt = { task, attempt, round, live, worker, ms, outcome };
-        if ((desk?.state.plan.command ?? null) === null) return receipt;
+        if ((queue?.state.plan.command ?? null) === null) return receipt;
         return { ...receipt, attemptId: encodeAttempt({ ...placeOf(report), task, attempt, claim }) };
       });
       return { kind: "receipts", ...place, receipts };
@@ -108,10 +108,10 @@ export function toMessage(
     }
     case "page":
     case "enumeration": {
-      const lease = desk?.leases.get(ENUMERATION);
+      const lease = queue?.leases.get(ENUMERATION);
       if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch))
         return null;
-      const byIdentity = desk?.state.identities !== null;
+      const byIdentity = queue?.state.identities !== null;
       if (report.kind === "enumeration") {
         // By identity, tasks cannot be counted by their numbers: the stream must have come whole.
         if (byIdentity && report.outcome.status === "done" && report.outcome.total !== lease.position)
@@ -135,7 +135,7 @@ export function toMessage(
 
 /** What is said to a report that needs no message: the end of an enumeration may be said again, all else is too late. */
 export function verdictOnRest(slot: Slot, report: Report): Verdict {
-  const state = deskOf(slot, report)?.state;
+  const state = queueOf(slot, report)?.state;
   const isRepeat =
     report.kind === "enumeration" && state?.sealed === true && report.attempt === state.enumeration.ended + 1;
   return isRepeat ? "duplicate" : "stale";
@@ -150,7 +150,7 @@ export function toLogRow(
 ): LogRow | null {
   if (!isLive(node, slot, report, worker)) return null;
   const { phase, visit, handler, task, attempt } = report;
-  const lease = deskOf(slot, report)?.leases.get(task);
+  const lease = queueOf(slot, report)?.leases.get(task);
   const before = lease?.lastLine ?? 0;
   if (lease !== undefined) lease.lastLine = Math.max(before, report.lines.at(-1)?.n ?? 0);
   return {
@@ -172,7 +172,7 @@ export function toLogRow(
 /** Whether an attempt holds its lease, be it by adoption now. */
 export function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker: string): boolean {
   const { task, attempt, claim, epoch } = at;
-  const lease = deskOf(slot, at)?.leases.get(task);
+  const lease = queueOf(slot, at)?.leases.get(task);
   return lease !== undefined
     ? isSameAttempt(lease, attempt, claim, epoch)
     : adopt(node, slot, at, { task, attempt, claim, worker });
@@ -181,10 +181,10 @@ export function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker:
 /** Starts that no commit has recorded yet: they ride along with the next one. */
 export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }>[] {
   const messages: Exclude<Message, { kind: "start" }>[] = [];
-  for (const desk of slot.desks) {
-    if (desk.openLeases === 0) continue;
+  for (const queue of slot.queues) {
+    if (queue.openLeases === 0) continue;
     const attempts: { task: number; attempt: number; worker: string }[] = [];
-    for (const lease of desk.leases.values()) {
+    for (const lease of queue.leases.values()) {
       if (lease.startedAt === 0 || lease.recorded || lease.reported || lease.task === ENUMERATION) continue;
       if (lease.isUnconfirmed === true) continue;
       lease.recorded = true;
@@ -193,8 +193,8 @@ export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }
     if (attempts.length > 0)
       messages.push({
         kind: "started",
-        ...desk.visit.place(desk.state.plan.name),
-        round: desk.visit.round,
+        ...queue.visit.place(queue.state.plan.name),
+        round: queue.visit.round,
         attempts,
       });
   }
@@ -203,55 +203,56 @@ export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }
 
 /** After the commit of a report: the leases it ended are dropped; whoever works on what is settled is told to stop. */
 export function endReported(node: NodeState, slot: Slot, report: Report): void {
-  const desk = slot.desk(report);
-  if (desk === undefined) return;
+  const queue = slot.handlerQueue(report);
+  if (queue === undefined) return;
   // A receipt of an earlier round may have settled a task that somebody works on in this one.
-  const isRound = desk.visit.round === report.round;
+  const isRound = queue.visit.round === report.round;
   if (report.kind === "enumeration") {
-    const lease = isRound ? desk.leases.get(ENUMERATION) : undefined;
+    const lease = isRound ? queue.leases.get(ENUMERATION) : undefined;
     if (lease === undefined || !isSameAttempt(lease, report.attempt, report.claim, report.epoch)) return;
-    const { sealed, enumeration } = desk.state;
-    if (sealed || enumeration.ended >= report.attempt) node.endLease(desk, lease);
+    const { sealed, enumeration } = queue.state;
+    if (sealed || enumeration.ended >= report.attempt) node.endLease(queue, lease);
     // What it said was not taken.
-    else node.endUnrecorded(slot, desk, lease);
+    else node.endUnrecorded(slot, queue, lease);
     return;
   }
   if (report.kind !== "receipts") return;
   for (const receipt of report.receipts) {
-    const lease = desk.leases.get(receipt.task);
+    const lease = queue.leases.get(receipt.task);
     if (lease === undefined) continue;
     const isOwn = isRound && isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch);
     // A word of an earlier claim or attempt, which changed nothing.
-    if (!isOwn && !desk.state.isClosed(receipt.task)) continue;
-    if (!isOwn) requestStop(node, slot, { desk, lease }, "cancel");
-    const isOver = desk.state.isClosed(receipt.task) || desk.state.tasks.ended(receipt.task) >= lease.attempt;
-    if (!isOver) node.endUnrecorded(slot, desk, lease);
+    if (!isOwn && !queue.state.isClosed(receipt.task)) continue;
+    if (!isOwn) requestStop(node, slot, { queue, lease }, "cancel");
+    const isOver =
+      queue.state.isClosed(receipt.task) || queue.state.tasks.ended(receipt.task) >= lease.attempt;
+    if (!isOver) node.endUnrecorded(slot, queue, lease);
     else {
-      node.endLease(desk, lease);
-      desk.forgetLapses(receipt.task);
+      node.endLease(queue, lease);
+      queue.forgetLapses(receipt.task);
     }
   }
 }
 
 /** A beat keeps its attempts; one whose lease is gone, or that is to stop, is told so. */
 export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): void {
-  const desk = deskOf(slot, beat);
+  const queue = queueOf(slot, beat);
   const gone: { task: number; attempt: number; claim: number }[] = [];
   const stopped: typeof gone = [];
   // Committed: of a cancel that is on its way to the journal nobody is told yet.
   const isDraining = slot.status === "clean" && slot.execution?.draining === true;
   let isAdopted = false;
   for (const attempt of beat.attempts) {
-    const known = desk?.leases.get(attempt.task);
+    const known = queue?.leases.get(attempt.task);
     const isKnown = known !== undefined && isSameAttempt(known, attempt.attempt, attempt.claim, beat.epoch);
     if (!isKnown && !adopt(node, slot, beat, { ...attempt, worker })) {
       gone.push(attempt);
       continue;
     }
-    const lease = desk?.leases.get(attempt.task);
-    if (desk === undefined || lease === undefined) continue;
+    const lease = queue?.leases.get(attempt.task);
+    if (queue === undefined || lease === undefined) continue;
     isAdopted ||= !isKnown;
-    start(node, desk, lease);
+    start(node, queue, lease);
     if (isDraining) lease.cancelled = true;
     // Said again: whoever was to pass it on may have forgotten the attempt, or was not there.
     if (lease.cancelled) stopped.push(attempt);
@@ -265,11 +266,11 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
 
 /** Who holds the lease of an attempt, and whether it is to stop; null: nobody does, as far as is known in memory. */
 export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHolder | null {
-  const desk = slot === undefined ? undefined : deskOf(slot, at);
-  const lease = desk?.leases.get(at.task);
+  const queue = slot === undefined ? undefined : queueOf(slot, at);
+  const lease = queue?.leases.get(at.task);
   if (lease === undefined || lease.reported || !isSameAttempt(lease, at.attempt, at.claim, at.epoch))
     return null;
-  const step = desk?.state.plan.command?.step;
+  const step = queue?.state.plan.command?.step;
   return {
     worker: lease.worker,
     isCancelled: lease.cancelled,
@@ -281,19 +282,19 @@ export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHo
 export function requestStop(
   node: NodeState,
   slot: Slot,
-  { desk, lease }: { desk: HandlerQueue; lease: Lease },
+  { queue, lease }: { queue: HandlerQueue; lease: Lease },
   why: "cancel" | "lost",
 ): void {
   if (lease.cancelled && why === "cancel") return;
   lease.cancelled = true;
   const { task, attempt, claim, epoch } = lease;
   const at = {
-    ...desk.visit.place(desk.state.plan.name),
+    ...queue.visit.place(queue.state.plan.name),
     execution: slot.id,
-    round: desk.visit.round,
+    round: queue.visit.round,
     epoch,
   };
-  const command = task === ENUMERATION ? null : desk.state.plan.command;
+  const command = task === ENUMERATION ? null : queue.state.plan.command;
   node.emit({
     kind: "cancel",
     worker: lease.worker,
@@ -305,29 +306,29 @@ export function requestStop(
 
 /** The worker's own status API says that these attempts still run: that extends them, once. */
 export function vouch(node: NodeState, slot: Slot, beat: Beat): void {
-  const desk = deskOf(slot, beat);
+  const queue = queueOf(slot, beat);
   for (const { task, attempt, claim } of beat.attempts) {
-    const lease = desk?.leases.get(task);
-    if (desk === undefined || lease === undefined || !isSameAttempt(lease, attempt, claim, beat.epoch))
+    const lease = queue?.leases.get(task);
+    if (queue === undefined || lease === undefined || !isSameAttempt(lease, attempt, claim, beat.epoch))
       continue;
-    if (lease.until !== Number.POSITIVE_INFINITY) lease.until = node.now + node.heartbeatMs(desk.state.plan);
+    if (lease.until !== Number.POSITIVE_INFINITY) lease.until = node.now + node.heartbeatMs(queue.state.plan);
   }
 }
 
 /** Under a rate an attempt counts from when it is known to have begun. */
-function countStart(node: NodeState, slot: Slot, desk: HandlerQueue, lease: Lease): void {
-  noteBegun(node, slot, desk, lease);
+function countStart(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease): void {
+  noteBegun(node, slot, queue, lease);
   lease.rateAt = undefined;
 }
 
-function start(node: NodeState, desk: HandlerQueue, lease: Lease): void {
+function start(node: NodeState, queue: HandlerQueue, lease: Lease): void {
   lease.asked = false;
   if (lease.startedAt === 0) {
     lease.startedAt = node.now;
     if (!lease.queued)
-      lease.dueAt = receiptDueAt(node, desk, { task: lease.task, from: node.now, queued: false });
+      lease.dueAt = receiptDueAt(node, queue, { task: lease.task, from: node.now, queued: false });
   }
-  if (!lease.queued) lease.until = node.now + node.heartbeatMs(desk.state.plan);
+  if (!lease.queued) lease.until = node.now + node.heartbeatMs(queue.state.plan);
 }
 
 /** After a takeover, an attempt of a former owner that shows itself in time is taken over as it is. */
@@ -337,21 +338,21 @@ function adopt(
   place: ReportPlace,
   at: { task: number; attempt: number; claim: number; worker: string },
 ): boolean {
-  const desk = deskOf(slot, place);
-  if (desk === undefined || at.task < 0 || place.epoch >= slot.tenure.epoch) return false;
-  const { tasks } = desk.state;
+  const queue = queueOf(slot, place);
+  if (queue === undefined || at.task < 0 || place.epoch >= slot.tenure.epoch) return false;
+  const { tasks } = queue.state;
   const isRecorded = tasks.startOf(at.task)?.attempt === at.attempt;
-  if ((isRecorded ? desk.lostAt : desk.suspectUntil) <= node.now) return false;
+  if ((isRecorded ? queue.lostAt : queue.suspectUntil) <= node.now) return false;
   const begunBy = tasks.startOf(at.task)?.worker;
   const worker = at.worker === UNKNOWN_WORKER ? (begunBy ?? UNKNOWN_WORKER) : at.worker;
   if (
-    desk.state.isClosed(at.task) ||
-    at.task >= desk.offeredEnd ||
+    queue.state.isClosed(at.task) ||
+    at.task >= queue.offeredEnd ||
     at.attempt !== tasks.nextAttempt(at.task) ||
-    desk.leases.has(at.task) ||
+    queue.leases.has(at.task) ||
     // A claim that lapsed: another worker has begun the same attempt, and may have left checkpoints.
     (begunBy ?? worker) !== worker ||
-    !hasRoomToAdopt(node, slot, desk, at.task)
+    !hasRoomToAdopt(node, slot, queue, at.task)
   )
     return false;
   const entry = node.roster.workers.get(worker);
@@ -367,18 +368,18 @@ function adopt(
     startedAt: node.now,
     sentAt: 0,
     isMarked: false,
-    until: queued ? Number.POSITIVE_INFINITY : node.now + node.heartbeatMs(desk.state.plan),
-    dueAt: receiptDueAt(node, desk, { task: at.task, from: node.now, queued }),
+    until: queued ? Number.POSITIVE_INFINITY : node.now + node.heartbeatMs(queue.state.plan),
+    dueAt: receiptDueAt(node, queue, { task: at.task, from: node.now, queued }),
     asked: false,
     recorded: begunBy !== undefined,
     reported: false,
     cancelled: false,
     position: 0,
     lastLine: 0,
-    permits: adoptedPermits(node, slot, desk, at.task),
+    permits: adoptedPermits(node, slot, queue, at.task),
   };
-  desk.leases.set(at.task, lease);
-  desk.openLeases++;
+  queue.leases.set(at.task, lease);
+  queue.openLeases++;
   if (entry !== undefined) entry.held++;
   if (!lease.recorded) {
     lease.isUnconfirmed = true;
@@ -411,9 +412,9 @@ export function recordConfirmed(node: NodeState): void {
  * The desk that a word is about; undefined: its visit or round is over. A word of an earlier round says nothing about
  * the leases of this one, though their attempts may have the same number.
  */
-export function deskOf(slot: Slot, place: ReportPlace): HandlerQueue | undefined {
-  const desk = slot.desk(place);
-  return desk?.visit.round === place.round ? desk : undefined;
+export function queueOf(slot: Slot, place: ReportPlace): HandlerQueue | undefined {
+  const queue = slot.handlerQueue(place);
+  return queue?.visit.round === place.round ? queue : undefined;
 }
 
 function placeOf({ execution, phase, visit, handler, round, epoch }: ReportPlace): ReportPlace {

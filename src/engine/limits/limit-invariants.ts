@@ -11,7 +11,7 @@ export function brokenLimit(node: NodeState): string | null {
     for (const permit of permits) held.set(permit, (held.get(permit) ?? 0) + 1);
   };
   for (const slot of node.slots.values())
-    for (const desk of slot.allDesks) for (const lease of desk.leases.values()) count(lease.permits);
+    for (const queue of slot.allQueues) for (const lease of queue.leases.values()) count(lease.permits);
   for (const leases of node.handedOver.values()) for (const { permits } of leases) count(permits);
   for (const name of node.limits.leaving()) count([name]);
   for (const [name, limit] of node.limits.states()) {

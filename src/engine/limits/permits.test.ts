@@ -12,11 +12,11 @@ import { QuotaServer } from "./quota-server.ts";
 const PATIENCE_MS = 100;
 
 /** A node's desk with a use that the test sets. */
-function deskWith(use: { held: number; waiting: number; isRate?: boolean }) {
+function queueWith(use: { held: number; waiting: number; isRate?: boolean }) {
   const usage = (): Usage => ({ reserved: 0, priority: 0, moved: 0, isRate: false, ...use });
-  const desk = new QuotaClient(PATIENCE_MS, usage);
-  desk.declare("l", { max: 2, declaredAt: 1, silenceMs: 50 }, false);
-  return desk;
+  const client = new QuotaClient(PATIENCE_MS, usage);
+  client.declare("l", { max: 2, declaredAt: 1, silenceMs: 50 }, false);
+  return client;
 }
 
 const HOME = { epoch: 1, marginMs: 0, takeoverMs: 1_000, reminderMs: 500, unstoredSince: null, live: [] };
@@ -164,110 +164,110 @@ describe("a home", () => {
 
 describe("a node", () => {
   test("says a word again that is not answered", () => {
-    const desk = deskWith({ held: 0, waiting: 1 });
-    desk.noteUse("l");
-    expect(desk.asks(0)).toMatchObject([{ n: 1, wants: 2 }]);
-    expect(desk.asks(PATIENCE_MS - 1)).toEqual([]);
-    expect(desk.asks(PATIENCE_MS)).toMatchObject([{ n: 2, wants: 2 }]);
+    const client = queueWith({ held: 0, waiting: 1 });
+    client.noteUse("l");
+    expect(client.asks(0)).toMatchObject([{ n: 1, wants: 2 }]);
+    expect(client.asks(PATIENCE_MS - 1)).toEqual([]);
+    expect(client.asks(PATIENCE_MS)).toMatchObject([{ n: 2, wants: 2 }]);
   });
 
   test("keeps what a home gave it when an earlier answer to the same word comes late", () => {
     const use = { held: 0, waiting: 1, isRate: true };
-    const desk = deskWith(use);
-    desk.noteUse("l");
-    desk.asks(0);
-    desk.granted({ name: "l", n: 1, quota: 2, isContended: false });
+    const client = queueWith(use);
+    client.noteUse("l");
+    client.asks(0);
+    client.granted({ name: "l", n: 1, quota: 2, isContended: false });
     use.held = 2;
     use.waiting = 0;
-    desk.granted({ name: "l", n: 1, quota: 0, isContended: true });
-    expect(desk.declarations(() => true, 10)).toMatchObject([{ quota: 2 }]);
+    client.granted({ name: "l", n: 1, quota: 0, isContended: true });
+    expect(client.declarations(() => true, 10)).toMatchObject([{ quota: 2 }]);
   });
 
   test("does not get back what it has forfeited by a word that came before", () => {
     const use = { held: 2, waiting: 1 };
-    const desk = deskWith(use);
-    desk.noteUse("l");
-    desk.asks(0);
-    desk.granted({ name: "l", n: 1, quota: 2, isContended: false });
+    const client = queueWith(use);
+    client.noteUse("l");
+    client.asks(0);
+    client.granted({ name: "l", n: 1, quota: 2, isContended: false });
     use.held = 1;
-    desk.forfeit("l");
-    desk.granted({ name: "l", n: 1, quota: 2, isContended: false });
-    expect(desk.asks(10)).toMatchObject([{ quota: 1 }]);
+    client.forfeit("l");
+    client.granted({ name: "l", n: 1, quota: 2, isContended: false });
+    expect(client.asks(10)).toMatchObject([{ quota: 1 }]);
   });
 
   test("has of a rate no more than its home gave it, whatever it counts", () => {
-    const desk = deskWith({ held: 1, waiting: 0, isRate: true });
-    desk.noteUse("l");
-    expect(desk.asks(0)).toEqual([]);
-    expect(desk.declarations(() => true, 0)).toMatchObject([{ quota: 0 }]);
+    const client = queueWith({ held: 1, waiting: 0, isRate: true });
+    client.noteUse("l");
+    expect(client.asks(0)).toEqual([]);
+    expect(client.declarations(() => true, 0)).toMatchObject([{ quota: 0 }]);
     // An attempt that was taken over has its permit here.
-    const other = deskWith({ held: 1, waiting: 0 });
+    const other = queueWith({ held: 1, waiting: 0 });
     other.noteUse("l");
     expect(other.asks(0)).toMatchObject([{ quota: 1 }]);
   });
 
   test("says what it has when a home speaks of an older word than the last", () => {
     const use = { held: 0, waiting: 1 };
-    const desk = deskWith(use);
-    desk.noteUse("l");
-    desk.asks(0);
-    desk.granted({ name: "l", n: 1, quota: 2, isContended: false });
+    const client = queueWith(use);
+    client.noteUse("l");
+    client.asks(0);
+    client.granted({ name: "l", n: 1, quota: 2, isContended: false });
     use.waiting = 0;
-    expect(desk.asks(10)).toMatchObject([{ n: 2, quota: 0, wants: 0 }]);
-    desk.granted({ name: "l", n: 2, quota: 0, isContended: false });
+    expect(client.asks(10)).toMatchObject([{ n: 2, quota: 0, wants: 0 }]);
+    client.granted({ name: "l", n: 2, quota: 0, isContended: false });
     // The first word came again, after the second: the home thinks that the node has two.
-    expect(desk.granted({ name: "l", n: 1, quota: 2, isContended: true })).toBe(false);
-    expect(desk.asks(20)).toMatchObject([{ n: 3, quota: 0, wants: 0 }]);
+    expect(client.granted({ name: "l", n: 1, quota: 2, isContended: true })).toBe(false);
+    expect(client.asks(20)).toMatchObject([{ n: 3, quota: 0, wants: 0 }]);
   });
 
   test("uses a permit once where others wait, and gives it back", () => {
     const use = { held: 0, waiting: 1 };
-    const desk = deskWith(use);
-    desk.noteUse("l");
-    desk.asks(0);
-    desk.granted({ name: "l", n: 1, quota: 1, isContended: true });
-    expect(desk.room("l", 0)).toBe(1);
-    desk.used("l");
-    desk.noteUse("l");
-    expect(desk.room("l", 0)).toBe(0);
-    expect(desk.asks(10)).toMatchObject([{ quota: 0, wants: 2 }]);
+    const client = queueWith(use);
+    client.noteUse("l");
+    client.asks(0);
+    client.granted({ name: "l", n: 1, quota: 1, isContended: true });
+    expect(client.room("l", 0)).toBe(1);
+    client.used("l");
+    client.noteUse("l");
+    expect(client.room("l", 0)).toBe(0);
+    expect(client.asks(10)).toMatchObject([{ quota: 0, wants: 2 }]);
   });
 
   test("keeps what it has while the home is silent, and uses it again", () => {
     const use = { held: 0, waiting: 1 };
-    const desk = deskWith(use);
-    desk.noteUse("l");
-    desk.asks(0);
-    desk.granted({ name: "l", n: 1, quota: 2, isContended: true });
-    desk.used("l");
-    desk.used("l");
+    const client = queueWith(use);
+    client.noteUse("l");
+    client.asks(0);
+    client.granted({ name: "l", n: 1, quota: 2, isContended: true });
+    client.used("l");
+    client.used("l");
     use.held = 1;
-    desk.noteUse("l");
-    expect(desk.asks(10)).toMatchObject([{ quota: 1 }]);
+    client.noteUse("l");
+    expect(client.asks(10)).toMatchObject([{ quota: 1 }]);
     use.held = 0;
-    desk.noteUse("l");
-    expect(desk.room("l", 0)).toBe(0);
-    expect(desk.asks(10 + PATIENCE_MS)).toMatchObject([{ quota: 1 }]);
-    expect(desk.room("l", 0)).toBe(1);
+    client.noteUse("l");
+    expect(client.room("l", 0)).toBe(0);
+    expect(client.asks(10 + PATIENCE_MS)).toMatchObject([{ quota: 1 }]);
+    expect(client.room("l", 0)).toBe(1);
   });
 
   test("gives back what it has forgotten", () => {
-    const desk = deskWith({ held: 0, waiting: 0 });
-    desk.granted({ name: "other", n: 7, quota: 1, isContended: true });
-    expect(desk.asks(0)).toMatchObject([{ name: "other", quota: 0, wants: 0 }]);
-    expect(desk.nextAt()).toBe(Number.POSITIVE_INFINITY);
+    const client = queueWith({ held: 0, waiting: 0 });
+    client.granted({ name: "other", n: 7, quota: 1, isContended: true });
+    expect(client.asks(0)).toMatchObject([{ name: "other", quota: 0, wants: 0 }]);
+    expect(client.nextAt()).toBe(Number.POSITIVE_INFINITY);
   });
 
   test("gives up the permit of an attempt that went to another node, and says so", () => {
     const use = { held: 1, waiting: 1 };
-    const desk = deskWith(use);
-    desk.noteUse("l");
-    desk.asks(0);
-    desk.granted({ name: "l", n: 1, quota: 2, isContended: false });
-    desk.asks(0);
+    const client = queueWith(use);
+    client.noteUse("l");
+    client.asks(0);
+    client.granted({ name: "l", n: 1, quota: 2, isContended: false });
+    client.asks(0);
     use.held = 0;
-    desk.forfeit("l");
-    expect(desk.asks(10)).toMatchObject([{ quota: 1, wants: 1 }]);
+    client.forfeit("l");
+    expect(client.asks(10)).toMatchObject([{ quota: 1, wants: 1 }]);
   });
 });
 

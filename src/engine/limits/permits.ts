@@ -14,16 +14,16 @@ import type { Waiter } from "./wait-queue.ts";
 export function takePermits(
   node: NodeState,
   slot: Slot,
-  desk: HandlerQueue,
+  queue: HandlerQueue,
   task: number,
 ): readonly string[] | "full" | "parked" {
-  if (!isLimited(node, slot, desk)) return NO_PERMITS;
-  const { plan } = desk.state;
+  if (!isLimited(node, slot, queue)) return NO_PERMITS;
+  const { plan } = queue.state;
   const { concurrency, concurrencyPerKey, rate } = plan.definition;
   const { project } = slot.execution as Execution;
   const scope = `${project}/${plan.scope}`;
-  const who = waiterOf(slot, desk);
-  const again = () => offerAgain(node, slot.id, desk.key);
+  const who = waiterOf(slot, queue);
+  const again = () => offerAgain(node, slot.id, queue.key);
   if (node.limits.isBlocked(scope, node.now)) {
     node.limits.wait(scope, who, again);
     return "full";
@@ -52,21 +52,21 @@ export function takePermits(
     }
     permits.push(name);
   }
-  const key = concurrencyPerKey === undefined ? undefined : taskKey(node, slot, desk, task);
+  const key = concurrencyPerKey === undefined ? undefined : taskKey(node, slot, queue, task);
   if (key !== undefined && concurrencyPerKey !== undefined) {
     const name = `${scope}#${key}`;
     const ofKey = { ...who, id: `${who.id}/${key}` };
     node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
-    if (desk.hasOlderParked(key, task) || !node.limits.mayTake(name, ofKey, node.now)) {
+    if (queue.hasOlderParked(key, task) || !node.limits.mayTake(name, ofKey, node.now)) {
       node.limits.reserve(permits, who.id, until);
-      desk.take(task);
-      desk.park(key, task);
-      waitForKey(node, slot, desk, { key, name });
+      queue.take(task);
+      queue.park(key, task);
+      waitForKey(node, slot, queue, { key, name });
       return "parked";
     }
     node.limits.take(name, ofKey);
     // Those of this handler that wait for the key have their next turn after the others.
-    if (desk.hasParked(key)) waitForKey(node, slot, desk, { key, name });
+    if (queue.hasParked(key)) waitForKey(node, slot, queue, { key, name });
     permits.push(name);
   }
   for (const name of names) if (name !== null && name !== ofRate) node.limits.take(name, who);
@@ -77,21 +77,21 @@ export function takePermits(
 }
 
 /** Whether the handler's tasks need permits. */
-export function isLimited(node: NodeState, slot: Slot, desk: HandlerQueue): boolean {
-  const { concurrency, concurrencyPerKey, rate } = desk.state.plan.definition;
+export function isLimited(node: NodeState, slot: Slot, queue: HandlerQueue): boolean {
+  const { concurrency, concurrencyPerKey, rate } = queue.state.plan.definition;
   if (concurrency !== undefined || concurrencyPerKey !== undefined || rate !== undefined) return true;
   return node.settings.projects[slot.execution?.project ?? ""]?.concurrency !== undefined;
 }
 
 /** Whether the handler's next task finds room under the limits that count for all of its tasks. */
-export function findsRoom(node: NodeState, slot: Slot, desk: HandlerQueue): boolean {
-  const { concurrency, rate } = desk.state.plan.definition;
+export function findsRoom(node: NodeState, slot: Slot, queue: HandlerQueue): boolean {
+  const { concurrency, rate } = queue.state.plan.definition;
   const project = slot.execution?.project ?? "";
-  const scope = `${project}/${desk.state.plan.scope}`;
+  const scope = `${project}/${queue.state.plan.scope}`;
   const { limits, now } = node;
   if (rate !== undefined && !limits.hasRoom(rateName(scope), now)) return false;
   if (limits.isBlocked(scope, now)) return false;
-  if (desk.leases.size > desk.openLeases) return true;
+  if (queue.leases.size > queue.openLeases) return true;
   if (
     node.settings.projects[project]?.concurrency !== undefined &&
     !limits.hasRoom(projectScope(project), now)
@@ -101,21 +101,21 @@ export function findsRoom(node: NodeState, slot: Slot, desk: HandlerQueue): bool
 }
 
 /** How the handler waits at limits. */
-export function waiterOf(slot: Slot, desk: HandlerQueue): Waiter {
-  return { id: `${encodeName(slot.id)}/${desk.key}`, age: slot.age, priority: desk.state.plan.priority };
+export function waiterOf(slot: Slot, queue: HandlerQueue): Waiter {
+  return { id: `${encodeName(slot.id)}/${queue.key}`, age: slot.age, priority: queue.state.plan.priority };
 }
 
 /** An attempt is known to have begun: under a rate it counts from now on, since what it calls sees it from now on. */
-export function noteBegun(node: NodeState, slot: Slot, desk: HandlerQueue, lease: Lease): void {
+export function noteBegun(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease): void {
   if (lease.rateAt === undefined) return;
-  node.limits.began(`${slot.execution?.project}/${desk.state.plan.scope}`, lease.rateAt, node.now);
+  node.limits.began(`${slot.execution?.project}/${queue.state.plan.scope}`, lease.rateAt, node.now);
   lease.rateAt = node.now;
 }
 
 /** Whether a rate allows that what was taken before goes out now. */
-export function mayBegin(node: NodeState, slot: Slot, desk: HandlerQueue, { rateAt }: Lease): boolean {
+export function mayBegin(node: NodeState, slot: Slot, queue: HandlerQueue, { rateAt }: Lease): boolean {
   if (rateAt === undefined) return true;
-  return node.limits.mayBegin(`${slot.execution?.project}/${desk.state.plan.scope}`, rateAt, node.now);
+  return node.limits.mayBegin(`${slot.execution?.project}/${queue.state.plan.scope}`, rateAt, node.now);
 }
 
 const NO_PERMITS: readonly string[] = [];
@@ -126,8 +126,8 @@ function adoptedScope(scope: string): string {
 }
 
 /** Whether an attempt of a former owner fits in; the wait after a takeover does not hold it up. */
-export function hasRoomToAdopt(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): boolean {
-  return adoptedNames(node, slot, desk, task).every((name) => {
+export function hasRoomToAdopt(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): boolean {
+  return adoptedNames(node, slot, queue, task).every((name) => {
     const limit = node.limits.look(name);
     return limit === null || limit.held < limit.max;
   });
@@ -137,25 +137,26 @@ export function hasRoomToAdopt(node: NodeState, slot: Slot, desk: HandlerQueue, 
 export function adoptedPermits(
   node: NodeState,
   slot: Slot,
-  desk: HandlerQueue,
+  queue: HandlerQueue,
   task: number,
 ): readonly string[] {
-  const permits = adoptedNames(node, slot, desk, task);
+  const permits = adoptedNames(node, slot, queue, task);
   for (const permit of permits) node.limits.take(permit);
-  const { concurrencyPerKey } = desk.state.plan.definition;
-  if (concurrencyPerKey !== undefined && taskText(node, slot, desk, task) === undefined)
-    fetchPage(node, slot, desk, task);
+  const { concurrencyPerKey } = queue.state.plan.definition;
+  if (concurrencyPerKey !== undefined && taskText(node, slot, queue, task) === undefined)
+    fetchPage(node, slot, queue, task);
   return permits;
 }
 
 /** A page has come: keys of adopted attempts may be known now. */
-export function nameKeys(node: NodeState, slot: Slot, desk: HandlerQueue): void {
-  if (desk.state.plan.definition.concurrencyPerKey === undefined) return;
-  const adopted = adoptedScope(`${slot.execution?.project}/${desk.state.plan.scope}`);
-  for (const lease of desk.leases.values()) {
+export function nameKeys(node: NodeState, slot: Slot, queue: HandlerQueue): void {
+  if (queue.state.plan.definition.concurrencyPerKey === undefined) return;
+  const adopted = adoptedScope(`${slot.execution?.project}/${queue.state.plan.scope}`);
+  for (const lease of queue.leases.values()) {
     if (!lease.permits.includes(adopted)) continue;
-    if (taskText(node, slot, desk, lease.task) === undefined) return fetchPage(node, slot, desk, lease.task);
-    const names = keyNames(node, slot, desk, lease.task);
+    if (taskText(node, slot, queue, lease.task) === undefined)
+      return fetchPage(node, slot, queue, lease.task);
+    const names = keyNames(node, slot, queue, lease.task);
     for (const name of names) node.limits.take(name);
     lease.permits = [...lease.permits.filter((permit) => permit !== adopted), ...names];
     node.limits.give(adopted);
@@ -163,55 +164,55 @@ export function nameKeys(node: NodeState, slot: Slot, desk: HandlerQueue): void 
 }
 
 /** The limit of the task's key, if it has one; while its page is not there, that of all whose keys are not known. */
-function keyNames(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): string[] {
-  const { plan } = desk.state;
+function keyNames(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): string[] {
+  const { plan } = queue.state;
   const { concurrencyPerKey } = plan.definition;
   if (concurrencyPerKey === undefined) return [];
   const scope = `${slot.execution?.project}/${plan.scope}`;
-  if (taskText(node, slot, desk, task) === undefined) return [adoptedScope(scope)];
-  const key = taskKey(node, slot, desk, task);
+  if (taskText(node, slot, queue, task) === undefined) return [adoptedScope(scope)];
+  const key = taskKey(node, slot, queue, task);
   if (key === undefined) return [];
   const name = `${scope}#${key}`;
   node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
   return [name];
 }
 
-function adoptedNames(node: NodeState, slot: Slot, desk: HandlerQueue, task: number): string[] {
-  const { concurrency } = desk.state.plan.definition;
-  const scope = `${slot.execution?.project}/${desk.state.plan.scope}`;
+function adoptedNames(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): string[] {
+  const { concurrency } = queue.state.plan.definition;
+  const scope = `${slot.execution?.project}/${queue.state.plan.scope}`;
   const project = slot.execution?.project ?? "";
   return [
     ...(node.settings.projects[project]?.concurrency === undefined ? [] : [projectScope(project)]),
     ...(concurrency === undefined ? [] : [scope]),
-    ...keyNames(node, slot, desk, task),
+    ...keyNames(node, slot, queue, task),
   ];
 }
 
 function waitForKey(
   node: NodeState,
   slot: Slot,
-  desk: HandlerQueue,
+  queue: HandlerQueue,
   at: { key: string; name: string },
 ): void {
-  const who = waiterOf(slot, desk);
+  const who = waiterOf(slot, queue);
   node.limits.wait(at.name, { ...who, id: `${who.id}/${at.key}` }, () => {
-    const now = deskNow(node, slot.id, desk.key);
-    if (now?.desk.unpark(at.key) === true) node.offer(now.slot, now.desk);
+    const now = queueNow(node, slot.id, queue.key);
+    if (now?.queue.unpark(at.key) === true) node.offer(now.slot, now.queue);
   });
 }
 
-function offerAgain(node: NodeState, execution: string, deskKey: string): void {
-  const now = deskNow(node, execution, deskKey);
-  if (now !== null) node.offer(now.slot, now.desk);
+function offerAgain(node: NodeState, execution: string, queueKey: string): void {
+  const now = queueNow(node, execution, queueKey);
+  if (now !== null) node.offer(now.slot, now.queue);
 }
 
 /** The desk as it is now: a reload may have replaced the one that began to wait. */
-function deskNow(
+function queueNow(
   node: NodeState,
   execution: string,
-  deskKey: string,
-): { slot: Slot; desk: HandlerQueue } | null {
+  queueKey: string,
+): { slot: Slot; queue: HandlerQueue } | null {
   const slot = node.slots.get(execution);
-  const desk = slot?.desks.find((candidate) => candidate.key === deskKey);
-  return slot === undefined || desk === undefined ? null : { slot, desk };
+  const queue = slot?.queues.find((candidate) => candidate.key === queueKey);
+  return slot === undefined || queue === undefined ? null : { slot, queue };
 }

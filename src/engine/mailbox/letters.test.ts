@@ -74,7 +74,7 @@ describe("a letter", () => {
     // The child is over: its letter to the parent goes in this commit, and a scan sees it in the store.
     bench.commit();
     expect(bench.letters).toEqual(["e1 child"]);
-    bench.held.add("scan-letters");
+    bench.held.add("scan-mailbox");
     bench.start(bench.plan(KID, "other"), "o1");
     bench.settle();
     bench.loseCommit();
@@ -83,7 +83,7 @@ describe("a letter", () => {
     // By now the parent has taken it, and the child runs again.
     expect(bench.events("e1", "child.started")).toHaveLength(2);
     bench.held.clear();
-    bench.answer("scan-letters");
+    bench.answer("scan-mailbox");
     bench.settle();
     expect(bench.events("e1", "child.finished")).toHaveLength(1);
     bench.receipt(
@@ -95,7 +95,7 @@ describe("a letter", () => {
 
   test("written while a scan is under way is not missed by the scan that an unknown outcome asks for", () => {
     const bench = new NodeBench();
-    bench.held.add("scan-letters");
+    bench.held.add("scan-mailbox");
     bench.restart();
     bench.plan(KID, "kid");
     bench.join("w1", ["w.b"]);
@@ -109,7 +109,7 @@ describe("a letter", () => {
     bench.settle();
     bench.held.clear();
     // The first scan was made when there was no letter.
-    bench.answer("scan-letters");
+    bench.answer("scan-mailbox");
     expectFamilyDone(bench, 1);
   });
 
@@ -117,7 +117,7 @@ describe("a letter", () => {
     const bench = new NodeBench();
     const message = { kind: "cancel", id: "c1~parent", by: "parent x", reason: null, fromParent: true };
     const letter = { id: "x/1/0", to: "nobody", body: JSON.stringify(message), order: 1 };
-    bench.input({ kind: "letters-scanned", letters: [letter], max: 10 });
+    bench.input({ kind: "mailbox-scanned", messages: [letter], max: 10 });
     bench.settle();
     expect(bench.of("commit").map(({ content }) => [content.writes.length, content.mailTaken])).toEqual([
       [0, ["x/1/0"]],

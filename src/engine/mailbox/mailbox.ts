@@ -29,7 +29,7 @@ export type ReceivedMessage = Pick<MailboxMessage, "id" | "to">;
 
 export class Mailbox {
   readonly #node: NodeState;
-  readonly #residency: ExecutionCache;
+  readonly #cache: ExecutionCache;
   /** Letters that are in memory until a commit takes them: id -> receiver. */
   readonly #open = new Map<string, string>();
   /** Letters taken since the scan under way was asked for: it may find them once more. */
@@ -49,9 +49,9 @@ export class Mailbox {
   /** Everything is to be looked at again once the scan under way is over. */
   #isStale = false;
 
-  constructor(node: NodeState, residency: ExecutionCache) {
+  constructor(node: NodeState, cache: ExecutionCache) {
     this.#node = node;
-    this.#residency = residency;
+    this.#cache = cache;
   }
 
   /** Asks for letters in the store, if there may be some that are not in memory. */
@@ -62,7 +62,7 @@ export class Mailbox {
     if (!tenures.isWhole && !this.#isCut) this.#after = 0;
     if (this.#after === 0) this.#node.damagedLetters.clear();
     this.#scanning = true;
-    this.#node.emit({ kind: "scan-letters", after: this.#after, max: SCAN_MAX, partitions: tenures.scope });
+    this.#node.emit({ kind: "scan-mailbox", after: this.#after, max: SCAN_MAX, partitions: tenures.scope });
   }
 
   /** Every letter to executions of this node is known: in memory, or as one that cannot be read. */
@@ -78,13 +78,13 @@ export class Mailbox {
     this.#isStale = this.#scanning;
   }
 
-  scanned(letters: readonly StoredMailboxMessage[], max: number): void {
+  scanned(messages: readonly StoredMailboxMessage[], max: number): void {
     this.#scanning = false;
-    this.#isCut = letters.length >= max;
+    this.#isCut = messages.length >= max;
     if (!this.#isCut) this.#wantsScan = false;
-    for (const letter of letters) {
-      this.#after = letter.order;
-      if (!this.#taken.has(letter.id)) this.deliver(letter);
+    for (const message of messages) {
+      this.#after = message.order;
+      if (!this.#taken.has(message.id)) this.deliver(message);
     }
     this.#taken.clear();
     if (this.#isStale) this.rescan();
@@ -94,37 +94,37 @@ export class Mailbox {
    * A letter that was just stored: while older ones may be in the store only, the scan brings it, in its turn. So it does
    * where many are under way: those that are not in memory wait in the store.
    */
-  sent(letter: MailboxMessage): void {
+  sent(message: MailboxMessage): void {
     const { tenures } = this.#node;
-    if (tenures.of(letter.to) === undefined) {
-      this.#node.emit({ kind: "letters-sent", partitions: [tenures.partitionOf(letter.to)] });
+    if (tenures.of(message.to) === undefined) {
+      this.#node.emit({ kind: "mail-sent", partitions: [tenures.partitionOf(message.to)] });
       return;
     }
-    if (!this.#wantsScan && !this.#scanning && this.#open.size < SCAN_MAX) return this.deliver(letter);
+    if (!this.#wantsScan && !this.#scanning && this.#open.size < SCAN_MAX) return this.deliver(message);
     this.#wantsScan = true;
     this.#isStale = this.#scanning;
   }
 
   /** Puts a committed letter into its receiver's queue. */
-  deliver(letter: MailboxMessage & Pick<StoredMailboxMessage, "damage">): void {
-    if (this.#open.has(letter.id) || this.#node.tenures.of(letter.to) === undefined) return;
-    const message = readMessage(letter);
-    if (typeof message === "string") return this.#damaged(letter, message);
+  deliver(mail: MailboxMessage & Pick<StoredMailboxMessage, "damage">): void {
+    if (this.#open.has(mail.id) || this.#node.tenures.of(mail.to) === undefined) return;
+    const message = readMessage(mail);
+    if (typeof message === "string") return this.#damaged(mail, message);
     const plan = message.kind === "start" ? this.#node.plans.get(message.hash) : undefined;
     // @plant message removed before it is applied
-    this.#open.set(letter.id, letter.to);
-    const before = this.#waitingFor.get(letter.to);
+    this.#open.set(mail.id, mail.to);
+    const before = this.#waitingFor.get(mail.to);
     // What comes after a start that waits stays behind it: a cancel finds somebody to cancel.
     // @plant cancel overtakes a start
-    if (before !== undefined) this.#waiting.get(before)?.push(letter);
-    else if (message.kind === "start" && plan === undefined) this.#waitForPlan(message, letter);
-    else this.#enqueue(letter, message, plan);
+    if (before !== undefined) this.#waiting.get(before)?.push(mail);
+    else if (message.kind === "start" && plan === undefined) this.#waitForPlan(message, mail);
+    else this.#enqueue(mail, message, plan);
   }
 
   /** A letter stays in the store, and its receiver cannot go on without it. */
   #damaged({ id, to }: MailboxMessage, why: string): void {
     this.#node.damagedLetters.set(to, { table: "letters", execution: to, row: id, why });
-    this.#residency.doubt(this.#residency.slot(to));
+    this.#cache.doubt(this.#cache.slot(to));
   }
 
   /** Nobody takes this letter now: it stays in the store, and the next scan brings it again. */
@@ -136,10 +136,10 @@ export class Mailbox {
   definition(hash: string, plan: Plan | null): void {
     const waiting = this.#waiting.get(hash) ?? [];
     this.#waiting.delete(hash);
-    for (const letter of waiting) {
-      this.#waitingFor.delete(letter.to);
-      if (plan === null) this.#open.delete(letter.id);
-      else this.#enqueue(letter, readMessage(letter) as Sent["message"], plan);
+    for (const message of waiting) {
+      this.#waitingFor.delete(message.to);
+      if (plan === null) this.#open.delete(message.id);
+      else this.#enqueue(message, readMessage(message) as Sent["message"], plan);
     }
   }
 
@@ -154,10 +154,10 @@ export class Mailbox {
     for (const [id, to] of this.#open) if (isOver(to)) this.#open.delete(id);
     this.#done = this.#done.filter(({ to }) => !isOver(to));
     for (const to of [...this.#waitingFor.keys()]) if (isOver(to)) this.#waitingFor.delete(to);
-    for (const [hash, letters] of this.#waiting)
+    for (const [hash, messages] of this.#waiting)
       this.#waiting.set(
         hash,
-        letters.filter(({ to }) => !isOver(to)),
+        messages.filter(({ to }) => !isOver(to)),
       );
   }
 
@@ -180,35 +180,33 @@ export class Mailbox {
     return this.#done.length > 0;
   }
 
-  #enqueue(letter: MailboxMessage, message: Sent["message"], plan: Plan | undefined): void {
+  #enqueue(mail: MailboxMessage, message: Sent["message"], plan: Plan | undefined): void {
     if (plan !== undefined && message.kind === "start") this.#node.declareLimits(plan, message.project);
-    const slot = this.#residency.slot(letter.to);
+    const slot = this.#cache.slot(mail.to);
     this.#node.enqueue(slot, {
       kind: "message",
       message,
       request: null,
-      letter: letter.id,
+      letter: mail.id,
       ...(plan === undefined ? {} : { plan }),
     });
   }
 
-  #waitForPlan({ hash }: StartMessage, letter: MailboxMessage): void {
-    this.#waitingFor.set(letter.to, hash);
+  #waitForPlan({ hash }: StartMessage, message: MailboxMessage): void {
+    this.#waitingFor.set(message.to, hash);
     const waiting = this.#waiting.get(hash);
-    if (waiting !== undefined) waiting.push(letter);
+    if (waiting !== undefined) waiting.push(message);
     else {
-      this.#waiting.set(hash, [letter]);
+      this.#waiting.set(hash, [message]);
       this.#node.emit({ kind: "get-definition", hash });
     }
   }
 }
 
 /** The message of a letter; a text: why it cannot be read. */
-function readMessage(
-  letter: MailboxMessage & Pick<StoredMailboxMessage, "damage">,
-): Sent["message"] | string {
-  if (letter.damage !== undefined) return letter.damage;
-  const { text, state } = unseal(letter.body, letterKey(letter));
+function readMessage(mail: MailboxMessage & Pick<StoredMailboxMessage, "damage">): Sent["message"] | string {
+  if (mail.damage !== undefined) return mail.damage;
+  const { text, state } = unseal(mail.body, letterKey(mail));
   if (state === "broken") return WRONG_CHECKSUM;
   try {
     const message = JSON.parse(text) as Sent["message"] | null;

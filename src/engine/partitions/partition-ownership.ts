@@ -19,10 +19,10 @@ import type { TimerQueue } from "../timers/timer-queue.ts";
 import type { Tenure } from "./tenures.ts";
 
 interface Parts {
-  readonly residency: ExecutionCache;
+  readonly cache: ExecutionCache;
   readonly timers: TimerQueue;
-  readonly letters: Mailbox;
-  readonly cleanUp: AfterCommit;
+  readonly mailbox: Mailbox;
+  readonly afterCommit: AfterCommit;
   readonly postOps: PostOpQueue;
 }
 
@@ -65,18 +65,18 @@ export class PartitionOwnership {
 
   taken(owned: readonly Ownership[], { leases, homes, declared, stored }: Left): void {
     const node = this.#node;
-    const { residency, timers, letters } = this.#parts;
+    const { cache, timers, mailbox } = this.#parts;
     // Taken anew without being lost before: what is in memory is of the former tenure.
     this.lost(owned.map(({ partition }) => partition));
     const { live } = node.members;
     node.tenures.take(owned, node.now, { homes, live, stored });
     // @plant handed-over leases forgotten
     noteHandedOver(node, leases, declared);
-    for (const { execution } of leases) residency.slot(execution);
+    for (const { execution } of leases) cache.slot(execution);
     // @plant work of new partitions not scanned
-    residency.rescan();
+    cache.rescan();
     timers.rescan();
-    letters.rescan();
+    mailbox.rescan();
   }
 
   yield(partitions: readonly number[]): void {
@@ -147,7 +147,7 @@ export class PartitionOwnership {
       return false;
     });
     this.#parts.postOps.takeBack(unperformed);
-    this.#parts.letters.forget(isOver);
+    this.#parts.mailbox.forget(isOver);
     this.#parts.timers.forget(isOver);
     node.limits.forget(isOver);
     for (const execution of [...node.suspects.keys()]) if (isOver(execution)) node.suspects.delete(execution);
@@ -163,22 +163,22 @@ export class PartitionOwnership {
 
   #drop(slot: Slot): void {
     const node = this.#node;
-    const { cleanUp, residency } = this.#parts;
-    for (const queued of slot.queue.splice(0)) cleanUp.turnAway(slot.id, queued);
+    const { afterCommit, cache } = this.#parts;
+    for (const queued of slot.queue.splice(0)) afterCommit.turnAway(slot.id, queued);
     for (const { request } of slot.inspections.splice(0))
       node.emit({ kind: "inspected", request, inspection: notOwner(slot.id) });
-    for (const desk of slot.allDesks) {
-      for (const lease of [...desk.leases.values()]) {
+    for (const queue of slot.allQueues) {
+      for (const lease of [...queue.leases.values()]) {
         // What runs elsewhere shows itself to the new owner; what runs here ends with this tenure.
-        if (lease.local && !lease.reported) requestStop(node, slot, { desk, lease }, "lost");
+        if (lease.local && !lease.reported) requestStop(node, slot, { queue, lease }, "lost");
         // Its attempt goes on until its new owner has it, or has given it up.
-        const silenceMs = slot.tenure.isYielding ? 0 : node.heartbeatMs(desk.state.plan);
+        const silenceMs = slot.tenure.isYielding ? 0 : node.heartbeatMs(queue.state.plan);
         const { partition, epoch } = slot.tenure;
         const ms = node.settings.takeoverMs + silenceMs;
-        node.endLease(desk, lease, node.tenures.isWhole ? null : { partition, epoch, ms });
+        node.endLease(queue, lease, node.tenures.isWhole ? null : { partition, epoch, ms });
       }
     }
-    residency.evict(slot);
+    cache.evict(slot);
     node.suspects.delete(slot.id);
   }
 }

@@ -12,27 +12,27 @@ import type { TimerQueue } from "../timers/timer-queue.ts";
 import { PartitionOwnership } from "./partition-ownership.ts";
 
 interface NodeParts {
-  readonly residency: ExecutionCache;
+  readonly cache: ExecutionCache;
   readonly timers: TimerQueue;
-  readonly letters: Mailbox;
-  readonly cleanUp: AfterCommit;
+  readonly mailbox: Mailbox;
+  readonly afterCommit: AfterCommit;
   readonly postOps: PostOpQueue;
 }
 
 export class PartitionReads {
   readonly #node: NodeState;
-  readonly #letters: Mailbox;
+  readonly #mailbox: Mailbox;
   readonly #timers: TimerQueue;
-  readonly #cleanUp: AfterCommit;
+  readonly #afterCommit: AfterCommit;
   readonly ownership: PartitionOwnership;
   readonly permits: QuotaExchange;
 
-  constructor(node: NodeState, desks: NodeParts) {
+  constructor(node: NodeState, parts: NodeParts) {
     this.#node = node;
-    this.#letters = desks.letters;
-    this.#timers = desks.timers;
-    this.#cleanUp = desks.cleanUp;
-    this.ownership = new PartitionOwnership(node, desks);
+    this.#mailbox = parts.mailbox;
+    this.#timers = parts.timers;
+    this.#afterCommit = parts.afterCommit;
+    this.ownership = new PartitionOwnership(node, parts);
     this.permits = new QuotaExchange(node);
   }
 
@@ -46,7 +46,7 @@ export class PartitionReads {
       if (slot.needs === 0 || node.isHeldBack(slot)) continue;
       slot.needs = 0;
       // @plant executions held back not resumed
-      if (slot.status === "clean") this.#cleanUp.becameClean(slot);
+      if (slot.status === "clean") this.#afterCommit.becameClean(slot);
     }
   }
 
@@ -76,9 +76,9 @@ export class PartitionReads {
           if (this.#node.tenures.of(timer.execution) !== undefined)
             this.#timers.remind(timer, this.#node.now);
         return;
-      case "letters-stored":
+      case "mail-stored":
         // @plant messages from other nodes not scanned
-        return this.#letters.rescan();
+        return this.#mailbox.rescan();
     }
   }
 }

@@ -16,12 +16,12 @@ import type { PostOpTask } from "./post-ops.ts";
 
 export class PostOpQueue {
   readonly #node: NodeState;
-  readonly #residency: ExecutionCache;
+  readonly #cache: ExecutionCache;
   readonly #pools: Readonly<Record<OwedOp["op"], PostOpPool>>;
 
-  constructor(node: NodeState, residency: ExecutionCache) {
+  constructor(node: NodeState, cache: ExecutionCache) {
     this.#node = node;
-    this.#residency = residency;
+    this.#cache = cache;
     const { postOpsMax, postOpsEach } = node.settings;
     this.#pools = {
       persistence: new PostOpPool(postOpsMax, postOpsEach),
@@ -64,7 +64,7 @@ export class PostOpQueue {
     for (const pool of Object.values(this.#pools)) pool.end(op);
     if (this.#node.tenures.of(execution) !== undefined) {
       const message = { kind: "postop", op, attempt, outcome } as const;
-      this.#node.enqueue(this.#residency.slot(execution), { kind: "message", message, request: null });
+      this.#node.enqueue(this.#cache.slot(execution), { kind: "message", message, request: null });
     }
     for (const pool of Object.values(this.#pools)) this.#fill(pool);
   }
@@ -80,7 +80,7 @@ export class PostOpQueue {
   #fill(pool: PostOpPool): void {
     for (let next = pool.next(); next !== undefined; next = pool.next()) {
       if (this.#node.tenures.of(next) === undefined) continue;
-      const slot = this.#residency.slot(next);
+      const slot = this.#cache.slot(next);
       if (slot.status === "clean") this.attend(slot);
     }
   }

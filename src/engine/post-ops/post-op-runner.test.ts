@@ -14,25 +14,25 @@ const TASK = {
 
 function bench(perform: PostOps["perform"] | null): {
   clock: VirtualClock;
-  errands: PostOpRunner;
+  runner: PostOpRunner;
   heard: Extract<Input, { kind: "performed" }>[];
 } {
   const clock = new VirtualClock();
   const heard: Extract<Input, { kind: "performed" }>[] = [];
-  const errands = new PostOpRunner({ clock, ...(perform === null ? {} : { postOps: { perform } }) }, (one) =>
+  const runner = new PostOpRunner({ clock, ...(perform === null ? {} : { postOps: { perform } }) }, (one) =>
     heard.push(one),
   );
-  return { clock, errands, heard };
+  return { clock, runner, heard };
 }
 
 test("the outcome is told with the try that it is of", async () => {
-  const { clock, errands, heard } = bench(async () => ({ kind: "done" }));
-  errands.run(TASK);
+  const { clock, runner, heard } = bench(async () => ({ kind: "done" }));
+  runner.run(TASK);
   await clock.settle();
   expect(heard).toEqual([
     { kind: "performed", execution: "e1", op: TASK.id, attempt: 2, outcome: { kind: "done" } },
   ]);
-  expect(errands.isBusy).toBe(false);
+  expect(runner.isBusy).toBe(false);
 });
 
 test.each<[string, PostOps["perform"], string]>([
@@ -52,8 +52,8 @@ test.each<[string, PostOps["perform"], string]>([
   ],
   ["throws no error", () => Promise.reject("text"), "the performer threw something that is no error"],
 ])("a performer that %s has failed", async (_, perform, message) => {
-  const { clock, errands, heard } = bench(perform);
-  errands.run(TASK);
+  const { clock, runner, heard } = bench(perform);
+  runner.run(TASK);
   await clock.settle();
   expect(heard).toMatchObject([{ outcome: { kind: "failed", error: { message } } }]);
 });
@@ -61,14 +61,14 @@ test.each<[string, PostOps["perform"], string]>([
 test("one that does not end in its time has failed and is told to stop; what it says then is not heard", async () => {
   let finish: () => void = () => {};
   let isAborted = false;
-  const { clock, errands, heard } = bench(
+  const { clock, runner, heard } = bench(
     (_, signal) =>
       new Promise((resolve) => {
         signal.addEventListener("abort", () => (isAborted = true));
         finish = () => resolve({ kind: "done" });
       }),
   );
-  errands.run(TASK);
+  runner.run(TASK);
   await clock.advance(5_999);
   expect(heard).toEqual([]);
   await clock.advance(2);
@@ -81,7 +81,7 @@ test("one that does not end in its time has failed and is told to stop; what it 
 
 test("after a stop nothing is told, and what is under way is told to stop", async () => {
   let isAborted = false;
-  const { clock, errands, heard } = bench(
+  const { clock, runner, heard } = bench(
     (_, signal) =>
       new Promise((resolve) =>
         signal.addEventListener("abort", () => {
@@ -90,30 +90,30 @@ test("after a stop nothing is told, and what is under way is told to stop", asyn
         }),
       ),
   );
-  errands.run(TASK);
-  errands.stop();
+  runner.run(TASK);
+  runner.stop();
   await clock.settle();
   expect(isAborted).toBe(true);
   expect(heard).toEqual([]);
 });
 
 test("without a performer nothing begins", async () => {
-  const { errands } = bench(null);
-  errands.run(TASK);
-  expect(errands.isBusy).toBe(false);
-  await errands.idle(1_000);
+  const { runner } = bench(null);
+  runner.run(TASK);
+  expect(runner.isBusy).toBe(false);
+  await runner.idle(1_000);
 });
 
 test("whoever waits for the end of all hears of it, or of the end of its patience", async () => {
-  const { clock, errands } = bench(() => new Promise(() => {}));
-  errands.run(TASK);
+  const { clock, runner } = bench(() => new Promise(() => {}));
+  runner.run(TASK);
   let isOver = false;
-  const idle = errands.idle(100).then(() => {
+  const idle = runner.idle(100).then(() => {
     isOver = true;
   });
   await clock.advance(99);
   expect(isOver).toBe(false);
   await clock.advance(1);
   await idle;
-  expect(errands.isBusy).toBe(true);
+  expect(runner.isBusy).toBe(true);
 });

@@ -40,7 +40,7 @@ describe("the timer desk", () => {
       })),
     );
     const settings = { ...DEFAULT_SETTINGS, timersMax: 1_000 };
-    const desk = new TimerQueue(settings);
+    const timers = new TimerQueue(settings);
     let now = 0;
     let fired = 0;
     let last = 0;
@@ -48,21 +48,21 @@ describe("the timer desk", () => {
     let lateMax = 0;
     let isInOrder = true;
     for (let turn = 0; turn < 1_000_000 && rows.left > 0; turn++) {
-      const wanted = desk.wantedScan(now);
+      const wanted = timers.wantedScan(now);
       if (wanted !== null) {
         const found = rows.scan(wanted);
         knownMax = Math.max(knownMax, found.length);
-        desk.scanned(found, wanted.until, { max: wanted.max, now });
+        timers.scanned(found, wanted.until, { max: wanted.max, now });
       }
-      for (let due = desk.takeDue(now); due !== null; due = desk.takeDue(now)) {
+      for (let due = timers.takeDue(now); due !== null; due = timers.takeDue(now)) {
         isInOrder &&= due.due >= last && due.due <= now;
         last = due.due;
         lateMax = Math.max(lateMax, now - due.due);
         fired++;
         rows.clear();
-        desk.clear(due.execution, due.timer);
+        timers.clear(due.execution, due.timer);
       }
-      now = Math.max(now, desk.nextAt());
+      now = Math.max(now, timers.nextAt());
     }
     expect(fired).toBe(100_000);
     expect(knownMax).toBeLessThanOrEqual(1_000);
@@ -71,41 +71,41 @@ describe("the timer desk", () => {
   });
 
   test("asks again when half of its horizon has passed, and not before", () => {
-    const desk = new TimerQueue(DEFAULT_SETTINGS);
-    expect(desk.wantedScan(0)).toEqual({ until: 60_000, max: 10_000 });
-    expect(desk.wantedScan(0)).toBeNull();
-    desk.scanned([], 60_000, { max: 10_000, now: 0 });
-    expect(desk.nextAt()).toBe(30_000);
-    expect(desk.wantedScan(29_999)).toBeNull();
-    expect(desk.wantedScan(30_000)).toEqual({ until: 90_000, max: 10_000 });
+    const timers = new TimerQueue(DEFAULT_SETTINGS);
+    expect(timers.wantedScan(0)).toEqual({ until: 60_000, max: 10_000 });
+    expect(timers.wantedScan(0)).toBeNull();
+    timers.scanned([], 60_000, { max: 10_000, now: 0 });
+    expect(timers.nextAt()).toBe(30_000);
+    expect(timers.wantedScan(29_999)).toBeNull();
+    expect(timers.wantedScan(30_000)).toEqual({ until: 90_000, max: 10_000 });
   });
 
   test("keeps a timer that is committed while it is near, and forgets one that is cleared or set anew", () => {
-    const desk = new TimerQueue(DEFAULT_SETTINGS);
-    desk.wantedScan(0);
-    desk.scanned([], 60_000, { max: 10_000, now: 0 });
-    desk.set("e1", "a", 100);
-    desk.set("e1", "b", 200);
-    desk.set("e1", "far", 100_000);
-    desk.set("e1", "b", 300);
-    desk.clear("e1", "a");
-    expect(desk.takeDue(250)).toBeNull();
-    expect(desk.takeDue(300)).toMatchObject({ timer: "b", due: 300 });
-    desk.set("e1", WAKE, 500_000);
-    expect(desk.takeDue(499_999)).toBeNull();
-    expect(desk.takeDue(500_000)).toMatchObject({ timer: WAKE });
+    const timers = new TimerQueue(DEFAULT_SETTINGS);
+    timers.wantedScan(0);
+    timers.scanned([], 60_000, { max: 10_000, now: 0 });
+    timers.set("e1", "a", 100);
+    timers.set("e1", "b", 200);
+    timers.set("e1", "far", 100_000);
+    timers.set("e1", "b", 300);
+    timers.clear("e1", "a");
+    expect(timers.takeDue(250)).toBeNull();
+    expect(timers.takeDue(300)).toMatchObject({ timer: "b", due: 300 });
+    timers.set("e1", WAKE, 500_000);
+    expect(timers.takeDue(499_999)).toBeNull();
+    expect(timers.takeDue(500_000)).toMatchObject({ timer: WAKE });
   });
 
   test("gives a timer again at the next scan if its row was not cleared", () => {
-    const desk = new TimerQueue(DEFAULT_SETTINGS);
+    const timers = new TimerQueue(DEFAULT_SETTINGS);
     const row = { execution: "e1", timer: "t", due: 50 };
-    desk.wantedScan(0);
-    desk.scanned([row], 60_000, { max: 10_000, now: 0 });
-    expect(desk.takeDue(50)).toMatchObject(row);
-    desk.clear("e1", "t");
-    desk.wantedScan(30_000);
-    desk.scanned([row], 90_000, { max: 10_000, now: 30_000 });
-    expect(desk.takeDue(30_000)).toMatchObject(row);
+    timers.wantedScan(0);
+    timers.scanned([row], 60_000, { max: 10_000, now: 0 });
+    expect(timers.takeDue(50)).toMatchObject(row);
+    timers.clear("e1", "t");
+    timers.wantedScan(30_000);
+    timers.scanned([row], 90_000, { max: 10_000, now: 30_000 });
+    expect(timers.takeDue(30_000)).toMatchObject(row);
   });
 });
 

@@ -14,11 +14,11 @@ export function overviewOf(node: NodeState, working: number): Overview {
   for (const slot of node.slots.values()) {
     leases += slot.openLeases;
     if (slot.execution?.open !== true) continue;
-    for (const desk of slot.desks) {
-      const { state } = desk;
+    for (const queue of slot.queues) {
+      const { state } = queue;
       if (state.finished || state.plan.waits) continue;
-      if (desk.wantsEnumeration(node.now)) add(state.plan.enumerateUse ?? state.plan.use, 1);
-      if (state.plan.mode !== "workflow") add(state.plan.use, readyTasks(desk, node.now));
+      if (queue.wantsEnumeration(node.now)) add(state.plan.enumerateUse ?? state.plan.use, 1);
+      if (state.plan.mode !== "workflow") add(state.plan.use, readyTasks(queue, node.now));
     }
   }
   return {
@@ -47,15 +47,15 @@ export function openAttempts(
   const one = execution === null ? undefined : node.slots.get(execution);
   for (const slot of execution === null ? node.slots.values() : one === undefined ? [] : [one]) {
     if (project !== null && slot.execution?.project !== project) continue;
-    for (const desk of slot.desks) {
-      const { command } = desk.state.plan;
-      if (desk.openLeases === 0 || (commands === true && command === null)) continue;
-      const place = { ...desk.visit.place(desk.state.plan.name), execution: slot.id };
-      for (const lease of desk.leases.values()) {
+    for (const queue of slot.queues) {
+      const { command } = queue.state.plan;
+      if (queue.openLeases === 0 || (commands === true && command === null)) continue;
+      const place = { ...queue.visit.place(queue.state.plan.name), execution: slot.id };
+      for (const lease of queue.leases.values()) {
         if (lease.reported || (worker !== null && lease.worker !== worker)) continue;
         if (found.length >= max) return found;
         const { task, attempt, claim, epoch, startedAt, until, local } = lease;
-        const id = encodeAttempt({ ...place, round: desk.visit.round, epoch, task, attempt, claim });
+        const id = encodeAttempt({ ...place, round: queue.visit.round, epoch, task, attempt, claim });
         found.push({
           attempt: id,
           ...place,

@@ -6,18 +6,18 @@ import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { ENUMERATION } from "../leases/lease.ts";
 
 /** Open attempts at tasks, by handler. */
-export function runningOf({ desks }: Slot): RunningCounts {
-  return new Map(desks.map((desk) => [desk.state.plan.name, runningTasks(desk)]));
+export function runningOf({ queues }: Slot): RunningCounts {
+  return new Map(queues.map((queue) => [queue.state.plan.name, runningTasks(queue)]));
 }
 
-function runningTasks(desk: HandlerQueue): number {
-  return desk.openLeases - (desk.leases.get(ENUMERATION)?.reported === false ? 1 : 0);
+function runningTasks(queue: HandlerQueue): number {
+  return queue.openLeases - (queue.leases.get(ENUMERATION)?.reported === false ? 1 : 0);
 }
 
 /** Command handlers whose open leases are all in queues of a broker, with the oldest of them. */
-export function queuedOf({ desks }: Slot): ReadonlyMap<string, QueuedAttempt> {
+export function queuedOf({ queues }: Slot): ReadonlyMap<string, QueuedAttempt> {
   const found = new Map<string, QueuedAttempt>();
-  for (const { leases, openLeases, state, visit: of } of desks) {
+  for (const { leases, openLeases, state, visit: of } of queues) {
     if (openLeases === 0 || state.plan.command === null) continue;
     const open = [...leases.values()].filter(({ reported }) => !reported);
     const [oldest] = open;

@@ -10,25 +10,27 @@ import type { NodeState } from "../node-state.ts";
 export function whyCommand(
   { roster, now }: NodeState,
   execution: Execution,
-  { desk, at }: { readonly desk: HandlerQueue; readonly at: string },
+  { queue, at }: { readonly queue: HandlerQueue; readonly at: string },
 ): string | null {
-  const { command } = desk.state.plan;
+  const { command } = queue.state.plan;
   if (command === null) return null;
   const owed = [...execution.postops.values()].find(
     ({ awaited, handler, phase }) =>
-      awaited && handler === desk.state.plan.name && phase === desk.visit.plan.name,
+      awaited && handler === queue.state.plan.name && phase === queue.visit.plan.name,
   );
   if (owed !== undefined) return `${at}: ${whyOwed(execution, owed, now)}.`;
-  const since = Math.min(...[...desk.leases.values()].map(({ startedAt }) => startedAt).filter((t) => t > 0));
+  const since = Math.min(
+    ...[...queue.leases.values()].map(({ startedAt }) => startedAt).filter((t) => t > 0),
+  );
   const noBroker = roster.queued?.why ?? null;
-  if (desk.openLeases === 0) {
-    const { wanted } = desk.state.plan;
+  if (queue.openLeases === 0) {
+    const { wanted } = queue.state.plan;
     const isStuck = noBroker !== null && roster.choose(wanted, execution.project) === null;
     return isStuck ? `${at} cannot be sent to the topic ${command.topic}: ${noBroker}.` : null;
   }
-  const more = desk.openLeases === 1 ? "a receipt" : `${desk.openLeases} receipts`;
+  const more = queue.openLeases === 1 ? "a receipt" : `${queue.openLeases} receipts`;
   const what = `${more} of "${command.cmd.cmd_type}", sent to ${command.topic}, on ${command.receiptTopic}`;
-  const isQueued = [...desk.leases.values()].some(({ queued, reported }) => queued && !reported);
+  const isQueued = [...queue.leases.values()].some(({ queued, reported }) => queued && !reported);
   const but = isQueued && noBroker !== null ? `; ${noBroker}` : "";
   return since === Number.POSITIVE_INFINITY
     ? `${at} waits for ${what}${but}.`

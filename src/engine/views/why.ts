@@ -30,48 +30,48 @@ export function whyWaiting(node: NodeState, slot: Slot): string {
   if (execution.startAt !== null) return `It starts in ${showDuration(execution.startAt - node.now)}.`;
   if (execution.draining)
     return `Phase "${execution.current?.plan.name}" is failing: ${open(slot)} must still end.`;
-  const reasons = slot.desks
-    .map((desk) => whyHandler(node, execution, desk))
+  const reasons = slot.queues
+    .map((queue) => whyHandler(node, execution, queue))
     .filter((reason) => reason !== null);
   return reasons.length === 0 ? "It is about to go on." : reasons.join(" ");
 }
 
-function whyHandler(node: NodeState, execution: Execution, desk: HandlerQueue): string | null {
-  const { state } = desk;
+function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue): string | null {
+  const { state } = queue;
   const { plan } = state;
   if (state.finished) return null;
-  const at = `"${desk.visit.plan.name}"${plan.name === desk.visit.plan.name ? "" : `/"${plan.name}"`}`;
-  if (plan.waits) return whyTimer(node, execution, desk, at);
+  const at = `"${queue.visit.plan.name}"${plan.name === queue.visit.plan.name ? "" : `/"${plan.name}"`}`;
+  if (plan.waits) return whyTimer(node, execution, queue, at);
   if (plan.mode === "workflow") {
-    const children = whyChildren(node, desk, at);
+    const children = whyChildren(node, queue, at);
     if (children !== null) return children;
   }
-  const isIdle = desk.openLeases === 0 && !desk.hasTasks(node.now);
-  const doubtEnds = isIdle ? Math.max(desk.suspectUntil, desk.lostAt) : desk.suspectUntil;
+  const isIdle = queue.openLeases === 0 && !queue.hasTasks(node.now);
+  const doubtEnds = isIdle ? Math.max(queue.suspectUntil, queue.lostAt) : queue.suspectUntil;
   if (doubtEnds > node.now)
     return `${at} waits ${showDuration(doubtEnds - node.now)} for attempts that may still run since before the restart.`;
-  const wanted = desk.wantsEnumeration(node.now) ? plan.enumerator : plan.wanted;
-  const running = desk.openLeases - (desk.leases.has(ENUMERATION) ? 1 : 0);
+  const wanted = queue.wantsEnumeration(node.now) ? plan.enumerator : plan.wanted;
+  const running = queue.openLeases - (queue.leases.has(ENUMERATION) ? 1 : 0);
   const scope = `${execution.project}/${plan.scope}`;
   const limit = node.limits.look(scope);
   const left = state.total - state.tasks.settled.size;
-  const command = whyCommand(node, execution, { desk, at });
+  const command = whyCommand(node, execution, { queue, at });
   if (command !== null) return command;
-  const waiting = whyWaits(node, desk, at);
+  const waiting = whyWaits(node, queue, at);
   if (running === 0 && waiting !== null) return waiting;
-  const enumerator = running > 0 ? null : node.enumeratorAt({ execution }, desk);
+  const enumerator = running > 0 ? null : node.enumeratorAt({ execution }, queue);
   if (enumerator !== null) return `${at} ${whySingle(wanted, enumerator)}`;
   if (
-    desk.wantsEnumeration(node.now) &&
-    !desk.leases.has(ENUMERATION) &&
+    queue.wantsEnumeration(node.now) &&
+    !queue.leases.has(ENUMERATION) &&
     node.roster.isOnlyProcessed(wanted, execution.project)
   )
     return `${at} waits for a worker that enumerates "${wanted.use}": the connected ones only process it.`;
-  const needsWorker = plan.mode !== "workflow" || desk.wantsEnumeration(node.now);
+  const needsWorker = plan.mode !== "workflow" || queue.wantsEnumeration(node.now);
   if (
     needsWorker &&
     running === 0 &&
-    !desk.leases.has(ENUMERATION) &&
+    !queue.leases.has(ENUMERATION) &&
     !node.roster.isServed(wanted, execution.project)
   )
     return `${at} waits for a worker: none serves ${whoServes(node, wanted, execution.project)} now${lastLeft(node, wanted, execution.project)}${whyNoBroker(node)}.`;
@@ -101,27 +101,27 @@ function whyHandler(node: NodeState, execution: Execution, desk: HandlerQueue): 
   }
   if (plan.definition.concurrency !== undefined && left > running && !node.limits.hasRoom(scope, node.now))
     return `${at} runs ${running}; ${left - running} more wait for permits of "${plan.scope}", which other nodes hold or have not told of yet.`;
-  if (desk.parked > 0)
-    return `${at} runs ${running}; ${desk.parked} wait because the key "${desk.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
-  const queued = whyQueued(node, execution, desk);
+  if (queue.parked > 0)
+    return `${at} runs ${running}; ${queue.parked} wait because the key "${queue.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
+  const queued = whyQueued(node, execution, queue);
   if (queued !== null) return `${at} ${queued}`;
   if (running > 0)
     return `${at} runs ${running} of ${left} open tasks${state.sealed || state.impliesTask ? "" : "; its enumeration is not sealed"}.`;
-  if (desk.hasAside || isHeldFor(node, desk))
+  if (queue.hasAside || isHeldFor(node, queue))
     return `${at} waits for a worker to be empty: a task took its process down twice and runs alone.`;
-  const retryAt = desk.nextDue(node.now);
-  if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY && desk.waitsForTimeOnly(node.now))
+  const retryAt = queue.nextDue(node.now);
+  if (retryAt > node.now && retryAt < Number.POSITIVE_INFINITY && queue.waitsForTimeOnly(node.now))
     return `${at} tries again in ${showDuration(retryAt - node.now)}: ${left === 0 ? "its enumeration" : `${left} ${left === 1 ? "task" : "tasks"}`} failed before${state.lastError === null ? "" : ` (${state.lastError})`}.`;
-  if (desk.leases.has(ENUMERATION))
+  if (queue.leases.has(ENUMERATION))
     return `${at}: its enumeration runs and is not sealed; ${state.total} ${state.total === 1 ? "task" : "tasks"} so far.`;
-  return `${at} ${whyNext(node, execution, desk)}.`;
+  return `${at} ${whyNext(node, execution, queue)}.`;
 }
 
 /** Something could be given out now, or the handler is about to end. */
-function whyNext(node: NodeState, { project }: Execution, desk: HandlerQueue): string {
-  const { state } = desk;
+function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): string {
+  const { state } = queue;
   const left = state.total - state.tasks.settled.size;
-  const isEnumeration = desk.wantsEnumeration(node.now);
+  const isEnumeration = queue.wantsEnumeration(node.now);
   if (!isEnumeration && left === 0) return "has no open tasks and is about to end";
   const wanted = isEnumeration ? state.plan.enumerator : state.plan.wanted;
   const workers = [...node.roster.workers.values()].filter(
@@ -151,20 +151,20 @@ function whySingle({ use }: Wanted, worker: string): string {
 }
 
 /** What waits in queues, or for queues of its own. */
-function whyQueued({ roster }: NodeState, { id }: Execution, desk: HandlerQueue): string | null {
+function whyQueued({ roster }: NodeState, { id }: Execution, queue: HandlerQueue): string | null {
   if (roster.queued === null) return null;
-  const { desks, desksMax } = roster.queued;
-  const needsQueues = desk.state.plan.command === null && !desks.has(`${id}/${desk.key}`);
-  if (needsQueues && desks.size >= desksMax && desk.openLeases === 0)
-    return `waits for queues at the broker: ${desks.size} handlers of visits have some, which is the most at a time.`;
+  const { queues, queuesMax } = roster.queued;
+  const needsQueues = queue.state.plan.command === null && !queues.has(`${id}/${queue.key}`);
+  if (needsQueues && queues.size >= queuesMax && queue.openLeases === 0)
+    return `waits for queues at the broker: ${queues.size} handlers of visits have some, which is the most at a time.`;
   let waiting = 0;
-  for (const lease of desk.leases.values())
+  for (const lease of queue.leases.values())
     if (lease.queued && !lease.reported && lease.task !== ENUMERATION) waiting++;
   const but = whyNoBroker({ roster });
   if (waiting > 0)
     return `has ${waiting} ${waiting === 1 ? "task" : "tasks"} at the broker, for workers there${but}.`;
-  const enumeration = desk.leases.get(ENUMERATION);
-  const { use } = desk.state.plan.enumerator;
+  const enumeration = queue.leases.get(ENUMERATION);
+  const { use } = queue.state.plan.enumerator;
   return enumeration?.queued === true
     ? `has its enumeration at the broker, for a worker there that enumerates "${use}"${but}.`
     : null;
@@ -177,8 +177,8 @@ function whyNoBroker({ roster }: Pick<NodeState, "roster">): string {
 }
 
 /** Tasks that wait for a time or a signal of their own, if nothing else is open. */
-function whyWaits(node: NodeState, desk: HandlerQueue, at: string): string | null {
-  const { progress, tasks, total } = desk.state;
+function whyWaits(node: NodeState, queue: HandlerQueue, at: string): string | null {
+  const { progress, tasks, total } = queue.state;
   const suspended = progress.tasks.size === 0 ? 0 : progress.countWaiting(node.now);
   if (suspended === 0 || suspended < total - tasks.settled.size) return null;
   const [signal] = progress.signals;
@@ -189,14 +189,14 @@ function whyWaits(node: NodeState, desk: HandlerQueue, at: string): string | nul
   return `${at} waits: ${suspended} ${suspended === 1 ? "task sleeps" : "tasks sleep"}${left}.`;
 }
 
-function whyChildren(node: NodeState, desk: HandlerQueue, at: string): string | null {
-  const { openChildren, children, plan } = desk.state;
+function whyChildren(node: NodeState, queue: HandlerQueue, at: string): string | null {
+  const { openChildren, children, plan } = queue.state;
   if (openChildren > 0) {
     const [first] = [...children.values()].filter(({ isOpen }) => isOpen);
     return `${at} waits for ${openChildren} ${openChildren === 1 ? "child" : "children"}, such as ${first?.child}.`;
   }
   const workflow = plan.definition.workflow ?? "";
-  if (node.newest.isMissing(workflow) && !desk.wantsEnumeration(node.now))
+  if (node.newest.isMissing(workflow) && !queue.wantsEnumeration(node.now))
     return `${at} waits for a workflow: there is none with the name "${workflow}".`;
   return null;
 }
@@ -221,9 +221,9 @@ function whoServes(node: NodeState, { use, range }: Wanted, project: string): st
   return `${name} in a version that fits "${range}"${there}`;
 }
 
-function whyTimer(node: NodeState, execution: Execution, desk: HandlerQueue, at: string): string {
-  const { definition, mode, name } = desk.state.plan;
-  const timer = execution.timers.get(`${desk.visit.plan.name}.${desk.visit.visit}.${name}`);
+function whyTimer(node: NodeState, execution: Execution, queue: HandlerQueue, at: string): string {
+  const { definition, mode, name } = queue.state.plan;
+  const timer = execution.timers.get(`${queue.visit.plan.name}.${queue.visit.visit}.${name}`);
   const left = timer === undefined ? null : showDuration(timer.due - node.now);
   if (mode === "sleep") return `${at} sleeps for another ${left ?? "moment"}.`;
   return `${at} waits for the signal "${definition.waitFor}"${left === null ? "" : `, for another ${left} at most`}.`;
@@ -241,8 +241,8 @@ function open(slot: Slot): string {
   return parts.join(" and ");
 }
 
-function isHeldFor(node: NodeState, desk: HandlerQueue): boolean {
+function isHeldFor(node: NodeState, queue: HandlerQueue): boolean {
   for (const { alone } of node.roster.workers.values())
-    if (alone?.kind === "waiting" && alone.desk === desk) return true;
+    if (alone?.kind === "waiting" && alone.queue === queue) return true;
   return false;
 }

@@ -68,28 +68,28 @@ test("a token that is revoked while all are read stays revoked, and one that is 
   const store = new MemoryStore();
   await store.open();
   const random = new SeededRandom(1);
-  const desk = await Tokens.open({ store, clock, random, adminToken: null, isShared: true });
+  const tokens = await Tokens.open({ store, clock, random, adminToken: null, isShared: true });
   const wanted = { name: "x", role: "viewer", project: null, createdBy: "test", expiresAt: null } as const;
-  const old = await desk.create(wanted);
+  const old = await tokens.create(wanted);
   const list = store.listDocuments.bind(store);
   let made = old;
   store.listDocuments = async (kind, options) => {
     const found = await list(kind, options);
     store.listDocuments = list;
-    await desk.remove(old.token.id);
-    made = await desk.create(wanted);
+    await tokens.remove(old.token.id);
+    made = await tokens.create(wanted);
     return found;
   };
   const gone: string[] = [];
-  desk.onRevoked = (id) => void gone.push(id);
-  await desk.renew();
-  expect([desk.find(old.text), desk.find(made.text)?.id, gone]).toEqual([
+  tokens.onRevoked = (id) => void gone.push(id);
+  await tokens.renew();
+  expect([tokens.find(old.text), tokens.find(made.text)?.id, gone]).toEqual([
     null,
     made.token.id,
     [old.token.id],
   ]);
   await store.putDocument("token", made.token.id, null);
   await clock.advance("3s");
-  expect([desk.find(made.text), gone]).toEqual([null, [old.token.id, made.token.id]]);
-  desk.close();
+  expect([tokens.find(made.text), gone]).toEqual([null, [old.token.id, made.token.id]]);
+  tokens.close();
 });

@@ -89,11 +89,11 @@ export class Tokens {
 
   /** With all tokens of the store. */
   static async open(parts: TokenParts): Promise<Tokens> {
-    const desk = new Tokens(parts);
-    await desk.#read();
+    const tokens = new Tokens(parts);
+    await tokens.#read();
     const { clock, isShared = false, onFault = () => undefined } = parts;
-    if (isShared) desk.#copy = new FreshCopy({ clock, read: () => desk.#read(), onFault });
-    return desk;
+    if (isShared) tokens.#copy = new FreshCopy({ clock, read: () => tokens.#read(), onFault });
+    return tokens;
   }
 
   /** Calls `listener` with the projects that a token is bound to: now, and when they may have changed. */

@@ -84,12 +84,12 @@ const entrySchema = z
   });
 
 /** The routes. */
-export function adminRoutes(desk: Services): Route[] {
-  return [...tokenRoutes(desk), ...sessionRoutes(desk), configRoute(desk), auditRoute(desk)];
+export function adminRoutes(services: Services): Route[] {
+  return [...tokenRoutes(services), ...sessionRoutes(services), configRoute(services), auditRoute(services)];
 }
 
-function tokenRoutes(desk: Services): Route[] {
-  const { tokens } = desk;
+function tokenRoutes(services: Services): Route[] {
+  const { tokens } = services;
   return [
     route(
       {
@@ -117,7 +117,7 @@ function tokenRoutes(desk: Services): Route[] {
         audit: "token.create",
       },
       async (ask) => {
-        const wanted = await readToken(desk, ask.body, ask.caller);
+        const wanted = await readToken(services, ask.body, ask.caller);
         if (isRejection(wanted)) return wanted;
         if (!tokens.any) await tokens.renew();
         const notice = tokens.any ? undefined : FIRST_TOKEN;

@@ -36,16 +36,16 @@ const tableSchema = z
   .openapi("TableAudit");
 
 /** The routes. */
-export function auditRoutes(desk: Services): Route[] {
+export function auditRoutes(services: Services): Route[] {
   return [
-    executionRoute(desk, false),
-    executionRoute(desk, true),
-    tablesRoute(desk, false),
-    tablesRoute(desk, true),
+    executionRoute(services, false),
+    executionRoute(services, true),
+    tablesRoute(services, false),
+    tablesRoute(services, true),
   ];
 }
 
-function executionRoute(desk: Services, repair: boolean): Route {
+function executionRoute(services: Services, repair: boolean): Route {
   return route(
     {
       id: repair ? "repairExecution" : "auditExecution",
@@ -63,21 +63,21 @@ function executionRoute(desk: Services, repair: boolean): Route {
       ...(repair ? { audit: "execution.repair" } : {}),
     },
     async ({ params: { id }, caller }) => {
-      const [stored] = await desk.store.load([id]);
+      const [stored] = await services.store.load([id]);
       if (stored === null || stored === undefined || !seesProject(caller, stored.head.project))
         return reject("not_found", `there is no execution ${id}`);
       const inspect = async () => {
-        const found = await inspectFor(desk, caller, id);
+        const found = await inspectFor(services, caller, id);
         return isRejection(found) ? found : found.view;
       };
-      const { partitions } = desk.engine.info;
-      const audit = await auditExecution(desk.store, id, inspect, { repair, partitions });
+      const { partitions } = services.engine.info;
+      const audit = await auditExecution(services.store, id, inspect, { repair, partitions });
       return isRejection(audit) ? audit : json(audit);
     },
   );
 }
 
-function tablesRoute(desk: Services, repair: boolean): Route {
+function tablesRoute(services: Services, repair: boolean): Route {
   return route(
     {
       id: repair ? "repairTables" : "auditTables",
@@ -95,8 +95,8 @@ function tablesRoute(desk: Services, repair: boolean): Route {
       ...(repair ? { audit: "tables.repair" } : {}),
     },
     async () => {
-      const tables = await desk.store.auditTables({ repair });
-      return json({ findings: [...tables, ...(await auditDocuments(desk.store, { repair }))] });
+      const tables = await services.store.auditTables({ repair });
+      return json({ findings: [...tables, ...(await auditDocuments(services.store, { repair }))] });
     },
   );
 }

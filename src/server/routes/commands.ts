@@ -27,11 +27,11 @@ const HEADS_MAX = 5_000;
 const READ_TOGETHER = 4;
 
 /** The routes. */
-export function commandRoutes(desk: Services): Route[] {
-  return [submitRoute(desk), listRoute(desk), getRoute(desk)];
+export function commandRoutes(services: Services): Route[] {
+  return [submitRoute(services), listRoute(services), getRoute(services)];
 }
 
-function submitRoute(desk: Services): Route {
+function submitRoute(services: Services): Route {
   return route(
     {
       id: "submitCommands",
@@ -67,7 +67,7 @@ function submitRoute(desk: Services): Route {
       if (!seesProject(caller, project)) return notBound(caller);
       const submission = parseSubmission(ask.body, project);
       if (isRejection(submission)) return submission;
-      const started = await submitAll(desk, {
+      const started = await submitAll(services, {
         submission,
         project,
         caller,
@@ -84,7 +84,7 @@ function submitRoute(desk: Services): Route {
       );
       const documents: WorkflowDocument[] = [];
       for (const { id } of started) {
-        const document = await documentOf(desk, id);
+        const document = await documentOf(services, id);
         if (isRejection(document)) return document;
         documents.push(document);
       }
@@ -97,7 +97,7 @@ function submitRoute(desk: Services): Route {
   );
 }
 
-function listRoute(desk: Services): Route {
+function listRoute(services: Services): Route {
   return route(
     {
       id: "listCommands",
@@ -112,11 +112,11 @@ function listRoute(desk: Services): Route {
       query: pageQuery,
       answers: { 200: { description: "a page", schema: projectDocumentSchema } },
     },
-    ({ params: { project }, query, caller }) => listCommands(desk, caller, { project, ...query }),
+    ({ params: { project }, query, caller }) => listCommands(services, caller, { project, ...query }),
   );
 }
 
-function getRoute(desk: Services): Route {
+function getRoute(services: Services): Route {
   return route(
     {
       id: "getCommands",
@@ -130,11 +130,11 @@ function getRoute(desk: Services): Route {
       answers: { 200: { description: "the workflow", schema: workflowDocumentSchema } },
     },
     async ({ params: { project, id }, caller }) => {
-      const found = await inspectFor(desk, caller, id);
+      const found = await inspectFor(services, caller, id);
       if (isRejection(found)) return found;
       if (found.view.project !== project)
         return reject("not_found", `there is no execution ${id} in the project "${project}"`);
-      const document = await readCommands(desk, found);
+      const document = await readCommands(services, found);
       const { damage } = found.view;
       if (isRejection(document) && damage !== undefined) throw new DamagedData({ ...damage, execution: id });
       return isRejection(document) ? document : json(document);
@@ -150,17 +150,17 @@ function notBound(caller: Caller): Rejection {
 
 type PageQuery = z.output<typeof pageQuery> & { readonly project: string };
 
-async function listCommands(desk: Services, caller: Caller, query: PageQuery): Promise<Answer> {
+async function listCommands(services: Services, caller: Caller, query: PageQuery): Promise<Answer> {
   const { project } = query;
   if (!seesProject(caller, project)) return json({ [project]: { workflows: [] }, next: null });
   const checked = checkCommandProject(project) ?? checkList(query);
   if (isRejection(checked)) return checked;
-  const page = await findSubmitted(desk, checked.filter, checked);
+  const page = await findSubmitted(services, checked.filter, checked);
   const texts: string[] = [];
   let chars = 0;
   let from = 0;
   for (; from < page.heads.length && chars < PAGE_CHARS; from += READ_TOGETHER) {
-    const together = page.heads.slice(from, from + READ_TOGETHER).map(({ id }) => documentOf(desk, id));
+    const together = page.heads.slice(from, from + READ_TOGETHER).map(({ id }) => documentOf(services, id));
     for (const document of await Promise.all(together)) {
       // One that was purged meanwhile is gone; one that nobody can be asked about just now is not.
       if (isRejection(document) && document.code !== "not_found") return document;
@@ -175,9 +175,9 @@ async function listCommands(desk: Services, caller: Caller, query: PageQuery): P
   return { kind: "bytes", status: 200, type: "application/json", body };
 }
 
-async function documentOf(desk: Services, id: string): Promise<WorkflowDocument | Rejection> {
-  const found = await desk.engine.inspect(id);
-  return isRejection(found) ? found : readCommands(desk, found);
+async function documentOf(services: Services, id: string): Promise<WorkflowDocument | Rejection> {
+  const found = await services.engine.inspect(id);
+  return isRejection(found) ? found : readCommands(services, found);
 }
 
 /** Heads of what was handed in, and the cursor after them; looks past a bounded number of others. */

@@ -53,16 +53,16 @@ const bulkAnswer = z
   .openapi("BulkAnswer");
 
 /** The routes. */
-export function controlRoutes(desk: Services): Route[] {
+export function controlRoutes(services: Services): Route[] {
   return [
-    ...ACTIONS.map((action) => controlRoute(desk, action)),
-    signalRoute(desk),
-    dropRoute(desk),
-    bulkRoute(desk),
+    ...ACTIONS.map((action) => controlRoute(services, action)),
+    signalRoute(services),
+    dropRoute(services),
+    bulkRoute(services),
   ];
 }
 
-function dropRoute(desk: Services): Route {
+function dropRoute(services: Services): Route {
   return route(
     {
       id: "dropExecution",
@@ -79,9 +79,9 @@ function dropRoute(desk: Services): Route {
       audit: "execution.drop",
     },
     async (ask) => {
-      const found = await inspectFor(desk, ask.caller, ask.params.id);
+      const found = await inspectFor(services, ask.caller, ask.params.id);
       if (isRejection(found)) return found;
-      const refused = await dropDamaged(desk, found.view);
+      const refused = await dropDamaged(services, found.view);
       if (refused !== null) return refused;
       ask.target(ask.params.id, found.view.project);
       return json({ dropped: ask.params.id });
@@ -89,7 +89,7 @@ function dropRoute(desk: Services): Route {
   );
 }
 
-function controlRoute(desk: Services, action: ControlMessage["kind"]): Route {
+function controlRoute(services: Services, action: ControlMessage["kind"]): Route {
   return route(
     {
       id: `${action}Execution`,
@@ -108,23 +108,23 @@ function controlRoute(desk: Services, action: ControlMessage["kind"]): Route {
     },
     async (ask) => {
       const { id } = ask.params;
-      const found = await inspectFor(desk, ask.caller, id);
+      const found = await inspectFor(services, ask.caller, id);
       if (isRejection(found)) return found;
       const by = ask.body.by ?? ask.caller.name;
       const messageId = ask.body.id ?? ask.idempotencyKey;
-      await desk.rondo.execution(id)[action]({
+      await services.rondo.execution(id)[action]({
         by,
         ...(ask.body.reason === undefined ? {} : { reason: ask.body.reason }),
         ...(messageId === null ? {} : { id: messageId }),
       });
       ask.target(id, found.view.project);
-      const after = await desk.engine.inspect(id);
+      const after = await services.engine.inspect(id);
       return isRejection(after) ? after : json(after.view);
     },
   );
 }
 
-function signalRoute(desk: Services): Route {
+function signalRoute(services: Services): Route {
   return route(
     {
       id: "signalExecution",
@@ -147,12 +147,12 @@ function signalRoute(desk: Services): Route {
     async (ask) => {
       const { id } = ask.params;
       const { name: signal, data } = ask.body;
-      const found = await inspectFor(desk, ask.caller, id);
+      const found = await inspectFor(services, ask.caller, id);
       if (isRejection(found)) return found;
-      const wrong = await checkSignal(desk, found.view.workflowHash, { signal, data });
+      const wrong = await checkSignal(services, found.view.workflowHash, { signal, data });
       if (wrong !== null) return wrong;
       const messageId = ask.body.id ?? ask.idempotencyKey;
-      await desk.rondo.execution(id).signal(signal, data, messageId === null ? {} : { id: messageId });
+      await services.rondo.execution(id).signal(signal, data, messageId === null ? {} : { id: messageId });
       ask.target(`${id} ${signal}`, found.view.project);
       return json({ execution: id, signal });
     },
@@ -175,7 +175,7 @@ async function checkSignal(
   return wrong;
 }
 
-function bulkRoute(desk: Services): Route {
+function bulkRoute(services: Services): Route {
   return route(
     {
       id: "changeExecutions",
@@ -192,7 +192,7 @@ function bulkRoute(desk: Services): Route {
     },
     async (ask) => {
       const { action, filter, dryRun } = ask.body;
-      const answer = await changeMany(desk, ask.caller, ask.body);
+      const answer = await changeMany(services, ask.caller, ask.body);
       ask.target(`${dryRun ? "would " : ""}${action} ${JSON.stringify(filter)}`);
       return answer;
     },
@@ -200,7 +200,7 @@ function bulkRoute(desk: Services): Route {
 }
 
 async function changeMany(
-  desk: Services,
+  services: Services,
   caller: Caller,
   body: z.output<typeof bulkSchema>,
 ): Promise<Answer> {
@@ -209,13 +209,13 @@ async function changeMany(
   if (project === null) return json({ matched: 0, changed: 0, ids: [], refused: [], next: null });
   const checked = checkList({ ...filter, ...project, limit, ...(cursor === undefined ? {} : { cursor }) });
   if (isRejection(checked)) return checked;
-  const found = await listOrSearch(desk.store, { ...checked, max: limit });
+  const found = await listOrSearch(services.store, { ...checked, max: limit });
   const { heads } = found;
   const refused: { id: string; code: string; message: string }[] = [];
   const ids: string[] = [];
   for (let from = 0; from < heads.length; from += BULK_TOGETHER) {
     const together = heads.slice(from, from + BULK_TOGETHER).map(async ({ id }) => {
-      const wrong = dryRun ? null : await change(desk, id, { action, by: caller.name, reason });
+      const wrong = dryRun ? null : await change(services, id, { action, by: caller.name, reason });
       if (wrong === null) ids.push(id);
       else refused.push({ id, code: wrong.code, message: wrong.message });
     });

@@ -36,9 +36,9 @@ const doneSchema = z.object({
 });
 
 /** The routes. */
-export function deadLetterGroupRoutes(desk: Services): Route[] {
-  const groups = new DeadLetterGroups(desk.store);
-  return [listRoute(groups), retryRoute(desk, groups), dropRoute(desk, groups)];
+export function deadLetterGroupRoutes(services: Services): Route[] {
+  const groups = new DeadLetterGroups(services.store);
+  return [listRoute(groups), retryRoute(services, groups), dropRoute(services, groups)];
 }
 
 function listRoute(groups: DeadLetterGroups): Route {
@@ -68,7 +68,7 @@ function listRoute(groups: DeadLetterGroups): Route {
   );
 }
 
-function retryRoute(desk: Services, groups: DeadLetterGroups): Route {
+function retryRoute(services: Services, groups: DeadLetterGroups): Route {
   return route(
     {
       id: "retryDeadLetterGroup",
@@ -89,7 +89,7 @@ function retryRoute(desk: Services, groups: DeadLetterGroups): Route {
       const refused: { id: string; code: string; message: string }[] = [];
       for (let from = 0; from < ids.length; from += TOGETHER) {
         const together = ids.slice(from, from + TOGETHER).map(async (id) => {
-          const wrong = await retry(desk, id, ask.caller.name);
+          const wrong = await retry(services, id, ask.caller.name);
           if (wrong !== null) refused.push({ id, code: wrong.code, message: wrong.message });
         });
         await Promise.all(together);
@@ -100,7 +100,7 @@ function retryRoute(desk: Services, groups: DeadLetterGroups): Route {
   );
 }
 
-function dropRoute(desk: Services, groups: DeadLetterGroups): Route {
+function dropRoute(services: Services, groups: DeadLetterGroups): Route {
   return route(
     {
       id: "dropDeadLetterGroup",
@@ -117,7 +117,7 @@ function dropRoute(desk: Services, groups: DeadLetterGroups): Route {
     async (ask) => {
       const found = await find(groups, ask.caller, ask.params.id);
       if (isRejection(found)) return found;
-      for (const { order, tasks } of found.letters) await desk.store.dropDeadLetter(order, tasks);
+      for (const { order, tasks } of found.letters) await services.store.dropDeadLetter(order, tasks);
       ask.target(describe(found), found.group.project);
       return json({ changed: found.group.tasks, refused: [] });
     },

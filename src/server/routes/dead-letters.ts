@@ -52,11 +52,11 @@ const letterSchema = z
   .openapi("DeadLetter");
 
 /** The routes. */
-export function deadLetterRoutes(desk: Services): Route[] {
-  return [listRoute(desk), retryRoute(desk), dropRoute(desk)];
+export function deadLetterRoutes(services: Services): Route[] {
+  return [listRoute(services), retryRoute(services), dropRoute(services)];
 }
 
-function listRoute(desk: Services): Route {
+function listRoute(services: Services): Route {
   return route(
     {
       id: "listDeadLetters",
@@ -79,7 +79,7 @@ function listRoute(desk: Services): Route {
     async ({ query: { limit: max, cursor: before, project: wanted, workflow, execution }, caller }) => {
       const project = projectFor(caller, wanted);
       if (project === null) return json({ data: [], next: null });
-      const letters = await desk.store.listDeadLetters(
+      const letters = await services.store.listDeadLetters(
         {
           ...project,
           ...(workflow === undefined ? {} : { workflow }),
@@ -91,7 +91,7 @@ function listRoute(desk: Services): Route {
       let chars = 0;
       for (const letter of letters) {
         if (chars >= PAGE_CHARS) return json({ data, next: String(data.at(-1)?.id) });
-        const shown = await show(desk, letter);
+        const shown = await show(services, letter);
         data.push(shown);
         chars += JSON.stringify(shown).length;
       }
@@ -100,7 +100,7 @@ function listRoute(desk: Services): Route {
   );
 }
 
-function retryRoute(desk: Services): Route {
+function retryRoute(services: Services): Route {
   return route(
     {
       id: "retryDeadLetter",
@@ -118,31 +118,31 @@ function retryRoute(desk: Services): Route {
       audit: "dead-letter.retry",
     },
     async (ask) => {
-      const letter = await find(desk, ask.caller, ask.params.id);
+      const letter = await find(services, ask.caller, ask.params.id);
       if (isRejection(letter)) return letter;
       const { execution, project } = letter;
       const by = { by: ask.caller.name, ...(ask.idempotencyKey === null ? {} : { id: ask.idempotencyKey }) };
-      const event = (await eventOf(desk, letter))?.event;
-      if (event?.kind !== "postop.failed") await desk.rondo.execution(execution).retry(by);
+      const event = (await eventOf(services, letter))?.event;
+      if (event?.kind !== "postop.failed") await services.rondo.execution(execution).retry(by);
       else {
         const { phase, visit, handler, task, step, op, index, receipt } = event;
-        const { answer } = await desk.engine.send(execution, {
+        const { answer } = await services.engine.send(execution, {
           kind: "postop.retry",
           id: `letter-${letter.order}`,
           ...by,
           op: { phase, visit, handler, task, step, op, index, receipt },
         });
         if (isRejection(answer)) return answer;
-        await desk.store.dropDeadLetter(letter.order, null);
+        await services.store.dropDeadLetter(letter.order, null);
       }
       ask.target(execution, project);
-      const after = await desk.engine.inspect(execution);
+      const after = await services.engine.inspect(execution);
       return isRejection(after) ? after : json(after.view);
     },
   );
 }
 
-function dropRoute(desk: Services): Route {
+function dropRoute(services: Services): Route {
   return route(
     {
       id: "dropDeadLetter",
@@ -161,9 +161,9 @@ function dropRoute(desk: Services): Route {
       audit: "dead-letter.drop",
     },
     async (ask) => {
-      const letter = await find(desk, ask.caller, ask.params.id);
+      const letter = await find(services, ask.caller, ask.params.id);
       if (isRejection(letter)) return letter;
-      await desk.store.dropDeadLetter(letter.order, ask.body.tasks ?? null);
+      await services.store.dropDeadLetter(letter.order, ask.body.tasks ?? null);
       ask.target(`${letter.execution} ${letter.seq}`, letter.project);
       return json(null, { status: 204 });
     },
@@ -187,9 +187,9 @@ async function eventOf(
 }
 
 /** A letter with what its event says of its tasks, or of the post-operation. */
-async function show(desk: Services, letter: StoredDeadLetter): Promise<z.output<typeof letterSchema>> {
+async function show(services: Services, letter: StoredDeadLetter): Promise<z.output<typeof letterSchema>> {
   const { order: id, execution, workflow, project, seq } = letter;
-  const recorded = await eventOf(desk, letter);
+  const recorded = await eventOf(services, letter);
   const given = recorded?.event.kind === "postop.failed" ? recorded.event : null;
   const event = recorded?.event.kind === "tasks.settled" ? recorded.event : null;
   const shown = new Set(letter.tasks.slice(0, TASKS_SHOWN));

@@ -107,11 +107,11 @@ const logsQuery = z.strictObject({
 });
 
 /** The routes. */
-export function eventRoutes(desk: Services): Route[] {
-  return [eventsRoute(desk), logsRoute(desk)];
+export function eventRoutes(services: Services): Route[] {
+  return [eventsRoute(services), logsRoute(services)];
 }
 
-function eventsRoute(desk: Services): Route {
+function eventsRoute(services: Services): Route {
   return route(
     {
       id: "readEvents",
@@ -130,7 +130,7 @@ function eventsRoute(desk: Services): Route {
       },
     },
     async (ask) => {
-      const found = await inspectFor(desk, ask.caller, ask.params.id);
+      const found = await inspectFor(services, ask.caller, ask.params.id);
       if (isRejection(found)) return found;
       const from = firstSeq(ask);
       if (typeof from !== "number") return from;
@@ -138,8 +138,10 @@ function eventsRoute(desk: Services): Route {
       const { id } = ask.params;
       if (!wantsStream(ask)) {
         const first =
-          since === undefined ? 1 : await seqSince(desk.store, id, { since, revision: found.view.revision });
-        return eventPage(desk, id, {
+          since === undefined
+            ? 1
+            : await seqSince(services.store, id, { since, revision: found.view.revision });
+        return eventPage(services, id, {
           from: Math.max(from, first),
           max,
           detail,
@@ -147,11 +149,11 @@ function eventsRoute(desk: Services): Route {
         });
       }
       if (isHead(ask)) return HEAD_OF_STREAM;
-      const refusal = desk.hub.open({
+      const refusal = services.hub.open({
         outgoing: ask.outgoing,
         caller: ask.caller,
         key: `events ${detail} ${id}`,
-        source: () => eventSource(desk, id, detail),
+        source: () => eventSource(services, id, detail),
         from: String(from),
         follow: ask.query.follow,
       });
@@ -160,7 +162,7 @@ function eventsRoute(desk: Services): Route {
   );
 }
 
-function logsRoute(desk: Services): Route {
+function logsRoute(services: Services): Route {
   return route(
     {
       id: "readLogs",
@@ -179,24 +181,24 @@ function logsRoute(desk: Services): Route {
     },
     async (ask) => {
       const { id } = ask.params;
-      const found = await inspectFor(desk, ask.caller, id);
+      const found = await inspectFor(services, ask.caller, id);
       if (isRejection(found)) return found;
       const { cursor: page, limit: max, follow: goesOn, ...filter } = ask.query;
       const from = firstLine(ask, page);
       if (isRejection(from)) return from;
       if (wantsStream(ask)) {
         if (isHead(ask)) return HEAD_OF_STREAM;
-        const refusal = desk.hub.open({
+        const refusal = services.hub.open({
           outgoing: ask.outgoing,
           caller: ask.caller,
           key: `logs ${JSON.stringify(filter)} ${id}`,
-          source: () => logSource(desk, id, filter),
+          source: () => logSource(services, id, filter),
           from: showPosition(from),
           follow: goesOn,
         });
         return refusal ?? STREAMED;
       }
-      return logPage(desk, id, { from, max, filter });
+      return logPage(services, id, { from, max, filter });
     },
   );
 }

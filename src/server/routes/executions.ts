@@ -62,11 +62,17 @@ const FULL_MAX = 100;
 const VIEWED_TOGETHER = 4;
 
 /** The routes. */
-export function executionRoutes(desk: Services): Route[] {
-  return [startRoute(desk), listRoute(desk), getRoute(desk), whyRoute(desk), droppedRoute(desk)];
+export function executionRoutes(services: Services): Route[] {
+  return [
+    startRoute(services),
+    listRoute(services),
+    getRoute(services),
+    whyRoute(services),
+    droppedRoute(services),
+  ];
 }
 
-function startRoute(desk: Services): Route {
+function startRoute(services: Services): Route {
   return route(
     {
       id: "startExecution",
@@ -93,7 +99,7 @@ function startRoute(desk: Services): Route {
       const { workflow, input, ...options } = ask.body;
       const checked = checkOptions(options, ask.caller, ask.idempotencyKey);
       if (isRejection(checked)) return checked;
-      const started = await desk.starts.start({ ...checked, workflow, input, trace: ask.trace });
+      const started = await services.starts.start({ ...checked, workflow, input, trace: ask.trace });
       if (isRejection(started)) return started.code === "conflict" ? idTaken(ask.caller, started) : started;
       if (started.view.project !== checked.project)
         return idTaken(ask.caller, reject("conflict", `execution ${started.id} exists in another project`));
@@ -106,7 +112,7 @@ function startRoute(desk: Services): Route {
   );
 }
 
-function listRoute(desk: Services): Route {
+function listRoute(services: Services): Route {
   return route(
     {
       id: "listExecutions",
@@ -123,11 +129,11 @@ function listRoute(desk: Services): Route {
         },
       },
     },
-    (ask) => listExecutions(desk, ask.caller, ask.query),
+    (ask) => listExecutions(services, ask.caller, ask.query),
   );
 }
 
-function getRoute(desk: Services): Route {
+function getRoute(services: Services): Route {
   return route(
     {
       id: "getExecution",
@@ -148,9 +154,9 @@ function getRoute(desk: Services): Route {
       },
     },
     async ({ params, query, caller }) => {
-      const found = await inspectFor(desk, caller, params.id);
+      const found = await inspectFor(services, caller, params.id);
       if (isRejection(found)) return found;
-      const view = query.at === undefined ? found.view : await desk.rondo.stateAt(params.id, query.at);
+      const view = query.at === undefined ? found.view : await services.rondo.stateAt(params.id, query.at);
       const body = JSON.stringify(view);
       return {
         kind: "bytes",
@@ -163,7 +169,7 @@ function getRoute(desk: Services): Route {
   );
 }
 
-function whyRoute(desk: Services): Route {
+function whyRoute(services: Services): Route {
   return route(
     {
       id: "whyExecution",
@@ -186,14 +192,14 @@ function whyRoute(desk: Services): Route {
       },
     },
     async ({ params, caller }) => {
-      const found = await inspectFor(desk, caller, params.id);
+      const found = await inspectFor(services, caller, params.id);
       if (isRejection(found)) return found;
       return json({ id: params.id, status: found.view.status, why: found.why });
     },
   );
 }
 
-function droppedRoute(desk: Services): Route {
+function droppedRoute(services: Services): Route {
   return route(
     {
       id: "listDropped",
@@ -210,8 +216,10 @@ function droppedRoute(desk: Services): Route {
       },
     },
     async ({ params, caller }) => {
-      const found = await inspectFor(desk, caller, params.id);
-      return isRejection(found) ? found : json({ data: await desk.engine.dropped(params.id), next: null });
+      const found = await inspectFor(services, caller, params.id);
+      return isRejection(found)
+        ? found
+        : json({ data: await services.engine.dropped(params.id), next: null });
     },
   );
 }
@@ -253,7 +261,7 @@ function checkOptions(
 }
 
 async function listExecutions(
-  desk: Services,
+  services: Services,
   caller: Caller,
   query: z.output<typeof listQuery>,
 ): Promise<Answer> {
@@ -263,10 +271,10 @@ async function listExecutions(
   const checked = checkList({ ...options, ...project });
   if (isRejection(checked)) return checked;
   const max = detail === "full" ? Math.min(FULL_MAX, checked.max) : checked.max;
-  const found = await listOrSearch(desk.store, { ...checked, max });
+  const found = await listOrSearch(services.store, { ...checked, max });
   const { heads } = found;
   const next = found.next === null ? null : String(found.next);
-  return detail === "summary" ? json({ data: heads.map(summaryOf), next }) : viewsOf(desk, heads, next);
+  return detail === "summary" ? json({ data: heads.map(summaryOf), next }) : viewsOf(services, heads, next);
 }
 
 /** A page of views; it ends early where inputs and outputs are large. */

@@ -10,8 +10,14 @@ const TAG = "health";
 const READY_MS = 2_000;
 
 /** The routes. */
-export function healthRoutes(desk: Services): Route[] {
-  return [healthRoute(), readyRoute(desk), metricsRoute(desk), versionRoute(desk), openapiRoute(desk)];
+export function healthRoutes(services: Services): Route[] {
+  return [
+    healthRoute(),
+    readyRoute(services),
+    metricsRoute(services),
+    versionRoute(services),
+    openapiRoute(services),
+  ];
 }
 
 function healthRoute(): Route {
@@ -45,7 +51,7 @@ const READY = z.object({
 
 const FAULT_CHARS = 500;
 
-function readyRoute(desk: Services): Route {
+function readyRoute(services: Services): Route {
   return route(
     {
       id: "ready",
@@ -59,18 +65,18 @@ function readyRoute(desk: Services): Route {
       refusals: ["not_ready", "store_unavailable"],
     },
     async () => {
-      if (desk.isClosing()) return reject("not_ready", "the server is closing");
-      if (desk.engine.hasStopped) return reject("not_ready", "the engine has stopped");
-      const fault = desk.engine.commitFault;
+      if (services.isClosing()) return reject("not_ready", "the server is closing");
+      if (services.engine.hasStopped) return reject("not_ready", "the engine has stopped");
+      const fault = services.engine.commitFault;
       if (fault !== null)
         return reject(
           "store_unavailable",
           `the store takes no writes: ${fault.message.slice(0, FAULT_CHARS)}`,
         );
       // Whether the store answers; a damaged document is an answer too.
-      await remoteEpoch(desk.store);
-      const { broker } = desk;
-      const { lostTransactions = 0 } = desk.engine.info;
+      await remoteEpoch(services.store);
+      const { broker } = services;
+      const { lostTransactions = 0 } = services.engine.info;
       return json({
         status: "ready",
         ...(broker ? { broker: broker.view.state } : {}),
@@ -80,7 +86,7 @@ function readyRoute(desk: Services): Route {
   );
 }
 
-function metricsRoute(desk: Services): Route {
+function metricsRoute(services: Services): Route {
   return route(
     {
       id: "metrics",
@@ -93,13 +99,13 @@ function metricsRoute(desk: Services): Route {
       answers: { 200: { description: "in Prometheus' text format", types: ["text/plain"] } },
     },
     async () => {
-      const { type, body } = await desk.metrics.text();
+      const { type, body } = await services.metrics.text();
       return { kind: "bytes", status: 200, type, body };
     },
   );
 }
 
-function versionRoute(desk: Services): Route {
+function versionRoute(services: Services): Route {
   return route(
     {
       id: "version",
@@ -112,11 +118,11 @@ function versionRoute(desk: Services): Route {
         200: { description: "versions", schema: z.object({ version: z.string(), node: z.string() }) },
       },
     },
-    () => json({ version: desk.config.version, node: process.versions.node }),
+    () => json({ version: services.config.version, node: process.versions.node }),
   );
 }
 
-function openapiRoute(desk: Services): Route {
+function openapiRoute(services: Services): Route {
   return route(
     {
       id: "openapi",
@@ -127,6 +133,6 @@ function openapiRoute(desk: Services): Route {
       access: "known",
       answers: { 200: { description: "OpenAPI 3.1", schema: z.looseObject({ openapi: z.string() }) } },
     },
-    () => json(desk.document()),
+    () => json(services.document()),
   );
 }

@@ -30,8 +30,8 @@ const HORIZON_MS = 366 * 86_400_000;
 const LOOKED_MAX = 500;
 
 /** The routes. */
-export function nodeRoutes(desk: Services): Route[] {
-  return [limitsRoute(desk), timersRoute(desk), attemptsRoute(desk)];
+export function nodeRoutes(services: Services): Route[] {
+  return [limitsRoute(services), timersRoute(services), attemptsRoute(services)];
 }
 
 const attemptSchema = z
@@ -56,7 +56,7 @@ const attemptSchema = z
   })
   .openapi("OpenAttempt");
 
-function attemptsRoute(desk: Services): Route {
+function attemptsRoute(services: Services): Route {
   return route(
     {
       id: "listAttempts",
@@ -71,14 +71,14 @@ function attemptsRoute(desk: Services): Route {
     async ({ query, caller }) => {
       const { project } = caller;
       const filter = { worker: query.worker ?? null, project, max: query.limit };
-      const { nodes, headers } = await desk.allNodes.ask({ attempts: filter });
+      const { nodes, headers } = await services.allNodes.ask({ attempts: filter });
       const data = nodes.flatMap(({ attempts }) => attempts).slice(0, query.limit);
       return json({ data, next: null }, { headers });
     },
   );
 }
 
-function limitsRoute(desk: Services): Route {
+function limitsRoute(services: Services): Route {
   return route(
     {
       id: "listLimits",
@@ -90,7 +90,7 @@ function limitsRoute(desk: Services): Route {
       answers: { 200: { description: "all of them", schema: pageOf(limitSchema, "limits") } },
     },
     async ({ caller }) => {
-      const { nodes, headers } = await desk.allNodes.ask({});
+      const { nodes, headers } = await services.allNodes.ask({});
       const { limits } = mergeOverviews(nodes.map(({ overview }) => overview));
       const own = caller.project;
       const data =
@@ -107,7 +107,7 @@ function limitsRoute(desk: Services): Route {
   );
 }
 
-function timersRoute(desk: Services): Route {
+function timersRoute(services: Services): Route {
   return route(
     {
       id: "listTimers",
@@ -130,8 +130,8 @@ function timersRoute(desk: Services): Route {
     async ({ query, caller }) => {
       const from = query.cursor === undefined ? START : parsePlace(query.cursor);
       if (isRejection(from)) return from;
-      const until = query.until ?? desk.clock.now() + HORIZON_MS;
-      return json(await timerPage(desk, caller, { from, until, max: query.limit }));
+      const until = query.until ?? services.clock.now() + HORIZON_MS;
+      return json(await timerPage(services, caller, { from, until, max: query.limit }));
     },
   );
 }
@@ -158,13 +158,13 @@ function nameOf({ execution, timer }: StoredTimer): string {
 
 /** Timers that the caller may see. Of many that it may not see, some are looked at, and the cursor goes on behind. */
 async function timerPage(
-  desk: Services,
+  services: Services,
   caller: Caller,
   options: { readonly from: TimerPlace; readonly until: number; readonly max: number },
 ): Promise<{ data: readonly StoredTimer[]; next: string | null }> {
   const { from, until, max } = options;
   const wanted = caller.project === null ? max : Math.max(max, LOOKED_MAX);
-  const found = await desk.store.scanTimers({
+  const found = await services.store.scanTimers({
     from: from.due,
     until,
     max: from.seen + wanted,
@@ -175,7 +175,7 @@ async function timerPage(
   const data: StoredTimer[] = [];
   let { due, seen } = before === 0 ? { due: from.due, seen: 0 } : { due: from.due, seen: before };
   for (const [i, timer] of found.slice(before).entries()) {
-    if (await sees(desk, caller, timer)) data.push(timer);
+    if (await sees(services, caller, timer)) data.push(timer);
     seen = timer.due === due ? seen + 1 : 1;
     due = timer.due;
     const isLast = before + i + 1 === found.length && found.length < from.seen + wanted;

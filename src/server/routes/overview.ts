@@ -53,11 +53,11 @@ const overviewSchema = z
   .openapi("Overview");
 
 /** The routes. */
-export function overviewRoutes(desk: Services): Route[] {
-  return [overviewRoute(desk), countsRoute(desk), progressRoute(desk)];
+export function overviewRoutes(services: Services): Route[] {
+  return [overviewRoute(services), countsRoute(services), progressRoute(services)];
 }
 
-function overviewRoute(desk: Services): Route {
+function overviewRoute(services: Services): Route {
   return route(
     {
       id: "getOverview",
@@ -72,15 +72,15 @@ function overviewRoute(desk: Services): Route {
     async ({ query, caller }) => {
       const isBound = caller.project !== null;
       const [{ nodes, headers }, found, oldest] = await Promise.all([
-        desk.allNodes.ask(isBound ? {} : { pulse: query.seconds }),
-        desk.store.countHeads(isBound ? { project: caller.project } : {}),
-        oldestOf(desk, caller),
+        services.allNodes.ask(isBound ? {} : { pulse: query.seconds }),
+        services.store.countHeads(isBound ? { project: caller.project } : {}),
+        oldestOf(services, caller),
       ]);
       const all = mergeOverviews(nodes.map(({ overview }) => overview));
       const figures = countWorkers(all);
       const body = {
-        at: desk.clock.now(),
-        version: desk.config.version,
+        at: services.clock.now(),
+        version: services.config.version,
         counts: found,
         pulse: isBound ? null : mergePulses(nodes.flatMap(({ pulse }) => pulse ?? [])),
         held: isBound ? 0 : all.leases,
@@ -88,14 +88,14 @@ function overviewRoute(desk: Services): Route {
         workers: isBound ? 0 : figures.workers,
         ready: isBound ? [] : all.ready,
         oldest,
-        lights: lightsOf(desk, headers["rondo-missing"] ?? null),
+        lights: lightsOf(services, headers["rondo-missing"] ?? null),
       };
       return json(body, { headers });
     },
   );
 }
 
-function countsRoute(desk: Services): Route {
+function countsRoute(services: Services): Route {
   return route(
     {
       id: "countExecutions",
@@ -111,14 +111,14 @@ function countsRoute(desk: Services): Route {
       const project = projectFor(caller, wanted);
       if (project === null) return json({ counts: {} });
       const filter = { ...project, ...(workflow === undefined ? {} : { workflow }) };
-      return json({ counts: await desk.store.countHeads(filter) });
+      return json({ counts: await services.store.countHeads(filter) });
     },
   );
 }
 
 const progressSchema = executionSchema.pick({ id: true, status: true, phases: true, revision: true });
 
-function progressRoute(desk: Services): Route {
+function progressRoute(services: Services): Route {
   return route(
     {
       id: "getProgress",
@@ -141,7 +141,7 @@ function progressRoute(desk: Services): Route {
         return reject("invalid_input", `ids: must be up to ${PROGRESS_MAX} execution ids`, { path: "ids" });
       const data: z.output<typeof progressSchema>[] = [];
       for (let from = 0; from < ids.length; from += TOGETHER) {
-        const found = ids.slice(from, from + TOGETHER).map((id) => inspectFor(desk, caller, id));
+        const found = ids.slice(from, from + TOGETHER).map((id) => inspectFor(services, caller, id));
         for (const one of await Promise.all(found)) {
           if (isRejection(one)) continue;
           const { id, status, phases, revision } = one.view;

@@ -60,8 +60,8 @@ const ringSchema = z
   .openapi("Ring");
 
 /** The route. */
-export function ringRoute(desk: Services): Route {
-  const sightings = new TokenSightings(desk.allNodes);
+export function ringRoute(services: Services): Route {
+  const sightings = new TokenSightings(services.allNodes);
   return route(
     {
       id: "getRing",
@@ -74,7 +74,7 @@ export function ringRoute(desk: Services): Route {
       answers: { 200: { description: "as this node sees it", schema: ringSchema } },
     },
     () => {
-      const view = desk.ring?.() ?? ringOfOne(desk);
+      const view = services.ring?.() ?? ringOfOne(services);
       const token = sightings.look(view.ring.token);
       const { status, incarnation, owned, yielding, places, owners } = view.ownership;
       const ownership = { status, incarnation, owned, yielding, places, owners };

@@ -66,8 +66,8 @@ const rowSchema = z
   });
 
 /** The routes. */
-export function taskRoutes(desk: Services): Route[] {
-  return [rowsRoute(desk), statesRoute(desk), lanesRoute(desk)];
+export function taskRoutes(services: Services): Route[] {
+  return [rowsRoute(services), statesRoute(services), lanesRoute(services)];
 }
 
 const laneSchema = z
@@ -95,7 +95,7 @@ const laneSchema = z
   })
   .openapi("Lane");
 
-function lanesRoute(desk: Services): Route {
+function lanesRoute(services: Services): Route {
   return route(
     {
       id: "listLanes",
@@ -119,13 +119,13 @@ function lanesRoute(desk: Services): Route {
       },
     },
     async ({ params, query, caller }) => {
-      const found = await scanOf(desk, { caller, id: params.id, at: query.at });
+      const found = await scanOf(services, { caller, id: params.id, at: query.at });
       if (isRejection(found)) return found;
       const { scan, isPast, finishedAt } = found;
       const from = query.from ?? scan.startedAt;
-      const end = isPast ? scan.lastAt : (finishedAt ?? desk.clock.now());
+      const end = isPast ? scan.lastAt : (finishedAt ?? services.clock.now());
       const to = Math.max(from + 1, query.to ?? end);
-      const lanes = desk.lanes.lanes(
+      const lanes = services.lanes.lanes(
         scan,
         { from, to, pieces: query.pieces },
         isPast || finishedAt !== null || query.to !== undefined,
@@ -135,7 +135,7 @@ function lanesRoute(desk: Services): Route {
   );
 }
 
-function rowsRoute(desk: Services): Route {
+function rowsRoute(services: Services): Route {
   return route(
     {
       id: "listTasks",
@@ -160,7 +160,7 @@ function rowsRoute(desk: Services): Route {
       },
     },
     async ({ params, query, caller }) => {
-      const found = await findHandler(desk, { caller, id: params.id, query });
+      const found = await findHandler(services, { caller, id: params.id, query });
       if (isRejection(found)) return found;
       if (found.handler === null)
         return json({
@@ -176,7 +176,7 @@ function rowsRoute(desk: Services): Route {
       const from = query.cursor === undefined ? (query.from ?? 0) : Number(query.cursor);
       if (!Number.isSafeInteger(from) || from < 0)
         return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
-      const { data, next } = await readTaskRows(desk.store, index, {
+      const { data, next } = await readTaskRows(services.store, index, {
         execution: params.id,
         from,
         limit: query.limit,
@@ -196,7 +196,7 @@ function rowsRoute(desk: Services): Route {
   );
 }
 
-function statesRoute(desk: Services): Route {
+function statesRoute(services: Services): Route {
   return route(
     {
       id: "mapTasks",
@@ -212,7 +212,7 @@ function statesRoute(desk: Services): Route {
       answers: { 200: { description: "the bytes, by task number", types: ["application/octet-stream"] } },
     },
     async ({ params, query, caller }) => {
-      const found = await findHandler(desk, { caller, id: params.id, query });
+      const found = await findHandler(services, { caller, id: params.id, query });
       if (isRejection(found)) return found;
       if (found.handler === null) return reject("not_found", `execution ${params.id} has no tasks yet`);
       const { bytes, legend } = mapTasks(found.handler.index, query.by, {
@@ -236,10 +236,10 @@ function statesRoute(desk: Services): Route {
 
 /** The tasks of an execution, now or as of an event. */
 async function scanOf(
-  desk: Services,
+  services: Services,
   { caller, id, at }: { caller: Caller; id: string; at: number | undefined },
 ): Promise<{ scan: TaskScan; isPast: boolean; finishedAt: number | null } | Rejection> {
-  const found = await inspectFor(desk, caller, id);
+  const found = await inspectFor(services, caller, id);
   if (isRejection(found)) return found;
   const { revision, workflowHash, createdAt, finishedAt, damage } = found.view;
   const seq = at ?? revision;
@@ -247,22 +247,22 @@ async function scanOf(
     return reject("invalid_input", `at: execution ${id} has events 1 to ${revision}, not ${seq}`, {
       path: "at",
     });
-  const known = await desk.definitions.byHash(workflowHash);
+  const known = await services.definitions.byHash(workflowHash);
   if (isRejection(known)) {
     // It may be the definition that is damaged.
     if (damage !== undefined) throw new DamagedData({ ...damage, execution: id });
     return known;
   }
   const isPast = seq < revision;
-  return { scan: await desk.tasks.scan(id, known.plan, { seq, isPast, createdAt }), isPast, finishedAt };
+  return { scan: await services.tasks.scan(id, known.plan, { seq, isPast, createdAt }), isPast, finishedAt };
 }
 
 /** The handler that a query is about; null: none has started. */
 async function findHandler(
-  desk: Services,
+  services: Services,
   { caller, id, query }: { caller: Caller; id: string; query: PlaceQuery },
 ): Promise<{ handler: IndexedHandler | null; revision: number; origin: number } | Rejection> {
-  const found = await scanOf(desk, { caller, id, at: query.at });
+  const found = await scanOf(services, { caller, id, at: query.at });
   if (isRejection(found)) return found;
   const { scan } = found;
   const handler = choose(scan, query);

@@ -55,11 +55,11 @@ const versionSchema = z
   .openapi("WorkflowVersion");
 
 /** The routes. */
-export function workflowRoutes(desk: Services): Route[] {
-  return [putRoute(desk), listRoute(desk), getRoute(desk), versionsRoute(desk)];
+export function workflowRoutes(services: Services): Route[] {
+  return [putRoute(services), listRoute(services), getRoute(services), versionsRoute(services)];
 }
 
-function putRoute(desk: Services): Route {
+function putRoute(services: Services): Route {
   return route(
     {
       id: "putWorkflow",
@@ -80,10 +80,10 @@ function putRoute(desk: Services): Route {
       audit: "workflow.put",
     },
     async (ask) => {
-      const put = await desk.definitions.put(ask.body);
+      const put = await services.definitions.put(ask.body);
       if (isRejection(put)) return put;
       const { definition, hash: stored } = put.known;
-      desk.engine.definitionStored(definition.name);
+      services.engine.definitionStored(definition.name);
       ask.target(`${definition.name} ${stored.slice(0, 12)}`);
       return json(
         { name: definition.name, hash: stored, definition },
@@ -93,7 +93,7 @@ function putRoute(desk: Services): Route {
   );
 }
 
-function listRoute(desk: Services): Route {
+function listRoute(services: Services): Route {
   return route(
     {
       id: "listWorkflows",
@@ -107,7 +107,7 @@ function listRoute(desk: Services): Route {
       query: z.strictObject({ limit: limit(), cursor }),
       answers: { 200: { description: "in the order of names", schema: pageOf(namedSchema, "workflows") } },
     },
-    async ({ query }) => json(await listNames(desk, query.cursor ?? "", query.limit)),
+    async ({ query }) => json(await listNames(services, query.cursor ?? "", query.limit)),
   );
 }
 
@@ -131,7 +131,7 @@ async function listNames(
   return { data, next: at };
 }
 
-function getRoute(desk: Services): Route {
+function getRoute(services: Services): Route {
   return route(
     {
       id: "getWorkflow",
@@ -152,8 +152,8 @@ function getRoute(desk: Services): Route {
     async ({ params: { name: wanted }, query }) => {
       const found =
         query.hash === undefined
-          ? await desk.definitions.newest(wanted)
-          : await desk.definitions.byHash(query.hash);
+          ? await services.definitions.newest(wanted)
+          : await services.definitions.byHash(query.hash);
       if (isRejection(found)) return found;
       const { definition, hash: stored } = found;
       if (definition.name !== wanted)
@@ -165,7 +165,7 @@ function getRoute(desk: Services): Route {
   );
 }
 
-function versionsRoute(desk: Services): Route {
+function versionsRoute(services: Services): Route {
   return route(
     {
       id: "listWorkflowVersions",
@@ -184,7 +184,7 @@ function versionsRoute(desk: Services): Route {
       const page = query.cursor ?? null;
       if (page !== null && !/^\d{15} [\da-f]{16}$/.test(page))
         return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
-      const found = await listVersions(desk.store, wanted, { cursor: page, max: query.limit });
+      const found = await listVersions(services.store, wanted, { cursor: page, max: query.limit });
       return found === null ? reject("not_found", `there is no workflow "${wanted}"`) : json(found);
     },
   );

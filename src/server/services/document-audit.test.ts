@@ -25,9 +25,9 @@ async function openTokens(store: MemoryStore) {
   const bound: ReadonlySet<string>[] = [];
   const clock = new VirtualClock();
   const onFault = (fault: Error): unknown => faults.push(fault.message);
-  const desk = await Tokens.open({ store, clock, random: systemRandom, adminToken: null, onFault });
-  desk.onBound = (projects) => bound.push(projects);
-  return { desk, faults, isGuarded: (project: string) => guards(bound.at(-1) ?? new Set(), project) };
+  const tokens = await Tokens.open({ store, clock, random: systemRandom, adminToken: null, onFault });
+  tokens.onBound = (projects) => bound.push(projects);
+  return { tokens, faults, isGuarded: (project: string) => guards(bound.at(-1) ?? new Set(), project) };
 }
 
 function guards(bound: ReadonlySet<string>, project: string): boolean {
@@ -38,11 +38,11 @@ const wanted = { name: "o", role: "operator", project: "att", createdBy: "me", e
 
 test("a damaged token opens nothing, and the project that can be read in it stays guarded", async () => {
   const store = await openStore();
-  const { token, text } = await (await openTokens(store)).desk.create(wanted);
+  const { token, text } = await (await openTokens(store)).tokens.create(wanted);
   const body = (await store.getDocument("token", token.id)) ?? "";
   await store.putDocument("token", token.id, body.replace('"createdAt":', '"createdAt":x'));
-  const { desk, faults, isGuarded } = await openTokens(store);
-  expect(desk.find(text)).toBeNull();
+  const { tokens, faults, isGuarded } = await openTokens(store);
+  expect(tokens.find(text)).toBeNull();
   expect([isGuarded("att"), isGuarded("other")]).toEqual([true, false]);
   expect(guards(await boundProjects(store), "att")).toBe(true);
   expect(faults).toEqual([expect.stringContaining(`rondo token revoke ${token.id}`)]);
@@ -56,12 +56,12 @@ test.each(BODIES)(
   async (body) => {
     const store = await openStore();
     await store.putDocument("token", "t1", body);
-    const { desk, isGuarded } = await openTokens(store);
-    expect(desk.any).toBe(true);
-    expect(desk.damaged).toMatchObject([{ id: "t1", guards: "*" }]);
+    const { tokens, isGuarded } = await openTokens(store);
+    expect(tokens.any).toBe(true);
+    expect(tokens.damaged).toMatchObject([{ id: "t1", guards: "*" }]);
     expect([isGuarded("att"), guards(await boundProjects(store), "att")]).toEqual([true, true]);
-    expect(await desk.remove("t1")).toBe(true);
-    expect([desk.any, isGuarded("att"), guards(await boundProjects(store), "att")]).toEqual([
+    expect(await tokens.remove("t1")).toBe(true);
+    expect([tokens.any, isGuarded("att"), guards(await boundProjects(store), "att")]).toEqual([
       false,
       false,
       false,

@@ -5,22 +5,22 @@ import type { Json } from "../../std/json.ts";
 import { isRejection, unwrap } from "../../std/rejection.ts";
 import { SchemaChecker, type ValueCheck } from "./schema-checker.ts";
 
-const desks: SchemaChecker[] = [];
+const checkers: SchemaChecker[] = [];
 afterEach(async () => {
-  for (const desk of desks.splice(0)) await desk.close();
+  for (const checker of checkers.splice(0)) await checker.close();
 });
 
 function open(deadlineMs?: number): SchemaChecker {
-  const desk = new SchemaChecker({
+  const checker = new SchemaChecker({
     clock: systemClock(),
     ...(deadlineMs === undefined ? {} : { deadlineMs }),
   });
-  desks.push(desk);
-  return desk;
+  checkers.push(checker);
+  return checker;
 }
 
-async function checkOf(desk: SchemaChecker, schema: Json): Promise<ValueCheck> {
-  return unwrap(await desk.of(schema, "input"));
+async function checkOf(checker: SchemaChecker, schema: Json): Promise<ValueCheck> {
+  return unwrap(await checker.of(schema, "input"));
 }
 
 /** `$ref`s that double twenty-eight times over. */
@@ -47,8 +47,8 @@ describe("a check", () => {
   });
 
   test("that takes too long is given up, the loop goes on meanwhile, and the next one is answered", async () => {
-    const desk = open(1_500);
-    const [slow, quick] = [await checkOf(desk, BACKTRACKS), await checkOf(desk, { format: "date" })];
+    const checker = open(1_500);
+    const [slow, quick] = [await checkOf(checker, BACKTRACKS), await checkOf(checker, { format: "date" })];
     const order: string[] = [];
     const note = async (name: string, answer: Promise<unknown>): Promise<unknown> => {
       const given = await answer;
@@ -136,10 +136,10 @@ describe("a schema", () => {
   });
 
   test("without costly keywords needs no thread", async () => {
-    const desk = open();
-    const check = await checkOf(desk, { type: "object", properties: { a: { type: "string" } } });
-    await desk.close();
+    const checker = open();
+    const check = await checkOf(checker, { type: "object", properties: { a: { type: "string" } } });
+    await checker.close();
     expect(await check.check({ a: "b" }, "input")).toBeNull();
-    expect(await desk.of({ pattern: "a" }, "input")).toMatchObject({ code: "not_ready" });
+    expect(await checker.of({ pattern: "a" }, "input")).toMatchObject({ code: "not_ready" });
   });
 });

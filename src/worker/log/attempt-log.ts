@@ -24,7 +24,7 @@ const REPORT_BYTES = 65_536;
 
 export class AttemptLog {
   readonly #attempt: ReportedAttempt;
-  readonly #desk: LogSink;
+  readonly #queue: LogSink;
   #lines: Omit<ReportedLine, "n">[] = [];
   /** Where the word about progress is among them; -1: there is none. */
   #progressAt = -1;
@@ -36,15 +36,15 @@ export class AttemptLog {
 
   constructor(attempt: ReportedAttempt, desk: LogSink) {
     this.#attempt = attempt;
-    this.#desk = desk;
+    this.#queue = desk;
   }
 
   /** Takes the lines of a text. */
   write(level: string, text: string, run?: string): void {
     if (this.#isOver) return;
-    const at = this.#desk.clock.now();
+    const at = this.#queue.clock.now();
     const wasEmpty = this.#lines.length === 0;
-    for (const line of linesOf(text, this.#desk.secrets)) {
+    for (const line of linesOf(text, this.#queue.secrets)) {
       if (level === "progress") this.#dropProgress();
       const bytes = Buffer.byteLength(line);
       const isFull = this.#taken + this.#lines.length >= LINES_MAX || this.#bytes + bytes > BYTES_MAX;
@@ -59,7 +59,7 @@ export class AttemptLog {
       }
     }
     const isMuch = this.#waitingBytes >= REPORT_BYTES;
-    if (wasEmpty || isMuch) this.#desk.onLines(this, isMuch);
+    if (wasEmpty || isMuch) this.#queue.onLines(this, isMuch);
   }
 
   /** The lines since the last time; null: none. */

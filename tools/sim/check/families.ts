@@ -17,8 +17,8 @@ export class Families {
   }
 
   /** A commit with these letters was made. */
-  sent(letters: readonly MailboxMessage[]): void {
-    for (const { id: letter, to, body } of letters) {
+  sent(messages: readonly MailboxMessage[]): void {
+    for (const { id: letter, to, body } of messages) {
       const { kind, id } = JSON.parse(body) as { kind: string; id?: string };
       this.#sent.add(`${to} ${kind} ${id}`);
       this.#letters.set(letter, { to, kind, id });

@@ -310,8 +310,8 @@ export class Ledger {
       this.#records.checkEnd(model);
       this.#families.checkEnd(model);
     }
-    const letters = this.#options.tables.scanMail({ after: 0, max: 1, partitions: null });
-    must(letters.length === 0, `no letter is left: ${JSON.stringify(letters)}`);
+    const messages = this.#options.tables.scanMail({ after: 0, max: 1, partitions: null });
+    must(messages.length === 0, `no mail is left: ${JSON.stringify(messages)}`);
   }
 
   summary(): string {

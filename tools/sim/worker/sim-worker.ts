@@ -208,7 +208,7 @@ export class SimWorker implements AttemptHost {
 
   #maybeLeave(): void {
     if (!this.isLeaving || this.isDead || this.#doing.size > 0 || this.#unheard.size > 0) return;
-    this.world.staff.left(this);
+    this.world.workers.left(this);
   }
 
   #transmit(report: number): void {
