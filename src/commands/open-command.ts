@@ -2,13 +2,14 @@
  * Finds the open command that a receipt without a mark can only be of. It has both hashes, its receipt topic is the one
  * on which the receipt came, and no other such command was open since the step began: the receipt could be a
  * duplicate of the other one's. What was handed in as a document is found by its name, which is made of the hash;
- * workflows that were written otherwise are noted under theirs when they are stored (`noteCommandWorkflows`).
+ * workflows that were written otherwise are noted under theirs when they are stored (`withCommandIndex`).
  */
 import type { CommandView } from "../kernel/command/command-view.ts";
 import { parseStored } from "../kernel/definition/parse-definition.ts";
 import { compilePlan, type HandlerPlan, type Plan } from "../kernel/definition/plan.ts";
 import { decodeAttempt } from "../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
+import { decorate } from "../std/decorate.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import { DAMAGED, type Store, type StoredHead } from "../store/store.ts";
 import { isSubmissionName, submissionName } from "./submission-definition.ts";
@@ -120,15 +121,20 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
   return { kind: "one", execution: one.execution, attempt };
 }
 
-/** Has every workflow with commands noted under their hash when it is stored; those named by it need no note. */
-export function noteCommandWorkflows(store: Pick<Store, "putDefinition" | "putDocument">): void {
-  const put = store.putDefinition.bind(store);
-  store.putDefinition = async (name, hash, body) => {
-    const workflowHash = isSubmissionName(name) ? null : commandsHashOf(body);
-    // Before the definition itself: an execution of it can then be found from its first moment on.
-    if (workflowHash !== null) await store.putDocument(KIND, `${workflowHash} ${name}`, "{}");
-    await put(name, hash, body);
+/**
+ * The store, with an index of workflows by the hash of their commands. A submission's name contains that hash, so it needs
+ * no entry.
+ */
+export function withCommandIndex<S extends Pick<Store, "putDefinition" | "putDocument">>(store: S): S {
+  const replaced: Pick<Store, "putDefinition"> = {
+    putDefinition: async (name, hash, body) => {
+      const workflowHash = isSubmissionName(name) ? null : commandsHashOf(body);
+      // Before the definition itself, so that an execution of it is found from its start on.
+      if (workflowHash !== null) await store.putDocument(KIND, `${workflowHash} ${name}`, "{}");
+      await store.putDefinition(name, hash, body);
+    },
   };
+  return decorate(store, replaced as Partial<S>);
 }
 
 /** The names of the workflows that have the commands of a hash. */

@@ -92,7 +92,7 @@ export function topicGuard(
   });
 }
 
-/** Opens the way to the broker; it is left before the engine is closed. Null: there is none. */
+/** Opens the bridge to the broker. Null: no broker is configured. */
 export async function openBroker(
   engine: EnginePort,
   { broker, prefix = DEFAULT_PREFIX, brokerSettings, receiptTopics = [] }: BrokerOptions,
@@ -115,11 +115,6 @@ export async function openBroker(
     { engine, ...defined({ otherNodes: beside.otherNodes }) },
     beside.store,
   );
-  const close = engine.close.bind(engine);
-  engine.close = async () => {
-    await bridge.close();
-    await close();
-  };
   // It connects as soon as the broker is there.
   void bridge.start();
   return bridge;

@@ -6,7 +6,6 @@ import { readManifest } from "../package-root.ts";
 import type { Elsewhere } from "../rondo/local-rondo.ts";
 import { defined } from "../std/defined.ts";
 import { newExecutionId } from "../std/id.ts";
-import type { ClusterStore } from "../store/cluster-store.ts";
 import { StoreClock } from "../store/store-clock.ts";
 import { loggedBy } from "../worker/attempt-place.ts";
 import { serveCluster } from "../worker/http/serve-cluster.ts";
@@ -16,8 +15,10 @@ import {
   CAPACITY,
   type OpenOptions,
   type SharedParts,
+  type StoreDecorator,
   scriptsOf,
   sharedParts,
+  UNDECORATED,
 } from "./compose.ts";
 import { engineSettings } from "./compose-broker.ts";
 import { openPostOps } from "./compose-post-ops.ts";
@@ -31,8 +32,7 @@ export interface ClusterOptions extends OpenOptions {
   readonly secret?: string | null;
   /** How long this node is a member without renewing. */
   readonly leaseMs?: number;
-  /** Sees the store before it is opened. */
-  readonly onStore?: (store: ClusterStore) => void;
+  readonly decorator?: StoreDecorator;
 }
 
 /** Puts the parts of a node together. It has not joined the others yet. */
@@ -40,14 +40,17 @@ export async function assembleCluster(
   options: ClusterOptions,
 ): Promise<Assembled & { readonly node: ClusterNode }> {
   const { PostgresStore } = await import("../store/postgres/postgres-store.ts");
-  const store = new PostgresStore({
+  const named = new PostgresStore({
     url: options.store,
     nodeUrl: options.url,
     ...defined({ leaseMs: options.leaseMs }),
   });
-  options.onStore?.(store);
-  const parts = onStoreTime(sharedParts(options), options, store);
-  parts.watchStore(store);
+  const shared = sharedParts(options);
+  // The store's clock, unless a clock was given.
+  const storeClock = options.clock === undefined ? new StoreClock(shared.clock) : null;
+  const parts = storeClock === null ? shared : { ...shared, clock: storeClock };
+  const { decorator = UNDECORATED } = options;
+  const store = parts.watched(decorator(storeClock?.setBy(named) ?? named, parts.clock));
   const postOps = await openPostOps(options, { ...parts, store });
   const node = await ClusterNode.open({
     ...parts,
@@ -66,14 +69,6 @@ export async function assembleCluster(
     )),
     node,
   };
-}
-
-/** The same parts by the store's clock, unless a clock was given. */
-function onStoreTime(parts: SharedParts, options: ClusterOptions, store: ClusterStore): SharedParts {
-  if (options.clock !== undefined) return parts;
-  const clock = new StoreClock(parts.clock);
-  clock.watch(store);
-  return { ...parts, clock };
 }
 
 /** The worker of this process for the other nodes, at those that are alive. */

@@ -11,8 +11,14 @@ import type { RondoServer } from "../server/serve.ts";
 import { systemClock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import { SqliteStore } from "../store/sqlite/sqlite-store.ts";
-import type { Store } from "../store/store.ts";
-import { type Assembled, assemble, isShared, type OpenOptions, storeOf } from "./compose.ts";
+import {
+  type Assembled,
+  assemble,
+  isShared,
+  type OpenOptions,
+  type StoreDecorator,
+  UNDECORATED,
+} from "./compose.ts";
 
 export interface ServerOptions extends OpenOptions {
   /** 127.0.0.1 by default; another address needs a token. */
@@ -45,17 +51,16 @@ const REMOTE = { claimLeaseMs: 30_000, suspectMs: 30_000, sweepMs: 10_000 };
 /** Opens a node and serves its API. No user code runs in it unless its `rondo` is given some to serve. */
 export async function openServer(options: ServerOptions = {}): Promise<RondoServer> {
   // Loaded here: who runs Rondo in process does not pay for the server.
-  const [{ Metrics, meterCommits }] = await Promise.all([
+  const [{ Metrics, withMetrics }] = await Promise.all([
     import("../server/metrics.ts"),
     import("../server/serve.ts"),
   ]);
   const named = options.store ?? "file:.rondo";
   const clock = options.clock ?? systemClock({ hold: true });
   const metrics = new Metrics();
-  if (isShared(named)) return openNode(options, metrics, (shared) => meterCommits(shared, metrics, clock));
-  const store = typeof named === "object" ? named : storeOf(named);
-  meterCommits(store, metrics, clock);
-  const opened = await openOwner({ ...options, store, clock });
+  const decorator: StoreDecorator = (store) => withMetrics(store, metrics, clock);
+  if (isShared(named)) return openNode(options, metrics, decorator);
+  const opened = await openOwner({ ...options, clock, decorator });
   try {
     return await opened.serve(options, metrics);
   } catch (thrown) {
@@ -68,9 +73,12 @@ export async function openServer(options: ServerOptions = {}): Promise<RondoServ
 async function openNode(
   options: ServerOptions,
   metrics: Metrics,
-  onStore: (store: Store) => void,
+  decorator: StoreDecorator,
 ): Promise<RondoServer> {
-  const { assembleCluster, holdPort } = await import("./compose-cluster.ts");
+  const [{ assembleCluster, holdPort }, { withVersionLog }] = await Promise.all([
+    import("./compose-cluster.ts"),
+    import("../server/services/version-log.ts"),
+  ]);
   const host = options.host ?? "127.0.0.1";
   const asked = options.port ?? 7_777;
   const held = asked === 0 ? await holdPort(host) : null;
@@ -81,7 +89,7 @@ async function openNode(
     ...options,
     store: options.store as string,
     url: options.advertise ?? urlOf(host, port),
-    onStore,
+    decorator: (store, clock) => withVersionLog(decorator(store, clock), clock),
     settings: { claimLeaseMs, sweepMs, heartbeatMs: silenceMs, suspectMs: silenceMs, ...options.settings },
   });
   try {
@@ -120,21 +128,25 @@ export interface Owner {
 }
 
 /** Opens a node that workers of other processes may have had tasks of, and may have again. */
-export async function openOwner(options: OpenOptions & Pick<ServerOptions, "heartbeatMs">): Promise<Owner> {
+export async function openOwner(
+  options: OpenOptions & Pick<ServerOptions, "heartbeatMs"> & { readonly decorator?: StoreDecorator },
+): Promise<Owner> {
   if (isShared(options.store)) {
     const server = await openServer({ ...options, port: 0 });
     return { rondo: server.rondo, serve: async () => server };
   }
-  const { mayRunRemotely } = await import("../server/remote-mark.ts");
-  const named = options.store ?? "file:.rondo";
-  const store = typeof named === "object" ? named : storeOf(named);
+  const [{ mayRunRemotely }, { withVersionLog }] = await Promise.all([
+    import("../server/remote-mark.ts"),
+    import("../server/services/version-log.ts"),
+  ]);
+  const { decorator = UNDECORATED } = options;
   const { claimLeaseMs, sweepMs } = REMOTE;
   const suspectMs = options.heartbeatMs ?? REMOTE.suspectMs;
   const assembled = await assemble({
     ...options,
-    store,
+    decorator: (store, clock) => withVersionLog(decorator(store, clock), clock),
     settings: { claimLeaseMs, sweepMs, heartbeatMs: suspectMs, ...options.settings },
-    settingsFor: async (info) => ((await mayRunRemotely(store, info)) ? { suspectMs } : {}),
+    settingsFor: async (info, store) => ((await mayRunRemotely(store, info)) ? { suspectMs } : {}),
   });
   return { rondo: assembled.rondo, serve: (more, metrics) => serveOwner(assembled, more, { metrics }) };
 }

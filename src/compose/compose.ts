@@ -2,7 +2,7 @@
 import { availableParallelism } from "node:os";
 import type { AmqpBridge } from "../broker/bridge.ts";
 import { boundProjects } from "../commands/bound-projects.ts";
-import { noteCommandWorkflows } from "../commands/open-command.ts";
+import { withCommandIndex } from "../commands/open-command.ts";
 import type { TopicGuard } from "../commands/topic-guard.ts";
 import { TopicRegistry } from "../commands/topic-registry.ts";
 import { Engine, type EngineOptions } from "../engine/driver.ts";
@@ -23,6 +23,7 @@ import { DirectoryInUse } from "../rondo/directory-in-use.ts";
 import { type Elsewhere, LocalRondo, type LogLine } from "../rondo/local-rondo.ts";
 import type { OtherNodes } from "../server/other-nodes.ts";
 import { type Clock, systemClock } from "../std/clock.ts";
+import { decorate } from "../std/decorate.ts";
 import { type Random, systemRandom } from "../std/random.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { FaultLog } from "../store/fault-log.ts";
@@ -144,19 +145,25 @@ export interface Assembled {
   readonly topics: TopicGuard;
 }
 
+/** Decorates the store before it is opened. */
+export type StoreDecorator = <S extends Store>(store: S, clock: Clock) => S;
+
+export const UNDECORATED: StoreDecorator = (store) => store;
+
 /** Puts the parts together. */
 export async function assemble(
-  options: OpenOptions & Pick<EngineOptions, "settingsFor">,
+  options: OpenOptions & Pick<EngineOptions, "settingsFor"> & { readonly decorator?: StoreDecorator },
 ): Promise<Assembled> {
   const parts = sharedParts(options);
-  const store = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
+  const { decorator = UNDECORATED } = options;
+  const named = typeof options.store === "object" ? options.store : storeOf(options.store ?? "file:.rondo");
+  const store = parts.watched(decorator(named, parts.clock));
   const settings = engineSettings(options);
   const settingsFor = async (info: StoreInfo, opened: Store): Promise<Partial<Settings>> => ({
     boundProjects: await boundProjects(opened),
     ...(await options.settingsFor?.(info, opened)),
   });
   const { clock, onStop, onFault } = parts;
-  parts.watchStore(store);
   const postOps = await openPostOps(options, { store, clock, onFault });
   const engine = await Engine.open({
     store,
@@ -173,8 +180,8 @@ export async function assemble(
 /** What an engine and all that is over it share. */
 export type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
   readonly onStop: (reason: Error) => void;
-  /** Listens to the store, to tell when its faults are over; before it is opened. */
-  readonly watchStore: (store: Store) => void;
+  /** The store, observed by the log of faults, which tells when an outage is over. */
+  readonly watched: <S extends Store>(store: S) => S;
 };
 
 /** Those parts, from options. */
@@ -188,13 +195,13 @@ export function sharedParts(options: OpenOptions): SharedParts {
     random: options.random ?? systemRandom,
     onStop: options.onStop ?? endProcess,
     onFault: options.onFault ?? faults.tell,
-    watchStore: (store) => (options.onFault === undefined ? faults.watch(store) : undefined),
+    watched: (store) => (options.onFault === undefined ? faults.watched(store) : store),
   };
 }
 
 /** Rondo over an engine that is open. */
 export async function assembleOn(
-  engine: EnginePort,
+  opened: EnginePort,
   options: OpenOptions & {
     readonly store: Store;
     readonly postOps: LazyPostOps;
@@ -205,10 +212,11 @@ export async function assembleOn(
   parts: SharedParts,
 ): Promise<Assembled> {
   const { clock, random, onFault, onStop } = parts;
-  const { store, postOps, elsewhere, otherNodes } = options;
-  noteCommandWorkflows(store);
+  const { postOps, elsewhere, otherNodes } = options;
+  const store = withCommandIndex(options.store);
   const registry = new TopicRegistry(store);
-  const broker = await openBroker(engine, options, { store, registry, clock, random, onFault, otherNodes });
+  const broker = await openBroker(opened, options, { store, registry, clock, random, onFault, otherNodes });
+  const engine = broker === null ? opened : closedAfter(opened, broker);
   const topics = topicGuard(options, registry, () => broker);
   topics.bind(await boundProjects(store));
   const rondo = new LocalRondo({
@@ -227,6 +235,16 @@ export async function assembleOn(
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
   });
   return { engine, store, clock, random, rondo, onFault, broker, postOps, topics };
+}
+
+/** The engine, which closes the bridge to the broker before it closes itself. */
+function closedAfter(engine: EnginePort, broker: AmqpBridge): EnginePort {
+  return decorate(engine, {
+    close: async () => {
+      await broker.close();
+      await engine.close();
+    },
+  });
 }
 
 /** How a worker of this process runs scripts: the sandbox is loaded with the first of them. */

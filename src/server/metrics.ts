@@ -7,6 +7,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Overview } from "../engine/io.ts";
 import type { BrokerView } from "../protocol/broker-view.ts";
 import type { Clock } from "../std/clock.ts";
+import { decorate } from "../std/decorate.ts";
 import type { CommitVerdict, Store } from "../store/store.ts";
 import { Pulse } from "./views/pulse.ts";
 import { countWorkers } from "./worker-protocol/count-workers.ts";
@@ -167,15 +168,16 @@ export class Metrics {
   }
 }
 
-/** Has every commit of a store counted and timed. */
-export function meterCommits(store: Store, metrics: Metrics, clock: Clock): void {
-  const commit = store.commit.bind(store);
-  store.commit = async (content) => {
-    const from = clock.now();
-    const verdict = await commit(content);
-    const now = clock.now();
-    metrics.committed(verdict, now - from);
-    metrics.pulse.take(content, verdict, now);
-    return verdict;
-  };
+/** The store, with every commit counted and timed. */
+export function withMetrics<S extends Store>(store: S, metrics: Metrics, clock: Clock): S {
+  return decorate<Store>(store, {
+    commit: async (content) => {
+      const from = clock.now();
+      const verdict = await store.commit(content);
+      const now = clock.now();
+      metrics.committed(verdict, now - from);
+      metrics.pulse.take(content, verdict, now);
+      return verdict;
+    },
+  }) as S;
 }

@@ -13,7 +13,6 @@ import { ApiServer } from "./server.ts";
 import { Definitions } from "./services/definitions.ts";
 import { SchemaChecker } from "./services/schema-checker.ts";
 import { ExecutionStarter } from "./services/start-executions.ts";
-import { noteVersions } from "./services/version-log.ts";
 import { workerRoutes } from "./worker-protocol/worker-routes.ts";
 import { WorkerSessions } from "./worker-protocol/worker-sessions.ts";
 
@@ -52,7 +51,6 @@ async function viewOf(engine: EnginePort, execution: string): Promise<ExecutionV
 /** Serves the API of an engine. */
 export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   const { engine, store, clock, random, rondo, heartbeatMs, leaseMs, onFault } = parts;
-  noteVersions(store, clock);
   const { onMoved, topics } = parts;
   const own = onMoved === undefined ? {} : { isMine: (id: string) => engine.isOwn(id) };
   const schemas = new SchemaChecker({ clock });

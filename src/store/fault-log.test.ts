@@ -15,12 +15,12 @@ function scene() {
     if (isAway) throw away("refused");
     return answer;
   };
-  const store = {
+  const inner = {
     commit: () => call({ fenced: [] } as unknown as CommitVerdict),
     renew: () => call({} as Membership),
   };
   const log = new FaultLog({ now: () => now }, (line) => lines.push(line));
-  log.watch(store as unknown as ClusterStore);
+  const store = log.watched(inner as unknown as ClusterStore);
   const attempt = (what: "commit" | "renew"): Promise<void> =>
     (store[what] as () => Promise<unknown>)().then(
       () => undefined,
@@ -140,9 +140,9 @@ test("a fault that the store is behind says so", () => {
 
 test("a store of one process is watched by its commits", async () => {
   const lines: string[] = [];
-  const store = { commit: async () => ({ fenced: [] }) };
+  const inner = { commit: async () => ({ fenced: [] }) };
   const log = new FaultLog({ now: () => 5 }, (line) => lines.push(line));
-  log.watch(store as unknown as Store);
+  const store = log.watched(inner as unknown as Store) as unknown as typeof inner;
   log.tell(new StoreFault("the disk is full", { retryable: true, nothingWritten: true }));
   await store.commit();
   expect(lines).toEqual(["the disk is full", "the store works again, after 0 ms"]);

@@ -4,6 +4,7 @@
  * each time: all of that is one outage. Other faults are told apart by what they say.
  */
 import type { Clock } from "../std/clock.ts";
+import { decorate } from "../std/decorate.ts";
 import { showDuration } from "../std/duration.ts";
 import type { ClusterStore } from "./cluster-store.ts";
 import { type Store, StoreFault } from "./store.ts";
@@ -44,14 +45,16 @@ export class FaultLog {
     this.#say = say;
   }
 
-  /** Listens to whether the store works; to be called before anybody else uses it. */
-  watch(store: Store | ClusterStore): void {
-    const commit = store.commit.bind(store);
-    store.commit = (content) => this.#heard("commit", commit(content));
-    if (!("renew" in store)) return;
-    this.#isRenewed = true;
-    const renew = store.renew.bind(store);
-    store.renew = () => this.#heard("renew", renew());
+  /** The store, with commits and renewals that tell this log whether the store works. */
+  watched<S extends Store>(store: S): S {
+    const replaced: Partial<ClusterStore> = {
+      commit: (content) => this.#observe("commit", store.commit(content)),
+    };
+    if (isShared(store)) {
+      this.#isRenewed = true;
+      replaced.renew = () => this.#observe("renew", store.renew());
+    }
+    return decorate<Store>(store, replaced) as S;
   }
 
   /** Says it, or leaves it unsaid. */
@@ -91,7 +94,7 @@ export class FaultLog {
     });
   }
 
-  async #heard<T>(what: string, work: Promise<T>): Promise<T> {
+  async #observe<T>(what: string, work: Promise<T>): Promise<T> {
     try {
       const answer = await work;
       if (this.#lasting.size > 0) this.#works(what);
@@ -116,6 +119,10 @@ export class FaultLog {
     this.#lasting.delete("");
     this.#say(`the store works again, after ${showDuration((outage.overAt ?? now) - outage.from)}`);
   }
+}
+
+function isShared(store: Store): store is ClusterStore {
+  return "renew" in store;
 }
 
 /** What to say of a fault, and whether the store is behind it: then that is said, too. */

@@ -18,14 +18,13 @@ function scene(machineAhead: number) {
     after: () => () => {},
     soon: (run: () => void) => run(),
   };
-  const store = {
+  const inner = {
     open: async () => ({}) as StoreInfo,
     now: async () => answer(),
     renew: async () => ({ now: answer() }) as Membership,
   } satisfies Partial<ClusterStore>;
   const clock = new StoreClock(machine, () => world.elapsed);
-  clock.watch(store);
-  return { world, storeNow, store, clock };
+  return { world, storeNow, store: clock.setBy(inner), clock };
 }
 
 test.each([3_600_000, -3_600_000])(

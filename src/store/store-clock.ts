@@ -5,6 +5,7 @@
  * never goes back; where the store's does, it goes slower for a while.
  */
 import type { Clock } from "../std/clock.ts";
+import { decorate } from "../std/decorate.ts";
 import { monotonicMs } from "../std/monotonic.ts";
 import { SteadyTime } from "../std/steady-time.ts";
 import type { ClusterStore } from "./cluster-store.ts";
@@ -23,23 +24,24 @@ export class StoreClock implements Clock {
     this.#time = this.#begin();
   }
 
-  /** Listens to what the store says of its clock; to be called before anybody else uses the store. */
-  watch(store: Pick<ClusterStore, "open" | "renew" | "now">): void {
-    const open = store.open.bind(store);
-    store.open = async () => {
-      const info = await open();
-      // Nothing has been done by this clock yet, so it may be set back.
-      this.#ahead = (await store.now()) - this.#monotonic();
-      this.#time = this.#begin();
-      return info;
+  /** The store, with calls of `open` and `renew` that set this clock. */
+  setBy<S extends Pick<ClusterStore, "open" | "renew" | "now">>(store: S): S {
+    const replaced: Pick<ClusterStore, "open" | "renew"> = {
+      open: async () => {
+        const info = await store.open();
+        // No time was read from this clock yet, so it may be set back.
+        this.#ahead = (await store.now()) - this.#monotonic();
+        this.#time = this.#begin();
+        return info;
+      },
+      renew: async () => {
+        const askedAt = this.#monotonic();
+        const membership = await store.renew();
+        this.#measured(membership.now, askedAt);
+        return membership;
+      },
     };
-    const renew = store.renew.bind(store);
-    store.renew = async () => {
-      const askedAt = this.#monotonic();
-      const membership = await renew();
-      this.#measured(membership.now, askedAt);
-      return membership;
-    };
+    return decorate(store, replaced as Partial<S>);
   }
 
   now(): number {

@@ -10,7 +10,7 @@ import { LocalRondo } from "../rondo/local-rondo.ts";
 import { MemoryClusterStore } from "../store/memory/memory-cluster-store.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import { KillableProcess } from "./killable-process.ts";
-import { faulty, type ProcessRunOptions } from "./process-run.ts";
+import { type ProcessRunOptions, withFaults } from "./process-run.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
 
 export interface ClusterRunOptions extends Omit<ProcessRunOptions, "clock"> {
@@ -48,7 +48,7 @@ export class ClusterRun {
     const clock = process.clock(options.clock);
     const { steady } = options.clock;
     const shared = new MemoryClusterStore(tables, { url, clock: steady, random });
-    const store = process.store(faulty(shared, options.faults));
+    const store = process.store(withFaults(shared, options.faults));
     let ownership: OwnershipDriver | null = null;
     const engine = await Engine.open({
       store,

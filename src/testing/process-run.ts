@@ -8,6 +8,7 @@ import { Engine } from "../engine/driver.ts";
 import type { Settings } from "../engine/settings.ts";
 import { LocalRondo, type LogLine } from "../rondo/local-rondo.ts";
 import type { Clock } from "../std/clock.ts";
+import { decorate } from "../std/decorate.ts";
 import type { Random } from "../std/random.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
@@ -64,7 +65,7 @@ export class ProcessRun {
     const { tables, random, capacity, settings, scripts, onLog, onStop } = options;
     const process = new KillableProcess(options.clock);
     const clock = process.clock(options.clock);
-    const store = process.store(faulty(new MemoryStore(tables), options.faults));
+    const store = process.store(withFaults(new MemoryStore(tables), options.faults));
     const postOps = options.postOps.performer(store, clock);
     const engine = await Engine.open({ store, clock, settings, postOps, onStop });
     const rondo = new LocalRondo({
@@ -91,10 +92,8 @@ export class ProcessRun {
   }
 }
 
-/** The store, with commits that go wrong. */
-export function faulty<S extends Store>(store: S, faults: ProcessRunOptions["faults"]): S {
+/** The store, with commits that can fail. */
+export function withFaults<S extends Store>(store: S, faults: ProcessRunOptions["faults"]): S {
   if (faults === undefined) return store;
-  const commit = store.commit.bind(store);
-  store.commit = (content) => faults.commit(() => commit(content));
-  return store;
+  return decorate<Store>(store, { commit: (content) => faults.commit(() => store.commit(content)) }) as S;
 }

@@ -9,6 +9,7 @@ import { LocalRondo } from "../../src/rondo/local-rondo.ts";
 import { Metrics } from "../../src/server/metrics.ts";
 import type { NodeFacts, OtherNodes } from "../../src/server/other-nodes.ts";
 import { type ServeParts, serveApi } from "../../src/server/serve.ts";
+import { withVersionLog } from "../../src/server/services/version-log.ts";
 import { PARTITIONS, type PeerNode, PeerWorld } from "../cluster/peers/peer-world.ts";
 import { Api, textOf } from "./api-bench.ts";
 
@@ -66,7 +67,7 @@ async function openNode(world: PeerWorld, name: string): Promise<ApiNode> {
   const onFault = (fault: Error): void => void faults.push(fault);
   const { clock } = world;
   const random = world.random.child(`api ${name}`);
-  const shared = { engine: node.cluster, store: node.store, clock, random };
+  const shared = { engine: node.cluster, store: withVersionLog(node.store, clock), clock, random };
   const rondo = new LocalRondo({ ...shared, capacity: 10, onLog: () => {}, onBug: () => {} });
   const ring = new RingNode(node.url, clock.now());
   const server = await serveApi({

@@ -1,5 +1,6 @@
 /** Rondo over a directory, with a meter on its commits: how many, how large, and how long one was under way. */
 import { type LocalRondo, openRondo } from "../../src/index.ts";
+import { decorate } from "../../src/std/decorate.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Commit, Store } from "../../src/store/store.ts";
 import type { Figures } from "./scenario.ts";
@@ -13,7 +14,7 @@ export interface MeteredRondo {
 /** Opens Rondo as a program would, and hosts nothing yet. */
 export async function openMetered(directory: string): Promise<MeteredRondo> {
   const meter = new Meter();
-  const store = metered(openSqliteStore({ directory }), meter);
+  const store = withMeter(openSqliteStore({ directory }), meter);
   return { rondo: await openRondo({ store }), store, meter };
 }
 
@@ -63,14 +64,14 @@ export class Meter {
   }
 }
 
-/** The store with its commits noted. */
-function metered(store: Store, meter: Meter): Store {
-  const commit = store.commit.bind(store);
-  store.commit = async (content) => {
-    const from = performance.now();
-    const verdict = await commit(content);
-    meter.note(content, performance.now() - from);
-    return verdict;
-  };
-  return store;
+/** The store, with its commits measured. */
+function withMeter(store: Store, meter: Meter): Store {
+  return decorate(store, {
+    commit: async (content) => {
+      const from = performance.now();
+      const verdict = await store.commit(content);
+      meter.note(content, performance.now() - from);
+      return verdict;
+    },
+  });
 }

@@ -1,9 +1,10 @@
 /**
- * Since when which definition of a workflow is the newest: noted whenever that changes, by whoever stores definitions
- * here. Documents named by workflow and time, so that a list needs no index of its own.
+ * The version log: since when which definition of a workflow is the newest. `withVersionLog` writes an entry whenever that
+ * changes. Entries are documents named by workflow and time, so that a list needs no index of its own.
  */
 import { isSubmissionName } from "../../commands/submission-definition.ts";
 import type { Clock } from "../../std/clock.ts";
+import { decorate } from "../../std/decorate.ts";
 import { fields, isNumber, isText, jsonForm, listDocuments } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 
@@ -27,24 +28,23 @@ export const VERSION_FORM = jsonForm<{ readonly hash: string; readonly at: numbe
 );
 const TIME_DIGITS = 15;
 
-/** Has every change of a newest definition noted. */
-export function noteVersions(store: Store, clock: Clock): void {
-  const put = store.putDefinition.bind(store);
-  store.putDefinition = async (name, hash, body) => {
-    // What is named by its own content has no other versions worth telling of.
-    if (isSubmissionName(name)) return put(name, hash, body);
-    const before = await store.getDefinition({ newestOf: name });
-    await put(name, hash, body);
-    if (before?.hash === hash) return;
-    // Later than the one before, whatever the clock says, here or at another node: the list is in this order.
-    const [last] = await listDocuments(store, VERSION_FORM, { ...rangeOf(name), descending: true, max: 1 });
-    const at = Math.max(clock.now(), last === undefined || last.damage !== undefined ? 0 : last.value.at + 1);
-    await store.putDocument(
-      KIND,
-      `${name} ${timeText(at)} ${hash.slice(0, 16)}`,
-      JSON.stringify({ hash, at }),
-    );
-  };
+/** The store, with a log of every change of a newest definition. */
+export function withVersionLog<S extends Store>(store: S, clock: Pick<Clock, "now">): S {
+  return decorate<Store>(store, {
+    putDefinition: async (name, hash, body) => {
+      // A name that is derived from the content has one version only.
+      if (isSubmissionName(name)) return store.putDefinition(name, hash, body);
+      const before = await store.getDefinition({ newestOf: name });
+      await store.putDefinition(name, hash, body);
+      if (before?.hash === hash) return;
+      // Later than the last version even if the clocks of nodes differ: the list is in this order.
+      const [last] = await listDocuments(store, VERSION_FORM, { ...rangeOf(name), descending: true, max: 1 });
+      const isFirst = last === undefined || last.damage !== undefined;
+      const at = Math.max(clock.now(), isFirst ? 0 : last.value.at + 1);
+      const id = `${name} ${timeText(at)} ${hash.slice(0, 16)}`;
+      await store.putDocument(KIND, id, JSON.stringify({ hash, at }));
+    },
+  }) as S;
 }
 
 /** Versions of a workflow, the newest first; null: there is no such workflow. */
