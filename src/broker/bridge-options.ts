@@ -1,4 +1,4 @@
-/** What goes into the bridge to a broker, and what it shows of itself. */
+/** Options of the bridge to a broker. */
 import type { TopicRegistry } from "../commands/topic-registry.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Plan } from "../kernel/definition/plan.ts";
@@ -18,8 +18,8 @@ export interface AmqpBridgeOptions {
   readonly clock: Clock;
   readonly random: Random;
   /** The roles of topics. */
-  readonly registry: Pick<TopicRegistry, "claim">;
-  /** Patterns of queues that receipts may be consumed from, whatever is in them. */
+  readonly topicRegistry: Pick<TopicRegistry, "claim">;
+  /** Patterns of queues that receipts may be consumed from although they have messages or consumers. */
   readonly receiptTopics: readonly string[];
   readonly settings?: Partial<BrokerSettings>;
   readonly onFault: (fault: Error) => void;

@@ -1,17 +1,22 @@
 /**
- * The broker as one worker of the engine.
+ * The bridge: to the engine, the broker with all of its workers is one worker.
  *
- * 1. It joins as one that takes what nobody else serves, and what has consumers at the broker.
- * 2. Granted tasks go into the queue of their handler's visit, enumerations to a worker of theirs, commands to topics.
- * 3. What workers say comes back as reports (word-desk.ts, enumerations.ts) and is acknowledged after the commit.
- * 4. Without a broker, or with one that takes no messages, no work is asked for; what is under way waits.
- * 5. The book in the store says which queues there are, for whoever comes after this process.
+ * 1. The bridge joins as a worker for code that no other worker serves, and for code that enumerates at the broker.
+ * 2. Granted tasks go to the queue of their handler's visit (visit-queues.ts), enumerations to one worker
+ *    (open-enumerations.ts), commands to their topics (topics.ts).
+ * 3. Messages of workers become reports (receipt-inbox.ts, enumeration.ts), and are acknowledged after the commit.
+ * 4. Without a connection, or while the broker takes no messages, the bridge claims no work; granted work waits.
+ * 5. The store registers the queues, for the process or node that comes next (queue-registry.ts).
  */
 import type { WorkerLink } from "../engine/driver-options.ts";
 import type { Inspection } from "../engine/io.ts";
+import { toFault } from "../net/amqp/broker-fault.ts";
+import { BrokerConnection, type BrokerSession } from "../net/amqp/connection.ts";
+import { DeadLetters } from "../net/amqp/dead-letters.ts";
+import { Publisher } from "../net/amqp/publisher.ts";
+import { QueueRepair } from "../net/amqp/queue-repair.ts";
 import { FANOUT } from "../protocol/amqp-wire.ts";
 import type { BrokerView } from "../protocol/broker-view.ts";
-import type { DeadLetters } from "../protocol/dead-letters.ts";
 import {
   type Beat,
   BROKER_WORKER,
@@ -21,20 +26,14 @@ import {
   type Serves,
 } from "../protocol/work.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
+import { atMost, every } from "../std/within.ts";
 import type { AmqpBridgeOptions } from "./bridge-options.ts";
-import { toFault } from "./broker-fault.ts";
-import { BrokerLink, type BrokerSession } from "./broker-link.ts";
-import { deadLetters, declareDeadLetters } from "./dead-letters.ts";
 import { EventPublisher } from "./event-publisher.ts";
-import { every } from "./every.ts";
 import { type BrokerNames, brokerNames } from "./names.ts";
-import { Publisher } from "./publisher.ts";
 import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
 import type { FindCommand } from "./topics/receipt-intake.ts";
 import { Topics } from "./topics/topics.ts";
-import { consumeEnumerated } from "./visits/enumerated-queue.ts";
 import { OpenEnumerations } from "./visits/open-enumerations.ts";
-import { QueueMender } from "./visits/queue-mender.ts";
 import { QueueRegistry } from "./visits/queue-registry.ts";
 import { ReceiptInbox } from "./visits/receipt-inbox.ts";
 import { ServedAtBroker } from "./visits/served-at-broker.ts";
@@ -49,21 +48,21 @@ export class AmqpBridge implements WorkerLink {
   readonly #options: AmqpBridgeOptions;
   readonly #settings: BrokerSettings;
   readonly #names: BrokerNames;
-  readonly #link: BrokerLink;
+  readonly #connection: BrokerConnection;
   readonly #publisher: Publisher;
+  readonly #repair = new QueueRepair((fault) => this.#options.onFault(fault));
   readonly #dead: DeadLetters;
-  readonly #mender = new QueueMender((fault) => this.#options.onFault(fault));
-  readonly #book: QueueRegistry;
-  readonly #words: ReceiptInbox;
+  readonly #queueRegistry: QueueRegistry;
+  readonly #inbox: ReceiptInbox;
   readonly #enumerations: OpenEnumerations;
   readonly #topics: Topics;
   readonly #events: EventPublisher;
   readonly #served: ServedAtBroker;
-  readonly #desks: VisitQueueSet;
+  readonly #visits: VisitQueueSet;
   readonly #singles: SingleTasks;
   #session: BrokerSession | null = null;
   #isBlocked = false;
-  /** Silence counts from here: a broker that took nothing let nobody say anything. */
+  /** Silence counts from here: workers cannot send anything while the broker is blocked. */
   #openedAt = 0;
   #isFull = false;
   #isClosed = false;
@@ -71,52 +70,51 @@ export class AmqpBridge implements WorkerLink {
   readonly #timers: (() => void)[] = [];
 
   constructor(options: AmqpBridgeOptions) {
-    const { url, prefix, store, clock, random, onFault, registry, receiptTopics, planOf } = options;
+    const { url, prefix, store, clock, random, onFault, topicRegistry, receiptTopics, planOf } = options;
     this.#options = options;
     this.#settings = { ...DEFAULT_BROKER_SETTINGS, ...options.settings };
     this.#names = brokerNames(prefix);
     this.#publisher = new Publisher(clock, (count) => this.#noteFull(count));
-    this.#book = new QueueRegistry(store);
-    this.#dead = deadLetters(this.#shared);
-    this.#words = new ReceiptInbox({
-      ...this.#shared,
-      dead: this.#dead,
-      isOpen: (channel) => this.#session?.consume === channel,
+    this.#queueRegistry = new QueueRegistry(store);
+    this.#dead = new DeadLetters({ ...this.#shared, dead: this.#names.dead });
+    const parts = { ...this.#shared, dead: this.#dead };
+    this.#inbox = new ReceiptInbox({
+      ...parts,
       mayCount: (at, use) => this.#singles.mayCount(at, use),
-      onEnumerated: (word, delivery) => this.#enumerations.enumerated(word, delivery),
+      onEnumerated: (report, delivery) => this.#enumerations.onEnumerated(report, delivery),
     });
-    const parts = { ...this.#shared, words: this.#words };
     this.#enumerations = new OpenEnumerations(parts);
     this.#topics = new Topics({
       ...parts,
+      inbox: this.#inbox,
       store,
       planOf,
-      registry,
+      topicRegistry,
       receiptTopics,
       findCommand: (receipt, topic) => this.findCommand(receipt, topic),
     });
     this.#events = new EventPublisher({ ...this.#shared, store, isUp: () => this.#session !== null });
-    this.#desks = new VisitQueueSet(
+    this.#visits = new VisitQueueSet(
       {
         ...this.#shared,
         isUnpublished: (place) => this.#singles.has(place),
-        onWord: (message, channel, of) =>
-          this.#words.finished({ message, channel, queue: this.#names.finished(of.place) }, of),
+        onFinished: (delivery, visit) => this.#inbox.onFinished(delivery, visit),
       },
-      (use) => this.#enumerations.tidy(use),
+      (use) => this.#enumerations.deleteUnused(use),
     );
     this.#served = new ServedAtBroker(this.#names, () => this.#join());
     this.#singles = new SingleTasks({
       ...this.#shared,
-      enumeratesNow: (session, use) => this.#served.learn(session, use),
-      open: (grant) => this.#takeTasks({ ...grant, items: [] }),
-      publish: (grant) => void this.#takeTasks(grant),
+      enumeratesNow: (session, use) => this.#served.enumeratesNow(session, use),
+      open: (grant) => this.#publishTasks({ ...grant, items: [] }),
+      publish: (grant) => void this.#publishTasks(grant),
     });
-    this.#link = new BrokerLink({
+    this.#connection = new BrokerConnection({
       url,
       name: `rondo ${prefix}`,
       clock,
       random,
+      isSplit: true,
       prefetch: this.#settings.prefetch,
       answerMs: this.#settings.answerMs,
       onUp: (session) => this.#up(session),
@@ -124,7 +122,7 @@ export class AmqpBridge implements WorkerLink {
       onBlocked: (isBlocked) => {
         this.#isBlocked = isBlocked;
         this.#openedAt = clock.now();
-        this.#ask();
+        this.#claim();
       },
       onFault,
     });
@@ -132,7 +130,7 @@ export class AmqpBridge implements WorkerLink {
 
   findCommand: FindCommand = async () => reject("not_found", "`cmd_metadata.rondo` is missing");
 
-  /** Why receipts cannot be consumed from a queue; null: they can, or nobody can tell now. */
+  /** Why receipts may not be consumed from a queue; null: they may, or there is no connection to ask. */
   refusesReceipts(receiptTopic: string): Promise<Rejection | null> {
     return this.#topics.refusesReceipts(receiptTopic);
   }
@@ -143,13 +141,13 @@ export class AmqpBridge implements WorkerLink {
       worker: BROKER_WORKER,
       engine,
       clock,
-      // What breaks off at the end is no news.
+      // Faults during the close are not reported.
       onFault: (fault: Error) => (this.#isClosed ? undefined : onFault(fault)),
       names: this.#names,
       publisher: this.#publisher,
-      mender: this.#mender,
+      repair: this.#repair,
       silentMs: (heardAt: number) => clock.now() - Math.max(heardAt, this.#openedAt),
-      book: this.#book,
+      queueRegistry: this.#queueRegistry,
       settings: this.#settings,
       session: () => this.#session,
     };
@@ -157,33 +155,33 @@ export class AmqpBridge implements WorkerLink {
 
   get view(): BrokerView {
     return {
-      state: this.#link.state,
-      fault: this.#link.fault,
+      state: this.#connection.state,
+      fault: this.#connection.fault,
       prefix: this.#options.prefix,
-      queues: this.#desks.size,
+      queues: this.#visits.size,
       unconfirmed: this.#publisher.size,
       published: this.#publisher.published,
-      counted: this.#words.counted,
+      counted: this.#inbox.counted,
       deadLetters: this.#dead.count,
     };
   }
 
-  /** Connects, now or as soon as the broker is there. */
+  /** Connects; tries again until there is a broker. */
   async start(): Promise<void> {
     const { clock } = this.#options;
     this.#timers.push(
       every(clock, this.#settings.broadcastMs, () => {
-        // It would only wait, and then be old.
+        // A blocked broker would only delay the announcement.
         if (this.#isBlocked) return;
-        for (const desk of this.#desks.all()) desk.broadcast();
+        for (const visit of this.#visits.all()) visit.broadcast();
         clock.after(CONSUMED_MS, () => this.#singles.check());
       }),
-      every(clock, this.#settings.lookMs, () => this.#look()),
+      every(clock, this.#settings.lookMs, () => this.#check()),
     );
-    await this.#link.open();
+    await this.#connection.open();
   }
 
-  /** Takes no more work; what is in queues stays there for whoever comes next. */
+  /** Claims no more work. Messages in queues stay there for the process or node that comes next. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -191,34 +189,33 @@ export class AmqpBridge implements WorkerLink {
     for (const stop of this.#timers) stop();
     this.#events.close();
     if (this.#session !== null && !this.#isBlocked) {
-      const late = new Promise<void>((resolve) => this.#options.clock.after(CLOSE_MS, resolve));
-      await Promise.race([this.#desks.idle(), late]);
+      await atMost(this.#options.clock, CLOSE_MS, this.#visits.idle());
       await this.#publisher.emptyWithin(CLOSE_MS);
     }
     this.#session = null;
-    await this.#link.close();
+    await this.#connection.close();
   }
 
   take(grant: Grant): void {
-    if (grant.do === "enumerate") for (const item of grant.items) this.#enumerations.begin(grant, item);
+    if (grant.do === "enumerate") for (const item of grant.items) this.#enumerations.start(grant, item);
     else if (grant.do === "command") this.#topics.send(grant);
-    else if (grant.single === true) this.#singles.take(grant);
-    else this.#takeTasks(grant);
+    else if (grant.single === true) this.#singles.hold(grant);
+    else this.#publishTasks(grant);
   }
 
-  /** Commands are told one by one; for tasks `withdraw` and `closed` say it for all of a handler. */
+  /** Cancels commands; tasks are cancelled by `withdraw` and `closed` for a whole handler. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost", topic?: string): void {
     if (why === "cancel" && topic !== undefined) this.#topics.cancel(beats, topic);
   }
 
   withdraw(from: ReportPlace, why: "paused" | "cancelled"): void {
     this.#singles.withdraw(from);
-    this.#desks.get(from)?.withdraw(why);
+    this.#visits.get(from)?.withdraw(why);
     this.#enumerations.withdraw(from, why);
   }
 
   check(sent: SentAt): void {
-    this.#topics.check(sent);
+    this.#topics.adopt(sent);
   }
 
   tookOver(): void {
@@ -228,7 +225,7 @@ export class AmqpBridge implements WorkerLink {
   closed(place: ReportPlace): void {
     this.#singles.withdraw(place);
     this.#enumerations.close(place);
-    this.#desks.close(place);
+    this.#visits.close(place);
     this.#topics.closed(place);
   }
 
@@ -237,20 +234,20 @@ export class AmqpBridge implements WorkerLink {
   }
 
   joined(serves: readonly Serves[]): void {
-    this.#served.elsewhere(serves);
+    this.#served.noteElsewhere(serves);
     this.#giveWay(new Set(serves.map(({ use }) => use)));
   }
 
-  /** Others serve these: what waits at the broker for nobody is theirs. */
+  /** Other workers serve this code too: releases the work that no consumer at the broker would get. */
   #giveWay(uses: ReadonlySet<string>): void {
-    for (const desk of this.#desks.all()) if (uses.has(desk.facts.use)) desk.giveWay();
+    for (const visit of this.#visits.all()) if (uses.has(visit.facts.use)) visit.giveWay();
     this.#singles.giveWay(uses);
     this.#enumerations.giveWay(uses);
     this.#topics.giveWay(uses);
   }
 
-  #takeTasks(grant: Grant): VisitQueues {
-    const desk = this.#desks.at(grant, {
+  #publishTasks(grant: Grant): VisitQueues {
+    const visit = this.#visits.getOrAdd(grant, {
       workflow: grant.workflow,
       use: grant.use,
       input: grant.input,
@@ -260,30 +257,24 @@ export class AmqpBridge implements WorkerLink {
     const writer = new TaskWriter(grant, this.#names, this.#options.engine.info.key);
     const plain = grant.items.filter(({ alone }) => alone !== true).map((item) => writer.write(item));
     const alone = grant.items.filter(({ alone }) => alone === true).map((item) => writer.write(item));
-    if (plain.length > 0 || alone.length === 0) desk.add(plain, false);
-    if (alone.length > 0) desk.add(alone, true);
-    return desk;
+    if (plain.length > 0 || alone.length === 0) visit.add(plain, false);
+    if (alone.length > 0) visit.add(alone, true);
+    return visit;
   }
 
   async #up(session: BrokerSession): Promise<void> {
     const names = this.#names;
-    await session.with(async (channel) => {
+    await session.withChannel(async (channel) => {
       await channel.assertExchange(names.cancelConsumer, "fanout", FANOUT);
       for (const exchange of [names.events, names.receipts])
         await channel.assertExchange(exchange, "topic", { durable: true });
     });
-    await declareDeadLetters(session, this.#shared);
+    await this.#dead.declare(session);
     if (this.#isClosed) return;
     this.#session = session;
-    await consumeEnumerated(session, {
-      ...this.#shared,
-      queue: names.enumerated,
-      key: this.#options.engine.info.key,
-      words: this.#words,
-      enumerations: this.#enumerations,
-    });
+    await this.#enumerations.consumeEnumerated(session);
     this.#publisher.attach(session.publish);
-    for (const desk of this.#desks.all()) desk.open();
+    for (const visit of this.#visits.all()) visit.open();
     this.#enumerations.attach();
     this.#topics.attach();
     await this.#restore();
@@ -297,45 +288,45 @@ export class AmqpBridge implements WorkerLink {
     this.#session = null;
     this.#isBlocked = false;
     this.#publisher.detach();
-    for (const desk of this.#desks.all()) desk.detach();
+    for (const visit of this.#visits.all()) visit.detach();
     this.#enumerations.detach();
     this.#topics.detach();
     if (this.#isClosed) return;
-    // Work for the broker can then say what it waits for, also before the first connection.
+    // Joining lets `why` name the broker as the reason, also before the first connection.
     if (!this.#hasJoined) this.#joinEngine();
     this.#options.engine.claim(
       BROKER_WORKER,
       0,
-      `the broker is away: ${this.#link.fault ?? "no connection"}`,
+      `the broker is away: ${this.#connection.fault ?? "no connection"}`,
     );
   }
 
   async #restore(): Promise<void> {
     await this.#enumerations.restore();
-    await this.#desks.restore();
+    await this.#visits.restore();
   }
 
-  #look(): void {
+  #check(): void {
     const session = this.#session;
-    // Workers that cannot say anything are not silent.
+    // Silence does not count while the broker is blocked.
     if (session === null || this.#isBlocked) return;
     const { engine, onFault } = this.#options;
-    this.#desks.look();
+    this.#visits.check();
     this.#enumerations.handOver((execution) => engine.isOwn(execution));
-    this.#enumerations.look();
-    this.#topics.look();
-    this.#events.look();
-    const looks = [this.#served.look(session, this.#desks.uses)];
-    // Executions of other nodes come here when those go.
-    if (engine.info.partitions > 1 || this.#enumerations.isUntidy) looks.push(this.#restore());
-    for (const look of looks)
-      look.catch((thrown: unknown) => onFault(thrown instanceof Error ? thrown : toFault(thrown)));
+    this.#enumerations.check();
+    this.#topics.check();
+    this.#events.checkPartitions();
+    const checks = [this.#served.refresh(session, this.#visits.uses)];
+    // Partitions of nodes that have gone may be this node's now.
+    if (engine.info.partitions > 1 || this.#enumerations.isUntidy) checks.push(this.#restore());
+    for (const check of checks)
+      check.catch((thrown: unknown) => onFault(thrown instanceof Error ? thrown : toFault(thrown)));
   }
 
   #join(): void {
     if (this.#isClosed || this.#session === null) return;
     this.#joinEngine();
-    this.#ask();
+    this.#claim();
   }
 
   #joinEngine(): void {
@@ -353,11 +344,11 @@ export class AmqpBridge implements WorkerLink {
     });
   }
 
-  /** Asks for work, or for none. */
-  #ask(): void {
+  /** Claims work, or none. */
+  #claim(): void {
     if (!this.#hasJoined || this.#isClosed) return;
     const canTake = this.#session !== null && !this.#isBlocked && !this.#isFull;
-    const why = this.#isBlocked ? this.#link.fault?.replace(/^it /, "the broker ") : undefined;
+    const why = this.#isBlocked ? (this.#connection.fault ?? undefined) : undefined;
     this.#options.engine.claim(BROKER_WORKER, canTake ? 1 : 0, why);
   }
 
@@ -366,11 +357,11 @@ export class AmqpBridge implements WorkerLink {
     const isFull = this.#isFull ? count > unconfirmedMax / 2 : count > unconfirmedMax;
     if (isFull === this.#isFull) return;
     this.#isFull = isFull;
-    this.#ask();
+    this.#claim();
   }
 }
 
-/** How soon workers that are told of a task queue consume it, mostly. */
+/** How soon most workers consume a queue after its announcement. */
 const CONSUMED_MS = 200;
-/** How long what is under way has to be confirmed at the end. */
+/** How long `close` waits for steps and confirms. */
 const CLOSE_MS = 2_000;

@@ -4,11 +4,11 @@ import { expect, test } from "vitest";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { EventsOut } from "../engine/mailbox/outbox-port.ts";
 import { encodeEntries } from "../kernel/journal/journal-entry.ts";
+import { Publisher } from "../net/amqp/publisher.ts";
 import { systemClock } from "../std/clock.ts";
 import type { Store } from "../store/store.ts";
 import { EventPublisher } from "./event-publisher.ts";
 import { brokerNames } from "./names.ts";
-import { Publisher } from "./publisher.ts";
 
 function bench() {
   const unconfirmed: (() => void)[] = [];

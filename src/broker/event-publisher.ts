@@ -1,13 +1,12 @@
 /**
  * Publishes the journal's events on a topic exchange, at least once, in order within an execution.
  *
- * 1. What an engine commits goes out at once. When a batch is confirmed, the engine is told how far it is.
- * 2. What is too much to keep, or was committed while there was no broker, is behind: the store says which executions
- *    are (engine/mailbox/outbox.ts), and each of them gives out the rest of its journal once it is in memory.
- * 3. Receipts of commands that counted go out once more, on an exchange of their own (receipt-relay.ts).
- * 4. The end of an execution is told to a queue of its own as well, where somebody has made one.
+ * 1. Events are published after their commit. When a batch is confirmed, the engine is told how far it is.
+ * 2. Events that are too many to keep, or were committed without a connection, are behind. The store lists executions that
+ *    are behind (engine/mailbox/outbox.ts); each of them hands out the rest of its journal once it is in memory.
+ * 3. Receipts of commands that counted are also published on an exchange of their own (topics/receipt-relay.ts).
+ * 4. The end of an execution is also published to a queue of its own, if a client declared one.
  */
-
 import type { EnginePort } from "../engine/engine-port.ts";
 import { EVENTS_DUE } from "../engine/mailbox/outbox.ts";
 import type { EventsOut } from "../engine/mailbox/outbox-port.ts";
@@ -15,11 +14,11 @@ import { encodeName } from "../kernel/definition/names.ts";
 import type { Recorded } from "../kernel/event.ts";
 import { decodeReadable } from "../kernel/journal/journal-entry.ts";
 import { publicEvent } from "../kernel/journal/public-event.ts";
+import { toFault } from "../net/amqp/broker-fault.ts";
+import type { Outgoing, Publisher } from "../net/amqp/publisher.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Store } from "../store/store.ts";
-import { toFault } from "./broker-fault.ts";
 import type { BrokerNames } from "./names.ts";
-import type { Outgoing, Publisher } from "./publisher.ts";
 import { receiptMessage } from "./topics/receipt-relay.ts";
 
 export interface EventPublisherOptions {
@@ -34,38 +33,38 @@ export interface EventPublisherOptions {
 
 /** Commits whose events are kept in memory; beyond that they are read from the journal later. */
 const WAITING_MAX = 2_000;
-/** Events that are not confirmed. */
-const UNDER_WAY_MAX = 2_000;
+/** Unconfirmed events. */
+const UNCONFIRMED_MAX = 2_000;
 const SCAN_MAX = 500;
-const AGAIN_MS = 1_000;
+const RETRY_MS = 1_000;
 const ROWS = 32;
 const CHARS = 1_048_576;
 
 export class EventPublisher {
   readonly #options: EventPublisherOptions;
   #waiting: EventsOut[] = [];
-  /** What is to be done when an event is confirmed, by its id. */
-  readonly #confirmed = new Map<string, () => void>();
-  #underWay = 0;
+  /** Callbacks of unconfirmed events, by id. */
+  readonly #callbacks = new Map<string, () => void>();
+  #unconfirmed = 0;
   #isBusy = false;
-  /** There are executions that are behind and have to be looked for. */
+  /** There may be executions that are behind. */
   #isBehind = true;
   #stop: (() => void) | null = null;
   #scope = "";
 
   constructor(options: EventPublisherOptions) {
     this.#options = options;
-    options.engine.outbox.listen((out) => this.#take(out));
+    options.engine.outbox.listen((out) => this.#add(out));
   }
 
-  /** There is a broker, or again: whatever is behind is looked for. */
+  /** There is a connection: publishes the events that are behind. */
   attach(): void {
     this.#isBehind = true;
-    this.#goOn();
+    this.#resume();
   }
 
-  /** Partitions may have come: with them, what their last owners have not published. */
-  look(): void {
+  /** Publishes the events that the last owners of new partitions have not published. */
+  checkPartitions(): void {
     const scope = String(this.#options.engine.outbox.scope);
     if (scope === this.#scope) return;
     this.#scope = scope;
@@ -77,23 +76,23 @@ export class EventPublisher {
     this.#options.engine.outbox.listen(() => {});
   }
 
-  #take(out: EventsOut): void {
-    // Without a broker nothing is kept: the store knows it.
+  #add(out: EventsOut): void {
+    // Without a connection events are not kept: the store has them.
     if (!this.#options.isUp() || this.#waiting.length >= WAITING_MAX) this.#isBehind = true;
     else {
       this.#waiting.push(out);
-      this.#goOn();
+      this.#resume();
     }
   }
 
-  #goOn(): void {
+  #resume(): void {
     if (this.#isBusy) return;
     this.#isBusy = true;
     this.#run()
       .catch((thrown: unknown) => {
         this.#isBehind = true;
         this.#options.onFault(thrown instanceof Error ? thrown : toFault(thrown));
-        this.#later();
+        this.#retryLater();
       })
       .finally(() => {
         this.#isBusy = false;
@@ -103,20 +102,20 @@ export class EventPublisher {
   async #run(): Promise<void> {
     const { isUp } = this.#options;
     while (isUp()) {
-      if (this.#underWay >= UNDER_WAY_MAX) return;
+      if (this.#unconfirmed >= UNCONFIRMED_MAX) return;
       const next = this.#waiting.shift();
       if (next !== undefined) {
         await this.#publish(next);
         continue;
       }
-      if (!this.#isBehind || this.#underWay > 0) return;
+      if (!this.#isBehind || this.#unconfirmed > 0) return;
       this.#isBehind = false;
-      if (!(await this.#callBehind())) return;
+      if (!(await this.#loadBehind())) return;
     }
   }
 
-  /** Has executions that are behind give out what they have; false: there are none. */
-  async #callBehind(): Promise<boolean> {
+  /** Loads executions that are behind, so that they hand out their events; false: there are none. */
+  async #loadBehind(): Promise<boolean> {
     const { store, engine } = this.#options;
     const rows = await store.scanTimers({
       from: EVENTS_DUE,
@@ -125,17 +124,17 @@ export class EventPublisher {
       partitions: engine.outbox.scope,
     });
     if (rows.length === 0) return false;
-    // What has come meanwhile is among it.
+    // The waiting events are among those that are handed out again.
     this.#waiting = [];
     engine.outbox.again();
-    // Looked at, an execution comes into memory.
+    // An inspection loads the execution into memory.
     await Promise.all(rows.map(({ execution }) => engine.inspect(execution)));
-    if (rows.length >= SCAN_MAX) this.#later();
+    if (rows.length >= SCAN_MAX) this.#retryLater();
     return this.#waiting.length > 0;
   }
 
-  #later(): void {
-    this.#stop ??= this.#options.clock.after(AGAIN_MS, () => {
+  #retryLater(): void {
+    this.#stop ??= this.#options.clock.after(RETRY_MS, () => {
       this.#stop = null;
       this.attach();
     });
@@ -155,7 +154,7 @@ export class EventPublisher {
     }
   }
 
-  /** Publishes all of them, and the receipts among them once more for their readers; then tells the engine how far it is. */
+  /** Publishes events, and the receipts among them on their exchange; then tells the engine how far it is. */
   #send(
     { execution, plan }: Pick<EventsOut, "execution" | "plan">,
     events: readonly Recorded[],
@@ -176,38 +175,38 @@ export class EventPublisher {
       return receipt === null ? [message] : [message, receipt];
     });
     let open = messages.length;
-    this.#underWay += open;
+    this.#unconfirmed += open;
     const done = (): void => {
-      this.#underWay--;
+      this.#unconfirmed--;
       open--;
       if (open === 0) engine.outbox.published(execution, upTo);
-      if (this.#underWay === UNDER_WAY_MAX - 1 || this.#underWay === 0) this.#goOn();
+      if (this.#unconfirmed === UNCONFIRMED_MAX - 1 || this.#unconfirmed === 0) this.#resume();
     };
     for (const message of messages) this.#sendOne(message, done);
     for (const { seq, event } of events)
       if (event.kind === "finished")
-        this.#tellEnd(execution, event.status, `${encodeName(execution)}/${seq}`);
+        this.#publishEnd(execution, event.status, `${encodeName(execution)}/${seq}`);
   }
 
   #sendOne(message: Outgoing, done: () => void): void {
     const { id } = message;
-    // An execution that was loaded anew gives out again what is under way: one confirmation is for both.
-    const before = this.#confirmed.get(id);
-    this.#confirmed.set(id, () => {
+    // An execution that was loaded again hands out unconfirmed events again: one confirmation settles both.
+    const before = this.#callbacks.get(id);
+    this.#callbacks.set(id, () => {
       before?.();
       done();
     });
     this.#options.publisher.publish({
       ...message,
       done: () => {
-        const confirmed = this.#confirmed.get(id);
-        this.#confirmed.delete(id);
+        const confirmed = this.#callbacks.get(id);
+        this.#callbacks.delete(id);
         confirmed?.();
       },
     });
   }
 
-  #tellEnd(execution: string, status: string, id: string): void {
+  #publishEnd(execution: string, status: string, id: string): void {
     const { names, publisher } = this.#options;
     publisher.publish({
       key: names.ended(execution),

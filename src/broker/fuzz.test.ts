@@ -3,9 +3,12 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { Plan } from "../kernel/definition/plan.ts";
 import type { CommandReceipted } from "../kernel/event.ts";
+import { DeadLetters } from "../net/amqp/dead-letters.ts";
+import type { Delivery } from "../net/amqp/delivery.ts";
+import type { Outgoing, Publisher } from "../net/amqp/publisher.ts";
+import type { QueueRepair } from "../net/amqp/queue-repair.ts";
 import { ROLL_CALL_HELD_MAX, rollCallId } from "../protocol/amqp-wire.ts";
 import { encodeAttempt, signAttempt } from "../protocol/attempt-id.ts";
-import { type DeadLetter, DeadLetters } from "../protocol/dead-letters.ts";
 import { systemClock } from "../std/clock.ts";
 import { isRejection } from "../std/rejection.ts";
 import { brokerNames } from "./names.ts";
@@ -146,32 +149,37 @@ test("the copy of a receipt for other readers says the same as the receipt, and 
 });
 
 test("any message becomes a dead letter with its own body, a key that fits and a reason", () => {
-  const letters: DeadLetter[] = [];
+  const copies: Outgoing[] = [];
+  const publish = (copy: Outgoing): void => {
+    copies.push(copy);
+    copy.done?.(true);
+  };
   const dead = new DeadLetters({
     dead: "rondo.dead",
     clock: systemClock(),
-    publish: (letter, done) => {
-      letters.push(letter);
-      done(true);
-    },
-    declare: async () => {},
-    onFault: (thrown) => {
-      throw thrown;
+    publisher: { publish } as Publisher,
+    repair: {} as QueueRepair,
+    session: () => null,
+    onFault: (fault) => {
+      throw fault;
     },
   });
   fc.assert(
     fc.property(fc.uint8Array(), fc.string({ unit: "grapheme" }), fc.string(), (bytes, queue, reason) => {
-      let isDone = false;
-      const body = Buffer.from(bytes);
-      dead.put(body, { queue: queue.repeat(40), reason: reason.repeat(200) }, () => {
-        isDone = true;
-      });
-      const letter = letters.at(-1);
-      expect(isDone && letter?.body === body).toBe(true);
-      expect(Buffer.byteLength(letter?.key ?? "")).toBeLessThanOrEqual(255);
-      expect(letter?.headers.reason.length).toBeLessThanOrEqual(1_000);
+      let isAcknowledged = false;
+      const content = Buffer.from(bytes);
+      const ack = (): void => {
+        isAcknowledged = true;
+      };
+      const delivery = { message: { content }, queue: queue.repeat(40), ack } as unknown as Delivery;
+      dead.put(delivery, reason.repeat(200));
+      const copy = copies.at(-1);
+      expect(isAcknowledged && copy?.body === content).toBe(true);
+      expect(Buffer.byteLength(copy?.key ?? "")).toBeLessThanOrEqual(255);
+      expect(copy?.headers?.["queue"]).toBe(queue.repeat(40));
+      expect(String(copy?.headers?.["reason"]).length).toBeLessThanOrEqual(1_000);
     }),
     RUNS,
   );
-  expect(new Set(letters.map(({ id }) => id)).size).toBe(letters.length);
+  expect(new Set(copies.map(({ id }) => id)).size).toBe(copies.length);
 });

@@ -1,6 +1,6 @@
 /**
- * Names at the broker. Those that workers know besides are in protocol/amqp-wire.ts; those of one visit are made here
- * and told in messages. With the prefix `distribot` they are the names of the documents that this protocol comes from.
+ * Names of queues and exchanges. Names that workers form too are in protocol/amqp-wire.ts; the names of one visit are formed
+ * here and sent in messages. With the prefix `distribot` they are the names of the documents that this protocol comes from.
  */
 import { createHash } from "node:crypto";
 import { cutToBytes, isPlainId } from "../kernel/definition/names.ts";
@@ -9,17 +9,17 @@ import type { ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 
 /** Longest name of a queue or an exchange. */
 const NAME_BYTES_MAX = 255;
-/** The longest word that follows the place: the intake with its three numbers. */
+/** Room for the longest ending behind the place: that of an intake with its three numbers. */
 const ENDING_MAX = 60;
 
-/** The place of a handler of a visit: what its queues are named by. */
+/** A handler of a visit, after which its queues are named. */
 export type VisitPlace = Omit<ReportPlace, "epoch">;
 
 export type BrokerNames = ReturnType<typeof brokerNames>;
 
 /** All names under a prefix. */
 export function brokerNames(prefix: string) {
-  const desk = (at: VisitPlace): string => {
+  const base = (at: VisitPlace): string => {
     const visit = `${at.visit > 1 ? `.v${at.visit}` : ""}${at.round > 1 ? `.r${at.round}` : ""}`;
     const rest = `.${at.phase}.${at.handler}${visit}`;
     const room = NAME_BYTES_MAX - ENDING_MAX - `${prefix}.workflow.`.length - rest.length;
@@ -27,13 +27,13 @@ export function brokerNames(prefix: string) {
   };
   return {
     ...amqpNames(prefix),
-    /** Where journaled tasks wait for workers. */
-    tasks: (at: VisitPlace) => `${desk(at)}.tasks`,
-    /** Where one task at a time waits that may have taken its worker down. */
-    alone: (at: VisitPlace) => `${desk(at)}.alone.tasks`,
-    finished: (at: VisitPlace) => `${desk(at)}.finished`,
-    /** Where one attempt at an enumeration puts what it finds. */
-    intake: (at: ReportedAttempt) => `${desk(at)}.tasks.in.${at.epoch}-${at.attempt}-${at.claim}`,
+    /** The queue of journaled tasks. */
+    tasks: (at: VisitPlace) => `${base(at)}.tasks`,
+    /** The queue of lone tasks: one task at a time, which may have crashed its worker. */
+    alone: (at: VisitPlace) => `${base(at)}.alone.tasks`,
+    finished: (at: VisitPlace) => `${base(at)}.finished`,
+    /** The queue of the tasks that one attempt at an enumeration finds. */
+    intake: (at: ReportedAttempt) => `${base(at)}.tasks.in.${at.epoch}-${at.attempt}-${at.claim}`,
     ended: (execution: string) =>
       amqpNames(prefix).workflowFinished(shortened(execution, NAME_BYTES_MAX - prefix.length - 20)),
     /** The topic exchange for receipts that counted. */
@@ -43,11 +43,11 @@ export function brokerNames(prefix: string) {
 }
 
 /** The identity of a handler of a visit as one text. */
-export function deskKey({ execution, phase, visit, handler, round }: VisitPlace): string {
+export function visitKey({ execution, phase, visit, handler, round }: VisitPlace): string {
   return `${execution}/${phase}/${visit}/${handler}/${round}`;
 }
 
-/** An id as a part of a queue's name: where it is too long, or has other characters, its hash stands for the rest. */
+/** An id as a part of a queue's name. If it is too long, or has other characters, its hash replaces the rest. */
 function shortened(id: string, max: number): string {
   if (id.length <= max && isPlainId(id)) return id;
   const hash = createHash("sha256").update(id).digest("hex").slice(0, 32);

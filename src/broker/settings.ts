@@ -1,26 +1,26 @@
-/** The numbers by which the engine's side of the broker runs. */
+/** Settings of the engine's side of the broker. */
 export interface BrokerSettings {
-  /** Published and unsettled tasks per queue. */
+  /** Published tasks without a receipt, for each queue. */
   readonly tasksPerQueue: number;
   /** Handlers of visits that have queues at once. */
   readonly queuesMax: number;
-  /** Redeliveries after which a task goes alone. */
+  /** Redeliveries after which a task goes to the queue of lone tasks. */
   readonly deliveryLimit: number;
-  /** How often `process` is said again while a visit is open. */
+  /** How often the queues of an open visit are announced again (`process`). */
   readonly broadcastMs: number;
-  /** How often queues are looked at. */
+  /** How often queues are checked. */
   readonly lookMs: number;
-  /** Tasks that were taken and not heard of for so long are published again; doubled each time, so often at most. */
+  /** Tasks without a receipt for this long are published again; it doubles each time, and ends after `silencesMax`. */
   readonly silenceMs: number;
   readonly silencesMax: number;
-  /** How long queues of a visit outlive whoever made them, and messages wait in them. */
+  /** How long unused queues of a visit exist, and how long messages wait in them. */
   readonly expiresMs: number;
   readonly messageMs: number;
-  /** Deliveries that a consumer has at a time. */
+  /** Unacknowledged deliveries that a consumer may have. */
   readonly prefetch: number;
-  /** Messages that are not confirmed, beyond which no more work is taken. */
+  /** Unconfirmed messages beyond which no more work is claimed. */
   readonly unconfirmedMax: number;
-  /** How long the broker may take to answer before it, or a queue, is taken for broken. */
+  /** How long the broker may take to answer before a queue, or the connection, counts as broken. */
   readonly answerMs: number;
 }
 

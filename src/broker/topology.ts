@@ -1,25 +1,25 @@
-/** How queues and exchanges are declared that only the engine makes, and how what is in them is taken out again. */
+/** Declares the queues and exchanges that only the engine declares, and removes messages from them. */
 import type { Channel, MessageProperties } from "amqplib";
+import type { BrokerSession } from "../net/amqp/connection.ts";
 import { FANOUT, isHashedId, TOPIC_QUEUE } from "../protocol/amqp-wire.ts";
-import type { BrokerSession } from "./broker-link.ts";
 import type { BrokerNames, VisitPlace } from "./names.ts";
 import type { BrokerSettings } from "./settings.ts";
 import type { TaskCopy } from "./write-message.ts";
 
-const AT_A_TIME = 100;
+const BATCH = 100;
 
 export interface VisitTopology {
   readonly place: VisitPlace;
   readonly use: string;
   readonly names: BrokerNames;
   readonly settings: BrokerSettings;
-  /** The queue of tasks that go one at a time, instead of the others. */
+  /** Declares the queue of lone tasks, instead of the others. */
   readonly alone?: boolean;
 }
 
-/** Makes the queues of a handler of a visit. Tasks that are delivered too often come back through its finished queue. */
-export async function assertDesk(channel: Channel, desk: VisitTopology): Promise<void> {
-  const { place, use, names, settings, alone = false } = desk;
+/** Declares the queues of a handler of a visit. Tasks that are delivered too often are dead-lettered to its finished queue. */
+export async function assertVisit(channel: Channel, visit: VisitTopology): Promise<void> {
+  const { place, use, names, settings, alone = false } = visit;
   const finished = names.finished(place);
   const expires = { "x-expires": settings.expiresMs };
   if (!alone) {
@@ -38,7 +38,7 @@ export async function assertDesk(channel: Channel, desk: VisitTopology): Promise
   });
 }
 
-/** Makes the queue into which one attempt at an enumeration puts what it finds. */
+/** Declares the queue of the tasks that one attempt at an enumeration finds. */
 export async function assertIntake(
   channel: Channel,
   intake: string,
@@ -47,31 +47,31 @@ export async function assertIntake(
   await channel.assertQueue(intake, { durable: true, arguments: { "x-expires": settings.expiresMs } });
 }
 
-/** Takes everything out of queues that nobody has taken. */
-export async function takeReady(
+/** Removes all messages from queues that no consumer has, and returns them. */
+export async function removeReady(
   session: BrokerSession,
   queues: readonly string[],
 ): Promise<readonly TaskCopy[]> {
-  const taken: TaskCopy[] = [];
+  const removed: TaskCopy[] = [];
   for (const queue of queues) {
-    if (((await session.look(queue))?.ready ?? 0) === 0) continue;
-    while (await session.with((channel) => takeSome(channel, queue, taken)));
+    if (((await session.counts(queue))?.ready ?? 0) === 0) continue;
+    while (await session.withChannel((channel) => removeSome(channel, queue, removed)));
   }
-  return taken;
+  return removed;
 }
 
-/** Few at a time, since the broker has to answer each; true: there may be more. */
-async function takeSome(channel: Channel, queue: string, taken: TaskCopy[]): Promise<boolean> {
-  for (let n = 0; n < AT_A_TIME; n++) {
+/** Removes a batch, which is small because the broker answers each message by itself; true: there may be more. */
+async function removeSome(channel: Channel, queue: string, removed: TaskCopy[]): Promise<boolean> {
+  for (let n = 0; n < BATCH; n++) {
     const message = await channel.get(queue, { noAck: true });
     if (message === false) return false;
     const id = attemptOf(message).replace(/~alone$/, "");
-    taken.push({ id, body: message.content });
+    removed.push({ id, body: message.content });
   }
   return true;
 }
 
-/** The attempt that a task's message is of: its id, or, where that was too long for a property, what the body says. */
+/** The attempt of a task's message: its id, or, if that was too long for a property, the one in the body. */
 function attemptOf({ properties, content }: { properties: MessageProperties; content: Buffer }): string {
   const id = textOr(properties.messageId, "");
   if (!isHashedId(id)) return id;
@@ -87,8 +87,8 @@ function textOr(value: unknown, other: string): string {
   return typeof value === "string" ? value : other;
 }
 
-/** Makes the queue of a topic where there is none; whoever made it first says how it is. */
+/** Declares the queue of a topic if there is none. An existing queue stays as its owner declared it. */
 export async function declareTopic(session: BrokerSession, name: string): Promise<void> {
-  if ((await session.look(name)) === null)
-    await session.with((channel) => channel.assertQueue(name, TOPIC_QUEUE));
+  if ((await session.counts(name)) === null)
+    await session.withChannel((channel) => channel.assertQueue(name, TOPIC_QUEUE));
 }

@@ -1,4 +1,4 @@
-/** Messages to workers. Payloads are JSON text already, so that bodies are put together as text. */
+/** Messages to workers. Payloads are JSON text already, so bodies are joined as text. */
 import type { EnumerateMessage, ProcessMessage, TaskMessage } from "../protocol/amqp-wire.ts";
 import { encodeAttempt, signAttempt } from "../protocol/attempt-id.ts";
 import { markCommand } from "../protocol/command-wire.ts";
@@ -6,7 +6,7 @@ import { idempotencyPrefix } from "../protocol/idempotency-key.ts";
 import type { Grant, GrantItem, ReportedAttempt } from "../protocol/work.ts";
 import type { BrokerNames, VisitPlace } from "./names.ts";
 
-/** What the messages of one handler of a visit have in common. */
+/** The common part of the messages of one handler of a visit. */
 export interface VisitFacts {
   readonly workflow: string;
   /** The wire name of the code. */
@@ -17,19 +17,19 @@ export interface VisitFacts {
   readonly batch: number;
 }
 
-/** A roll call that workers are asked to answer. */
+/** A roll call, with the token that answers repeat. */
 export interface SignedRollCall {
   readonly number: number;
   readonly token: string;
 }
 
-/** A task on its way: the id of its attempt, and the message. */
+/** The message of a task, with the id of its attempt. */
 export interface TaskCopy {
   readonly id: string;
   readonly body: Buffer;
 }
 
-/** Which attempt an item of a grant is. */
+/** The attempt of an item of a grant. */
 export function attemptOf(grant: Grant, { number: task, attempt, claim }: GrantItem): ReportedAttempt {
   const { execution, phase, visit, handler, round, epoch } = grant;
   return { execution, phase, visit, handler, round, epoch, task, attempt, claim };
@@ -50,7 +50,7 @@ export class TaskWriter {
     this.#key = key;
     this.#keyPrefix = idempotencyPrefix(grant);
     this.#head = JSON.stringify({ ...head, finished_queue: names.finished(grant) }).slice(0, -1);
-    // Code that decides or returns reads what there is, not a task.
+    // Code that decides or returns reads the counts of the phases, not a task.
     const reads = grant.do === "next" || grant.do === "returns";
     this.#tail = reads ? `,"do":"${grant.do}","phases":${JSON.stringify(grant.phases)}}` : "}";
   }
@@ -86,7 +86,7 @@ export function enumerateBody(grant: Grant, at: ReportedAttempt, names: BrokerNa
   return Buffer.from(withInput(message, grant.input));
 }
 
-/** The message that tells every worker of a queue; `alone`: of the one for tasks that go one at a time. */
+/** The message that announces a queue to every worker; `alone`: the queue of lone tasks. */
 export function processBody(
   at: VisitPlace,
   facts: VisitFacts,

@@ -108,6 +108,7 @@ export async function openBroker(
   const settings = defined({ settings: brokerSettings });
   const bridge = new AmqpBridge({
     ...{ url: broker, prefix, engine, receiptTopics, planOf: planOf(beside.store) },
+    topicRegistry: beside.registry,
     ...beside,
     ...settings,
   });

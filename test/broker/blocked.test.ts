@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { openServer } from "../../src/compose/compose-server.ts";
-import { checkBroker } from "../../src/net/check-broker.ts";
+import { checkBroker } from "../../src/net/amqp/check-broker.ts";
 import { until } from "../faults/until.ts";
 import { RabbitServer } from "./rabbitmq-server.ts";
 import { testWorker } from "./workers/test-worker.ts";

@@ -2,7 +2,7 @@
 import { createServer } from "node:http";
 import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { expect, test } from "vitest";
-import { checkBroker } from "../../src/net/check-broker.ts";
+import { checkBroker } from "../../src/net/amqp/check-broker.ts";
 import { isBrokerUrl } from "../../src/protocol/broker-address.ts";
 import { openTestBroker } from "./rabbitmq-server.ts";
 

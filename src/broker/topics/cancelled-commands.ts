@@ -1,14 +1,15 @@
 /**
  * Announces cancelled commands on the fanout `cancel.consumer`. A copy may still be in its topic or at a worker: Rondo's
  * workers stop it, or acknowledge it without running it. `task_queue` names a queue that commands never have, so workers
- * that do not know `commands` find nothing to stop.
+ * that do not know the field `commands` stop nothing.
  */
+
+import type { Publisher } from "../../net/amqp/publisher.ts";
 import type { CancelConsumerMessage } from "../../protocol/amqp-wire.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { BrokerNames } from "../names.ts";
-import type { Publisher } from "../publisher.ts";
 import type { BrokerSettings } from "../settings.ts";
 
 export interface CancelledCommandsParts {
@@ -25,14 +26,14 @@ let messages = 0;
 
 export class CancelledCommands {
   readonly #parts: CancelledCommandsParts;
-  /** Ids of attempts that were cancelled in this turn, by the queue that tasks of their handler would have. */
+  /** Ids of the attempts cancelled in this turn, by the queue that tasks of their handler would have. */
   readonly #ids = new Map<string, string[]>();
 
   constructor(parts: CancelledCommandsParts) {
     this.#parts = parts;
   }
 
-  /** Tells all workers that nobody waits for a command any more; those of one turn are told together. */
+  /** Announces a cancelled command, together with the others of this turn. */
   add(at: ReportedAttempt): void {
     const { clock, names } = this.#parts;
     if (this.#ids.size === 0) clock.soon(() => this.#announce());

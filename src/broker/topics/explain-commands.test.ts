@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { Inspection } from "../../engine/io.ts";
-import type { QueueCounts } from "../broker-link.ts";
+import type { QueueCounts } from "../../net/amqp/connection.ts";
 import { type ExplainParts, explainCommands } from "./explain-commands.ts";
 
 const QUEUED = { visit: 1, round: 1, task: 0, attempt: 1 };
@@ -11,13 +11,13 @@ async function explain(
   command: object = { queued: QUEUED },
 ) {
   const { counts } = parts;
-  const look = async () => {
+  const count = async () => {
     if (counts instanceof Error) throw counts;
     return counts ?? null;
   };
   const { why, commands } = await explainCommands(
     {
-      session: counts === undefined ? null : ({ look } as never),
+      session: counts === undefined ? null : ({ counts: count } as never),
       isConfirmed: () => true,
       faultOf: () => null,
       lastConsumers: () => undefined,
@@ -69,7 +69,7 @@ describe("a command at a broker is RUNNING only when somebody may have it", () =
     expect((await explain({ lastConsumers: () => 0 })).status).toBe("PENDING");
   });
 
-  test("its queue is gone, or cannot be looked at: that is said", async () => {
+  test("its queue is gone, or cannot be read: the sentence says so", async () => {
     expect((await explain({ counts: null })).why).toContain("is gone");
     expect((await explain({ counts: new Error("405") })).why).toContain("cannot be read");
   });

@@ -1,24 +1,24 @@
 /**
- * Whether anybody can have the commands of an execution that are at the broker. Asked on request: the queue of a topic says
- * how many messages are in it and who consumes it. A command that nobody can have is PENDING.
+ * Explains the commands of an execution that are at the broker, on request: the queue of a topic shows how many messages and
+ * consumers it has. A command that no worker can have is PENDING.
  */
 import type { Inspection } from "../../engine/io.ts";
 import type { CommandView } from "../../kernel/command/command-view.ts";
-import { toFault } from "../broker-fault.ts";
-import type { BrokerSession, QueueCounts } from "../broker-link.ts";
+import { toFault } from "../../net/amqp/broker-fault.ts";
+import type { BrokerSession, QueueCounts } from "../../net/amqp/connection.ts";
 
 export interface ExplainParts {
   /** Null: there is no connection to the broker. */
   readonly session: BrokerSession | null;
   /** Whether the broker has confirmed the command; undefined: another process has sent it. */
   readonly isConfirmed: (command: CommandView) => boolean | undefined;
-  /** What kept commands from the topic the last time; null: nothing. */
+  /** Why the last command could not be sent to the topic; null: it could. */
   readonly faultOf: (topic: string) => string | null;
-  /** Consumers of the topic when it was looked at last; undefined: it was not. */
+  /** Consumers of the topic at the last check; undefined: there was none. */
   readonly lastConsumers: (topic: string) => number | undefined;
 }
 
-/** The inspection, with the status of each such command and a sentence on each topic that holds it up. */
+/** Returns the inspection with the status of each command, and a sentence for each topic that holds a command up. */
 export async function explainCommands(parts: ExplainParts, inspection: Inspection): Promise<Inspection> {
   const { why, commands = [] } = inspection;
   const sentences: string[] = [];
@@ -32,7 +32,7 @@ export async function explainCommands(parts: ExplainParts, inspection: Inspectio
 }
 
 interface Standing {
-  /** Somebody may have it. */
+  /** A worker may have it. */
   readonly canHold: boolean;
   readonly sentence: string | null;
 }
@@ -48,11 +48,11 @@ async function standingOf(parts: ExplainParts, command: CommandView): Promise<St
     const sentence = `The topic ${topic} does not have it yet${fault === null ? "" : `: ${fault}`}.`;
     return { canHold: false, sentence };
   }
-  // Whoever had it when the connection broke may still be at work.
+  // A worker that had it when the connection broke may still run it.
   if (session === null) return { canHold: lastConsumers(topic) !== 0, sentence: null };
   let counts: QueueCounts | null;
   try {
-    counts = await session.look(topic);
+    counts = await session.counts(topic);
   } catch (thrown) {
     return {
       canHold: true,

@@ -1,27 +1,27 @@
-/** Which commands of a topic are gone from the broker, as far as its queue tells, and which need no looking after here. */
+/** Finds commands of a topic that are lost at the broker, settled, or too many to keep. */
 import type { EnginePort } from "../../engine/engine-port.ts";
+import type { QueueCounts } from "../../net/amqp/connection.ts";
 import type { Clock } from "../../std/clock.ts";
-import type { QueueCounts } from "../broker-link.ts";
 import type { BrokerSettings } from "../settings.ts";
 import type { Command, Topic } from "./topic.ts";
 
-/** Looks at an empty topic without consumers before its commands are taken for lost. */
+/** Checks of an empty topic without consumers until its commands count as lost. */
 const STRIKES_MAX = 2;
 
-/** Commands at a topic that are looked after by the bridge; others are when the engine asks for it (`Topics.check`). */
+/** Commands of a topic that are kept here; others come back when the engine asks for them (`Topics.adopt`). */
 const KEPT_MAX = 30_000;
-/** Commands that are sent again at a time, and how long after each other. */
+/** Commands that are sent again at a time, and the pause between two portions. */
 const PORTION = 500;
 const PORTION_MS = 250;
 
 interface Lost {
-  /** Commands on their way are not confirmed, and should be by now. */
+  /** Some commands are not confirmed, and should be by now. */
   readonly stuck: boolean;
-  /** Commands to be sent again; null: none is taken for lost now. */
+  /** Commands to be sent again; null: none counts as lost. */
   readonly gone: readonly (readonly [string, Command])[] | null;
 }
 
-/** Judges a topic that has no message ready (`counts` null: that has no queue). */
+/** Finds the lost commands of a topic whose queue has no message ready, or which has no queue (`counts` is null). */
 export function findLost(
   topic: Topic,
   counts: QueueCounts | null,
@@ -32,20 +32,21 @@ export function findLost(
   },
 ): Lost {
   const { now, settings, silentMs } = at;
-  // What is on its way is the publisher's; it should be there by now.
   let stuck = false;
-  for (const { sentAt, isThere } of topic.open.values())
-    if (!isThere && sentAt !== null && now - sentAt >= settings.answerMs) stuck = true;
-  const gone = [...topic.open].filter(([, { sentAt, isThere }]) => sentAt !== null && (stuck || isThere));
+  for (const { sentAt, isConfirmed } of topic.open.values())
+    if (!isConfirmed && sentAt !== null && now - sentAt >= settings.answerMs) stuck = true;
+  const gone = [...topic.open].filter(
+    ([, { sentAt, isConfirmed }]) => sentAt !== null && (stuck || isConfirmed),
+  );
   if (gone.length === 0) {
     topic.strikes = 0;
     return { stuck, gone: null };
   }
-  // Somebody may be at work for long: it is sent again less and less often.
+  // A worker may take long: commands are sent again less and less often.
   const isSilent =
     topic.silences < settings.silencesMax &&
     silentMs(topic.heardAt) >= settings.silenceMs * 2 ** topic.silences;
-  if (counts === null) topic.isMade = null;
+  if (counts === null) topic.declared = null;
   if (counts !== null && counts.consumers === 0) topic.strikes++;
   if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return { stuck, gone: null };
   if (isSilent) topic.silences++;
@@ -54,7 +55,7 @@ export function findLost(
   return { stuck, gone };
 }
 
-/** Commands that others have settled, as far as it can be seen: most executions are not in memory. */
+/** Commands that are settled or belong to another node, as far as memory shows: most executions are not in memory. */
 export function settledIn(
   topic: Topic,
   { engine, worker }: { readonly engine: EnginePort; readonly worker: string },
@@ -67,17 +68,17 @@ export function settledIn(
   return settled;
 }
 
-/** The oldest commands at the broker, if there are too many to look after. */
+/** The oldest confirmed commands, if there are too many to keep. */
 export function overflowOf({ open }: Topic): readonly (readonly [string, Command])[] {
   const overflow: (readonly [string, Command])[] = [];
   for (const entry of open) {
     if (open.size - overflow.length <= KEPT_MAX) break;
-    if (entry[1].isThere) overflow.push(entry);
+    if (entry[1].isConfirmed) overflow.push(entry);
   }
   return overflow;
 }
 
-/** Sends commands again some at a time, since their executions have to come into memory for it. */
+/** Sends commands again in portions, because their executions have to be loaded into memory for it. */
 export function sendInPortions<T>(all: readonly T[], clock: Clock, send: (one: T) => unknown): void {
   for (const one of all.slice(0, PORTION)) send(one);
   const rest = all.slice(PORTION);

@@ -1,13 +1,13 @@
-/** The commands of this node that are open at topics, by topic and by handler of a visit. */
+/** The open commands of this node, by topic and by handler of a visit. */
 import type { Clock } from "../../std/clock.ts";
-import { deskKey, type VisitPlace } from "../names.ts";
+import { type VisitPlace, visitKey } from "../names.ts";
 import { overflowOf } from "./lost-commands.ts";
 import type { ReceiptTopics } from "./receipt-topics.ts";
 import { type Command, newTopic, type Topic } from "./topic.ts";
 
 export class OpenCommands {
   readonly topics = new Map<string, Topic>();
-  /** Keys of commands by handler of a visit, and the topics that they are at. */
+  /** By handler of a visit: the keys of its commands, with their topics. */
   readonly #places = new Map<string, Map<string, Topic>>();
   readonly #receipts: Pick<ReceiptTopics, "add" | "remove" | "mayHaveMore">;
   readonly #clock: Clock;
@@ -28,7 +28,7 @@ export class OpenCommands {
 
   add(topic: Topic, key: string, command: Command): void {
     topic.open.set(key, command);
-    const place = deskKey(command.at);
+    const place = visitKey(command.at);
     const keys = this.#places.get(place) ?? new Map<string, Topic>();
     this.#places.set(place, keys.set(key, topic));
     this.#receipts.add(command.receiptTopic, key, command.project);
@@ -38,7 +38,7 @@ export class OpenCommands {
     const command = topic.open.get(key);
     if (command === undefined) return null;
     topic.open.delete(key);
-    const place = deskKey(command.at);
+    const place = visitKey(command.at);
     const keys = this.#places.get(place);
     keys?.delete(key);
     if (keys?.size === 0) this.#places.delete(place);
@@ -46,12 +46,12 @@ export class OpenCommands {
     return command;
   }
 
-  /** The visit of a handler is over: none of its commands is open, however they ended. */
+  /** The visit of a handler is over: none of its commands is open any more. */
   removeAll(place: VisitPlace): void {
-    for (const [key, topic] of [...(this.#places.get(deskKey(place)) ?? [])]) this.remove(topic, key);
+    for (const [key, topic] of [...(this.#places.get(visitKey(place)) ?? [])]) this.remove(topic, key);
   }
 
-  /** Of many commands at a topic, those that were sent last are looked after from here. */
+  /** Forgets the oldest commands of a topic that has too many. */
   forgetOldest(topic: Topic): void {
     for (const [key, { receiptTopic }] of overflowOf(topic)) {
       this.#receipts.mayHaveMore(receiptTopic);

@@ -1,69 +1,72 @@
 /**
- * Tells which command a message on a receipt topic is the receipt of, and how that ended. What is no receipt, or of no
- * command that can be told, goes to the dead letters with the reason.
+ * Finds the command that a message on a receipt topic is the receipt of, and its outcome. A message that is no receipt, or
+ * has no command, goes to the dead-letter queue with the reason.
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Outcome } from "../../kernel/message.ts";
+import { BrokerFault, toFault } from "../../net/amqp/broker-fault.ts";
+import type { DeadLetters } from "../../net/amqp/dead-letters.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
 import { readFields } from "../../protocol/read-body.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
-import { BrokerFault, toFault } from "../broker-fault.ts";
 import { readAttempt } from "../read-message.ts";
-import type { Delivery, ReceiptInbox } from "../visits/receipt-inbox.ts";
+import type { ReceiptInbox } from "../visits/receipt-inbox.ts";
 import { readReceipt, readReceiptMark } from "./read-receipt.ts";
 
 export interface ReceiptIntakeParts {
   readonly engine: EnginePort;
-  readonly words: ReceiptInbox;
+  readonly inbox: ReceiptInbox;
+  readonly dead: DeadLetters;
   readonly findCommand: FindCommand;
   readonly onFault: (fault: Error) => void;
 }
 
-/** Gives the one open command that a receipt without a mark can be of, by its hashes and the topic it came on; or says why not. */
+/** Finds the one open command that a receipt without a mark can be of, by its hashes and its topic; or the reason why not. */
 export type FindCommand = (
   receipt: Readonly<Record<string, unknown>>,
   topic: string,
 ) => Promise<ReportedAttempt | Rejection>;
 
-/** Calls `take` with the attempt and its outcome, now or once they are known; refuses what is no receipt. */
+/** Calls `onReceipt` with the attempt and its outcome, once they are known. */
 export function readDelivery(
   parts: ReceiptIntakeParts,
   delivery: Delivery,
-  take: (at: ReportedAttempt, outcome: Outcome) => void,
+  onReceipt: (at: ReportedAttempt, outcome: Outcome) => void,
 ): void {
-  const { words, engine, onFault, findCommand } = parts;
+  const { inbox, dead, engine, onFault, findCommand } = parts;
   const fields = readFields(delivery.message.content);
-  if (isRejection(fields)) return words.refuse(delivery, fields.message);
+  if (isRejection(fields)) return dead.put(delivery, fields.message);
   const outcome = readReceipt(fields);
-  if (isRejection(outcome)) return words.refuse(delivery, outcome.message);
+  if (isRejection(outcome)) return dead.put(delivery, outcome.message);
   const later = (thrown: unknown): void => {
     onFault(thrown instanceof Error ? thrown : toFault(thrown));
-    words.later(delivery, () => readDelivery(parts, delivery, take));
+    inbox.retryLater(delivery, () => readDelivery(parts, delivery, onReceipt));
   };
   const read = readReceiptMark(fields);
-  if (isRejection(read)) return words.refuse(delivery, read.message);
+  if (isRejection(read)) return dead.put(delivery, read.message);
   const { mark } = read;
   if (mark === null) {
     findCommand(fields, delivery.queue).then((at) => {
-      if (isRejection(at)) words.refuse(delivery, at.message);
-      else take(at, outcome);
+      if (isRejection(at)) dead.put(delivery, at.message);
+      else onReceipt(at, outcome);
     }, later);
     return;
   }
   const { workflow_id, attempt, token, step } = mark;
   const at = readAttempt({ workflow_id, attempt, token }, engine.info.key);
-  if (isRejection(at)) return words.refuse(delivery, at.message);
-  const judge = (own: number | null): void => {
+  if (isRejection(at)) return dead.put(delivery, at.message);
+  const compare = (own: number | null): void => {
     if (step !== undefined && own !== null && step !== own)
-      words.refuse(delivery, "`rondo.step` is not the step of the attempt: send `rondo` back unchanged");
-    else take(at, outcome);
+      dead.put(delivery, "`rondo.step` is not the step of the attempt: send `rondo` back unchanged");
+    else onReceipt(at, outcome);
   };
   const known = engine.holderOf(at)?.step;
-  if (step === undefined || known !== undefined) return judge(known ?? null);
-  stepOf(engine, at).then(judge, later);
+  if (step === undefined || known !== undefined) return compare(known ?? null);
+  stepOf(engine, at).then(compare, later);
 }
 
-/** Which command of its workflow an attempt is at that this node has no lease of; null: nobody knows of it. */
+/** The step of an attempt that this node has no lease of; null: its execution has no such command. */
 async function stepOf(
   engine: EnginePort,
   { execution, phase, handler }: ReportedAttempt,

@@ -1,18 +1,18 @@
 /**
- * Receipts that counted, for other readers: Rondo consumes a receipt topic, so nobody else can read it. Each receipt is
- * published from the journal, after its commit, at least once, under an id that stays the same. It carries no token.
+ * Messages of the exchange of receipts. Rondo consumes the receipt topics, so other readers get each receipt that counted
+ * from this exchange: from the journal, after its commit, at least once, under a stable id, and without the token.
  */
 
 import { procErr } from "../../kernel/command/command-state.ts";
 import { encodeName } from "../../kernel/definition/names.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { CommandReceipted } from "../../kernel/event.ts";
+import type { Outgoing } from "../../net/amqp/publisher.ts";
 import { defined } from "../../std/defined.ts";
 import type { Json } from "../../std/json.ts";
 import type { BrokerNames } from "../names.ts";
-import type { Outgoing } from "../publisher.ts";
 
-/** The message on the exchange of receipts; null: the plan has no such command. */
+/** The message of a receipt; null: the plan has no such command. */
 export function receiptMessage(
   names: BrokerNames,
   { execution, seq, plan }: { readonly execution: string; readonly seq: number; readonly plan: Plan },
@@ -37,7 +37,7 @@ export function receiptMessage(
   return {
     exchange: names.receipts,
     key: command.receiptTopic,
-    // The broker routes it by this key as well.
+    // The broker routes it by this second key as well.
     headers: { CC: [command.topic] },
     id: `${encodeName(execution)}/${seq}~receipt`,
     body: Buffer.from(JSON.stringify(body)),

@@ -2,52 +2,52 @@
  * The receipt topics that this node consumes.
  *
  * 1. A topic is consumed while a command of this node waits for a receipt there, and a little longer, so that a chain of
- *    commands does not begin and stop with each. Commands that are only in the store are searched for (waiting-commands.ts)
- *    when none is known: consuming begins when one is found, and stops when there is none.
- * 2. A queue that Rondo has not consumed before is consumed only if it is absent, or empty and without other consumers, or
- *    listed by the operator. So a name in a document never empties a queue of somebody else.
- * 3. The store notes what was consumed (queue-registry), and that the name is a receipt topic (topic-registry).
+ *    commands does not start and stop a consumer for each. If no command is known, waiting-commands.ts searches the store:
+ *    consuming starts when a command is found, and stops when there is none.
+ * 2. A queue that Rondo has not consumed before is consumed only if it does not exist, or is empty and without other
+ *    consumers, or is listed by the operator. So a name in a document never empties a queue of another application.
+ * 3. The store registers the queues that were consumed (QueueRegistry) and the role of each name (TopicRegistry).
  */
 import type { TopicRegistry } from "../../commands/topic-registry.ts";
 import { matchesTopic } from "../../kernel/command/topic-rules.ts";
+import { toFault } from "../../net/amqp/broker-fault.ts";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
+import type { QueueRepair } from "../../net/amqp/queue-repair.ts";
 import type { Clock } from "../../std/clock.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import { toFault } from "../broker-fault.ts";
-import type { BrokerSession } from "../broker-link.ts";
 import { declareTopic } from "../topology.ts";
-import type { QueueMender } from "../visits/queue-mender.ts";
 import type { QueueRegistry } from "../visits/queue-registry.ts";
-import type { Delivery } from "../visits/receipt-inbox.ts";
 
 export interface ReceiptTopicsParts {
-  readonly book: QueueRegistry;
-  readonly registry: Pick<TopicRegistry, "claim">;
-  readonly mender: QueueMender;
+  readonly queueRegistry: QueueRegistry;
+  readonly topicRegistry: Pick<TopicRegistry, "claim">;
+  readonly repair: QueueRepair;
   readonly clock: Clock;
   /** Patterns of queues that the operator allows to be consumed, whatever is in them. */
   readonly receiptTopics: readonly string[];
   readonly session: () => BrokerSession | null;
   readonly onReceipt: (delivery: Delivery) => void;
-  /** No command is known that waits at a topic, but there may be one in the store. */
+  /** No command of a topic is known any more, but there may be one in the store. */
   readonly onUnsure: () => void;
   readonly onFault: (fault: Error) => void;
 }
 
 interface ReceiptTopic {
   readonly name: string;
-  /** The project whose command asked for it first, here. */
+  /** The project of its first command here. */
   readonly project: string;
   /** Commands that wait for a receipt here. */
   readonly open: Set<string>;
-  /** The tag of the consumer, or why there is none; null: it does not consume. */
+  /** The consumer's tag, or why it may not be consumed; null: it is not consumed. */
   consumer: Promise<string | Rejection> | null;
-  /** Since when commands may wait here that this process does not know, as a value of its own; null: there are none. */
+  /** Set while commands may wait here that this process does not know: a new object for each `mayHaveMore`. */
   unsure: object | null;
   /** Cancels the timer that ends the consumer. */
   stopLater: (() => void) | null;
 }
 
-/** How long a topic is consumed after its last command, in case there is another one. */
+/** How long a topic is consumed after its last command. */
 const LINGER_MS = 1_000;
 
 export class ReceiptTopics {
@@ -78,10 +78,10 @@ export class ReceiptTopics {
     const topic = this.#topics.get(name);
     if (topic?.unsure !== since) return;
     topic.unsure = null;
-    this.#mayStop(topic);
+    this.#stopLater(topic);
   }
 
-  /** Topics that may have commands of which none is known, and since when. */
+  /** Topics that may have unknown commands and have no known one, with the value for `hasNoMore`. */
   get unsure(): ReadonlyMap<string, object> {
     const found = new Map<string, object>();
     for (const { name, unsure, open } of this.#topics.values())
@@ -94,25 +94,25 @@ export class ReceiptTopics {
     return this.#topics.get(name)?.open.size === 0;
   }
 
-  /** The command waits no more. */
+  /** The command does not wait any more. */
   remove(name: string, command: string): void {
     const topic = this.#topics.get(name);
     if (topic === undefined || !topic.open.delete(command) || topic.open.size > 0) return;
-    if (topic.unsure === null) this.#mayStop(topic);
+    if (topic.unsure === null) this.#stopLater(topic);
     else this.#parts.onUnsure();
   }
 
-  /** Consumes the topic if it does not; or says why it may not be consumed. */
+  /** Consumes the topic, unless it does; returns why it may not be consumed. */
   async consume(session: BrokerSession, name: string): Promise<Rejection | null> {
     const topic = this.#topics.get(name);
     if (topic === undefined) return null;
-    const consumer = topic.consumer ?? this.#begin(session, topic);
+    const consumer = topic.consumer ?? this.#start(session, topic);
     topic.consumer = consumer;
     try {
-      const begun = await consumer;
-      if (!isRejection(begun)) return null;
+      const started = await consumer;
+      if (!isRejection(started)) return null;
       if (topic.consumer === consumer) topic.consumer = null;
-      return begun;
+      return started;
     } catch (thrown) {
       if (topic.consumer === consumer) topic.consumer = null;
       throw thrown;
@@ -121,12 +121,12 @@ export class ReceiptTopics {
 
   /** Why a queue may not be consumed for receipts; null: it may. */
   async refusal(session: BrokerSession, name: string): Promise<Rejection | null> {
-    const { book, receiptTopics } = this.#parts;
+    const { queueRegistry, receiptTopics } = this.#parts;
     if (this.#consumed.has(name) || receiptTopics.some((pattern) => matchesTopic(pattern, name))) return null;
-    const counts = await session.look(name);
+    const counts = await session.counts(name);
     if (counts === null || counts.ready + counts.consumers === 0) return null;
-    // Another node may have begun with it: that is noted before it consumes.
-    if (await book.hasTopic(name)) {
+    // Another node may consume it: a node registers the queue before it consumes.
+    if (await queueRegistry.hasTopic(name)) {
       this.#consumed.add(name);
       return null;
     }
@@ -164,7 +164,7 @@ export class ReceiptTopics {
     return topic;
   }
 
-  #mayStop(topic: ReceiptTopic): void {
+  #stopLater(topic: ReceiptTopic): void {
     if (topic.open.size > 0) return;
     topic.stopLater ??= this.#parts.clock.after(LINGER_MS, () => {
       topic.stopLater = null;
@@ -174,19 +174,19 @@ export class ReceiptTopics {
     });
   }
 
-  async #begin(session: BrokerSession, topic: ReceiptTopic): Promise<string | Rejection> {
+  async #start(session: BrokerSession, topic: ReceiptTopic): Promise<string | Rejection> {
     const { name, project } = topic;
-    const { book, mender, registry, onReceipt } = this.#parts;
+    const { queueRegistry, repair, topicRegistry, onReceipt } = this.#parts;
     const refusal =
-      (await registry.claim([{ name, role: "receipt" }], project)) ?? (await this.refusal(session, name));
+      (await topicRegistry.claim([{ name, role: "receipt" }], project)) ??
+      (await this.refusal(session, name));
     if (refusal !== null) return refusal;
-    if (!this.#consumed.has(name)) await book.putTopic(name);
+    if (!this.#consumed.has(name)) await queueRegistry.putTopic(name);
     this.#consumed.add(name);
-    return mender.open(session, [name], async () => {
+    return repair.open(session, [name], async () => {
       await declareTopic(session, name);
-      return session.take(name, (message) => {
-        if (message !== null)
-          return onReceipt({ message, channel: session.consume, queue: name, isShared: true });
+      return session.consume(name, (delivery) => {
+        if (delivery !== null) return onReceipt(delivery);
         topic.consumer = null;
         if (topic.open.size > 0) this.#run((again) => this.consume(again, name));
       });
@@ -197,8 +197,8 @@ export class ReceiptTopics {
     if (consumer === null) return;
     this.#run(async (session) => {
       const tag = await consumer;
-      // A command may have come meanwhile; then a consumer of its own has begun.
-      if (!isRejection(tag) && this.#parts.session() === session) await session.consume.cancel(tag);
+      // A command that came meanwhile has started another consumer.
+      if (!isRejection(tag) && this.#parts.session() === session) await session.cancel(tag);
     });
   }
 

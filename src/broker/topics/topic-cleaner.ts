@@ -1,29 +1,29 @@
 /**
- * Takes cancelled commands out of their topics. A topic is shared with others, so every message that is looked through and
- * is not ours goes back. That counts as a delivery, and a quorum queue drops what was delivered too often. So the search
- * ends at a message that was delivered a few times, and one that is near the limit is put back as a new message. What the
- * search does not find may still be delivered to a worker, whose receipt then changes nothing.
+ * Removes cancelled commands from their topics. A topic is shared with other applications, so every other message that the
+ * search reads is returned. That counts as a delivery, and a quorum queue drops a message that was delivered too often. So
+ * the search ends at a message that was delivered a few times, and a message near the limit is published as a new one.
+ * A command that the search does not find may still be delivered to a worker, whose receipt then changes nothing.
  */
 import type { Channel, GetMessage } from "amqplib";
+import { toFault } from "../../net/amqp/broker-fault.ts";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
 import { messageIdOf } from "../../protocol/amqp-wire.ts";
-import { toFault } from "../broker-fault.ts";
-import type { BrokerSession } from "../broker-link.ts";
 
 export interface TopicCleanerParts {
   readonly session: () => BrokerSession | null;
   readonly onFault: (fault: Error) => void;
 }
 
-/** Messages that are looked through in one search. */
+/** Messages that one search reads. */
 const DEPTH_MAX = 1_000;
-/** The search ends at a message that was delivered as often before. */
+/** The search ends at a message that was delivered this often before. */
 const DELIVERIES_MAX = 2;
-/** A message that was delivered as often before is put back as a new one: topics made here allow 4 (`TOPIC_QUEUE`). */
+/** A message that was delivered this often before is published anew: topics declared here allow 4 (`TOPIC_QUEUE`). */
 const DELIVERIES_NEAR_LIMIT = 3;
 
 export class TopicCleaner {
   readonly #parts: TopicCleanerParts;
-  /** Ids of messages that are to go, by their topic. */
+  /** Ids of messages to remove, by topic. */
   readonly #unwanted = new Map<string, Set<string>>();
   readonly #busy = new Set<string>();
 
@@ -31,28 +31,28 @@ export class TopicCleaner {
     this.#parts = parts;
   }
 
-  /** Takes a message out of a topic, now or when there is a connection. */
+  /** Removes a message from a topic, now or when there is a connection. */
   remove(topic: string, id: string): void {
     const unwanted = this.#unwanted.get(topic) ?? new Set();
     this.#unwanted.set(topic, unwanted.add(id));
     this.#search(topic);
   }
 
-  /** There is a broker again. */
+  /** There is a connection. */
   attach(): void {
     for (const topic of this.#unwanted.keys()) this.#search(topic);
   }
 
-  /** One search at a time for each topic; what is cancelled meanwhile is searched for by the next. */
+  /** Runs one search at a time for each topic; commands that are cancelled meanwhile are left to the next search. */
   #search(topic: string): void {
     const session = this.#parts.session();
     const unwanted = this.#unwanted.get(topic);
     if (session === null || unwanted === undefined || this.#busy.has(topic)) return;
     this.#unwanted.delete(topic);
     this.#busy.add(topic);
-    takeOut(session, topic, unwanted)
+    removeMessages(session, topic, unwanted)
       .catch((thrown: unknown) => {
-        // Without a connection they are searched for over the next one.
+        // The connection was lost: `attach` searches again.
         if (this.#parts.session() !== session)
           this.#unwanted.set(topic, new Set([...unwanted, ...(this.#unwanted.get(topic) ?? [])]));
         else this.#parts.onFault(toFault(thrown));
@@ -64,14 +64,14 @@ export class TopicCleaner {
   }
 }
 
-/** Takes these messages out of a queue, as far as they can be found without harm to others. */
-export async function takeOut(
+/** Removes these messages from a queue, as far as the search finds them. */
+export async function removeMessages(
   session: BrokerSession,
   queue: string,
   ids: ReadonlySet<string>,
 ): Promise<void> {
-  if (((await session.look(queue))?.ready ?? 0) === 0) return;
-  await session.with(async (channel) => {
+  if (((await session.counts(queue))?.ready ?? 0) === 0) return;
+  await session.withChannel(async (channel) => {
     const others = await search(channel, queue, new Set([...ids].map(messageIdOf)));
     for (const message of others) await putBack(session, channel, { queue, message });
   });

@@ -2,12 +2,12 @@
 import type { ConfirmChannel } from "amqplib";
 import { expect, test } from "vitest";
 import type { EnginePort } from "../../engine/engine-port.ts";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
+import { Publisher } from "../../net/amqp/publisher.ts";
 import type { Grant } from "../../protocol/work.ts";
 import { systemClock } from "../../std/clock.ts";
 import { reject } from "../../std/rejection.ts";
-import type { BrokerSession } from "../broker-link.ts";
 import { brokerNames } from "../names.ts";
-import { Publisher } from "../publisher.ts";
 import { DEFAULT_BROKER_SETTINGS } from "../settings.ts";
 import { Topics } from "./topics.ts";
 
@@ -20,16 +20,16 @@ async function bench(silentMs: number, { grantsAgain = false } = {}) {
   const clock = systemClock();
   const publisher = new Publisher(clock);
   const released: unknown[] = [];
-  /** Queues that were looked at to search through. */
-  const looked: string[] = [];
+  /** Queues whose messages were counted before a search. */
+  const counted: string[] = [];
   const counts = { ready: 0, consumers: 1 };
   const session = {
-    look: async (queue: string) => {
-      looked.push(queue);
+    counts: async (queue: string) => {
+      counted.push(queue);
       return counts;
     },
-    take: async () => "tag",
-    consume: { cancel: async () => ({}) },
+    consume: async () => "tag",
+    cancel: async () => {},
   };
   const topics = new Topics({
     worker: "broker",
@@ -48,19 +48,20 @@ async function bench(silentMs: number, { grantsAgain = false } = {}) {
       },
     } as unknown as EnginePort,
     publisher,
-    mender: {
+    repair: {
       open: (_: unknown, __: unknown, work: () => unknown) => work(),
-      look: async () => counts,
+      counts: async () => counts,
     } as never,
-    book: { putTopic: async () => {}, hasTopic: async () => true, topics: async () => [] } as never,
+    queueRegistry: { putTopic: async () => {}, hasTopic: async () => true, topics: async () => [] } as never,
     store: {} as never,
     planOf: async () => null,
-    registry: { claim: async () => null },
+    topicRegistry: { claim: async () => null },
     receiptTopics: [],
     settings: DEFAULT_BROKER_SETTINGS,
     clock,
     silentMs: () => silentMs,
-    words: {} as never,
+    inbox: {} as never,
+    dead: {} as never,
     session: () => session as unknown as BrokerSession,
     findCommand: async () => reject("not_found", "there is none"),
     onFault: (fault) => {
@@ -76,7 +77,7 @@ async function bench(silentMs: number, { grantsAgain = false } = {}) {
   } as unknown as Grant;
   topics.send(grant);
   await turn();
-  return { topics, publisher, released, looked, turn };
+  return { topics, publisher, released, counted, turn };
 }
 
 test("a command that is cancelled before the broker has confirmed it is not sent over the next connection", async () => {
@@ -92,7 +93,7 @@ test("a command that is cancelled before the broker has confirmed it is not sent
 });
 
 test("a command that is on its way to the broker when it is cancelled is searched for once it is there", async () => {
-  const { topics, publisher, looked, turn } = await bench(0);
+  const { topics, publisher, counted, turn } = await bench(0);
   let confirm: ((error: null, ok: object) => void) | undefined;
   publisher.attach({
     on: () => {},
@@ -100,16 +101,16 @@ test("a command that is on its way to the broker when it is cancelled is searche
       if (key === "A_CMD") confirm = done as typeof confirm;
     },
   } as never);
-  looked.length = 0;
+  counted.length = 0;
   topics.cancel(CANCELLED, "A_CMD");
   await turn();
-  expect(looked).toEqual([]);
+  expect(counted).toEqual([]);
   confirm?.(null, {});
   await turn();
-  expect(looked).toEqual(["A_CMD"]);
+  expect(counted).toEqual(["A_CMD"]);
 });
 
-test("a command that somebody has and says nothing of is sent again a few times, not for ever", async () => {
+test("a command without a receipt is sent again a few times, not for ever", async () => {
   const { silencesMax } = DEFAULT_BROKER_SETTINGS;
   const { topics, publisher, turn } = await bench(Number.POSITIVE_INFINITY, { grantsAgain: true });
   publisher.attach({
@@ -117,8 +118,8 @@ test("a command that somebody has and says nothing of is sent again a few times,
     publish: (...[, , , , confirm]: Parameters<ConfirmChannel["publish"]>) => confirm?.(null, {}),
   } as never);
   expect(publisher.published).toBe(1);
-  for (let looks = 0; looks < 3 * silencesMax; looks++) {
-    topics.look();
+  for (let checks = 0; checks < 3 * silencesMax; checks++) {
+    topics.check();
     await turn();
   }
   expect(publisher.published).toBe(1 + silencesMax);

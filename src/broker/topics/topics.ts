@@ -1,23 +1,20 @@
 /**
- * Commands on topics, and their receipts. A topic is a queue of exactly its name, shared with whoever uses it, and so is
- * its receipt topic. A node consumes the receipt topics of its open commands (receipt-topics.ts); a receipt of a command
- * of another node is passed on to that node by the engine.
+ * Commands on topics, and their receipts. A topic is a queue of exactly its name, shared with other applications, and so is
+ * its receipt topic. A node consumes the receipt topics of its open commands (receipt-topics.ts). The engine passes a
+ * receipt of another node's command on to that node.
  */
 import type { Inspection } from "../../engine/io.ts";
 import { topicError } from "../../kernel/command/command-state.ts";
 import { topicUse } from "../../kernel/command/topic.ts";
 import type { Outcome } from "../../kernel/message.ts";
+import { toFault, toReported } from "../../net/amqp/broker-fault.ts";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
 import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, Grant, ReportedAttempt, ReportPlace, SentAt } from "../../protocol/work.ts";
-import type { Clock } from "../../std/clock.ts";
 import type { Rejection } from "../../std/rejection.ts";
 import { beatsOf } from "../beats.ts";
-import { toFault } from "../broker-fault.ts";
-import type { BrokerSession } from "../broker-link.ts";
 import { declareTopic } from "../topology.ts";
-import type { QueueMender } from "../visits/queue-mender.ts";
-import type { QueueRegistry } from "../visits/queue-registry.ts";
-import type { Delivery, ReceiptInbox } from "../visits/receipt-inbox.ts";
 import { attemptOf, commandBody } from "../write-message.ts";
 import { CancelledCommands, type CancelledCommandsParts } from "./cancelled-commands.ts";
 import { explainCommands } from "./explain-commands.ts";
@@ -26,22 +23,18 @@ import { OpenCommands } from "./open-commands.ts";
 import { type ReceiptIntakeParts, readDelivery } from "./receipt-intake.ts";
 import { ReceiptTopics, type ReceiptTopicsParts } from "./receipt-topics.ts";
 import { type Command, commandKey, explainedBy, sentCommand, type Topic } from "./topic.ts";
-import { TopicCleaner, takeOut } from "./topic-cleaner.ts";
+import { removeMessages, TopicCleaner } from "./topic-cleaner.ts";
 import { WaitingCommands, type WaitingCommandsParts } from "./waiting-commands.ts";
 
 export interface TopicsParts
-  extends Omit<ReceiptTopicsParts, "onReceipt" | "onUnsure" | "book">,
+  extends Omit<ReceiptTopicsParts, "onReceipt" | "onUnsure">,
     ReceiptIntakeParts,
     CancelledCommandsParts,
-    Omit<WaitingCommandsParts, "engine" | "book"> {
+    Omit<WaitingCommandsParts, "engine" | "queueRegistry"> {
   /** The name under which the bridge is a worker of the engine. */
   readonly worker: string;
-  readonly book: QueueRegistry;
-  readonly mender: QueueMender;
-  readonly clock: Clock;
-  /** For how long nothing was heard since then, as far as something could be. */
+  /** Milliseconds of silence since then. Time without a connection, or with a blocked broker, does not count. */
   readonly silentMs: (heardAt: number) => number;
-  readonly words: ReceiptInbox;
 }
 
 const ADOPTED_MAX = 10_000;
@@ -63,17 +56,17 @@ export class Topics {
     this.#receipts = new ReceiptTopics({
       ...parts,
       onReceipt: (delivery) =>
-        readDelivery(parts, delivery, (at, outcome) => this.#take(at, outcome, delivery)),
+        readDelivery(parts, delivery, (at, outcome) => this.#onReceipt(at, outcome, delivery)),
       onUnsure: () => this.#findWaiting(),
     });
     this.#open = new OpenCommands(this.#receipts, parts.clock);
     this.#waiting = new WaitingCommands(parts, this.#receipts, (sent) => {
-      this.check(sent);
+      this.adopt(sent);
       this.#consumeMissing();
     });
   }
 
-  /** Why receipts cannot be consumed from a queue; null: they can, or nobody can tell now. */
+  /** Why receipts may not be consumed from a queue; null: they may, or there is no connection to ask. */
   async refusesReceipts(receiptTopic: string): Promise<Rejection | null> {
     const { session, onFault } = this.#parts;
     const now = session();
@@ -81,7 +74,7 @@ export class Topics {
     try {
       return await this.#receipts.refusal(now, receiptTopic);
     } catch (thrown) {
-      // The same is asked again when the command is sent.
+      // It is asked again when the command is sent.
       onFault(toFault(thrown));
       return null;
     }
@@ -102,7 +95,7 @@ export class Topics {
         receiptTopic,
         project: grant.project,
         sentAt: null,
-        isThere: false,
+        isConfirmed: false,
       });
       if (!topic.returning.delete(key)) {
         topic.heardAt = this.#parts.clock.now();
@@ -112,31 +105,31 @@ export class Topics {
     }
   }
 
-  /** What is known of commands at topics, for those who ask how they are. */
+  /** Explains the commands of an execution (`why`). */
   explain(session: BrokerSession | null, inspection: Inspection): Promise<Inspection> {
     return explainCommands(explainedBy(session, this.#open.topics, inspection.view.id), inspection);
   }
 
-  /** Other workers serve these: what waits at a topic that nobody consumes is theirs. */
+  /** Other workers serve this code too: releases the commands of topics without consumers. */
   giveWay(uses: ReadonlySet<string>): void {
-    this.#adopt();
+    this.#adoptOpen();
     for (const topic of this.#open.topics.values()) {
       if (!uses.has(topicUse(topic.name))) continue;
       topic.isAdopted = false;
       this.#run(async (session) => {
-        const counts = await session.look(topic.name);
+        const counts = await session.counts(topic.name);
         if (counts !== null && counts.consumers > 0) return;
         const waiting = [...topic.open.values()];
         for (const key of [...topic.open.keys()]) this.#open.remove(topic, key);
         const ids = new Set(waiting.map(({ id }) => id));
         this.#parts.publisher.forget(({ id }) => ids.has(id));
-        if (counts !== null) await takeOut(session, topic.name, ids);
+        if (counts !== null) await removeMessages(session, topic.name, ids);
         this.#release(waiting);
       });
     }
   }
 
-  /** Nobody waits for these commands any more: workers stop them, and what no worker has is taken out of its topic. */
+  /** Cancels commands: workers stop them, and commands that no worker has are removed from their topic. */
   cancel(beats: readonly Beat[], name: string): void {
     const { engine, worker, publisher } = this.#parts;
     const topic = this.#open.topic(name);
@@ -153,8 +146,8 @@ export class Topics {
     engine.release(worker, beats);
   }
 
-  /** Nothing was heard of a command for long, be it of a former process: it is looked after from here. */
-  check(sent: SentAt): void {
+  /** Keeps a command here that another process sent, or that was forgotten. */
+  adopt(sent: SentAt): void {
     const topic = this.#open.topic(sent.topic);
     const key = commandKey(sent.attempt);
     if (topic.open.has(key)) return;
@@ -162,21 +155,21 @@ export class Topics {
     this.#open.forgetOldest(topic);
   }
 
-  /** Partitions of another process are this node's now: commands may be at topics that nobody here knows of. */
+  /** This node took partitions over: their commands may be at topics that are not known here. */
   tookOver(): void {
     this.#waiting.tookOver();
     this.#findWaiting();
   }
 
-  /** The visit of a handler is over: none of its commands is open, however they ended. */
+  /** The visit of a handler is over: none of its commands is open any more. */
   closed(place: ReportPlace): void {
     this.#open.removeAll(place);
   }
 
-  /** There is a broker again. A topic that cannot be used keeps nothing else from going on. */
+  /** There is a connection. A topic that cannot be used does not hold the others up. */
   attach(): void {
     this.#cleaner.attach();
-    this.#adopt();
+    this.#adoptOpen();
     this.#findWaiting();
     this.#consumeMissing();
     for (const topic of this.#open.topics.values()) this.#deliverUnsent(topic);
@@ -184,12 +177,12 @@ export class Topics {
 
   detach(): void {
     this.#receipts.detach();
-    for (const topic of this.#open.topics.values()) topic.isMade = null;
+    for (const topic of this.#open.topics.values()) topic.declared = null;
   }
 
-  /** Commands that are gone from the broker are sent again. */
-  look(): void {
-    this.#adopt();
+  /** Sends commands again that are lost at the broker. */
+  check(): void {
+    this.#adoptOpen();
     this.#findWaiting();
     this.#consumeMissing();
     const adopted = [...this.#open.topics.values()].filter(({ isAdopted }) => isAdopted);
@@ -197,17 +190,17 @@ export class Topics {
     for (const topic of adopted) topic.isAdopted = false;
     for (const topic of this.#open.topics.values()) {
       this.#deliverUnsent(topic);
-      this.#run((session) => this.#look(session, topic));
+      this.#run((session) => this.#check(session, topic));
     }
   }
 
-  /** Finds commands that are only in the store, for topics of which no open command is known. */
+  /** Finds commands that are only in the store, for topics without a known command. */
   #findWaiting(): void {
     this.#run(() => this.#waiting.find());
   }
 
-  /** Commands that were sent before this process, or by a node that has gone, are looked after here from now on. */
-  #adopt(): void {
+  /** Keeps the open commands here that an earlier process, or a node that has gone, sent. */
+  #adoptOpen(): void {
     const { engine, worker } = this.#parts;
     for (const open of engine.openAttempts({ worker, commands: true, max: ADOPTED_MAX })) {
       const { attempt: id, topic: name, receiptTopic, project } = open;
@@ -216,12 +209,12 @@ export class Topics {
       const topic = this.#open.topic(name);
       const key = commandKey(at);
       if (topic.open.has(key)) continue;
-      this.#open.add(topic, key, { at, id, body: null, receiptTopic, project, sentAt: 0, isThere: true });
+      this.#open.add(topic, key, { at, id, body: null, receiptTopic, project, sentAt: 0, isConfirmed: true });
       topic.isAdopted = true;
     }
   }
 
-  /** Consumes the receipt topics of open commands that are not consumed: of adopted ones, and where a try failed. */
+  /** Consumes the receipt topics of open commands that are not consumed: of adopted commands, and after a failure. */
   #consumeMissing(): void {
     for (const receiptTopic of this.#receipts.missing)
       this.#run(async (session) => {
@@ -233,7 +226,7 @@ export class Topics {
       });
   }
 
-  /** The command may not be sent: its task fails for good, with the reason. */
+  /** The command may not be sent: fails its task for good, with the reason. */
   #refuse(topic: Topic, key: string, refusal: Rejection): void {
     const { engine, worker, onFault } = this.#parts;
     const command = this.#open.remove(topic, key);
@@ -241,18 +234,18 @@ export class Topics {
     const { task, attempt, claim, ...place } = command.at;
     const outcome = { status: "killed", fatal: true, payload: topicError(refusal) } as const;
     const receipts = [{ task, attempt, claim, ms: 0, outcome }];
-    // Who has the execution by now sends the command again, and finds the same.
+    // A node that has the execution by now sends the command again, and refuses it as well.
     engine.report(worker, [{ kind: "receipts", ...place, receipts }]).catch(onFault);
   }
 
-  async #look(session: BrokerSession, topic: Topic): Promise<void> {
-    const { settings, clock, mender, silentMs } = this.#parts;
+  async #check(session: BrokerSession, topic: Topic): Promise<void> {
+    const { settings, clock, repair, silentMs } = this.#parts;
     if (topic.open.size === 0) {
       if (topic.returning.size === 0) this.#open.topics.delete(topic.name);
       return topic.returning.clear();
     }
     for (const key of settledIn(topic, this.#parts)) this.#open.remove(topic, key);
-    const counts = await mender.look(session, topic.name);
+    const counts = await repair.counts(session, topic.name);
     topic.consumers = counts?.consumers ?? 0;
     if (counts !== null && counts.ready > 0) {
       topic.strikes = 0;
@@ -261,13 +254,13 @@ export class Topics {
     const { stuck, gone } = findLost(topic, counts, { now: clock.now(), settings, silentMs });
     if (gone === null) return;
     const sent = gone.map(([key, { sentAt }]) => [key, sentAt] as const);
-    // It is empty, nobody consumes it, and what goes there is not confirmed: it has a name and nothing more.
+    // An empty queue without consumers that confirms nothing has lost its process.
     if (counts?.consumers === 0 && stuck) {
-      await mender.remove(session, topic.name);
-      topic.isMade = null;
+      await repair.remove(session, topic.name);
+      topic.declared = null;
     }
-    await this.#make(session, topic);
-    // What the broker gave back meanwhile has been published again.
+    await this.#declare(session, topic);
+    // A command that came back unrouted meanwhile has been published again.
     sendInPortions(
       sent,
       clock,
@@ -275,8 +268,8 @@ export class Topics {
     );
   }
 
-  /** The broker has it: the engine need not keep it in memory, and neither is its body kept here. */
-  #sent(topic: Topic, command: Command): void {
+  /** The broker has confirmed it: neither the engine nor this class keeps it in memory. */
+  #onConfirmed(topic: Topic, command: Command): void {
     const { clock, engine, worker } = this.#parts;
     command.body = null;
     if (this.#confirmed.length === 0)
@@ -285,7 +278,7 @@ export class Topics {
     this.#open.forgetOldest(topic);
   }
 
-  /** What has not been sent yet; a receipt topic that cannot be used holds up its own commands only. */
+  /** Sends the commands that are not sent yet. A receipt topic that cannot be used holds up its own commands only. */
   #deliverUnsent(topic: Topic): void {
     const unsent = [...topic.open].filter(([, { sentAt }]) => sentAt === null);
     for (const wanted of new Set(unsent.map(([, { receiptTopic }]) => receiptTopic)))
@@ -295,7 +288,7 @@ export class Topics {
       });
   }
 
-  /** A command goes when its topics have their roles and its receipt can come. */
+  /** Sends a command when its topics have their roles and its receipt topic is consumed. */
   async #deliver(session: BrokerSession, topic: Topic, key: string): Promise<void> {
     const command = topic.open.get(key);
     if (command === undefined) return;
@@ -305,22 +298,22 @@ export class Topics {
       { name: receiptTopic, role: "receipt" },
     ] as const;
     const refusal =
-      (await this.#parts.registry.claim(uses, project)) ??
+      (await this.#parts.topicRegistry.claim(uses, project)) ??
       (await this.#receipts.consume(session, receiptTopic));
     if (refusal !== null) return this.#refuse(topic, key, refusal);
-    await this.#make(session, topic);
+    await this.#declare(session, topic);
     if (topic.open.get(key)?.sentAt === null) this.#publish(topic, key);
   }
 
-  /** Whoever made it first says how it is; only where there is none it is made. */
-  #make(session: BrokerSession, topic: Topic): Promise<void> {
-    topic.isMade ??= this.#parts.mender
+  /** Declares the topic's queue, unless that is done. */
+  #declare(session: BrokerSession, topic: Topic): Promise<void> {
+    topic.declared ??= this.#parts.repair
       .open(session, [topic.name], () => declareTopic(session, topic.name))
       .catch((thrown: unknown) => {
-        topic.isMade = null;
+        topic.declared = null;
         throw thrown;
       });
-    return topic.isMade;
+    return topic.declared;
   }
 
   #publish(topic: Topic, key: string): void {
@@ -333,7 +326,7 @@ export class Topics {
       return this.#release([command]);
     }
     command.sentAt = this.#parts.clock.now();
-    command.isThere = false;
+    command.isConfirmed = false;
     this.#parts.publisher.publish({
       key: topic.name,
       id,
@@ -341,20 +334,20 @@ export class Topics {
       replyTo: receiptTopic,
       mandatory: true,
       done: (isRouted) => {
-        command.isThere = isRouted;
-        if (isRouted) return this.#sent(topic, command);
+        command.isConfirmed = isRouted;
+        if (isRouted) return this.#onConfirmed(topic, command);
         if (topic.open.get(key) !== command) return;
-        topic.isMade = null;
+        topic.declared = null;
         this.#run(async (session) => {
-          await this.#make(session, topic);
+          await this.#declare(session, topic);
           this.#publish(topic, key);
         });
       },
     });
   }
 
-  #take(at: ReportedAttempt, outcome: Outcome, delivery: Delivery): void {
-    const { clock, words } = this.#parts;
+  #onReceipt(at: ReportedAttempt, outcome: Outcome, delivery: Delivery): void {
+    const { clock, inbox } = this.#parts;
     const key = commandKey(at);
     for (const topic of this.#open.topics.values()) {
       if (this.#open.remove(topic, key) === null) continue;
@@ -362,7 +355,7 @@ export class Topics {
       topic.strikes = 0;
       topic.silences = 0;
     }
-    words.take({ at, ms: 0, outcome }, delivery);
+    inbox.accept({ at, ms: 0, outcome }, delivery, true);
   }
 
   #release(commands: readonly Command[]): void {
@@ -370,7 +363,7 @@ export class Topics {
     engine.release(worker, beatsOf(commands.map(({ at }) => at)));
   }
 
-  /** The same for commands of a topic: what keeps them from it is remembered for those who ask. */
+  /** Like `#run`, for sending to a topic: keeps the fault for `explain`. */
   #runFor(topic: Topic, step: (session: BrokerSession) => Promise<void>): void {
     this.#run(async (session) => {
       try {
@@ -386,8 +379,6 @@ export class Topics {
   #run(step: (session: BrokerSession) => Promise<void>): void {
     const session = this.#parts.session();
     if (session === null) return;
-    step(session).catch((thrown: unknown) =>
-      this.#parts.onFault(thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown)),
-    );
+    step(session).catch((thrown: unknown) => this.#parts.onFault(toReported(thrown)));
   }
 }

@@ -11,7 +11,7 @@ import { WaitingCommands, type WaitingCommandsParts } from "./waiting-commands.t
 const row = (execution: string, due: number, timer = RETRY_TIMER): StoredTimer => ({ execution, timer, due });
 
 /** A store with these rows; the definition of an execution is named like the receipt topic, and given by `topicOf`. */
-function searching(rows: StoredTimer[], topicOf: (execution: string) => string, book: readonly string[]) {
+function searching(rows: StoredTimer[], topicOf: (execution: string) => string, registered: readonly string[]) {
   let session: object | null = {};
   const found: SentAt[] = [];
   let inspected = 0;
@@ -23,7 +23,7 @@ function searching(rows: StoredTimer[], topicOf: (execution: string) => string, 
   const parts = {
     clock: { ...systemClock(), after: (_: number, run: () => void) => setImmediate(run) },
     session: () => session,
-    book: { topics: async () => book.map((receiptTopic) => ({ receiptTopic })) },
+    queueRegistry: { topics: async () => registered.map((receiptTopic) => ({ receiptTopic })) },
     planOf: async (hash: string) =>
       ({ commands: [{ phase: { name: "one" }, command: { receiptTopic: hash } }] }) as unknown as Plan,
     store: {

@@ -1,34 +1,34 @@
 /**
- * Finds open commands that are only in the store: after a restart or a takeover, and where there are more than the bridge
+ * Finds open commands that are only in the store: after a restart or a takeover, and beyond the number that the bridge
  * keeps. An execution that leaves memory while its command is at the broker has a row `~retry` among the timers.
  *
  * 1. After a takeover each receipt topic that was ever consumed may have such commands.
- * 2. A search reads the rows until each of these topics has a known command. Whether a command is open, the engine says.
- * 3. A topic of which none is found has none: nothing is consumed there.
+ * 2. A search reads these rows until each of the topics has a known command. The engine knows whether a command is open.
+ * 3. A topic without a command is not consumed.
  */
-
 import { RETRY_TIMER } from "../../engine/commit/stepping.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { SentAt } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import { isRejection } from "../../std/rejection.ts";
+import { sleep } from "../../std/within.ts";
 import type { Store, StoredHead } from "../../store/store.ts";
-import type { BrokerSession } from "../broker-link.ts";
 import type { QueueRegistry } from "../visits/queue-registry.ts";
 import type { ReceiptTopics } from "./receipt-topics.ts";
 
 export interface WaitingCommandsParts {
   readonly store: Pick<Store, "scanTimers" | "load">;
   readonly engine: Pick<EnginePort, "isOwn" | "inspect">;
-  readonly book: Pick<QueueRegistry, "topics">;
+  readonly queueRegistry: Pick<QueueRegistry, "topics">;
   readonly clock: Clock;
   readonly session: () => BrokerSession | null;
   /** A definition by its hash; null: there is none that this version can read. */
   readonly planOf: (hash: string) => Promise<Plan | null>;
 }
 
-/** Rows that are read at a time, and how long after each other: other readers of the store come first. */
+/** Rows that are read at a time, and the pause between two reads, which leaves the store to other readers. */
 const PAGE = 200;
 const PAUSE_MS = 20;
 /** Definitions whose receipt topics are kept. */
@@ -41,7 +41,7 @@ export class WaitingCommands {
   readonly #topics = new Map<string, Plan["commands"]>();
   #hasNewPartitions = true;
   #isSearching = false;
-  #isAsked = false;
+  #isWanted = false;
 
   constructor(
     parts: WaitingCommandsParts,
@@ -53,19 +53,19 @@ export class WaitingCommands {
     this.#onFound = onFound;
   }
 
-  /** Partitions of another process are this node's now. */
+  /** This node took partitions over. */
   tookOver(): void {
     this.#hasNewPartitions = true;
   }
 
   /** Searches if a topic may have commands of which none is known; one search at a time. */
   async find(): Promise<void> {
-    this.#isAsked = true;
+    this.#isWanted = true;
     if (this.#isSearching) return;
     this.#isSearching = true;
     try {
-      while (this.#isAsked && this.#parts.session() !== null) {
-        this.#isAsked = false;
+      while (this.#isWanted && this.#parts.session() !== null) {
+        this.#isWanted = false;
         await this.#noteTopics();
         await this.#search();
       }
@@ -76,10 +76,10 @@ export class WaitingCommands {
 
   async #noteTopics(): Promise<void> {
     if (!this.#hasNewPartitions) return;
-    // What is taken over while the book is read may not be in this reading.
+    // A takeover during the read sets the flag again.
     this.#hasNewPartitions = false;
     try {
-      for (const { receiptTopic } of await this.#parts.book.topics())
+      for (const { receiptTopic } of await this.#parts.queueRegistry.topics())
         this.#receipts.mayHaveMore(receiptTopic);
     } catch (thrown) {
       this.#hasNewPartitions = true;
@@ -97,20 +97,20 @@ export class WaitingCommands {
     for await (const ids of this.#executions()) {
       for (const loaded of await store.load(ids)) {
         if (loaded === null || !(await this.#topicsOf(loaded.head)).some(isWanted)) continue;
-        if (!(await this.#ask(loaded.head, isWanted))) isWhole = false;
+        if (!(await this.#report(loaded.head, isWanted))) isWhole = false;
       }
       if (isOver()) return;
-      await new Promise<void>((resolve) => clock.after(PAUSE_MS, resolve));
+      await sleep(clock, PAUSE_MS);
       if (session() === null) return;
     }
     if (!isWhole) return;
     for (const [name, since] of asked) if (isWanted(name)) this.#receipts.hasNoMore(name, since);
   }
 
-  /** Tells of the open commands of an execution at topics in question; false: nobody can say now which are open. */
-  async #ask({ id, project }: StoredHead, isWanted: (topic: string) => boolean): Promise<boolean> {
+  /** Reports the open commands of an execution at these topics; false: the engine cannot tell now which are open. */
+  async #report({ id, project }: StoredHead, isWanted: (topic: string) => boolean): Promise<boolean> {
     const found = await this.#parts.engine.inspect(id);
-    // What has ended meanwhile, or went to another node, has no open command here.
+    // An execution that has ended, or went to another node, has no open command here.
     if (isRejection(found)) return found.code === "not_found" || found.code === "not_owner";
     for (const { phase, handler, topic, receiptTopic, queued } of found.commands ?? [])
       if (queued !== undefined && isWanted(receiptTopic)) {
@@ -120,7 +120,7 @@ export class WaitingCommands {
     return true;
   }
 
-  /** Executions of this node that may wait for receipts, in pages. Rows that change meanwhile only move on in time. */
+  /** Executions of this node that may wait for receipts, in pages. Rows that change meanwhile move to a later time. */
   async *#executions(): AsyncGenerator<readonly string[]> {
     const { store, engine } = this.#parts;
     let from = 0;
@@ -133,7 +133,7 @@ export class WaitingCommands {
       yield ids.filter((id) => !seen.has(id) && engine.isOwn(id));
       if (rows.length < max) return;
       const last = rows.at(-1)?.due ?? from;
-      // Where a whole page is due at one time, the next one is larger.
+      // If all rows of a page are due at one time, the next page is larger.
       if (last === from) max *= 2;
       else {
         [from, max] = [last, PAGE];

@@ -1,18 +1,18 @@
-/** Tasks that go to workers one at a time, in a queue of their own: what comes back there has taken its worker down. */
+/** Lone tasks: they go to workers one at a time, in a queue of their own. A task that is returned there has crashed its worker. */
 import type { TaskCopy } from "../write-message.ts";
 
 export interface LoneTasksParts {
   readonly publish: (task: TaskCopy) => void;
-  /** Makes the queue, then calls `made`. */
-  readonly make: () => void;
+  /** Declares the queue, then calls `onDeclared`. */
+  readonly declare: () => void;
 }
 
 export class LoneTasks {
   readonly #parts: LoneTasksParts;
   #waiting: TaskCopy[] = [];
   #underWay: string | null = null;
-  #isMaking = false;
-  isMade = false;
+  #isDeclaring = false;
+  isDeclared = false;
 
   constructor(parts: LoneTasksParts) {
     this.#parts = parts;
@@ -24,32 +24,32 @@ export class LoneTasks {
     this.#next();
   }
 
-  /** The attempt has ended, one way or the other. */
-  ended(id: string): void {
+  /** The attempt has ended. */
+  onEnded(id: string): void {
     if (id !== this.#underWay) return;
     this.#underWay = null;
     this.#next();
   }
 
-  /** The queue is there. */
-  made(): void {
-    this.isMade = true;
-    this.#isMaking = false;
+  /** The queue is declared. */
+  onDeclared(): void {
+    this.isDeclared = true;
+    this.#isDeclaring = false;
     this.#next();
   }
 
-  /** There is a broker again. */
+  /** There is a connection. */
   attach(): void {
     this.#next();
   }
 
-  /** The queue has to be made again. */
+  /** The queue has to be declared again. */
   detach(): void {
-    this.isMade = false;
-    this.#isMaking = false;
+    this.isDeclared = false;
+    this.#isDeclaring = false;
   }
 
-  /** Forgets all; gives those that were not published. */
+  /** Forgets all tasks; returns those that were not published. */
   clear(): readonly TaskCopy[] {
     this.#underWay = null;
     return this.#waiting.splice(0);
@@ -57,10 +57,10 @@ export class LoneTasks {
 
   #next(): void {
     if (this.#waiting.length === 0 || this.#underWay !== null) return;
-    if (!this.isMade) {
-      if (this.#isMaking) return;
-      this.#isMaking = true;
-      return this.#parts.make();
+    if (!this.isDeclared) {
+      if (this.#isDeclaring) return;
+      this.#isDeclaring = true;
+      return this.#parts.declare();
     }
     const task = this.#waiting.shift() as TaskCopy;
     this.#underWay = task.id;

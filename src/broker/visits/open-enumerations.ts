@@ -1,20 +1,24 @@
-/** The enumerations that are at workers of the broker, by attempt: begun, looked after, and ended. */
+/** The open enumerations of this node at workers of the broker, by attempt. */
+
+import { toFault, toReported } from "../../net/amqp/broker-fault.ts";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
+import type { DeadLetters } from "../../net/amqp/dead-letters.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
 import { type CancelConsumerMessage, SHARED_QUEUE } from "../../protocol/amqp-wire.ts";
 import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
+import { readFields } from "../../protocol/read-body.ts";
 import type { Grant, GrantItem } from "../../protocol/work.ts";
+import { isRejection } from "../../std/rejection.ts";
 import { beatsOf } from "../beats.ts";
-import { toFault } from "../broker-fault.ts";
-import type { BrokerSession } from "../broker-link.ts";
-import { deskKey, type VisitPlace } from "../names.ts";
-import type { TaskReport } from "../read-message.ts";
+import { type VisitPlace, visitKey } from "../names.ts";
+import { readTaskReport, type TaskReport } from "../read-message.ts";
 import { assertIntake } from "../topology.ts";
 import { attemptOf, enumerateBody } from "../write-message.ts";
-import { Enumeration } from "./enumerations.ts";
-import type { Delivery, ReceiptInbox } from "./receipt-inbox.ts";
+import { Enumeration } from "./enumeration.ts";
 import type { BridgeParts } from "./visit-parts.ts";
 
 export interface OpenEnumerationsParts extends BridgeParts {
-  readonly words: ReceiptInbox;
+  readonly dead: DeadLetters;
 }
 
 interface Open {
@@ -24,19 +28,21 @@ interface Open {
   readonly queue: string;
   readonly body: Buffer;
   consumer: string | null;
-  /** What is done about it at the broker comes one after the other. */
+  /** The last of its steps at the broker, which run one after the other. */
   turn: Promise<void>;
   isSent: boolean;
+  /** When something of it came last. */
   heardAt: number;
   strikes: number;
 }
 
+/** Checks of an empty queue without consumers until the enumeration counts as lost. */
 const STRIKES_MAX = 2;
 
 export class OpenEnumerations {
   readonly #parts: OpenEnumerationsParts;
   readonly #open = new Map<string, Open>();
-  /** How often attempts were given back because nothing was heard of them. */
+  /** How often an enumeration was released because nothing came of it. */
   readonly #silences = new Map<string, number>();
   /** Deletions of enumerate queues that are under way, by queue. */
   readonly #deletions = new Map<string, Promise<void>>();
@@ -45,21 +51,21 @@ export class OpenEnumerations {
     this.#parts = parts;
   }
 
-  /** Something failed, so that what has ended may not be gone from the broker: `restore` looks after it. */
+  /** A step failed, so queues of ended enumerations may be left at the broker: `restore` deletes them. */
   isUntidy = false;
 
-  /** An enumeration is to go to a worker. */
-  begin(grant: Grant, item: GrantItem): void {
-    const { worker, engine, names, words, clock, onFault } = this.#parts;
+  /** Sends an enumeration to a worker. */
+  start(grant: Grant, item: GrantItem): void {
+    const { worker, engine, names, dead, clock, onFault, settings } = this.#parts;
     const at = attemptOf(grant, item);
     const enumeration = new Enumeration(at, names.intake(at), grant.resume?.count ?? 0, {
       worker,
       engine,
-      words,
+      dead,
       onFault,
       byIdentity: grant.byIdentity === true,
-      prefetch: this.#parts.settings.prefetch,
-      onEnd: (ended) => this.#end(ended.id),
+      prefetch: settings.prefetch,
+      onEnd: (ended) => this.#remove(ended.id),
     });
     const open: Open = {
       enumeration,
@@ -76,25 +82,46 @@ export class OpenEnumerations {
     this.#run(open, (session) => this.#send(session, open));
   }
 
-  /** `enumerated` came: here, or it is passed on to the node that has the execution. */
-  enumerated(word: TaskReport, delivery: Delivery): void {
-    const { engine, words, publisher, names } = this.#parts;
-    const id = encodeAttempt(word.at);
-    const open = this.#open.get(id);
-    if (open !== undefined) return open.enumeration.ended(word, delivery);
-    if (engine.isOwn(word.at.execution)) return words.acknowledge(delivery);
-    publisher.publish({
-      key: names.intake(word.at),
-      // It may come twice: each is acknowledged.
-      id: `${id}~enumerated~${delivery.message.fields.deliveryTag}`,
-      body: delivery.message.content,
-      mandatory: true,
-      // No queue: nobody waits for it any more.
-      done: () => words.acknowledge(delivery),
+  /** Declares and consumes `enumerated`, the queue in which all enumerations end, whichever node has them. */
+  async consumeEnumerated(session: BrokerSession): Promise<void> {
+    const { names, engine, repair, dead, onFault } = this.#parts;
+    const queue = names.enumerated;
+    await repair.open(session, [queue], async () => {
+      await session.withChannel((channel) => channel.assertQueue(queue, SHARED_QUEUE));
+      await session.consume(queue, (delivery) => {
+        // Somebody deleted the queue.
+        if (delivery === null) {
+          this.consumeEnumerated(session).catch((thrown: unknown) => onFault(toFault(thrown)));
+          return;
+        }
+        const fields = readFields(delivery.message.content);
+        const report = isRejection(fields) ? fields : readTaskReport(fields, engine.info.key);
+        if (isRejection(report)) dead.put(delivery, report.message);
+        else if (report.at.task >= 0) dead.put(delivery, "it is not about an enumeration");
+        else this.onEnumerated(report, delivery);
+      });
     });
   }
 
-  /** There is a broker again: intakes are consumed again, and what was not sent is. */
+  /** Takes `enumerated` of an enumeration of this node, or passes it on to the intake, where its node consumes it. */
+  onEnumerated(report: TaskReport, delivery: Delivery): void {
+    const { engine, publisher, names } = this.#parts;
+    const id = encodeAttempt(report.at);
+    const open = this.#open.get(id);
+    if (open !== undefined) return open.enumeration.onEnumerated(report, delivery);
+    if (engine.isOwn(report.at.execution)) return delivery.ack();
+    publisher.publish({
+      key: names.intake(report.at),
+      // The same message may be delivered twice: each delivery is passed on and acknowledged.
+      id: `${id}~enumerated~${delivery.message.fields.deliveryTag}`,
+      body: delivery.message.content,
+      mandatory: true,
+      // Without an intake no node waits for it any more.
+      done: () => delivery.ack(),
+    });
+  }
+
+  /** There is a connection: consumes intakes, and sends what was not sent. */
   attach(): void {
     for (const open of this.#open.values()) this.#run(open, (session) => this.#send(session, open));
   }
@@ -106,22 +133,20 @@ export class OpenEnumerations {
     }
   }
 
-  /** Nothing is to begin: what no worker has begun is given back, and where all is over, everything. */
+  /** Releases the enumerations of a handler: when it is paused, only those that no worker has begun. */
   withdraw(place: VisitPlace, why: "paused" | "cancelled"): void {
-    for (const { enumeration } of this.#at(place)) {
-      if (why === "paused" && !enumeration.isUntouched) continue;
-      this.#giveBack(enumeration);
-    }
+    for (const { enumeration } of this.#at(place))
+      if (why === "cancelled" || enumeration.isUntouched) this.#release(enumeration);
   }
 
-  /** Other workers serve these too: what waits at the broker for nobody is given back. */
+  /** Other workers serve this code too: releases enumerations whose queue nobody consumes. */
   giveWay(uses: ReadonlySet<string>): void {
     for (const open of this.#open.values()) {
       const { enumeration, use, queue } = open;
       if (!uses.has(use) || !enumeration.isUntouched) continue;
       this.#run(open, async (session) => {
-        const counts = await session.look(queue);
-        if ((counts?.consumers ?? 0) === 0 && enumeration.isUntouched) this.#giveBack(enumeration);
+        const counts = await session.counts(queue);
+        if ((counts?.consumers ?? 0) === 0 && enumeration.isUntouched) this.#release(enumeration);
       });
     }
   }
@@ -129,27 +154,29 @@ export class OpenEnumerations {
   /** The visit is over. */
   close(place: VisitPlace): void {
     for (const { enumeration } of this.#at(place)) {
-      enumeration.end();
-      this.#end(enumeration.id);
+      enumeration.drop();
+      this.#remove(enumeration.id);
     }
-    const key = deskKey(place);
+    const key = visitKey(place);
     for (const known of this.#silences.keys()) if (known.startsWith(`${key}#`)) this.#silences.delete(known);
   }
 
   /**
-   * No visit here needs the enumerations of this code any more: their queue is deleted, unless somebody uses it. RabbitMQ
-   * confirms a message that comes to a queue while it is deleted, and drops it. So none is published until that is over.
+   * Deletes the enumerate queue of code that no visit here needs any more, unless somebody uses the queue. RabbitMQ confirms
+   * a message that comes to a queue while it is deleted, and drops it. So none is published until the deletion is over.
    */
-  tidy(use: string): void {
+  deleteUnused(use: string): void {
     const { names, session } = this.#parts;
     const queue = names.enumerate(use);
     const current = session();
     if (current === null || [...this.#open.values()].some((open) => open.queue === queue)) return;
     const deletion = this.#deleted(queue)
-      .then(() => current.with((channel) => channel.deleteQueue(queue, { ifUnused: true, ifEmpty: true })))
+      .then(() =>
+        current.withChannel((channel) => channel.deleteQueue(queue, { ifUnused: true, ifEmpty: true })),
+      )
       .then(
         () => {},
-        // It is in use, or the broker is gone: then it stays.
+        // Somebody uses it, or the connection is gone: then the queue stays.
         () => {},
       )
       .then(() => {
@@ -162,53 +189,53 @@ export class OpenEnumerations {
     return this.#deletions.get(queue) ?? Promise.resolve();
   }
 
-  /** Others have these executions. */
+  /** Forgets the enumerations of executions that other nodes have now. */
   handOver(isOwn: (execution: string) => boolean): void {
     for (const [id, open] of this.#open) {
       if (isOwn(open.enumeration.at.execution)) continue;
       this.#open.delete(id);
       this.#run(open, async (session) => {
-        if (open.consumer !== null) await session.consume.cancel(open.consumer);
+        if (open.consumer !== null) await session.cancel(open.consumer);
       });
     }
   }
 
-  /** Looks whether all is there that should be. */
-  look(): void {
-    for (const open of this.#open.values()) this.#run(open, (session) => this.#look(session, open));
+  /** Checks that each enumeration is at the broker or at a worker. */
+  check(): void {
+    for (const open of this.#open.values()) this.#run(open, (session) => this.#check(session, open));
   }
 
-  /** What a former life left: the enumeration begins anew with what is journaled. */
+  /** Deletes the intakes of earlier processes, and releases their enumerations: they resume behind the journaled tasks. */
   async restore(): Promise<void> {
-    const { book, engine } = this.#parts;
+    const { queueRegistry, engine } = this.#parts;
     this.isUntidy = false;
-    for (const { attempt, intake } of await book.intakes()) {
+    for (const { attempt, intake } of await queueRegistry.intakes()) {
       const at = decodeAttempt(attempt);
       if (at !== null && (!engine.isOwn(at.execution) || this.#open.has(attempt))) continue;
       const session = this.#parts.session();
       if (session === null) return;
-      await session.with((channel) => channel.deleteQueue(intake));
+      await session.withChannel((channel) => channel.deleteQueue(intake));
       if (at !== null) engine.release(this.#parts.worker, beatsOf([at]));
-      await book.removeIntake(attempt);
+      await queueRegistry.removeIntake(attempt);
     }
   }
 
   *#at(place: VisitPlace): Iterable<Open> {
-    const key = deskKey(place);
-    for (const open of [...this.#open.values()]) if (deskKey(open.enumeration.at) === key) yield open;
+    const key = visitKey(place);
+    for (const open of [...this.#open.values()]) if (visitKey(open.enumeration.at) === key) yield open;
   }
 
   async #send(session: BrokerSession, open: Open): Promise<void> {
-    const { book, settings, publisher, mender } = this.#parts;
+    const { queueRegistry, settings, publisher, repair } = this.#parts;
     const { enumeration, queue } = open;
-    const { id } = enumeration;
+    const { id, intake } = enumeration;
     if (!this.#open.has(id)) return;
-    if (!open.isSent) await book.putIntake({ attempt: id, intake: enumeration.intake });
+    if (!open.isSent) await queueRegistry.putIntake({ attempt: id, intake });
     await this.#deleted(queue);
-    await mender.open(session, [queue], () =>
-      session.with((channel) => channel.assertQueue(queue, SHARED_QUEUE)),
+    await repair.open(session, [queue], () =>
+      session.withChannel((channel) => channel.assertQueue(queue, SHARED_QUEUE)),
     );
-    await mender.open(session, [enumeration.intake], () => this.#consume(session, open));
+    await repair.open(session, [intake], () => this.#consume(session, open));
     if (open.isSent || !this.#open.has(id)) return;
     open.isSent = true;
     publisher.publish({
@@ -226,59 +253,59 @@ export class OpenEnumerations {
   }
 
   async #consume(session: BrokerSession, open: Open): Promise<void> {
+    const { settings, clock } = this.#parts;
     const { enumeration } = open;
-    const queue = enumeration.intake;
-    await session.with((channel) => assertIntake(channel, queue, this.#parts.settings));
-    open.consumer ??= await session.take(queue, (message) => {
-      if (message === null) return this.#giveBack(enumeration);
-      open.heardAt = this.#parts.clock.now();
+    await session.withChannel((channel) => assertIntake(channel, enumeration.intake, settings));
+    open.consumer ??= await session.consume(enumeration.intake, (delivery) => {
+      if (delivery === null) return this.#release(enumeration);
+      open.heardAt = clock.now();
       open.strikes = 0;
-      enumeration.found({ message, channel: session.consume, queue });
+      enumeration.onMessage(delivery);
     });
   }
 
-  /** Whether the message is gone that asks for it. Its queue is shared, so that is sure only where it is empty. */
-  async #look(session: BrokerSession, open: Open): Promise<void> {
-    const { settings, mender, silentMs } = this.#parts;
+  /** Releases an enumeration whose message is lost. Its queue is shared, so that is certain only if the queue is empty. */
+  async #check(session: BrokerSession, open: Open): Promise<void> {
+    const { settings, repair, silentMs } = this.#parts;
     const { enumeration } = open;
     if (enumeration.isOver) return;
-    // It failed when it was to be sent, or its queues did.
+    // An earlier try to send it, or to consume its intake, failed.
     if (!open.isSent || open.consumer === null) return this.#send(session, open);
-    await enumeration.look(session);
-    const counts = await mender.look(session, open.queue);
+    await enumeration.checkMissing(session);
+    const counts = await repair.counts(session, open.queue);
     if (counts !== null && counts.ready > 0) {
       open.strikes = 0;
       return;
     }
     const silences = this.#silences.get(silenceKey(enumeration)) ?? 0;
     if (silentMs(open.heardAt) >= settings.silenceMs * 2 ** silences)
-      return this.#silent(enumeration, silences);
+      return this.#onSilence(enumeration, silences);
     if (counts === null || counts.consumers === 0) open.strikes++;
     if (counts === null || (open.strikes >= STRIKES_MAX && enumeration.isUntouched))
-      this.#giveBack(enumeration);
+      this.#release(enumeration);
   }
 
-  /** Somebody has taken it and says nothing. It is asked for again; what takes its workers down each time has crashed. */
-  #silent(enumeration: Enumeration, silences: number): void {
+  /** A worker took it and sends nothing. It is released, and after a few times it has crashed. */
+  #onSilence(enumeration: Enumeration, silences: number): void {
     const { silencesMax } = this.#parts.settings;
-    if (silences + 1 >= silencesMax) return enumeration.crashed(silences + 1);
+    if (silences + 1 >= silencesMax) return enumeration.crash(silences + 1);
     this.#silences.set(silenceKey(enumeration), silences + 1);
-    this.#giveBack(enumeration);
+    this.#release(enumeration);
   }
 
-  #giveBack(enumeration: Enumeration): void {
+  #release(enumeration: Enumeration): void {
     if (!this.#open.has(enumeration.id)) return;
     const { engine, worker } = this.#parts;
-    enumeration.end();
-    this.#end(enumeration.id);
+    enumeration.drop();
+    this.#remove(enumeration.id);
     engine.release(worker, beatsOf([enumeration.at]));
   }
 
-  #end(id: string): void {
+  #remove(id: string): void {
     const open = this.#open.get(id);
     if (open === undefined) return;
     this.#open.delete(id);
-    const { publisher, names, settings, book } = this.#parts;
+    const { publisher, names, settings, queueRegistry } = this.#parts;
     const { intake } = open.enumeration;
     publisher.forget((message) => message.id === id);
     const message: CancelConsumerMessage = { task_queue: intake, reason: "finished" };
@@ -290,13 +317,13 @@ export class OpenEnumerations {
       expirationMs: settings.broadcastMs * 12,
     });
     this.#run(open, async (session) => {
-      if (open.consumer !== null) await session.consume.cancel(open.consumer);
-      await session.with((channel) => channel.deleteQueue(intake));
-      await book.removeIntake(id);
+      if (open.consumer !== null) await session.cancel(open.consumer);
+      await session.withChannel((channel) => channel.deleteQueue(intake));
+      await queueRegistry.removeIntake(id);
     });
   }
 
-  /** One after the other; without a broker it is done when there is one again, and what has ended by the book. */
+  /** Runs a step after the steps before it; without a connection the step is skipped, and `attach` or `restore` does it. */
   #run(open: Open, step: (session: BrokerSession) => Promise<void>): void {
     open.turn = open.turn.then(async () => {
       const session = this.#parts.session();
@@ -305,12 +332,12 @@ export class OpenEnumerations {
         await step(session);
       } catch (thrown) {
         this.isUntidy = true;
-        this.#parts.onFault(thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown));
+        this.#parts.onFault(toReported(thrown));
       }
     });
   }
 }
 
 function silenceKey({ at }: Enumeration): string {
-  return `${deskKey(at)}#${at.attempt}`;
+  return `${visitKey(at)}#${at.attempt}`;
 }

@@ -1,12 +1,12 @@
 /**
- * What this side has made at the broker, in the store: whoever comes after a crash or takes an execution over finds it,
- * hears what is in the queues, and removes what is of no use.
+ * The store's register of the queues that engine nodes declared at the broker. After a crash or a takeover the next node
+ * finds them here, consumes what is in them, and deletes those that are not needed.
  */
 import { allDocuments, type DocumentForm, fields, isText, jsonForm } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
-import { deskKey, type VisitPlace } from "../names.ts";
+import { type VisitPlace, visitKey } from "../names.ts";
 
-const DESKS = "amqp-queues";
+const VISITS = "amqp-queues";
 const INTAKES = "amqp-intakes";
 const TOPICS = "amqp-topics";
 
@@ -24,7 +24,7 @@ export interface RegisteredIntake {
   readonly intake: string;
 }
 
-const DESK_FORM = jsonForm<RegisteredVisit>(DESKS, fields({ place: fields({}), use: isText }));
+const VISIT_FORM = jsonForm<RegisteredVisit>(VISITS, fields({ place: fields({}), use: isText }));
 const INTAKE_FORM = jsonForm<RegisteredIntake>(INTAKES, fields({ attempt: isText, intake: isText }));
 const TOPIC_FORM = jsonForm<{ readonly receiptTopic: string }>(TOPICS, fields({ receiptTopic: isText }));
 
@@ -35,12 +35,12 @@ export class QueueRegistry {
     this.#store = store;
   }
 
-  putDesk(desk: RegisteredVisit): Promise<void> {
-    return this.#store.putDocument(DESKS, deskKey(desk.place), JSON.stringify(desk));
+  putVisit(visit: RegisteredVisit): Promise<void> {
+    return this.#store.putDocument(VISITS, visitKey(visit.place), JSON.stringify(visit));
   }
 
-  removeDesk(place: VisitPlace): Promise<void> {
-    return this.#store.putDocument(DESKS, deskKey(place), null);
+  removeVisit(place: VisitPlace): Promise<void> {
+    return this.#store.putDocument(VISITS, visitKey(place), null);
   }
 
   putIntake(intake: RegisteredIntake): Promise<void> {
@@ -51,13 +51,13 @@ export class QueueRegistry {
     return this.#store.putDocument(INTAKES, attempt, null);
   }
 
-  /** Notes a queue that receipts of commands are consumed from. */
+  /** Registers a queue that receipts of commands are consumed from. */
   putTopic(receiptTopic: string): Promise<void> {
     return this.#store.putDocument(TOPICS, receiptTopic, JSON.stringify({ receiptTopic }));
   }
 
-  desks(): Promise<readonly RegisteredVisit[]> {
-    return this.#all(DESK_FORM);
+  visits(): Promise<readonly RegisteredVisit[]> {
+    return this.#all(VISIT_FORM);
   }
 
   intakes(): Promise<readonly RegisteredIntake[]> {
@@ -73,7 +73,7 @@ export class QueueRegistry {
     return (await this.#store.getDocument(TOPICS, receiptTopic)) !== null;
   }
 
-  /** Those that can be read. */
+  /** All documents that can be read. */
   async #all<T>(form: DocumentForm<T>): Promise<readonly T[]> {
     const found: T[] = [];
     for await (const document of allDocuments(this.#store, form))

@@ -1,7 +1,7 @@
-// Words of workers on their way to an engine whose verdicts the test gives.
-import type { Channel, ConsumeMessage } from "amqplib";
+// Receipts on their way to an engine whose verdicts the test gives.
 import { expect, test } from "vitest";
 import type { EnginePort } from "../../engine/engine-port.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { Clock } from "../../std/clock.ts";
 import { reject } from "../../std/rejection.ts";
 import { brokerNames } from "../names.ts";
@@ -16,11 +16,14 @@ function bench(verdicts: string[], inspections: readonly object[] = []) {
   const found = [...inspections];
   const later: (() => void)[] = [];
   const did: string[] = [];
-  const channel = {
+  let isOpen = true;
+  const delivery = {
     ack: () => did.push("ack"),
     nack: () => did.push("nack"),
-  } as unknown as Channel;
-  let isOpen = true;
+    get isOpen() {
+      return isOpen;
+    },
+  } as unknown as Delivery;
   const clock: Clock = {
     now: () => 0,
     after: (_, run) => {
@@ -34,18 +37,17 @@ function bench(verdicts: string[], inspections: readonly object[] = []) {
     report: async () => [[verdicts.shift() ?? "duplicate"]],
     inspect: async () => found.shift() ?? reject("not_found", "there is none"),
   };
-  const desk = new ReceiptInbox({
+  const inbox = new ReceiptInbox({
     worker: "broker",
     engine: engine as unknown as EnginePort,
     names: brokerNames("rondo"),
     clock,
     dead: {
-      put: (_: unknown, { reason }: { reason: string }, kept: () => void) => {
+      put: (one: Delivery, reason: string) => {
         did.push(reason);
-        kept();
+        one.ack();
       },
     } as never,
-    isOpen: () => isOpen,
     mayCount: () => true,
     onEnumerated: () => {},
     onFault: (fault) => {
@@ -57,9 +59,8 @@ function bench(verdicts: string[], inspections: readonly object[] = []) {
     await new Promise((next) => setImmediate(next));
   };
   return {
-    take: async (isShared: boolean) => {
-      const delivery = { message: {} as ConsumeMessage, channel, queue: "q", isShared };
-      desk.take({ at: AT, ms: 0, outcome: { status: "done", payload: "1" } }, delivery);
+    accept: async (isShared: boolean) => {
+      inbox.accept({ at: AT, ms: 0, outcome: { status: "done", payload: "1" } }, delivery, isShared);
       await turn();
     },
     wait: async () => {
@@ -74,13 +75,13 @@ function bench(verdicts: string[], inspections: readonly object[] = []) {
   };
 }
 
-test("a word that finds no owner goes back to a queue that only the owner hears", async () => {
+test("a receipt without an owner is returned to a queue that only its node consumes", async () => {
   const at = bench(["elsewhere"]);
-  await at.take(false);
+  await at.accept(false);
   expect(at.did).toEqual(["nack"]);
 });
 
-test("out of a queue that all nodes hear it is said again until an owner has it, without another delivery", async () => {
+test("a receipt out of a queue that all nodes consume is reported again until an owner has it, without another delivery", async () => {
   const at = bench([
     "elsewhere",
     "elsewhere",
@@ -90,16 +91,16 @@ test("out of a queue that all nodes hear it is said again until an owner has it,
     "elsewhere",
     "accepted",
   ]);
-  await at.take(true);
+  await at.accept(true);
   for (let i = 0; i < 5; i++) await at.wait();
   expect(at.did).toEqual([]);
   await at.wait();
   expect(at.did).toEqual(["ack"]);
 });
 
-test("unless its connection is gone, over which it comes again", async () => {
+test("a receipt is not reported again after its connection is gone: the broker delivers it again", async () => {
   const at = bench(["elsewhere", "accepted"]);
-  await at.take(true);
+  await at.accept(true);
   at.breakOff();
   await at.wait();
   expect([at.did, at.verdicts]).toEqual([[], ["accepted"]]);
@@ -107,18 +108,18 @@ test("unless its connection is gone, over which it comes again", async () => {
 
 test("a receipt that a damaged execution does not take is a dead letter; one that is late is not", async () => {
   const damaged = bench(["stale"], [{ view: { status: "damaged" } }]);
-  await damaged.take(true);
+  await damaged.accept(true);
   expect(damaged.did).toEqual([expect.stringContaining("e1 is damaged"), "ack"]);
   for (const inspections of [[{ view: { status: "running" } }], []]) {
     const late = bench(["stale"], inspections);
-    await late.take(true);
+    await late.accept(true);
     expect(late.did).toEqual(["ack"]);
   }
 });
 
-test("a receipt is reported again while nobody can say how its execution is", async () => {
+test("a receipt is reported again while the state of its execution is unknown", async () => {
   const at = bench(["stale", "stale"], [reject("not_ready", "not now"), { view: { status: "damaged" } }]);
-  await at.take(true);
+  await at.accept(true);
   expect(at.did).toEqual([]);
   await at.wait();
   expect(at.did).toEqual([expect.stringContaining("e1 is damaged"), "ack"]);

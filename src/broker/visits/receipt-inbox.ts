@@ -1,18 +1,18 @@
 /**
- * What workers say, on its way to the engine: last words of one turn are one report, and a delivery is acknowledged when
- * the commit that counts it is made. What is broken, or of nobody we know, goes to the dead letters.
+ * Receipts from workers on their way to the engine. Receipts of one turn go as one report, and each delivery is
+ * acknowledged after the commit that counts it. A message that cannot be read goes to the dead-letter queue.
  */
-import type { Channel, ConsumeMessage } from "amqplib";
 import type { EnginePort } from "../../engine/engine-port.ts";
-import type { Outcome } from "../../kernel/message.ts";
+import type { Outcome, Verdict } from "../../kernel/message.ts";
+import { toFault } from "../../net/amqp/broker-fault.ts";
+import type { DeadLetters } from "../../net/amqp/dead-letters.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
 import { attemptPrefix, encodeAttempt } from "../../protocol/attempt-id.ts";
-import type { DeadLetters } from "../../protocol/dead-letters.ts";
 import { readFields } from "../../protocol/read-body.ts";
 import type { Report, ReportedAttempt, ReportedReceipt, ReportPlace } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { DAMAGED } from "../../store/store.ts";
-import { toFault } from "../broker-fault.ts";
 import type { BrokerNames } from "../names.ts";
 import { isRollCall, readAttempt, readRollCall, readTaskReport, type TaskReport } from "../read-message.ts";
 import type { VisitQueues } from "./visit-queues.ts";
@@ -23,34 +23,26 @@ export interface ReceiptInboxParts {
   readonly names: BrokerNames;
   readonly clock: Clock;
   readonly dead: DeadLetters;
-  /** Whether a channel is still the one that deliveries come over. */
-  readonly isOpen: (channel: Channel) => boolean;
   /** Whether a receipt may count; one that may not is dropped. */
   readonly mayCount: (at: ReportedAttempt, use: string) => true | Promise<boolean>;
-  /** The last word on an enumeration. */
-  readonly onEnumerated: (word: TaskReport, delivery: Delivery) => void;
+  /** The receipt of an enumeration. */
+  readonly onEnumerated: (report: TaskReport, delivery: Delivery) => void;
   readonly onFault: (fault: Error) => void;
 }
 
-/** When a word is said again that found no owner. */
-const AGAIN_MS = 1_000;
-
-/** A message, and where to acknowledge it. */
-export interface Delivery {
-  readonly message: ConsumeMessage;
-  readonly channel: Channel;
-  readonly queue: string;
-  /** All nodes consume its queue, which counts deliveries: what finds no owner for a while is kept, not put back. */
-  readonly isShared?: boolean;
-}
+/** The pause before a receipt is reported again that no node took. */
+const RETRY_MS = 1_000;
 
 interface Waiting {
   readonly delivery: Delivery;
   readonly key: string;
   readonly place: ReportPlace;
   readonly receipt: ReportedReceipt;
+  /** All nodes consume its queue, and the queue counts deliveries: the delivery is kept for a retry, not returned. */
+  readonly isShared: boolean;
 }
 
+/** An entry of RabbitMQ's `x-death` header. */
 interface Death {
   readonly reason?: unknown;
   readonly queue?: unknown;
@@ -60,48 +52,49 @@ export class ReceiptInbox {
   readonly #parts: ReceiptInboxParts;
   #waiting: Waiting[] = [];
   #isScheduled = false;
-  /** Last words that counted, since the start. */
+  /** Receipts that counted, since the start. */
   counted = 0;
 
   constructor(parts: ReceiptInboxParts) {
     this.#parts = parts;
   }
 
-  /** A message in the finished queue of a handler of a visit. */
-  finished(delivery: Delivery, desk: VisitQueues): void {
+  /** Reads a message of the finished queue of a visit's handler. */
+  onFinished(delivery: Delivery, visit: VisitQueues): void {
+    const { dead, engine, mayCount, onEnumerated, onFault } = this.#parts;
     const { message } = delivery;
     const [death] = (message.properties.headers?.["x-death"] ?? []) as readonly Death[];
-    if (death !== undefined) return this.#died(delivery, desk, death);
+    if (death !== undefined) return this.#onDeadLettered(delivery, visit, death);
     const fields = readFields(message.content);
-    if (!isRejection(fields) && isRollCall(fields)) return this.#rollCall(fields, delivery, desk);
-    const word = isRejection(fields) ? fields : readTaskReport(fields, this.#parts.engine.info.key);
-    if (isRejection(word)) return this.refuse(delivery, word.message);
-    if (word.at.task < 0) return this.#parts.onEnumerated(word, delivery);
-    desk.heard(encodeAttempt(word.at));
-    const mayCount = this.#parts.mayCount(word.at, desk.facts.use);
-    if (mayCount === true) return this.take(word, delivery);
-    mayCount.then(
-      (may) => (may ? this.take(word, delivery) : this.acknowledge(delivery)),
+    if (!isRejection(fields) && isRollCall(fields)) return this.#onRollCall(fields, delivery, visit);
+    const report = isRejection(fields) ? fields : readTaskReport(fields, engine.info.key);
+    if (isRejection(report)) return dead.put(delivery, report.message);
+    if (report.at.task < 0) return onEnumerated(report, delivery);
+    visit.onReceipt(encodeAttempt(report.at));
+    const counts = mayCount(report.at, visit.facts.use);
+    if (counts === true) return this.accept(report, delivery);
+    counts.then(
+      (may) => (may ? this.accept(report, delivery) : delivery.ack()),
       (thrown: unknown) => {
-        this.#parts.onFault(toFault(thrown));
-        this.putBack(delivery);
+        onFault(toFault(thrown));
+        delivery.nack();
       },
     );
   }
 
-  #rollCall(fields: Readonly<Record<string, unknown>>, delivery: Delivery, desk: VisitQueues): void {
-    const { names, engine } = this.#parts;
-    const answer = readRollCall(fields, names.tasks(desk.place), engine.info.key);
-    if (isRejection(answer)) return this.refuse(delivery, answer.message);
-    desk.answered(answer);
-    this.acknowledge(delivery);
+  #onRollCall(fields: Readonly<Record<string, unknown>>, delivery: Delivery, visit: VisitQueues): void {
+    const { names, engine, dead } = this.#parts;
+    const answer = readRollCall(fields, names.tasks(visit.place), engine.info.key);
+    if (isRejection(answer)) return dead.put(delivery, answer.message);
+    visit.onRollCall(answer);
+    delivery.ack();
   }
 
-  /** The last word on an attempt at a task. */
-  take({ at, ms, outcome }: TaskReport, delivery: Delivery): void {
+  /** Reports a receipt to the engine, at the end of this turn. */
+  accept({ at, ms, outcome }: TaskReport, delivery: Delivery, isShared = false): void {
     const { task, attempt, claim, ...place } = at;
     const receipt = { task, attempt, claim, ms, outcome };
-    this.#push({ delivery, key: `${attemptPrefix(place)}${place.epoch}`, place, receipt });
+    this.#push({ delivery, key: `${attemptPrefix(place)}${place.epoch}`, place, receipt, isShared });
   }
 
   #push(waiting: Waiting): void {
@@ -116,45 +109,29 @@ export class ReceiptInbox {
     });
   }
 
-  /** Nobody can use it: it goes to the dead letters, and is acknowledged once it is there. */
-  refuse(delivery: Delivery, reason: string): void {
-    const { queue } = delivery;
-    this.#parts.dead.put(delivery.message.content, { queue, reason }, () => this.acknowledge(delivery));
-  }
-
-  acknowledge({ message, channel }: Delivery): void {
-    if (this.#parts.isOpen(channel)) unlessClosing(() => channel.ack(message));
-  }
-
-  /** Calls `run` after a while, unless the message comes again by then over another connection. */
-  later({ channel }: Delivery, run: () => void): void {
-    const { clock, isOpen } = this.#parts;
-    clock.after(AGAIN_MS, () => (isOpen(channel) ? run() : undefined));
-  }
-
-  /** It comes again, here or elsewhere. */
-  putBack({ message, channel }: Delivery): void {
-    if (this.#parts.isOpen(channel)) unlessClosing(() => channel.nack(message, false, true));
+  /** Calls `run` after a pause, unless the connection is lost meanwhile: the broker delivers the message again then. */
+  retryLater(delivery: Delivery, run: () => void): void {
+    this.#parts.clock.after(RETRY_MS, () => (delivery.isOpen ? run() : undefined));
   }
 
   /**
-   * A task that its queue gave up: it waited too long, or was delivered too often. Its neighbours in the hands of a
-   * worker that dies are delivered too often as well, so it is a suspect; only where it went alone it is a crash.
+   * A task that its queue dead-lettered: it expired, or was delivered too often. A worker that dies also uses up the
+   * deliveries of the other tasks that it had, so the task is only a suspect. In the queue for lone tasks it is a crash.
    */
-  #died(delivery: Delivery, desk: VisitQueues, { reason, queue }: Death): void {
-    const { engine, worker, names } = this.#parts;
+  #onDeadLettered(delivery: Delivery, visit: VisitQueues, { reason, queue }: Death): void {
+    const { engine, worker, names, dead } = this.#parts;
     const fields = readFields(delivery.message.content);
     const at = isRejection(fields) ? fields : readAttempt(fields, engine.info.key);
-    if (isRejection(at)) return this.refuse(delivery, at.message);
+    if (isRejection(at)) return dead.put(delivery, at.message);
     const id = encodeAttempt(at);
-    if (engine.holderOf(at)?.worker !== worker) return this.acknowledge(delivery);
-    if (queue === names.alone(desk.place) && reason !== "expired") {
-      desk.heard(id);
-      return this.take({ at, ms: 0, outcome: CRASHED }, delivery);
+    if (engine.holderOf(at)?.worker !== worker) return delivery.ack();
+    if (queue === names.alone(visit.place) && reason !== "expired") {
+      visit.onReceipt(id);
+      return this.accept({ at, ms: 0, outcome: CRASHED }, delivery);
     }
-    if (reason === "expired") desk.release([id]);
-    else desk.suspect({ id, body: delivery.message.content });
-    this.acknowledge(delivery);
+    if (reason === "expired") visit.release([id]);
+    else visit.suspect({ id, body: delivery.message.content });
+    delivery.ack();
   }
 
   async #report(): Promise<void> {
@@ -177,50 +154,40 @@ export class ReceiptInbox {
       worker,
       all.map(({ report }) => report),
     );
-    // What an engine that has stopped says counts nothing: it all comes again.
+    // The verdicts of a stopped engine mean nothing: the broker delivers the messages again.
     if (engine.hasStopped) return;
     all.forEach(({ members }, i) => {
       const list = verdicts[i] ?? [];
-      members.forEach((one, j) => {
-        const { delivery } = one;
-        const verdict = list[j] ?? list[0];
-        if (verdict === undefined || verdict === "elsewhere")
-          return delivery.isShared === true
-            ? this.later(delivery, () => this.#push(one))
-            : this.putBack(delivery);
-        if (verdict === "accepted") this.counted++;
-        if (verdict === "stale" && delivery.isShared === true) this.#keepIfDamaged(one);
-        else this.acknowledge(delivery);
-      });
+      members.forEach((one, j) => this.#settle(one, list[j] ?? list[0]));
     });
   }
 
-  /** Ends the delivery of a receipt that changed nothing. A damaged execution takes none: its receipt is a dead letter. */
+  #settle(one: Waiting, verdict: Verdict | undefined): void {
+    const { delivery, isShared } = one;
+    if (verdict === undefined || verdict === "elsewhere")
+      return isShared ? this.retryLater(delivery, () => this.#push(one)) : delivery.nack();
+    if (verdict === "accepted") this.counted++;
+    if (verdict === "stale" && isShared) this.#keepIfDamaged(one);
+    else delivery.ack();
+  }
+
+  /** Ends the delivery of a receipt that changed nothing. The receipt of a damaged execution becomes a dead letter. */
   #keepIfDamaged(one: Waiting): void {
     const { delivery, place } = one;
-    this.#parts.engine.inspect(place.execution).then(
+    const { engine, dead, onFault } = this.#parts;
+    const retry = (): void => this.retryLater(delivery, () => this.#push(one));
+    engine.inspect(place.execution).then(
       (found) => {
-        if (isRejection(found) && found.code !== "not_found")
-          return this.later(delivery, () => this.#push(one));
-        const isDamaged = !isRejection(found) && found.view.status === DAMAGED;
-        if (!isDamaged) return this.acknowledge(delivery);
+        if (isRejection(found) && found.code !== "not_found") return retry();
+        if (isRejection(found) || found.view.status !== DAMAGED) return delivery.ack();
         const reason = `the execution ${place.execution} is damaged: send the receipt again once it is restored`;
-        this.refuse(delivery, reason);
+        dead.put(delivery, reason);
       },
       (thrown: unknown) => {
-        this.#parts.onFault(toFault(thrown));
-        this.later(delivery, () => this.#push(one));
+        onFault(toFault(thrown));
+        retry();
       },
     );
-  }
-}
-
-/** A channel that is closing takes nothing any more: what was not acknowledged comes again. */
-function unlessClosing(answer: () => void): void {
-  try {
-    answer();
-  } catch (thrown) {
-    if (!(thrown instanceof Error && thrown.name === "IllegalOperationError")) throw thrown;
   }
 }
 
@@ -229,6 +196,6 @@ const CRASHED: Outcome = {
   payload: JSON.stringify({
     name: "Crashed",
     code: "crashed",
-    message: "the worker that had it alone gave it back without a word",
+    message: "the worker that had this task alone ended without a receipt",
   }),
 };

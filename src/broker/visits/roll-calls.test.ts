@@ -16,7 +16,7 @@ function calls() {
   const ask = (held: Readonly<Record<string, readonly string[]>>, consumes = true) => {
     const call = roll.ask();
     for (const worker of Object.keys(held))
-      roll.answered({ rollCall: call?.number ?? 0, worker, consumes, held: held[worker] ?? [] });
+      roll.onAnswer({ rollCall: call?.number ?? 0, worker, consumes, held: held[worker] ?? [] });
     return call?.number ?? 0;
   };
   return { roll, ask };
@@ -25,26 +25,26 @@ function calls() {
 describe("a roll call", () => {
   test("finds what no worker has, when it is missing twice in a row", () => {
     const { roll, ask } = calls();
-    expect(roll.look(["a", "b", "c"], 2)).toEqual([]);
+    expect(roll.findLost(["a", "b", "c"], 2)).toEqual([]);
     ask({ one: ["a"], two: [] });
-    expect(roll.look(["a", "b", "c"], 2)).toEqual([]);
+    expect(roll.findLost(["a", "b", "c"], 2)).toEqual([]);
     // What was on its way is there by now.
     ask({ one: ["a"], two: ["b"] });
-    expect(roll.look(["a", "b", "c"], 2)).toEqual(["c"]);
+    expect(roll.findLost(["a", "b", "c"], 2)).toEqual(["c"]);
     ask({ one: ["a"], two: ["b"] });
-    expect(roll.look(["a", "b"], 2)).toEqual([]);
+    expect(roll.findLost(["a", "b"], 2)).toEqual([]);
   });
 
   test("judges nothing while fewer workers answer than there are consumers", () => {
     const { roll, ask } = calls();
     for (let i = 0; i < 10; i++) {
-      expect(roll.look(["a"], 2)).toEqual([]);
+      expect(roll.findLost(["a"], 2)).toEqual([]);
       ask({ one: [] });
     }
     // The other one may have "a" still, although it consumes no more.
     const lost: string[] = [];
     for (let i = 0; i < 5; i++) {
-      lost.push(...roll.look(["a", "b"], 1));
+      lost.push(...roll.findLost(["a", "b"], 1));
       ask({ one: [] });
     }
     expect(lost).toEqual(["b"]);
@@ -52,48 +52,48 @@ describe("a roll call", () => {
 
   test("counts an answer that comes late, and so does not doubt what was asked", () => {
     const { roll, ask } = calls();
-    roll.look(["a"], 1);
+    roll.findLost(["a"], 1);
     const number = ask({});
-    expect(roll.look(["a"], 1)).toEqual([]);
-    roll.answered({ rollCall: number, worker: "one", consumes: true, held: [] });
+    expect(roll.findLost(["a"], 1)).toEqual([]);
+    roll.onAnswer({ rollCall: number, worker: "one", consumes: true, held: [] });
     ask({ one: [] });
-    expect(roll.look(["a"], 1)).toEqual([]);
+    expect(roll.findLost(["a"], 1)).toEqual([]);
     ask({ one: [] });
-    expect(roll.look(["a"], 1)).toEqual(["a"]);
+    expect(roll.findLost(["a"], 1)).toEqual(["a"]);
   });
 
   test("counts what a worker has that is stopping, which is no consumer", () => {
     const { roll, ask } = calls();
     for (let i = 0; i < 4; i++) {
-      expect(roll.look(["a"], 1)).toEqual([]);
+      expect(roll.findLost(["a"], 1)).toEqual([]);
       const number = ask({ one: [] });
-      roll.answered({ rollCall: number, worker: "leaving", consumes: false, held: ["a"] });
+      roll.onAnswer({ rollCall: number, worker: "leaving", consumes: false, held: ["a"] });
     }
   });
 
   test("leaves out what was heard of and is not counted yet", () => {
     const { roll, ask } = calls();
-    roll.look(["a"], 1);
+    roll.findLost(["a"], 1);
     ask({ one: [] });
-    roll.heard("a");
+    roll.onReceipt("a");
     for (let i = 0; i < 4; i++) {
-      expect(roll.look(["a"], 1)).toEqual([]);
+      expect(roll.findLost(["a"], 1)).toEqual([]);
       ask({ one: [] });
     }
   });
 
   test("begins anew when the queue has messages, and is not judged before it is asked", () => {
     const { roll, ask } = calls();
-    roll.look(["a"], 1);
+    roll.findLost(["a"], 1);
     ask({ one: [] });
-    expect(roll.look(["a"], 1)).toEqual([]);
-    expect(roll.look(["a"], 1)).toEqual([]);
+    expect(roll.findLost(["a"], 1)).toEqual([]);
+    expect(roll.findLost(["a"], 1)).toEqual([]);
     ask({ one: [] });
     roll.clear();
     expect(roll.ask()).toBeNull();
-    expect(roll.look(["a"], 1)).toEqual([]);
+    expect(roll.findLost(["a"], 1)).toEqual([]);
     ask({ one: [] });
-    expect(roll.look(["a"], 1)).toEqual([]);
+    expect(roll.findLost(["a"], 1)).toEqual([]);
   });
 });
 

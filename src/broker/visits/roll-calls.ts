@@ -1,14 +1,14 @@
 /**
- * Roll calls of one task queue, which find single tasks that are lost at the broker: taken out of the queue by somebody
- * who acknowledged them and said nothing, or purged.
+ * Roll calls of one task queue. They find single tasks that are lost at the broker: purged, or acknowledged by a consumer
+ * that sent no receipt.
  *
- * 1. When the queue is seen empty, the attempts that were published and not heard of are noted. The next `process`
- *    broadcast asks every worker which of them it has.
+ * 1. When the queue is empty, the published attempts without a receipt are noted. The next `process` broadcast asks every
+ *    worker which of them it has.
  * 2. A roll call is complete when as many workers answered as there are consumers of the queue. Its missing attempts are
- *    those that no answer names. An attempt that is missing in two complete roll calls in a row is lost: whatever was on its
- *    way to a worker during the first is named in the second.
- * 3. A consumer that does not answer, such as a worker in another language, may have what was published while it was
- *    there. Those attempts are never judged here; the silence of the queue decides about them.
+ *    those that no answer names. An attempt that is missing in two complete roll calls in a row is lost: an attempt that was
+ *    on its way to a worker during the first is named in the second.
+ * 3. A consumer that does not answer, such as a worker in another language, may have attempts that were published while it
+ *    was there. Those attempts are never lost by a roll call, only by the silence of their queue.
  */
 import { rollCallId } from "../../protocol/amqp-wire.ts";
 import { signAttempt } from "../../protocol/attempt-id.ts";
@@ -18,9 +18,9 @@ import type { SignedRollCall } from "../write-message.ts";
 
 interface Call {
   readonly number: number;
-  /** Attempts that somebody should have. */
+  /** Attempts that some worker should have. */
   readonly attempts: readonly string[];
-  /** Consumers when it was noted. */
+  /** Consumers of the queue when the attempts were noted. */
   readonly consumers: number;
   isAsked: boolean;
   /** By worker. */
@@ -38,33 +38,33 @@ export class RollCalls {
   readonly #queue: string;
   readonly #parts: RollCallParts;
   #number = 0;
-  /** The one that is asked, or is to be asked next. */
+  /** The roll call that was asked last, or is asked next. */
   #current: Call | null = null;
-  /** The one before, for answers that come late. */
+  /** The roll call before, for late answers. */
   #former: Call | null = null;
-  /** Missing in the roll call before, which was complete. */
+  /** Attempts that were missing in the roll call before. */
   #missing: ReadonlySet<string> = NONE;
   /** Attempts that a consumer without answers may have. */
   #unsure = new Set<string>();
-  /** Attempts that were heard of; the engine may not have counted that yet. */
-  #heard = new Set<string>();
+  /** Attempts with a receipt, which the engine may not have counted yet. */
+  #received = new Set<string>();
 
   constructor(queue: string, parts: RollCallParts) {
     this.#queue = queue;
     this.#parts = parts;
   }
 
-  /** Something was heard of an attempt: it is not lost. */
-  heard(id: string): void {
-    if (this.#current !== null) this.#heard.add(id);
+  /** A receipt of an attempt came: it is not lost. */
+  onReceipt(id: string): void {
+    if (this.#current !== null) this.#received.add(id);
   }
 
-  answered(answer: ReadRollCall): void {
+  onAnswer(answer: ReadRollCall): void {
     for (const call of [this.#current, this.#former])
       if (call?.number === answer.rollCall) call.answers.set(answer.worker, answer);
   }
 
-  /** The roll call for the `process` message that is written now; null: nothing is to be asked. */
+  /** Returns the roll call for the next `process` message; null: none is due. */
   ask(): SignedRollCall | null {
     const { key } = this.#parts.engine.info;
     if (this.#current === null) return null;
@@ -73,18 +73,18 @@ export class RollCalls {
     return { number, token: signAttempt(key, rollCallId(this.#queue, number)) };
   }
 
-  /** The queue is not empty, or nobody is to consume it: nothing can be said about what was asked. */
+  /** Forgets the roll calls: the queue is not empty, or is not to be consumed. */
   clear(): void {
     this.#current = null;
     this.#former = null;
     this.#missing = NONE;
-    this.#heard.clear();
+    this.#received.clear();
   }
 
-  /** The queue is empty; `taken` was published and not heard of. Answers what is lost. */
-  look(taken: readonly string[], consumers: number): readonly string[] {
+  /** The queue is empty, and `taken` was published and has no receipt. Returns the attempts that are lost. */
+  findLost(taken: readonly string[], consumers: number): readonly string[] {
     const open = new Set(taken);
-    for (const set of [this.#unsure, this.#heard]) for (const id of set) if (!open.has(id)) set.delete(id);
+    for (const set of [this.#unsure, this.#received]) for (const id of set) if (!open.has(id)) set.delete(id);
     if (this.#current?.isAsked === false) return [];
     if (this.#former !== null && !isComplete(this.#former, 0))
       for (const id of this.#former.attempts) if (open.has(id)) this.#unsure.add(id);
@@ -93,7 +93,7 @@ export class RollCalls {
     for (const id of lost) missing.delete(id);
     this.#missing = missing;
     this.#former = this.#current;
-    // The time, so that a process that is started again uses other numbers.
+    // Numbers follow the time, so that they are new after a restart.
     this.#number = Math.max(this.#number + 1, this.#parts.clock.now());
     this.#current =
       consumers === 0
@@ -114,12 +114,12 @@ export class RollCalls {
     if (call === null || !isComplete(call, consumers)) return missing;
     const named = new Set([...call.answers.values()].flatMap(({ held }) => held));
     for (const id of call.attempts)
-      if (open.has(id) && !named.has(id) && !this.#heard.has(id) && !this.#unsure.has(id)) missing.add(id);
+      if (open.has(id) && !named.has(id) && !this.#received.has(id) && !this.#unsure.has(id)) missing.add(id);
     return missing;
   }
 }
 
-/** Whether every consumer has answered, those of then and of now. */
+/** Whether as many workers answered as there were consumers then, and are now. */
 function isComplete({ answers, consumers }: Call, now: number): boolean {
   const answered = [...answers.values()].filter(({ consumes }) => consumes).length;
   return answered > 0 && answered >= Math.max(consumers, now);

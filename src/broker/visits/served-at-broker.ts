@@ -1,14 +1,15 @@
 /**
- * Which code enumerates at the broker: its enumerate queue has consumers. Such code gets its enumerations and tasks at the
- * broker too, although workers elsewhere serve it. What this remembers never decides where tasks come from.
+ * Finds out which code enumerates at the broker: its enumerate queue has consumers. Such code gets its enumerations and
+ * tasks at the broker too, although other workers serve it. What is remembered here never decides where tasks come from.
  */
+
+import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Serves } from "../../protocol/work.ts";
-import type { BrokerSession } from "../broker-link.ts";
 import type { BrokerNames } from "../names.ts";
 
-/** Names of code that are remembered, and looked at in one turn. */
+/** Names of code that are remembered, and that are checked at a time. */
 const USES_MAX = 10_000;
-const LOOKS_MAX = 50;
+const CHECKS_MAX = 50;
 
 export class ServedAtBroker {
   readonly #names: BrokerNames;
@@ -23,19 +24,19 @@ export class ServedAtBroker {
     this.#onChange = onChange;
   }
 
-  /** What the engine is told. */
+  /** The code that enumerates at the broker, as the engine is told. */
   get serves(): readonly Serves[] {
     return Array.from(this.#enumerating, (use) => ({ use, enumerates: true }));
   }
 
-  /** Other workers serve these. */
-  elsewhere(serves: readonly Serves[]): void {
+  /** Notes code that other workers serve. */
+  noteElsewhere(serves: readonly Serves[]): void {
     for (const { use } of serves) if (this.#elsewhere.size < USES_MAX) this.#elsewhere.add(use);
   }
 
-  /** Whether code enumerates at the broker, found out now; the engine is told before this resolves. */
-  async learn(session: BrokerSession, use: string): Promise<boolean> {
-    const consumers = (await session.look(this.#names.enumerate(use)))?.consumers ?? 0;
+  /** Asks the broker whether code enumerates there; the engine is told before this resolves. */
+  async enumeratesNow(session: BrokerSession, use: string): Promise<boolean> {
+    const consumers = (await session.counts(this.#names.enumerate(use)))?.consumers ?? 0;
     const has = consumers > 0;
     if (has === this.#enumerating.has(use)) return has;
     if (has) this.#enumerating.add(use);
@@ -44,13 +45,13 @@ export class ServedAtBroker {
     return has;
   }
 
-  /** Looks again, at a few of those that matter. */
-  async look(session: BrokerSession, uses: ReadonlySet<string>): Promise<void> {
+  /** Asks the broker again about some of the code. */
+  async refresh(session: BrokerSession, uses: ReadonlySet<string>): Promise<void> {
     const all = [...new Set([...uses, ...this.#enumerating, ...this.#elsewhere])];
-    for (const use of all.slice(0, LOOKS_MAX)) {
-      // The next turn begins with others.
+    for (const use of all.slice(0, CHECKS_MAX)) {
+      // The next call begins with others.
       if (this.#elsewhere.delete(use)) this.#elsewhere.add(use);
-      if (!use.startsWith("topic:")) await this.learn(session, use);
+      if (!use.startsWith("topic:")) await this.enumeratesNow(session, use);
     }
   }
 }

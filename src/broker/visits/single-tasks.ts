@@ -1,22 +1,22 @@
 /**
- * Tasks that are the input, because the definition names no other source of tasks. Code that enumerates must not get one:
- * the definition may be an old one that was meant as a fan-out (docs/decisions/031).
+ * Single tasks: the input is the one task of a handler, because the definition names no other source of tasks. Code that
+ * enumerates must not get one: the definition may be an old one that was meant as a fan-out (docs/decisions/031).
  *
- * 1. The queues of the visit are opened and announced, but the task is not published while nobody consumes its queue.
- * 2. When a worker consumes it, the enumerate queue of the code is looked at. If that has no consumer, the task is
- *    published. If it has one, the claim is released. The engine knows by then that this code enumerates at the broker, so
+ * 1. The queues of the visit are opened and announced, but the task is not published while its queue has no consumer.
+ * 2. When a worker consumes it, the consumers of the code's enumerate queue are counted. If there is none, the task is
+ *    published. If there is one, the claim is released. The engine knows by then that this code enumerates at the broker, so
  *    the task waits, and `why` says what to do.
  * 3. A receipt counts only if the enumerate queue has no consumer when it comes: a worker that enumerates may have come
- *    between the look and the delivery.
- * Each decision looks at the broker anew. What an earlier look has found never lets a task through.
+ *    between the count and the delivery.
+ * Each decision asks the broker again. An earlier count never lets a task through.
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
+import { BrokerFault, toFault } from "../../net/amqp/broker-fault.ts";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Grant, GrantItem, ReportedAttempt } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import { beatsOf } from "../beats.ts";
-import { BrokerFault, toFault } from "../broker-fault.ts";
-import type { BrokerSession } from "../broker-link.ts";
-import { type BrokerNames, deskKey, type VisitPlace } from "../names.ts";
+import { type BrokerNames, type VisitPlace, visitKey } from "../names.ts";
 import { attemptOf } from "../write-message.ts";
 import type { VisitQueues } from "./visit-queues.ts";
 
@@ -40,7 +40,7 @@ interface Held {
   isChecking: boolean;
 }
 
-/** Workers that are there consume the queue soon after it is announced; later ones are found after the next announcement. */
+/** Connected workers consume the queue soon after the announcement; later ones after the next announcement. */
 const CHECK_AFTER_MS = [0, 5, 10, 20, 40, 80, 160, 320] as const;
 
 export class SingleTasks {
@@ -52,19 +52,19 @@ export class SingleTasks {
     this.#parts = parts;
   }
 
-  /** Holds the task of a grant until a worker consumes its queue that does not enumerate. */
-  take(grant: Grant): void {
+  /** Holds the task of a grant back until its queue has a consumer and the code does not enumerate. */
+  hold(grant: Grant): void {
     const held: Held = { grant, at: attemptOf(grant, grant.items[0] as GrantItem), isChecking: false };
-    this.#held.set(deskKey(grant), held);
+    this.#held.set(visitKey(grant), held);
     void this.#parts.open(grant).idle.then(() => this.#checkSoon(held, 0));
   }
 
   /** Whether the task at this place is not published yet. */
   has(place: VisitPlace): boolean {
-    return this.#held.has(deskKey(place));
+    return this.#held.has(visitKey(place));
   }
 
-  /** Looks at the queues of all tasks that are not published yet; claims that have ended are forgotten. */
+  /** Checks the queues of all tasks that are not published yet; claims that have ended are forgotten. */
   check(): void {
     for (const [key, held] of this.#held) {
       if (this.#parts.engine.holderOf(held.at) === null) this.#held.delete(key);
@@ -74,7 +74,7 @@ export class SingleTasks {
 
   /** Releases the claim, if its task is not published yet. */
   withdraw(place: VisitPlace): void {
-    const held = this.#held.get(deskKey(place));
+    const held = this.#held.get(visitKey(place));
     if (held !== undefined) this.#release(held);
   }
 
@@ -110,20 +110,20 @@ export class SingleTasks {
     });
   }
 
-  /** Publishes or releases the task, if a worker consumes its queue; false: nobody does yet. */
+  /** Publishes or releases the task if its queue has a consumer; false: it has none yet. */
   async #check(held: Held): Promise<boolean> {
     const { names, session, engine, enumeratesNow, publish, onFault } = this.#parts;
     const open = session();
     if (open === null || held.isChecking || !this.#isHeld(held)) return !this.#isHeld(held);
     held.isChecking = true;
     try {
-      const queue = await open.look(names.tasks(held.at));
+      const queue = await open.counts(names.tasks(held.at));
       if (queue === null || queue.consumers === 0) return false;
       const enumerates = await enumeratesNow(open, held.grant.use);
       if (!this.#isHeld(held)) return true;
       if (enumerates) this.#release(held);
       else {
-        this.#held.delete(deskKey(held.at));
+        this.#held.delete(visitKey(held.at));
         if (engine.holderOf(held.at) !== null) publish(held.grant);
       }
       return true;
@@ -136,13 +136,13 @@ export class SingleTasks {
   }
 
   #isHeld(held: Held): boolean {
-    return this.#held.get(deskKey(held.at)) === held;
+    return this.#held.get(visitKey(held.at)) === held;
   }
 
   #release(held: Held): void {
     const { engine, worker } = this.#parts;
     if (!this.#isHeld(held)) return;
-    this.#held.delete(deskKey(held.at));
+    this.#held.delete(visitKey(held.at));
     engine.release(worker, beatsOf([held.at]));
   }
 }

@@ -1,11 +1,12 @@
-/** What every worker is told about the queues of one handler of a visit: where they are, and that they are over. */
+/** Announces the queues of one handler of a visit to every worker: where they are, and that they end. */
+
+import type { Publisher } from "../../net/amqp/publisher.ts";
 import type { CancelConsumerMessage } from "../../protocol/amqp-wire.ts";
 import type { BrokerNames, VisitPlace } from "../names.ts";
-import type { Publisher } from "../publisher.ts";
 import type { BrokerSettings } from "../settings.ts";
 import { processBody, type SignedRollCall, type VisitFacts } from "../write-message.ts";
 
-/** Inputs that are larger are told less often. */
+/** Announcements with a larger input are sent less often. */
 const LARGE_INPUT_CHARS = 65_536;
 const LARGE_EVERY = 12;
 
@@ -19,7 +20,7 @@ export class VisitAnnouncer {
     readonly publisher: Publisher;
     readonly settings: BrokerSettings;
   };
-  #said = 0;
+  #announced = 0;
 
   constructor(
     place: VisitPlace,
@@ -31,19 +32,16 @@ export class VisitAnnouncer {
     this.#parts = parts;
   }
 
-  /** The next word is said, however large it is. */
-  begin(): void {
-    this.#said = 0;
+  /** The next announcement is sent, however large the input is. */
+  reset(): void {
+    this.#announced = 0;
   }
 
-  /**
-   * Where the tasks are; `lone`: and those that go alone. Calls `rollCall` when it says so, for the roll call that workers
-   * are to answer.
-   */
-  process(lone: boolean, rollCall: () => SignedRollCall | null): void {
+  /** Announces the queue of tasks, and with `lone` the queue of lone tasks, with the roll call that `rollCall` returns. */
+  announce(lone: boolean, rollCall: () => SignedRollCall | null): void {
     const { names, publisher, settings } = this.#parts;
     const every = this.#facts.input.length > LARGE_INPUT_CHARS ? LARGE_EVERY : 1;
-    if (this.#said++ % every !== 0) return;
+    if (this.#announced++ % every !== 0) return;
     const call = rollCall();
     for (const alone of lone ? [false, true] : [false])
       publisher.publish({
@@ -51,13 +49,13 @@ export class VisitAnnouncer {
         key: "",
         id: `process~${++messages}`,
         body: processBody(this.#place, this.#facts, names, { alone, rollCall: call }),
-        // Somebody may have deleted the exchange, which breaks the connection: it is made again before the next word.
+        // Publishing to an exchange that somebody deleted breaks the connection; it is declared before the next announcement.
         isRepeated: true,
         expirationMs: settings.broadcastMs * 3 * every,
       });
   }
 
-  /** Nobody is to consume them any more. */
+  /** Tells every worker to stop consuming the queues. */
   cancel(reason: NonNullable<CancelConsumerMessage["reason"]>, lone: boolean): void {
     const { names, publisher, settings } = this.#parts;
     for (const queue of [names.tasks(this.#place), ...(lone ? [names.alone(this.#place)] : [])]) {

@@ -1,12 +1,12 @@
 /** The parts of the bridge that handlers of visits and enumerations at the broker use. */
-import type { Channel, ConsumeMessage } from "amqplib";
 import type { EnginePort } from "../../engine/engine-port.ts";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
+import type { Publisher } from "../../net/amqp/publisher.ts";
+import type { QueueRepair } from "../../net/amqp/queue-repair.ts";
 import type { Clock } from "../../std/clock.ts";
-import type { BrokerSession } from "../broker-link.ts";
 import type { BrokerNames, VisitPlace } from "../names.ts";
-import type { Publisher } from "../publisher.ts";
 import type { BrokerSettings } from "../settings.ts";
-import type { QueueMender } from "./queue-mender.ts";
 import type { QueueRegistry } from "./queue-registry.ts";
 import type { VisitQueues } from "./visit-queues.ts";
 
@@ -16,19 +16,19 @@ export interface BridgeParts {
   readonly engine: EnginePort;
   readonly names: BrokerNames;
   readonly publisher: Publisher;
-  readonly mender: QueueMender;
-  readonly book: QueueRegistry;
+  readonly repair: QueueRepair;
+  readonly queueRegistry: QueueRegistry;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
-  /** For how long nothing was heard since then, as far as something could be. */
+  /** Milliseconds of silence since then. Time without a connection, or with a blocked broker, does not count. */
   readonly silentMs: (heardAt: number) => number;
   readonly session: () => BrokerSession | null;
   readonly onFault: (fault: Error) => void;
 }
 
 export interface VisitParts extends BridgeParts {
-  /** Whether the one task of this place waits here, and is not to be found at the broker. */
+  /** Whether the one task of this handler is held back, and so not at the broker. */
   readonly isUnpublished: (place: VisitPlace) => boolean;
-  /** A message in the finished queue. */
-  readonly onWord: (message: ConsumeMessage, channel: Channel, desk: VisitQueues) => void;
+  /** A message of the finished queue. */
+  readonly onFinished: (delivery: Delivery, visit: VisitQueues) => void;
 }

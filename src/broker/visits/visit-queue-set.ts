@@ -1,82 +1,82 @@
-/** All handlers of visits that have queues at the broker, by place: new ones, those of the book, those that are over. */
+/** All handlers of visits that have queues at the broker, by place. */
 import { isRejection } from "../../std/rejection.ts";
-import { deskKey, type VisitPlace } from "../names.ts";
+import { type VisitPlace, visitKey } from "../names.ts";
 import type { VisitFacts } from "../write-message.ts";
 import type { RegisteredVisit } from "./queue-registry.ts";
 import type { VisitParts } from "./visit-parts.ts";
 import { VisitQueues } from "./visit-queues.ts";
 
 export class VisitQueueSet {
-  readonly #desks = new Map<string, VisitQueues>();
+  readonly #visits = new Map<string, VisitQueues>();
   readonly #parts: VisitParts;
   readonly #onUnused: (use: string) => void;
 
-  /** `onUnused` hears of code that no visit here needs any more. */
+  /** `onUnused` is called with code that no visit here needs any more. */
   constructor(parts: VisitParts, onUnused: (use: string) => void) {
     this.#parts = parts;
     this.#onUnused = onUnused;
   }
 
   get size(): number {
-    return this.#desks.size;
+    return this.#visits.size;
   }
 
   /** The wire names of their code. */
   get uses(): ReadonlySet<string> {
-    return new Set(Array.from(this.#desks.values(), ({ facts }) => facts.use));
+    return new Set(Array.from(this.#visits.values(), ({ facts }) => facts.use));
   }
 
-  /** Resolves when what is under way has been done. */
+  /** Resolves when the steps so far have ended. */
   async idle(): Promise<void> {
-    await Promise.all(Array.from(this.#desks.values(), ({ idle }) => idle));
+    await Promise.all(Array.from(this.#visits.values(), ({ idle }) => idle));
   }
 
   all(): Iterable<VisitQueues> {
-    return this.#desks.values();
+    return this.#visits.values();
   }
 
   get(place: VisitPlace): VisitQueues | undefined {
-    return this.#desks.get(deskKey(place));
+    return this.#visits.get(visitKey(place));
   }
 
-  /** The one at this place, made if there is none; `isOld`: it is in the book. */
-  at(place: VisitPlace, facts: VisitFacts, isOld = false): VisitQueues {
-    let desk = this.get(place);
-    if (desk === undefined) {
-      desk = new VisitQueues(place, facts, isOld, this.#parts);
-      this.#desks.set(desk.key, desk);
+  /** Returns the queues of this place, which are new if there are none; `isOld`: an earlier process registered them. */
+  getOrAdd(place: VisitPlace, facts: VisitFacts, isOld = false): VisitQueues {
+    let visit = this.get(place);
+    if (visit === undefined) {
+      visit = new VisitQueues(place, facts, isOld, this.#parts);
+      this.#visits.set(visit.key, visit);
     }
-    return desk;
+    return visit;
   }
 
   /** The visit of a handler is over, in this round and those before. */
   close(place: VisitPlace): void {
-    for (const desk of this.#desks.values()) {
-      const { execution, phase, visit, handler, round } = desk.place;
+    for (const queues of this.#visits.values()) {
+      const { execution, phase, visit, handler, round } = queues.place;
       const isIt = execution === place.execution && phase === place.phase && visit === place.visit;
-      if (isIt && handler === place.handler && round <= place.round) this.#close(desk);
+      if (isIt && handler === place.handler && round <= place.round) this.#close(queues);
     }
   }
 
-  /** Looks after them; those of executions that are another node's by now are left to it. */
-  look(): void {
+  /** Checks them; queues of executions that another node has now are left to that node. */
+  check(): void {
     const { engine } = this.#parts;
-    for (const [key, desk] of this.#desks) {
-      if (desk.isGone) this.#desks.delete(key);
-      else if (engine.isOwn(desk.place.execution)) desk.look();
+    for (const [key, visit] of this.#visits) {
+      if (visit.isGone) this.#visits.delete(key);
+      else if (engine.isOwn(visit.place.execution)) visit.check();
       else {
-        desk.handOver();
-        this.#desks.delete(key);
+        visit.handOver();
+        this.#visits.delete(key);
       }
     }
   }
 
-  /** What the book says and nobody here has: queues of before this process, or of another node that has gone. */
+  /** Adds registered queues that are not here: of an earlier process, or of a node that has gone. */
   async restore(): Promise<void> {
-    const { engine, book } = this.#parts;
-    for (const booked of await book.desks())
-      if (this.get(booked.place) === undefined && engine.isOwn(booked.place.execution))
-        await this.#restore(booked);
+    const { engine, queueRegistry } = this.#parts;
+    for (const registered of await queueRegistry.visits())
+      if (this.get(registered.place) === undefined && engine.isOwn(registered.place.execution))
+        await this.#restore(registered);
   }
 
   async #restore({ place, use }: RegisteredVisit): Promise<void> {
@@ -86,20 +86,20 @@ export class VisitQueueSet {
     const input = JSON.stringify(view?.input ?? null);
     if (this.get(place) !== undefined) return;
     const facts = { workflow: view?.workflow ?? "", use, input, timeoutMs: null, batch: 1 };
-    const desk = this.at(place, facts, true);
+    const queues = this.getOrAdd(place, facts, true);
     const isOpen = view?.phases.some(
       ({ name, visit, status }) => name === place.phase && visit === place.visit && status === "running",
     );
-    if (isOpen === true && view?.finishedAt === null) desk.open();
-    else this.#close(desk);
+    if (isOpen === true && view?.finishedAt === null) queues.open();
+    else this.#close(queues);
   }
 
-  #close(desk: VisitQueues): void {
-    desk.close();
-    void desk.idle.then(() => {
-      if (!desk.isGone) return;
-      this.#desks.delete(desk.key);
-      if (!this.uses.has(desk.facts.use)) this.#onUnused(desk.facts.use);
+  #close(visit: VisitQueues): void {
+    visit.close();
+    void visit.idle.then(() => {
+      if (!visit.isGone) return;
+      this.#visits.delete(visit.key);
+      if (!this.uses.has(visit.facts.use)) this.#onUnused(visit.facts.use);
     });
   }
 }

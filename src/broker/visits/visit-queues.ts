@@ -1,27 +1,29 @@
 /**
- * One handler of a visit at the broker: a queue of tasks, one for tasks that go alone, and one for what workers say.
+ * The queues of one handler of a visit at the broker: a queue of tasks, a queue of lone tasks, and a queue of receipts.
  *
- * 1. Opened before the first task is published, and again after every loss; its steps come one after the other.
- * 2. Tasks are published as they are granted. A task that reached the delivery limit goes alone, one at a time.
- * 3. Paused, failing or cancelled: consumers are cancelled, and what nobody has taken is given back.
- * 4. Looked at now and then: what is gone from the broker is given back, and so published again.
- * 5. When the visit is over everything is deleted.
+ * 1. The queues are declared before the first task is published, and again after every loss. Steps run one after the other.
+ * 2. Tasks are published as they are granted. A task that reached the delivery limit goes to the queue of lone tasks, which
+ *    has one task at a time.
+ * 3. When the handler is paused, failing or cancelled, consumers are cancelled, and tasks that no worker took are released.
+ * 4. The queues are checked now and then. Tasks that are gone from the broker are released, and so published again.
+ * 5. When the visit is over, the queues are deleted.
  */
+
+import { BrokerFault, toReported } from "../../net/amqp/broker-fault.ts";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
+import type { Outgoing } from "../../net/amqp/publisher.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import { beatsOf } from "../beats.ts";
-import { BrokerFault, toFault } from "../broker-fault.ts";
-import type { BrokerSession } from "../broker-link.ts";
-import { deskKey, type VisitPlace } from "../names.ts";
-import type { Outgoing } from "../publisher.ts";
+import { type VisitPlace, visitKey } from "../names.ts";
 import type { ReadRollCall } from "../read-message.ts";
-import { assertDesk, takeReady } from "../topology.ts";
+import { assertVisit, removeReady } from "../topology.ts";
 import type { TaskCopy, VisitFacts } from "../write-message.ts";
 import { LoneTasks } from "./lone-tasks.ts";
 import { RollCalls } from "./roll-calls.ts";
 import { VisitAnnouncer } from "./visit-announcer.ts";
 import type { VisitParts } from "./visit-parts.ts";
 
-/** Looks at an empty queue without consumers before its tasks are taken for lost. */
+/** Checks of an empty queue without consumers until its tasks count as lost. */
 const STRIKES_MAX = 2;
 const HELD_MAX = 100_000;
 
@@ -31,55 +33,56 @@ export class VisitQueues {
   readonly facts: VisitFacts;
   readonly #parts: VisitParts;
   readonly #lone: LoneTasks;
-  readonly #voice: VisitAnnouncer;
-  /** What waits for the queues. */
+  readonly #announcer: VisitAnnouncer;
+  /** Tasks that wait until the queues are declared. */
   #backlog: TaskCopy[] = [];
   #turn: Promise<void> = Promise.resolve();
   #isOpening = false;
   #isOpen = false;
-  /** The queues were there once: where they are not, something is lost. */
+  /** The queues were declared before: if they do not exist, tasks are lost. */
   #wasOpen = false;
-  /** Words of workers are lost. */
+  /** The queue of receipts was deleted: receipts are lost. */
   #isDeleted = false;
   #isWithdrawn = false;
   #isOver = false;
   #isGone = false;
-  #isBooked: boolean;
-  /** Messages of a former life may be in the queue. */
+  #isRegistered: boolean;
+  /** Messages of an earlier process may be in the queue. */
   #isOld: boolean;
+  /** When a task was granted, or a receipt came, last. */
   #heardAt: number;
   #strikes = 0;
   #silences = 0;
   readonly #calls: RollCalls;
 
-  /** `isOld`: it is in the book. */
+  /** `isOld`: an earlier process registered it. */
   constructor(place: VisitPlace, facts: VisitFacts, isOld: boolean, parts: VisitParts) {
     const { execution, phase, visit, handler, round } = place;
     this.place = { execution, phase, visit, handler, round };
-    this.key = deskKey(place);
+    this.key = visitKey(place);
     this.facts = facts;
     this.#parts = parts;
-    this.#isBooked = isOld;
+    this.#isRegistered = isOld;
     this.#isOld = isOld;
     this.#heardAt = parts.clock.now();
     this.#calls = new RollCalls(parts.names.tasks(this.place), parts);
-    this.#voice = new VisitAnnouncer(this.place, facts, parts);
+    this.#announcer = new VisitAnnouncer(this.place, facts, parts);
     this.#lone = new LoneTasks({
       publish: (task) => this.#publish(task, parts.names.alone(this.place)),
-      make: () => this.#run((session) => this.#makeLone(session)),
+      declare: () => this.#run((session) => this.#declareLone(session)),
     });
   }
 
-  /** Its queues are deleted, or another node's. */
+  /** Its queues are deleted, or another node has them. */
   get isGone(): boolean {
     return this.#isGone;
   }
 
-  /** Tasks that are to go to workers. */
+  /** Publishes tasks, as soon as the queues are declared. */
   add(tasks: readonly TaskCopy[], alone: boolean): void {
     const wasWithdrawn = this.#isWithdrawn;
     this.#isWithdrawn = false;
-    if (wasWithdrawn) this.#voice.begin();
+    if (wasWithdrawn) this.#announcer.reset();
     this.#heardAt = this.#parts.clock.now();
     if (alone) for (const task of tasks) this.#lone.add(task);
     if (!alone && this.#isOpen && !this.#isOld)
@@ -89,38 +92,38 @@ export class VisitQueues {
     else if (wasWithdrawn) this.broadcast();
   }
 
-  /** A task reached the delivery limit: it may have taken its worker down, or a neighbour of it has. */
+  /** A task reached the delivery limit: it may have crashed its worker, or another task of that worker has. */
   suspect(task: TaskCopy): void {
     if (this.#isWithdrawn) this.release([task.id]);
     else this.#lone.add(task);
   }
 
-  /** Something was heard about an attempt. */
-  heard(id: string): void {
+  /** A receipt of an attempt came. */
+  onReceipt(id: string): void {
     this.#heardAt = this.#parts.clock.now();
     this.#strikes = 0;
     this.#silences = 0;
-    this.#lone.ended(id);
-    this.#calls.heard(id);
+    this.#lone.onEnded(id);
+    this.#calls.onReceipt(id);
   }
 
-  /** A worker has answered a roll call. */
-  answered(answer: ReadRollCall): void {
-    this.#calls.answered(answer);
+  /** A worker answered a roll call. */
+  onRollCall(answer: ReadRollCall): void {
+    this.#calls.onAnswer(answer);
   }
 
-  /** Makes the queues and consumes what workers say, if it does not yet. */
+  /** Declares the queues and consumes receipts, unless that is done. */
   open(): void {
     if (this.#isOpening || this.#isGone) return;
     this.#isOpening = true;
     this.#run(async (session) => {
       this.#isOpening = false;
-      if (this.#isOver) return this.#remove(session);
+      if (this.#isOver) return this.#delete(session);
       await this.#open(session);
     });
   }
 
-  /** There is no broker. */
+  /** The connection is gone. */
   detach(): void {
     this.#isOpen = false;
     this.#isOpening = false;
@@ -128,107 +131,108 @@ export class VisitQueues {
     this.#calls.clear();
   }
 
-  /** Says to every worker where the tasks are. */
+  /** Tells every worker where the tasks are. */
   broadcast(): void {
     if (this.#isOpen && !this.#isWithdrawn && !this.#isOver)
-      this.#voice.process(this.#lone.isMade, () => this.#calls.ask());
+      this.#announcer.announce(this.#lone.isDeclared, () => this.#calls.ask());
   }
 
-  /** Nothing is to begin: what nobody has taken is given back. */
+  /** Releases the tasks that no worker took. */
   withdraw(why: "paused" | "cancelled"): void {
     if (this.#isOver || this.#isWithdrawn) return;
     this.#isWithdrawn = true;
     this.release([...this.#backlog.splice(0), ...this.#lone.clear()].map(({ id }) => id));
-    this.#voice.cancel(why, this.#lone.isMade);
-    this.#run((session) => this.#giveBackReady(session));
+    this.#announcer.cancel(why, this.#lone.isDeclared);
+    this.#run((session) => this.#releaseReady(session));
   }
 
-  /** Another worker serves it too: what is in a queue that nobody consumes is given back. */
+  /** Another worker serves this code too: releases the tasks of a queue without consumers. */
   giveWay(): void {
     if (this.#isOver || this.#isWithdrawn) return;
     this.#run(async (session) => {
-      const counts = await session.look(this.#parts.names.tasks(this.place));
+      const counts = await session.counts(this.#parts.names.tasks(this.place));
       if (counts !== null && counts.consumers > 0) return;
       this.release([...this.#backlog.splice(0), ...this.#lone.clear()].map(({ id }) => id));
-      await this.#giveBackReady(session);
+      await this.#releaseReady(session);
     });
   }
 
-  /** The visit is over: nothing of it stays at the broker. */
+  /** The visit is over: deletes its queues. */
   close(): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#backlog = [];
     this.#lone.clear();
     this.#parts.publisher.forget((message) => this.#isOwn(message));
-    this.#voice.cancel("finished", this.#lone.isMade);
-    this.#run((session) => this.#remove(session));
+    this.#announcer.cancel("finished", this.#lone.isDeclared);
+    this.#run((session) => this.#delete(session));
   }
 
-  /** Another node has the execution: it hears what workers say from now on. */
+  /** Another node has the execution, and consumes the receipts from now on. */
   handOver(): void {
     this.#isGone = true;
     this.#isOpen = false;
     this.#run(async (session) => {
-      if (this.#consumer !== null) await session.consume.cancel(this.#consumer);
+      if (this.#consumer !== null) await session.cancel(this.#consumer);
     });
   }
 
   #consumer: string | null = null;
 
-  /** Resolves when what is under way has been done. */
+  /** Resolves when the steps so far have ended. */
   get idle(): Promise<void> {
     return this.#turn;
   }
 
-  /** Gives attempts back that nobody has begun. */
+  /** Releases attempts that no worker has begun. */
   release(ids: readonly string[]): void {
     const attempts = ids.map(decodeAttempt).filter((at) => at !== null);
     if (attempts.length > 0) this.#parts.engine.release(this.#parts.worker, beatsOf(attempts));
   }
 
-  /** Looks whether all is there that should be. */
-  look(): void {
+  /** Checks that published tasks are at the broker or at a worker; releases those that are lost. */
+  check(): void {
     if (this.#isOver || !this.#isOpen) return this.open();
     this.#run(async (session) => {
       const { names, settings, silentMs } = this.#parts;
-      const held = this.#held();
+      const held = this.#published();
       if (held.length === 0 || !this.#isOpen) return;
-      const counts = await session.look(names.tasks(this.place));
-      const lone = this.#lone.isMade ? await session.look(names.alone(this.place)) : null;
-      if (counts === null || (this.#lone.isMade && lone === null)) return this.#lost(held, true);
+      const counts = await session.counts(names.tasks(this.place));
+      const lone = this.#lone.isDeclared ? await session.counts(names.alone(this.place)) : null;
+      if (counts === null || (this.#lone.isDeclared && lone === null)) return this.#onLost(held, true);
       if (counts.ready + (lone?.ready ?? 0) > 0) {
         this.#strikes = 0;
         this.#calls.clear();
-        if (this.#isWithdrawn) await this.#giveBackReady(session);
+        if (this.#isWithdrawn) await this.#releaseReady(session);
         return;
       }
       const missing = this.#missing(held, counts.consumers);
-      if (missing.length > 0) return this.#lost(missing, false);
+      if (missing.length > 0) return this.#onLost(missing, false);
       const consumers = counts.consumers + (lone?.consumers ?? 0);
       const silenceMs = Math.max(settings.silenceMs, 2 * (this.facts.timeoutMs ?? 0)) * 2 ** this.#silences;
       const isSilent = silentMs(this.#heardAt) >= silenceMs && this.#silences < settings.silencesMax;
       if (isSilent) this.#silences++;
       if (consumers === 0 && !this.#isWithdrawn) this.#strikes++;
-      if (this.#strikes >= STRIKES_MAX) return this.#remake(session, held);
-      if (isSilent) this.#lost(held, false);
+      if (this.#strikes >= STRIKES_MAX) return this.#redeclare(session, held);
+      if (isSilent) this.#onLost(held, false);
     });
   }
 
   /**
-   * Empty and without consumers, although there are tasks. A quorum queue that was declared just when its broker was
-   * killed is such a one for good: it takes messages and consumers without a word. It is made anew.
+   * Deletes queues that are empty and without consumers although there are tasks. A quorum queue that was declared while its
+   * broker was killed stays so: it accepts messages and consumers and delivers nothing.
    */
-  async #remake(session: BrokerSession, held: readonly string[]): Promise<void> {
+  async #redeclare(session: BrokerSession, held: readonly string[]): Promise<void> {
     const { names, publisher } = this.#parts;
     publisher.forget((message) => this.#isOwn(message));
-    await session.with((channel) => channel.deleteQueue(names.tasks(this.place)));
-    if (this.#lone.isMade) await session.with((channel) => channel.deleteQueue(names.alone(this.place)));
-    this.#lost(held, true);
+    await session.withChannel((channel) => channel.deleteQueue(names.tasks(this.place)));
+    if (this.#lone.isDeclared)
+      await session.withChannel((channel) => channel.deleteQueue(names.alone(this.place)));
+    this.#onLost(held, true);
   }
 
-  /** Attempts of this handler that the engine takes for published. */
-  #held(): readonly string[] {
+  /** Attempts of this handler that the engine counts as published. */
+  #published(): readonly string[] {
     const { engine, worker, isUnpublished } = this.#parts;
     if (isUnpublished(this.place)) return [];
     const { execution, phase, visit, handler } = this.place;
@@ -240,20 +244,20 @@ export class VisitQueues {
       .map(({ attempt }) => attempt);
   }
 
-  /** Of what was published, and is in no queue, what no worker has. */
+  /** Published attempts that are in no queue and at no worker. */
   #missing(held: readonly string[], consumers: number): readonly string[] {
-    // What goes alone is in a queue that is found empty by its deliveries.
-    if (this.#lone.isMade || this.#isWithdrawn) {
+    // Roll calls do not cover the queue of lone tasks.
+    if (this.#lone.isDeclared || this.#isWithdrawn) {
       this.#calls.clear();
       return [];
     }
     const waiting = new Set(this.#backlog.map(({ id }) => id));
     const taken = held.filter((id) => !waiting.has(id) && !this.#parts.publisher.has(id));
-    return this.#calls.look(taken, consumers);
+    return this.#calls.findLost(taken, consumers);
   }
 
-  /** What was published is not there any more. */
-  #lost(held: readonly string[], isDeleted: boolean): void {
+  /** Releases published attempts that are not at the broker any more. */
+  #onLost(held: readonly string[], isDeleted: boolean): void {
     this.#strikes = 0;
     this.#heardAt = this.#parts.clock.now();
     this.#lone.clear();
@@ -275,37 +279,37 @@ export class VisitQueues {
   }
 
   async #open(session: BrokerSession): Promise<void> {
-    const { names, book, mender } = this.#parts;
-    if (!this.#isBooked) {
-      await book.putDesk({ place: this.place, use: this.facts.use });
-      this.#isBooked = true;
+    const { names, queueRegistry, repair } = this.#parts;
+    if (!this.#isRegistered) {
+      await queueRegistry.putVisit({ place: this.place, use: this.facts.use });
+      this.#isRegistered = true;
     }
     let isLost = false;
     if (!this.#isOpen) {
-      isLost = this.#isDeleted || (this.#wasOpen && (await session.look(names.tasks(this.place))) === null);
+      isLost = this.#isDeleted || (this.#wasOpen && (await session.counts(names.tasks(this.place))) === null);
       this.#isDeleted = false;
       const queues = [names.finished(this.place), names.tasks(this.place)];
-      await mender.open(session, queues, () => this.#make(session));
+      await repair.open(session, queues, () => this.#declare(session));
       this.#isOpen = true;
       this.#wasOpen = true;
     }
     if (isLost) {
-      await takeReady(session, [names.tasks(this.place), names.alone(this.place)]);
-      this.#lost(this.#held(), false);
+      await removeReady(session, [names.tasks(this.place), names.alone(this.place)]);
+      this.#onLost(this.#published(), false);
     }
-    if (this.#isOld && this.#backlog.length > 0) await this.#tidy(session);
+    if (this.#isOld && this.#backlog.length > 0) await this.#removeStale(session);
     this.broadcast();
     if (!this.#isOld)
       for (const task of this.#backlog.splice(0)) this.#publish(task, names.tasks(this.place));
     this.#lone.attach();
   }
 
-  async #make(session: BrokerSession): Promise<void> {
-    const { names, onWord } = this.#parts;
-    await session.with((channel) => assertDesk(channel, this.#topology));
-    this.#consumer = await session.take(names.finished(this.place), (message) => {
-      if (message !== null) return onWord(message, session.consume, this);
-      // Somebody deleted the queue, and with it words that nobody has heard.
+  async #declare(session: BrokerSession): Promise<void> {
+    const { names, onFinished } = this.#parts;
+    await session.withChannel((channel) => assertVisit(channel, this.#topology));
+    this.#consumer = await session.consume(names.finished(this.place), (delivery) => {
+      if (delivery !== null) return onFinished(delivery, this);
+      // Somebody deleted the queue, and with it receipts that were not delivered.
       this.#isDeleted = true;
       this.#isOpen = false;
       this.open();
@@ -317,10 +321,10 @@ export class VisitQueues {
     return { place: this.place, use: this.facts.use, names, settings };
   }
 
-  /** Before the first task of this life: of what a former one left, only what still counts stays. */
-  async #tidy(session: BrokerSession): Promise<void> {
+  /** Before the first task is published: removes messages of an earlier process whose attempts are not open any more. */
+  async #removeStale(session: BrokerSession): Promise<void> {
     const { names, engine, worker } = this.#parts;
-    const left = await takeReady(session, [names.tasks(this.place), names.alone(this.place)]);
+    const left = await removeReady(session, [names.tasks(this.place), names.alone(this.place)]);
     this.#isOld = false;
     for (const task of left) {
       const at = decodeAttempt(task.id);
@@ -328,32 +332,32 @@ export class VisitQueues {
     }
   }
 
-  async #makeLone(session: BrokerSession): Promise<void> {
+  async #declareLone(session: BrokerSession): Promise<void> {
     if (!this.#isOpen) return;
-    await session.with((channel) => assertDesk(channel, { ...this.#topology, alone: true }));
-    this.#lone.made();
-    this.#voice.begin();
+    await session.withChannel((channel) => assertVisit(channel, { ...this.#topology, alone: true }));
+    this.#lone.onDeclared();
+    this.#announcer.reset();
     this.broadcast();
   }
 
-  async #giveBackReady(session: BrokerSession): Promise<void> {
+  async #releaseReady(session: BrokerSession): Promise<void> {
     const { names } = this.#parts;
-    const left = await takeReady(session, [names.tasks(this.place), names.alone(this.place)]);
+    const left = await removeReady(session, [names.tasks(this.place), names.alone(this.place)]);
     this.release(left.map(({ id }) => id));
   }
 
-  async #remove(session: BrokerSession): Promise<void> {
+  async #delete(session: BrokerSession): Promise<void> {
     if (this.#isGone) return;
-    const { names, book } = this.#parts;
-    if (this.#consumer !== null && this.#isOpen) await session.consume.cancel(this.#consumer);
+    const { names, queueRegistry } = this.#parts;
+    if (this.#consumer !== null && this.#isOpen) await session.cancel(this.#consumer);
     this.#isOpen = false;
-    await session.with(async (channel) => {
+    await session.withChannel(async (channel) => {
       for (const queue of [names.tasks(this.place), names.alone(this.place)])
         await channel.deleteQueue(queue);
       await channel.deleteQueue(names.finished(this.place));
     });
     this.#isGone = true;
-    if (this.#isBooked) await book.removeDesk(this.place);
+    if (this.#isRegistered) await queueRegistry.removeVisit(this.place);
   }
 
   #publish(task: TaskCopy, queue: string): void {
@@ -380,7 +384,7 @@ export class VisitQueues {
     return key === names.tasks(this.place) || key === names.alone(this.place);
   }
 
-  /** One after the other; without a broker it is done when there is one again. */
+  /** Runs a step after the steps before it; without a connection the step is skipped, and `open` does it later. */
   #run(step: (session: BrokerSession) => Promise<void>): void {
     this.#turn = this.#turn.then(async () => {
       const session = this.#parts.session();
@@ -392,7 +396,7 @@ export class VisitQueues {
         await step(session);
       } catch (thrown) {
         this.#isOpening = false;
-        this.#parts.onFault(thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown));
+        this.#parts.onFault(toReported(thrown));
       }
     });
   }

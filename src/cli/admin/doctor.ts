@@ -113,7 +113,7 @@ async function database({ config }: LoadedConfig): Promise<Finding> {
 async function broker({ config }: LoadedConfig): Promise<Finding[]> {
   if (config.broker === null) return [];
   const what = "broker";
-  const { checkBroker } = await import("../../net/check-broker.ts");
+  const { checkBroker } = await import("../../net/amqp/check-broker.ts");
   const at = withoutPassword(config.broker);
   try {
     return [{ what, verdict: "ok", says: `${at} answers: ${await checkBroker(config.broker)}` }];

@@ -1,47 +1,47 @@
 /**
- * A worker over an AMQP broker: hosts handler code and does what comes out of queues (docs/protocol.md).
+ * A worker over an AMQP broker: hosts handler code and runs what it consumes from queues (docs/protocol.md).
  *
- * 1. It declares what it shares with the engine, consumes the `enumerate` queue of each handler, and has one queue of its
- *    own that is bound to the fanouts `process` and `cancel.consumer`.
- * 2. It consumes the task queues that `process` tells of. An unacknowledged delivery is the lease: it is acknowledged
- *    when the last word on the attempt is confirmed by the broker.
- * 3. After a broken connection it declares and consumes anew, says again what was not confirmed, and takes a delivery of
- *    what it still runs for the same attempt.
- * 4. It stops gracefully: consumes no more, hands back what has not begun, lets the rest end within a grace.
+ * 1. It declares the queues that it shares with the engine, consumes the `enumerate` queue of each handler, and has one queue
+ *    of its own that is bound to the fanouts `process` and `cancel.consumer`.
+ * 2. It consumes the task queues that `process` announces. An unacknowledged delivery is the lease: it is acknowledged when
+ *    the broker has confirmed the receipt of the attempt.
+ * 3. After a lost connection it declares and consumes again, and publishes again what was not confirmed. A new delivery of an
+ *    attempt that it still runs is the same attempt.
+ * 4. It stops gracefully: it stops consuming, returns what has not begun, and lets the rest end within a grace.
  */
-import type { ChannelModel, ConfirmChannel } from "amqplib";
 import { receiptTopicOf, topicOf } from "../../kernel/command/topic.ts";
+import { BrokerConnection, type BrokerSession } from "../../net/amqp/connection.ts";
+import { RecoveringConsumer } from "../../net/amqp/consumer.ts";
+import { DeadLetters } from "../../net/amqp/dead-letters.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
+import { Publisher } from "../../net/amqp/publisher.ts";
+import { QueueRepair } from "../../net/amqp/queue-repair.ts";
 import { amqpNames, SHARED_QUEUE, TOPIC_QUEUE } from "../../protocol/amqp-wire.ts";
 import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
-import { DeadLetters, declareDead } from "../../protocol/dead-letters.ts";
-import { INTERNAL_ERROR, QueueDoubts } from "../../protocol/queue-doubts.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection } from "../../std/rejection.ts";
+import { atMost } from "../../std/within.ts";
 import { samePlace } from "../attempt-place.ts";
 import { type HostedPart, withChildren } from "../handler-code.ts";
 import { Worker, type WorkerOptions } from "../worker.ts";
 import { Answers } from "./answers.ts";
-import { BrokerLink, NoAnswer } from "./broker-link.ts";
 import { CancelledCommands } from "./cancelled-commands.ts";
-import type { Delivery } from "./consumer.ts";
 import { ControlQueue } from "./control-queue.ts";
 import { HeldAttempts } from "./held-attempts.ts";
-import { KeptConsumer } from "./kept-consumer.ts";
-import { Publisher } from "./publisher.ts";
 import { readCancelConsumer, readCommand, readEnumerate, readProcess, readTask } from "./read-message.ts";
 import { type TaskQueue, TaskQueues } from "./task-queues.ts";
-import { commanding, foreignAttempt, type Gathered, listing, working } from "./write-grant.ts";
+import { commandGrant, enumerateGrant, foreignAttempt, type TaskBatch, taskGrant } from "./write-grant.ts";
 
 export interface AmqpWorkerOptions {
   readonly url: string;
   readonly prefix: string;
-  /** How it is called at the broker. */
+  /** The name of its connection at the broker. */
   readonly name: string;
-  /** How long the broker may take to answer before a queue is taken for broken; 20 s by default. */
+  /** How long the broker may take to answer before a queue counts as broken; 20 s by default. */
   readonly answerMs?: number;
-  /** Attempts at a time. */
+  /** Attempts that run at a time. */
   readonly capacity: number;
   /** Workflows and topics. */
   readonly workflows: readonly HostedPart[];
@@ -49,18 +49,18 @@ export interface AmqpWorkerOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly onLog: WorkerOptions["log"];
-  /** The broker is away, takes nothing, or refuses (null: it is there again). */
+  /** There is no connection, or the broker takes no messages (null: all is well again). */
   readonly onTrouble: (what: string | null) => void;
-  /** It consumes, for the first time. */
+  /** It consumes for the first time. */
   readonly onReady: () => void;
-  /** Something that is put right by itself, or a message that went to the dead letters. */
+  /** A fault that repairs itself, or a message that went to the dead-letter queue. */
   readonly onNote: (what: string) => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** How long, after the grace, what was said last may take to be heard. */
-const LAST_WORDS_MS = 5_000;
-/** Enumerations of one handler that it has at a time. */
+/** How long each step of the stop may take, beside the grace. */
+const STOP_MS = 5_000;
+/** Enumerations of one handler that run at a time. */
 const ENUMERATIONS_MAX = 4;
 const ANSWER_MS = 20_000;
 
@@ -72,29 +72,29 @@ const LACKS =
 export class AmqpWorker {
   readonly #options: AmqpWorkerOptions;
   readonly #names: ReturnType<typeof amqpNames>;
-  readonly #link: BrokerLink;
+  readonly #connection: BrokerConnection;
   readonly #held: HeldAttempts;
   readonly #cancelled = new CancelledCommands();
   readonly #publisher: Publisher;
   readonly #answers: Answers;
   readonly #dead: DeadLetters;
-  /** Publishes, and declares what others may have deleted. */
-  #channel: ConfirmChannel | null = null;
+  readonly #repair: QueueRepair;
+  #session: BrokerSession | null = null;
   readonly #tasks: TaskQueues;
-  readonly #doubts = new QueueDoubts();
   readonly #worker: Worker;
   readonly #control: ControlQueue;
-  readonly #kept: readonly KeptConsumer[];
-  /** The wire names of handlers, by the fanout that tells of their queues. */
+  readonly #consumers: readonly RecoveringConsumer[];
+  /** The wire names of handlers, by the fanout that announces their queues. */
   readonly #uses = new Map<string, string>();
-  #gathered: Gathered[] = [];
+  #batches: TaskBatch[] = [];
   /** Tells this process apart from others in roll calls. */
   readonly #id: string;
   #isReady = false;
-  #foreigners = 0;
+  #isInTrouble = false;
+  #foreignCommands = 0;
 
   constructor(options: AmqpWorkerOptions) {
-    const { url, name, prefix, clock, random, capacity, onTrouble, onBug, answerMs = ANSWER_MS } = options;
+    const { url, name, prefix, clock, random, capacity, onNote, onBug, answerMs = ANSWER_MS } = options;
     this.#options = options;
     this.#id = `${random.u32().toString(36)}-${random.u32().toString(36)}`;
     this.#names = amqpNames(prefix);
@@ -104,15 +104,14 @@ export class AmqpWorker {
     this.#answers = new Answers({
       ...{ held: this.#held, cancelled: this.#cancelled, publisher: this.#publisher, enumerated },
     });
+    this.#repair = new QueueRepair((fault) => onNote(fault.message));
     this.#dead = new DeadLetters({
       dead: this.#names.dead,
       clock,
-      publish: ({ key: queue, ...letter }, done) =>
-        this.#publisher.publish({ ...letter, queue, done: (end) => done(end === "confirmed") }),
-      declare: async () =>
-        this.#channel === null ? undefined : declareDead(this.#channel, this.#names.dead),
-      // A channel that broke is replaced with the next connection.
-      onFault: (thrown) => options.onNote(`the dead-letter queue cannot be declared: ${String(thrown)}`),
+      publisher: this.#publisher,
+      repair: this.#repair,
+      session: () => this.#session,
+      onFault: (fault) => onNote(`the dead-letter queue cannot be declared: ${fault.message}`),
     });
     this.#worker = new Worker({
       clock,
@@ -128,28 +127,29 @@ export class AmqpWorker {
       capacity,
       heldOf: (queue) => this.#held.countOf(queue),
       onDelivery: (queue, delivery) => this.#task(queue, delivery),
-      answered: (work) => this.#link.answered(work),
       onBug,
     });
     const { uses, topics } = this.#host();
     this.#control = new ControlQueue({
-      ...this.#keeping,
+      ...this.#recovery,
       fanouts: () => [this.#names.cancelConsumer, ...this.#uses.keys()],
-      onDelivery: (delivery) => this.#controlMessage(delivery),
+      onDelivery: (delivery) => this.#onControl(delivery),
     });
-    this.#kept = [
+    this.#consumers = [
       this.#control,
       ...uses.map((use) => this.#enumerations(use)),
       ...topics.map((topic) => this.#commands(topic)),
     ];
-    this.#link = new BrokerLink({
-      ...{ url, name, clock, random, onTrouble, answerMs },
-      onUp: (connection) => this.#up(connection),
+    this.#connection = new BrokerConnection({
+      ...{ url, name, clock, random, answerMs },
+      onUp: (session) => this.#up(session),
       onDown: () => this.#down(),
+      onBlocked: (isBlocked) => this.#setTrouble(isBlocked ? this.#connection.fault : null),
+      onFault: (fault) => this.#setTrouble(fault.message),
     });
   }
 
-  /** Attempts under way. */
+  /** Attempts that it holds. */
   get held(): number {
     return this.#held.size;
   }
@@ -163,28 +163,27 @@ export class AmqpWorker {
     return this.#tasks.size;
   }
 
-  /** Begins, now or as soon as the broker is there. */
+  /** Connects; tries again until there is a broker. */
   async start(): Promise<void> {
-    this.#control.keepBound();
-    await this.#link.open();
+    await this.#connection.open();
   }
 
-  /** Ends gracefully; resolves when everything is said, or when it was given long enough. */
+  /** Stops gracefully; resolves when all receipts are confirmed, or the grace is over. */
   async stop(graceMs: number): Promise<void> {
-    await this.#within(LAST_WORDS_MS, async () => {
-      const others = this.#kept.filter((consumer) => consumer !== this.#control);
-      await Promise.all([this.#tasks.stop(), ...others.map((consumer) => consumer.stop())]);
-    });
-    // Until all has ended, roll calls are answered: nobody else knows what is held here.
-    await this.#worker.stop(graceMs, LAST_WORDS_MS);
-    await this.#within(LAST_WORDS_MS, () => this.#control.stop());
-    if (!this.#link.isInTrouble) await this.#within(LAST_WORDS_MS, () => this.#publisher.empty());
-    // Whoever has just heard that its word is there acknowledges now what it was about.
-    await new Promise<void>((resolve) => this.#options.clock.soon(resolve));
-    await this.#within(LAST_WORDS_MS, () => this.#link.close());
+    const { clock } = this.#options;
+    const others = this.#consumers.filter((consumer) => consumer !== this.#control);
+    const stopped = Promise.all([this.#tasks.stop(), ...others.map((consumer) => consumer.stop())]);
+    await atMost(clock, STOP_MS, stopped);
+    // Roll calls are answered until all attempts have ended: no other process knows what is held here.
+    await this.#worker.stop(graceMs, STOP_MS);
+    await atMost(clock, STOP_MS, this.#control.stop());
+    if (!this.#isInTrouble) await this.#publisher.emptyWithin(STOP_MS);
+    // The deliveries of receipts that were just confirmed are acknowledged in this turn.
+    await new Promise<void>((resolve) => clock.soon(resolve));
+    await atMost(clock, STOP_MS, this.#connection.close());
   }
 
-  /** Hosts the code; answers the wire names of what enumerates, and the topics. */
+  /** Hosts the code; returns the wire names of code that enumerates, and the topics. */
   #host(): { readonly uses: readonly string[]; readonly topics: readonly string[] } {
     const uses = new Set<string>();
     const topics = new Set<string>();
@@ -202,101 +201,87 @@ export class AmqpWorker {
     return { uses: [...uses], topics: [...topics] };
   }
 
-  async #up(connection: ChannelModel): Promise<void> {
-    const channel = await connection.createConfirmChannel();
-    // What breaks it breaks no more than itself; the connection is made anew then.
-    channel.on("error", () => {
-      connection.close().catch(this.#options.onBug);
-    });
-    await this.#link.answered(channel.assertQueue(this.#names.enumerated, SHARED_QUEUE));
-    await this.#link.answered(declareDead(channel, this.#names.dead));
-    this.#channel = channel;
-    this.#publisher.attach(channel);
-    for (const consumer of this.#kept) await consumer.attach(connection);
-    this.#tasks.attach(connection);
+  async #up(session: BrokerSession): Promise<void> {
+    await session.withChannel((channel) => channel.assertQueue(this.#names.enumerated, SHARED_QUEUE));
+    await this.#dead.declare(session);
+    this.#session = session;
+    this.#publisher.attach(session.publish);
+    for (const consumer of this.#consumers) await consumer.attach(session);
+    this.#tasks.attach(session);
+    this.#setTrouble(null);
     if (!this.#isReady) this.#options.onReady();
     this.#isReady = true;
   }
 
   #down(): void {
-    this.#channel = null;
-    for (const consumer of this.#kept) consumer.detach();
+    this.#session = null;
+    this.#publisher.detach();
+    for (const consumer of this.#consumers) consumer.detach();
     this.#tasks.detach();
   }
 
-  #enumerations(use: string): KeptConsumer {
+  /** Reports the first fault of a series, and the end of the series (null). */
+  #setTrouble(what: string | null): void {
+    if (this.#isInTrouble === (what !== null)) return;
+    this.#isInTrouble = what !== null;
+    this.#options.onTrouble(what);
+  }
+
+  #enumerations(use: string): RecoveringConsumer {
     const { capacity } = this.#options;
     const name = this.#names.enumerate(use);
-    return new KeptConsumer({
-      ...this.#keeping,
+    return new RecoveringConsumer({
+      ...this.#recovery,
+      queue: name,
       prefetch: () => Math.min(capacity, ENUMERATIONS_MAX),
-      onOpened: (failure) => this.#opened(name, failure),
-      prepare: async (channel) => {
-        await this.#mend(name);
-        return (await channel.assertQueue(name, SHARED_QUEUE)).queue;
-      },
+      prepare: async (channel) => (await channel.assertQueue(name, SHARED_QUEUE)).queue,
       onDelivery: (delivery) => this.#enumerate(use, delivery),
     });
   }
 
-  /** A topic and its receipt topic are shared with others: they are declared only where they are not there. */
-  #commands(topic: string): KeptConsumer {
+  /** A topic and its receipt topic are shared with other applications: they are declared only if they do not exist. */
+  #commands(topic: string): RecoveringConsumer {
     const { capacity } = this.#options;
-    return new KeptConsumer({
-      ...this.#keeping,
+    return new RecoveringConsumer({
+      ...this.#recovery,
+      queue: topic,
       prefetch: () => capacity,
-      onOpened: (failure) => this.#opened(topic, failure),
-      prepare: async (channel) => {
-        await this.#mend(topic);
+      prepare: async (channel, session) => {
         for (const queue of [receiptTopicOf(topic), topic])
-          if (!(await this.#link.hasQueue(queue))) await channel.assertQueue(queue, TOPIC_QUEUE);
+          if ((await session.counts(queue)) === null) await channel.assertQueue(queue, TOPIC_QUEUE);
         return topic;
       },
       onDelivery: (delivery) => this.#command(topic, delivery),
     });
   }
 
-  get #keeping() {
+  get #recovery() {
     const { clock, onNote } = this.#options;
-    return { clock, onNote, answered: <T>(work: Promise<T>) => this.#link.answered(work) };
-  }
-
-  /** Whether a queue could be consumed: what is there and of no use breaks even the connection, and stays so. */
-  #opened(queue: string, failure: Error | null): void {
-    if (failure === null) return this.#doubts.clear(queue);
-    const { code } = this.#link;
-    if (failure instanceof NoAnswer || code === INTERNAL_ERROR) this.#doubts.failed(queue);
-  }
-
-  async #mend(queue: string): Promise<void> {
-    if (!this.#doubts.has(queue)) return;
-    this.#doubts.clear(queue);
-    await this.#link.removeUseless(queue);
-    this.#options.onNote(`the queue ${queue} could not be used, and is made anew`);
+    return { clock, onNote, repair: this.#repair };
   }
 
   /** `process` or `cancel.consumer`. */
-  #controlMessage(delivery: Delivery): void {
+  #onControl(delivery: Delivery): void {
     const { content, fields } = delivery.message;
     const use = this.#uses.get(fields.exchange);
     if (use === undefined) {
       const message = readCancelConsumer(content);
-      if (isRejection(message)) return this.#refuse(delivery, fields.exchange, message.message);
+      if (isRejection(message)) return this.#refuse(delivery, message.message, fields.exchange);
       this.#cancel(message.task_queue, message.reason === "paused");
       this.#cancelCommands(message.commands ?? []);
     } else {
       const message = readProcess(content);
-      if (isRejection(message)) return this.#refuse(delivery, fields.exchange, message.message);
+      if (isRejection(message)) return this.#refuse(delivery, message.message, fields.exchange);
       const input = this.#text(message.input);
-      if (input === null) return this.#refuse(delivery, fields.exchange, TOO_DEEP);
+      if (input === null) return this.#refuse(delivery, TOO_DEEP, fields.exchange);
       this.#tasks.add({ use, message, input });
       const consumes = this.#tasks.has(message.task_queue);
-      this.#answers.rollCall(message, { worker: this.#id, consumes });
+      this.#answers.answerRollCall(message, { worker: this.#id, consumes });
     }
     delivery.ack();
   }
 
-  /** A pause lets go on what has begun. */
+  /** Stops consuming a task queue. After a pause, attempts that have begun go on. */
   #cancel(taskQueue: string, isPause: boolean): void {
     this.#tasks.remove(taskQueue);
     const beats = this.#held.beatsOf(taskQueue);
@@ -304,7 +289,7 @@ export class AmqpWorker {
     else this.#worker.cancel(beats, "cancel");
   }
 
-  /** What has not begun is dropped, running code is told to stop, and copies that come later are not run. */
+  /** Drops commands that have not begun, tells running code to stop, and notes that later copies are not to run. */
   #cancelCommands(ids: readonly string[]): void {
     if (ids.length === 0) return;
     for (const id of ids) this.#cancelled.add(decodeAttempt(id) as ReportedAttempt);
@@ -315,52 +300,52 @@ export class AmqpWorker {
   #enumerate(use: string, delivery: Delivery): void {
     const queue = this.#names.enumerate(use);
     const message = readEnumerate(delivery.message.content);
-    if (isRejection(message)) return this.#refuse(delivery, queue, message.message);
-    if (this.#text(message) === null) return this.#refuse(delivery, queue, TOO_DEEP);
+    if (isRejection(message)) return this.#refuse(delivery, message.message);
+    if (this.#text(message) === null) return this.#refuse(delivery, TOO_DEEP);
     const at = decodeAttempt(message.attempt) as ReportedAttempt;
     const held = { kind: "enumeration", id: message.attempt, at, message, delivery } as const;
     if (delivery.message.fields.redelivered && !this.#held.knows(held.id)) this.#answers.passOn(held, queue);
     else if (this.#held.add(held, (body) => this.#answers.again(held, body)))
-      this.#worker.take(listing(use, message, at));
+      this.#worker.take(enumerateGrant(use, message, at));
   }
 
-  /** What comes in one turn is one grant. */
+  /** Deliveries of one turn become one grant. */
   #task(queue: TaskQueue, delivery: Delivery): void {
     const { task_queue: taskQueue } = queue.message;
     const message = readTask(delivery.message.content);
-    if (isRejection(message)) return this.#refuse(delivery, taskQueue, message.message);
+    if (isRejection(message)) return this.#refuse(delivery, message.message);
     const task = this.#text(message.data);
-    if (task === null) return this.#refuse(delivery, taskQueue, TOO_DEEP);
+    if (task === null) return this.#refuse(delivery, TOO_DEEP);
     const at = decodeAttempt(message.attempt) as ReportedAttempt;
     const { attempt: id, token, finished_queue: finishedQueue } = message;
     const held = { kind: "task", id, at, token, taskQueue, finishedQueue, delivery } as const;
     if (!this.#held.add(held, (body) => this.#answers.again(held, body))) return;
     const { task: number, attempt, claim } = at;
     const item = { number, attempt, claim, task, checkpoints: null };
-    if (this.#gathered.length === 0) this.#options.clock.soon(() => this.#take());
-    const last = this.#gathered.at(-1);
+    if (this.#batches.length === 0) this.#options.clock.soon(() => this.#runBatches());
+    const last = this.#batches.at(-1);
     if (last?.queue === queue && samePlace(last.at, at)) last.items.push(item);
-    else this.#gathered.push({ queue, at, message, items: [item] });
+    else this.#batches.push({ queue, at, message, items: [item] });
   }
 
-  #take(): void {
-    const gathered = this.#gathered;
-    this.#gathered = [];
-    for (const one of gathered) this.#worker.take(working(one));
+  #runBatches(): void {
+    const batches = this.#batches;
+    this.#batches = [];
+    for (const batch of batches) this.#worker.take(taskGrant(batch));
   }
 
   #command(topic: string, delivery: Delivery): void {
     const { content, properties } = delivery.message;
     const read = readCommand(content);
-    if (isRejection(read)) return this.#refuse(delivery, topic, read.message);
+    if (isRejection(read)) return this.#refuse(delivery, read.message);
     const { command, step } = read;
-    if (this.#text(command) === null) return this.#refuse(delivery, topic, TOO_DEEP);
-    const at = read.at ?? foreignAttempt(this.#foreigners++);
+    if (this.#text(command) === null) return this.#refuse(delivery, TOO_DEEP);
+    const at = read.at ?? foreignAttempt(this.#foreignCommands++);
     if (this.#cancelled.has(at)) return delivery.ack();
     const receiptTopic = String(properties.replyTo ?? receiptTopicOf(topic));
     const held = { kind: "command", id: encodeAttempt(at), at, command, receiptTopic, delivery } as const;
     if (!this.#held.add(held, (body) => this.#answers.again(held, body))) return;
-    this.#worker.take(commanding(topic, at, { command, receiptTopic, step }));
+    this.#worker.take(commandGrant(topic, at, { command, receiptTopic, step }));
   }
 
   /** A value as JSON text; null: it is nested too deeply to be written. */
@@ -373,20 +358,10 @@ export class AmqpWorker {
     }
   }
 
-  /** Puts a message that cannot be read into the dead-letter queue, and acknowledges it once it is there. */
-  #refuse(delivery: Delivery, queue: string, reason: string): void {
-    this.#options.onNote(
-      `a message from ${queue} cannot be read (${reason}): it goes to ${this.#names.dead}`,
-    );
-    this.#dead.put(delivery.message.content, { queue, reason }, () => delivery.ack());
-  }
-
-  /** Waits for something, but only so long. */
-  #within(ms: number, run: () => Promise<void>): Promise<void> {
-    return new Promise((resolve, fail) => {
-      const cancel = this.#options.clock.after(ms, resolve);
-      run().then(resolve, fail).finally(cancel);
-    });
+  /** Puts a message that cannot be read into the dead-letter queue. `from`: where it came from, if not its queue. */
+  #refuse(delivery: Delivery, reason: string, from = delivery.queue): void {
+    this.#options.onNote(`a message from ${from} cannot be read (${reason}): it goes to ${this.#names.dead}`);
+    this.#dead.put(delivery, reason, from);
   }
 }
 

@@ -1,9 +1,10 @@
 /**
- * What the worker says, as messages: tasks that an enumeration found go to its intake, its end to `enumerated`, the last
- * word on a task to its finished queue, that on a command to its receipt topic. A delivery is acknowledged when the last
- * word on it is confirmed. That an attempt began, and what it logs, is not told over a broker.
+ * Publishes the worker's reports: tasks that an enumeration found go to its intake, its end to `enumerated`, the receipt of a
+ * task to its finished queue, the receipt of a command to its receipt topic. A delivery is acknowledged when its receipt is
+ * confirmed. Starts and logs of attempts are not sent over a broker.
  */
 import type { EnumerationOutcome, Outcome } from "../../kernel/message.ts";
+import type { Outgoing, Publisher } from "../../net/amqp/publisher.ts";
 import type {
   EnumeratedMessage,
   FinishedMessage,
@@ -17,7 +18,6 @@ import type { Report } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
 import type { CancelledCommands } from "./cancelled-commands.ts";
 import type { Held, HeldAttempts, HeldCommand, HeldEnumeration, HeldTask } from "./held-attempts.ts";
-import type { Published, Publisher } from "./publisher.ts";
 
 export interface AnswersOptions {
   readonly held: HeldAttempts;
@@ -27,7 +27,7 @@ export interface AnswersOptions {
   readonly enumerated: string;
 }
 
-/** How often an enumeration may be delivered, and the header that counts it. */
+/** How often an enumeration may be delivered, and the header that counts deliveries. */
 const DELIVERIES_MAX = 5;
 const DELIVERIES = "deliveries";
 
@@ -43,12 +43,12 @@ export class Answers {
     this.#options = options;
   }
 
-  /** Resolves when all of it is confirmed. */
+  /** Resolves when all reports are confirmed. */
   send(reports: readonly Report[]): Promise<readonly Verdicts[]> {
-    return Promise.all(reports.map((report) => this.#say(report)));
+    return Promise.all(reports.map((report) => this.#send(report)));
   }
 
-  async #say(report: Report): Promise<Verdicts> {
+  async #send(report: Report): Promise<Verdicts> {
     switch (report.kind) {
       case "page":
         return this.#page(report);
@@ -65,112 +65,112 @@ export class Answers {
     }
   }
 
-  /** Says which attempts out of a task queue are here, if that was asked. */
-  rollCall(asked: ProcessMessage, by: { readonly worker: string; readonly consumes: boolean }): void {
-    const { roll_call, token, task_queue, finished_queue: queue } = asked;
+  /** Answers a roll call: lists the attempts that are held of a task queue. */
+  answerRollCall(asked: ProcessMessage, by: { readonly worker: string; readonly consumes: boolean }): void {
+    const { roll_call, token, task_queue, finished_queue: key } = asked;
     if (roll_call === undefined || token === undefined) return;
     const held = this.#options.held.idsOf(task_queue);
-    // An answer that leaves some out would be wrong.
+    // An incomplete answer would make attempts count as lost.
     if (held.length > ROLL_CALL_HELD_MAX) return;
     const answer: RollCallMessage = { roll_call, task_queue, token, ...by, held };
     const body = Buffer.from(JSON.stringify(answer));
-    // A queue that is gone has nobody who asks.
-    this.#options.publisher.publish({
-      queue,
-      id: `roll-call~${roll_call}~${task_queue}`,
-      body,
-      done: () => {},
-    });
+    this.#publish({ key, id: `roll-call~${roll_call}~${task_queue}`, body });
   }
 
-  /** The word on a task that was said before its delivery was lost, once more. */
+  /** Publishes a receipt again whose delivery was lost. */
   again(held: Held, body: Buffer): void {
-    this.#publish(held, body, () => {});
+    this.#publishReceipt(held, body, () => {});
   }
 
   /**
-   * An enumeration that was delivered before: whoever had it went without a word. Its queue counts no deliveries, so it
-   * goes back there as a message that says how many there were, and after a few it has crashed.
+   * Passes on an enumeration that was delivered before, to a worker that ended without a receipt. Its queue counts no
+   * deliveries, so it is published there again with a count, and after a few deliveries it has crashed.
    */
   passOn(held: HeldEnumeration, queue: string): void {
-    const { publisher, enumerated } = this.#options;
+    const { enumerated } = this.#options;
     const { content, properties } = held.delivery.message;
     const known = Number(properties.headers?.[DELIVERIES] ?? 1);
     const deliveries = (Number.isSafeInteger(known) ? known : 1) + 1;
     const id = `${held.id}~${deliveries}`;
-    const done = (published: Published): void =>
-      published === "confirmed" ? held.delivery.ack() : held.delivery.nack();
+    const done = (isRouted: boolean): void => (isRouted ? held.delivery.ack() : held.delivery.nack());
     if (deliveries > DELIVERIES_MAX) {
-      const message = `${DELIVERIES_MAX} workers took the enumeration and went without a word`;
+      const message = `${DELIVERIES_MAX} workers took the enumeration and ended without a receipt`;
       const payload = JSON.stringify({ name: "Crashed", code: "crashed", message });
       const body = enumeratedBody(held, { status: "crashed", payload });
-      return publisher.publish({ queue: enumerated, id, body, done });
+      return this.#publish({ key: enumerated, id, body, done });
     }
     const { expiration } = properties;
-    publisher.publish({
-      ...{ queue, id, body: content, headers: { [DELIVERIES]: deliveries }, done },
-      ...(typeof expiration === "string" ? { expiration } : {}),
+    this.#publish({
+      ...{ key: queue, id, body: content, headers: { [DELIVERIES]: deliveries }, done },
+      ...(typeof expiration === "string" ? { expirationMs: Number(expiration) } : {}),
     });
   }
 
   #receipts(report: Extract<Report, { kind: "receipts" }>): Promise<Verdicts> {
     return new Promise((resolve) => {
       let open = report.receipts.length;
-      const said = (): void => {
+      const sent = (): void => {
         if (--open === 0) resolve(NONE);
       };
       for (const { task, attempt, claim, ms, outcome } of report.receipts) {
         const held = this.#options.held.get({ ...report, task, attempt, claim });
-        if (held === undefined || held.kind === "enumeration") said();
-        else if (held.kind === "task") this.#publish(held, finishedBody(held, outcome, ms), said);
-        else this.#receipt(held, outcome, said);
+        if (held === undefined || held.kind === "enumeration") sent();
+        else if (held.kind === "task") this.#publishReceipt(held, finishedBody(held, outcome, ms), sent);
+        else this.#receipt(held, outcome, sent);
       }
     });
   }
 
-  /** A command that was handed back has no receipt: it goes to whoever serves the topic next, unless it is cancelled. */
-  #receipt(held: HeldCommand, outcome: Outcome, said: () => void): void {
+  /** A command that ended as cancelled gets no receipt: it returns to its topic, unless the engine cancelled it. */
+  #receipt(held: HeldCommand, outcome: Outcome, sent: () => void): void {
     if (outcome.status !== "cancelled") {
-      this.#publish(held, receiptBody(held, outcome), said);
+      this.#publishReceipt(held, receiptBody(held, outcome), sent);
       return;
     }
     const { held: all, cancelled } = this.#options;
     if (cancelled.has(held.at)) all.discard(held);
     else all.giveBack(held);
-    said();
+    sent();
   }
 
   #end(report: Extract<Report, { kind: "enumeration" }>): Promise<Verdicts> {
     const { attempt, claim, outcome } = report;
     const held = this.#options.held.get({ ...report, task: -1, attempt, claim });
     if (held?.kind !== "enumeration") return Promise.resolve(NONE);
-    return new Promise((resolve) => this.#publish(held, enumeratedBody(held, outcome), () => resolve(NONE)));
+    return new Promise((resolve) =>
+      this.#publishReceipt(held, enumeratedBody(held, outcome), () => resolve(NONE)),
+    );
   }
 
-  #publish(held: Held, body: Buffer, said: () => void): void {
-    const { held: all, publisher, enumerated } = this.#options;
-    const done = (published: Published): void => {
-      if (published === "confirmed") all.release(held, body);
-      // Its queue is not there: either nobody wants the word, or whoever gets the task again will say it.
+  #publishReceipt(held: Held, body: Buffer, sent: () => void): void {
+    const { held: all, enumerated } = this.#options;
+    const done = (isRouted: boolean): void => {
+      if (isRouted) all.release(held, body);
+      // Its queue does not exist: the visit is over, or the worker that gets the task again sends the receipt.
       else all.giveBack(held);
-      said();
+      sent();
     };
-    const queue =
+    const key =
       held.kind === "task" ? held.finishedQueue : held.kind === "command" ? held.receiptTopic : enumerated;
-    publisher.publish({ queue, id: held.id, body, done });
+    this.#publish({ key, id: held.id, body, done });
   }
 
   #page(page: PageReport): Promise<Verdicts> {
     const held = this.#options.held.get({ ...page, task: -1 });
     if (held?.kind !== "enumeration") return Promise.resolve(["gone"]);
     return new Promise((resolve) =>
-      this.#options.publisher.publish({
-        queue: held.message.task_queue,
+      this.#publish({
+        key: held.message.task_queue,
         id: `${held.id}/${page.from}`,
         body: intakeBody(held, page),
-        done: (published) => resolve([published === "confirmed" ? "accepted" : "gone"]),
+        done: (isRouted) => resolve([isRouted ? "accepted" : "gone"]),
       }),
     );
+  }
+
+  /** Queues of a visit are declared again after a loss, so a message that no queue took is published again. */
+  #publish(message: Outgoing): void {
+    this.#options.publisher.publish({ ...message, mandatory: true, retryUnrouted: true });
   }
 }
 
@@ -192,14 +192,14 @@ function finishedBody({ at, id, token }: HeldTask, outcome: Outcome, ms: number)
   return Buffer.from(outcome.status === "done" ? `${text.slice(0, -1)},"result":${outcome.payload}}` : text);
 }
 
-/** The command again, with its result or its error. */
+/** A receipt is the command with its result or its error. */
 function receiptBody({ command }: HeldCommand, outcome: Outcome): Buffer {
   const { cmd_result: _, proc_err: __, ...cmd } = command;
   if (outcome.status !== "done") return Buffer.from(JSON.stringify({ ...cmd, proc_err: errorOf(outcome) }));
   return Buffer.from(`${JSON.stringify(cmd).slice(0, -1)},"cmd_result":${outcome.payload}}`);
 }
 
-/** All tasks of a page are one message: one for each would cost more than the tasks. */
+/** A page of tasks is one message: a message for each task would cost more than the task. */
 function intakeBody({ message, id }: HeldEnumeration, page: PageReport): Buffer {
   const { workflow_id, phase, handler, token } = message;
   const head: Omit<IntakeMessage, "data"> = {

@@ -1,7 +1,4 @@
-/**
- * The commands that `cancel.consumer` named last, so that a copy that is delivered later is not run. Bounded: of very many
- * the oldest are forgotten.
- */
+/** The commands that `cancel.consumer` named, so that a copy that is delivered later does not run. The oldest are forgotten. */
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
 
@@ -22,13 +19,13 @@ export class CancelledCommands {
     }
   }
 
-  /** Whether this attempt is cancelled, or an earlier one of the same task that is still in the topic. */
+  /** Whether this attempt, or a later attempt of the same task, was cancelled. */
   has(at: ReportedAttempt): boolean {
     return at.attempt <= (this.#attempts.get(keyOf(at)) ?? -1);
   }
 }
 
-/** A retry of the execution opens another round: its commands have other keys. */
+/** A retry of the execution starts another round, whose commands have other keys. */
 function keyOf(at: ReportedAttempt): string {
   return `${attemptPrefix(at)}${at.task}`;
 }

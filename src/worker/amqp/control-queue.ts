@@ -1,30 +1,27 @@
 /**
- * The queue that a worker declares for itself and binds to the fanouts of control messages. Bindings are declared again
- * now and then, since somebody may have deleted an exchange.
+ * The worker's own queue, which is bound to the fanouts of control messages. Bindings are declared again now and then, since
+ * an exchange may have been deleted.
  */
 import type { Channel } from "amqplib";
+import { RecoveringConsumer, type RecoveringConsumerOptions } from "../../net/amqp/consumer.ts";
 import { FANOUT } from "../../protocol/amqp-wire.ts";
-import type { Clock } from "../../std/clock.ts";
-import { KeptConsumer, type KeptConsumerOptions } from "./kept-consumer.ts";
+import { every } from "../../std/within.ts";
 
-export interface ControlQueueOptions extends Pick<KeptConsumerOptions, "clock" | "onNote" | "answered"> {
-  readonly clock: Clock;
+type Shared = Pick<RecoveringConsumerOptions, "clock" | "onNote" | "repair" | "onDelivery">;
+
+export interface ControlQueueOptions extends Shared {
   readonly fanouts: () => Iterable<string>;
-  readonly onDelivery: KeptConsumerOptions["onDelivery"];
 }
 
-/** Control messages that may be unacknowledged at a time. */
+/** Unacknowledged control messages. */
 const PREFETCH = 100;
 const REBIND_MS = 15_000;
 
-export class ControlQueue extends KeptConsumer {
-  readonly #clock: Clock;
-  readonly #bound: { at: { readonly channel: Channel; readonly queue: string } | null };
-  readonly #bind: (channel: Channel, queue: string) => Promise<void>;
-  #stopRebinding: (() => void) | null = null;
+export class ControlQueue extends RecoveringConsumer {
+  readonly #stopRebinding: () => void;
 
   constructor(options: ControlQueueOptions) {
-    const bound: { at: { channel: Channel; queue: string } | null } = { at: null };
+    let bound: { readonly channel: Channel; readonly queue: string } | null = null;
     const bind = async (channel: Channel, queue: string): Promise<void> => {
       for (const fanout of options.fanouts()) {
         await channel.assertExchange(fanout, "fanout", FANOUT);
@@ -33,36 +30,23 @@ export class ControlQueue extends KeptConsumer {
     };
     super({
       ...options,
+      queue: null,
       prefetch: () => PREFETCH,
       prepare: async (channel) => {
         const { queue } = await channel.assertQueue("", { exclusive: true, autoDelete: true });
-        bound.at = { channel, queue };
+        bound = { channel, queue };
         await bind(channel, queue);
         return queue;
       },
     });
-    this.#clock = options.clock;
-    this.#bound = bound;
-    this.#bind = bind;
-  }
-
-  /** Declares the bindings again every few seconds, until `stop`. */
-  keepBound(): void {
-    this.#stopRebinding = this.#clock.after(REBIND_MS, () => {
-      const { at } = this.#bound;
-      // A channel that breaks here is noticed by its consumer.
-      if (at !== null) this.#bind(at.channel, at.queue).catch(() => {});
-      this.keepBound();
+    this.#stopRebinding = every(options.clock, REBIND_MS, () => {
+      // The consumer reopens a channel that breaks here.
+      if (bound !== null && this.isAttached) bind(bound.channel, bound.queue).catch(() => {});
     });
   }
 
-  override detach(): void {
-    this.#bound.at = null;
-    super.detach();
-  }
-
   override async stop(): Promise<void> {
-    this.#stopRebinding?.();
+    this.#stopRebinding();
     await super.stop();
   }
 }

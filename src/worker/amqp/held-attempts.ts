@@ -1,12 +1,12 @@
 /**
- * The attempts that this worker has from the broker, by their ids. A delivery of an attempt that is held already is the
- * same attempt again: it takes the place of one whose channel broke, and is not run a second time.
+ * The attempts that this worker holds, by id. A second delivery of a held attempt is the same attempt: it replaces a delivery
+ * whose channel broke, and does not run the attempt a second time.
  */
+import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { EnumerateMessage } from "../../protocol/amqp-wire.ts";
 import { attemptPrefix, encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, ReportedAttempt } from "../../protocol/work.ts";
 import { reportPlace } from "../attempt-place.ts";
-import type { Delivery } from "./consumer.ts";
 
 interface HeldOne {
   readonly id: string;
@@ -26,7 +26,7 @@ export interface HeldEnumeration extends HeldOne {
   readonly message: EnumerateMessage;
 }
 
-/** A command. One that no engine marked has an id of this worker's own, and its receipt is told by its hashes. */
+/** A command. One without an engine's mark has an id of this worker's own, and its receipt is found by its hashes. */
 export interface HeldCommand extends HeldOne {
   readonly kind: "command";
   readonly command: Readonly<Record<string, unknown>>;
@@ -35,17 +35,17 @@ export interface HeldCommand extends HeldOne {
 
 export type Held = HeldTask | HeldEnumeration | HeldCommand;
 
-/** Words on attempts whose delivery was lost, for when they are delivered once more. */
-const SAID_MAX = 1_000;
+/** Receipts that are kept because their delivery was lost: the attempt will be delivered again. */
+const RECEIPTS_MAX = 1_000;
 
 export class HeldAttempts {
   readonly #held = new Map<string, Held>();
-  readonly #said = new Map<string, Buffer>();
-  /** By the queue they came out of. */
+  readonly #receipts = new Map<string, Buffer>();
+  /** Held tasks, by task queue. */
   readonly #counts = new Map<string, number>();
   readonly #onEmpty: (taskQueue: string) => void;
 
-  /** `onEmpty`: nothing out of this task queue is held any more. */
+  /** `onEmpty`: no attempt out of this task queue is held any more. */
   constructor(onEmpty: (taskQueue: string) => void) {
     this.#onEmpty = onEmpty;
   }
@@ -58,18 +58,18 @@ export class HeldAttempts {
     return this.#held.get(encodeAttempt(at));
   }
 
-  /** Takes on a delivery; false: the attempt is here already, or its word was said before. */
-  add(held: Held, sayAgain: (body: Buffer) => void): boolean {
+  /** Adds a delivery; false: its attempt is held already, or has a receipt, which `publishAgain` gets. */
+  add(held: Held, publishAgain: (body: Buffer) => void): boolean {
     const same = this.#held.get(held.id);
     if (same !== undefined) {
-      // Of two deliveries of one attempt one is enough.
+      // One delivery of an attempt is enough.
       if (same.delivery.isOpen) held.delivery.ack();
       else same.delivery = held.delivery;
       return false;
     }
-    const body = this.#said.get(held.id);
+    const body = this.#receipts.get(held.id);
     if (body !== undefined) {
-      sayAgain(body);
+      publishAgain(body);
       return false;
     }
     this.#held.set(held.id, held);
@@ -77,37 +77,37 @@ export class HeldAttempts {
     return true;
   }
 
-  /** How many came out of this queue. */
+  /** How many held tasks came out of this queue. */
   countOf(taskQueue: string): number {
     return this.#counts.get(taskQueue) ?? 0;
   }
 
-  /** The last word on it, in this body, has arrived. */
+  /** The broker has confirmed the receipt, which is this body. */
   release(held: Held, body: Buffer): void {
-    this.#said.delete(held.id);
+    this.#receipts.delete(held.id);
     if (held.delivery.isOpen) held.delivery.ack();
     else this.#keep(held.id, body);
     this.#drop(held);
   }
 
-  /** Whether the attempt is here, or its word was said here. */
+  /** Whether the attempt is held, or has a receipt here. */
   knows(id: string): boolean {
-    return this.#held.has(id) || this.#said.has(id);
+    return this.#held.has(id) || this.#receipts.has(id);
   }
 
-  /** Nobody wants the word on it. */
+  /** Returns the delivery to its queue. */
   giveBack(held: Held): void {
     held.delivery.nack();
     this.#drop(held);
   }
 
-  /** Nobody wants it done: no other worker is to get it. */
+  /** Acknowledges the delivery without a receipt, so that no other worker gets it. */
   discard(held: Held): void {
     if (held.delivery.isOpen) held.delivery.ack();
     this.#drop(held);
   }
 
-  /** The ids of those that came out of a task queue. */
+  /** The ids of the held tasks of a task queue. */
   idsOf(taskQueue: string): readonly string[] {
     const ids: string[] = [];
     for (const held of this.#held.values())
@@ -115,20 +115,20 @@ export class HeldAttempts {
     return ids;
   }
 
-  /** Those that came out of a task queue, or that fill an intake, as beats. */
+  /** The tasks of a task queue, or the enumeration of an intake, as beats. */
   beatsOf(taskQueue: string): readonly Beat[] {
     return this.#beats((held) => queueOf(held) === taskQueue);
   }
 
-  /** The commands that fit, as beats. */
-  commandBeats(fits: (at: ReportedAttempt) => boolean): readonly Beat[] {
-    return this.#beats(({ kind, at }) => kind === "command" && fits(at));
+  /** The commands that match, as beats. */
+  commandBeats(matches: (at: ReportedAttempt) => boolean): readonly Beat[] {
+    return this.#beats(({ kind, at }) => kind === "command" && matches(at));
   }
 
-  #beats(fits: (held: Held) => boolean): readonly Beat[] {
+  #beats(matches: (held: Held) => boolean): readonly Beat[] {
     const beats = new Map<string, Beat & { attempts: Beat["attempts"][number][] }>();
     for (const held of this.#held.values()) {
-      if (!fits(held)) continue;
+      if (!matches(held)) continue;
       const place = `${attemptPrefix(held.at)}${held.at.epoch}`;
       const beat = beats.get(place) ?? { ...reportPlace(held.at), attempts: [] };
       const { task, attempt, claim } = held.at;
@@ -139,10 +139,10 @@ export class HeldAttempts {
   }
 
   #keep(id: string, body: Buffer): void {
-    this.#said.set(id, body);
-    for (const oldest of this.#said.keys()) {
-      if (this.#said.size <= SAID_MAX) break;
-      this.#said.delete(oldest);
+    this.#receipts.set(id, body);
+    for (const oldest of this.#receipts.keys()) {
+      if (this.#receipts.size <= RECEIPTS_MAX) break;
+      this.#receipts.delete(oldest);
     }
   }
 

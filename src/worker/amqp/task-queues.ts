@@ -1,11 +1,12 @@
 /**
- * The task queues that this worker consumes: those that `process` told of, until `cancel.consumer` or their end. Of all
- * of them together it has about as much as it may do at a time: each has a share, at least one, and when the number of
- * queues changes much the shares are dealt anew.
+ * The task queues that this worker consumes: from their announcement by `process` until `cancel.consumer`, or until they are
+ * deleted. Each queue has a share of the worker's capacity as its prefetch, at least one. When the number of queues changes
+ * much, the shares are set anew.
  */
-import type { ChannelModel } from "amqplib";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
+import { Consumer } from "../../net/amqp/consumer.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { ProcessMessage } from "../../protocol/amqp-wire.ts";
-import { Consumer, type Delivery } from "./consumer.ts";
 
 export interface TaskQueue {
   /** The wire name of the handler. */
@@ -20,13 +21,12 @@ export interface TaskQueuesOptions {
   /** How many attempts out of a queue are held. */
   readonly heldOf: (name: string) => number;
   readonly onDelivery: (queue: TaskQueue, delivery: Delivery) => void;
-  readonly answered: <T>(work: Promise<T>) => Promise<T>;
   readonly onBug: (thrown: unknown) => void;
 }
 
 interface Open extends TaskQueue {
   readonly consumer: Consumer;
-  /** Deliveries when `process` came last, and how often in a row there was nothing since. */
+  /** Deliveries at the last announcement, and how many announcements in a row found no delivery since the one before. */
   seen: number;
   idle: number;
 }
@@ -34,28 +34,28 @@ interface Open extends TaskQueue {
 export class TaskQueues {
   readonly #options: TaskQueuesOptions;
   readonly #open = new Map<string, Open>();
-  /** No longer consumed; what came out of them may still be acknowledged. */
+  /** Queues that are not consumed any more, of which deliveries may still be acknowledged. */
   readonly #ended = new Map<string, Consumer>();
-  #connection: ChannelModel | null = null;
+  #session: BrokerSession | null = null;
   #isStopped = false;
 
   constructor(options: TaskQueuesOptions) {
     this.#options = options;
   }
 
-  /** How many it consumes. */
+  /** How many queues it consumes. */
   get size(): number {
     return this.#open.size;
   }
 
-  /** Whether it consumes this one, or is about to. */
+  /** Whether it consumes this queue, or is about to. */
   has(name: string): boolean {
     return !this.#isStopped && this.#open.has(name);
   }
 
-  /** There is a connection: what is known is consumed over it. */
-  attach(connection: ChannelModel): void {
-    this.#connection = connection;
+  /** Consumes the known queues over this session. */
+  attach(session: BrokerSession): void {
+    this.#session = session;
     const known = [...this.#open.values()];
     this.#open.clear();
     this.#ended.clear();
@@ -63,10 +63,10 @@ export class TaskQueues {
   }
 
   detach(): void {
-    this.#connection = null;
+    this.#session = null;
   }
 
-  /** Consumes a queue; if it does already, it looks whether that is still so. */
+  /** Consumes a queue; replaces its consumer if that seems stale. */
   add({ use, message, input }: TaskQueue): void {
     const name = message.task_queue;
     if (this.#isStopped) return;
@@ -76,23 +76,24 @@ export class TaskQueues {
       this.#open.delete(name);
       known.consumer.close().catch(this.#options.onBug);
     }
-    const connection = this.#connection;
-    if (connection === null) return;
-    const consumer = new Consumer({
-      answered: this.#options.answered,
-      prepare: async () => name,
-      prefetch: () => this.#shareOf(message),
-      onDelivery: (delivery) => this.#options.onDelivery(queue, delivery),
-      // Its end, or its loss: in that case `process` comes again.
-      onGone: () => this.#end(name, queue),
-    });
+    const session = this.#session;
+    if (session === null) return;
+    const consumer = new Consumer(
+      {
+        prepare: async () => name,
+        prefetch: () => this.#shareOf(message),
+        onDelivery: (delivery) => this.#options.onDelivery(queue, delivery),
+      },
+      // The visit is over, or the queue is lost: the engine declares it again then, and announces it.
+      () => this.#end(name, queue),
+    );
     const queue = { use, message, input, consumer, seen: 0, idle: known?.idle ?? 0 };
     this.#open.set(name, queue);
-    consumer.open(connection).catch(this.#options.onBug);
-    this.#deal();
+    consumer.open(session).catch(this.#options.onBug);
+    this.#renewShares();
   }
 
-  /** Consumes it no more. */
+  /** Stops consuming a queue. */
   remove(name: string): void {
     const queue = this.#open.get(name);
     if (queue === undefined) return;
@@ -100,7 +101,7 @@ export class TaskQueues {
     this.#end(name, queue);
   }
 
-  /** Nothing out of this queue is open any more: its channel is not needed, unless it is consumed. */
+  /** No attempt out of this queue is held any more: closes the channel of a queue that is not consumed. */
   release(name: string): void {
     const consumer = this.#ended.get(name);
     if (consumer === undefined) return;
@@ -108,15 +109,15 @@ export class TaskQueues {
     consumer.close().catch(this.#options.onBug);
   }
 
-  /** Consumes none any more. */
+  /** Stops consuming all queues. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await Promise.all(Array.from(this.#open.values(), ({ consumer }) => consumer.cancel()));
   }
 
   /**
-   * A quorum queue that was deleted and made again under the same name at once can have a consumer that gets nothing:
-   * one that has been idle for long is replaced, less often the longer it is.
+   * A quorum queue that is deleted and declared again at once can have a consumer that gets nothing. So a consumer that has
+   * been idle for long is replaced, after twice as many announcements each time.
    */
   #isStale(name: string, queue: Open): boolean {
     const isIdle = this.#options.heldOf(name) === 0 && queue.seen === queue.consumer.deliveries;
@@ -130,7 +131,7 @@ export class TaskQueues {
     this.#open.delete(name);
     this.#ended.set(name, queue.consumer);
     if (this.#options.heldOf(name) === 0) this.release(name);
-    this.#deal();
+    this.#renewShares();
   }
 
   #shareOf({ prefetch }: ProcessMessage): number {
@@ -138,8 +139,8 @@ export class TaskQueues {
     return prefetch === undefined ? share : Math.max(1, Math.min(share, prefetch));
   }
 
-  /** A share that is off by half is put right. */
-  #deal(): void {
+  /** Sets shares anew that are off by half. */
+  #renewShares(): void {
     if (this.#isStopped) return;
     for (const { consumer, message } of this.#open.values()) {
       const share = this.#shareOf(message);

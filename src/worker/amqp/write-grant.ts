@@ -1,12 +1,12 @@
-/** What came out of queues, as grants, as a worker takes them. */
+/** Messages from queues as grants, which a worker runs. */
 import { topicUse } from "../../kernel/command/topic.ts";
 import type { EnumerateMessage, TaskMessage } from "../../protocol/amqp-wire.ts";
 import type { Grant, GrantItem, ReportedAttempt } from "../../protocol/work.ts";
 import { reportPlace } from "../attempt-place.ts";
 import type { TaskQueue } from "./task-queues.ts";
 
-/** Deliveries of one task queue that came together. */
-export interface Gathered {
+/** Deliveries of one task queue that came in one turn. */
+export interface TaskBatch {
   readonly queue: TaskQueue;
   readonly at: ReportedAttempt;
   readonly message: TaskMessage;
@@ -19,7 +19,7 @@ const SHARED = {
 } as const;
 
 /** An enumeration. */
-export function listing(use: string, message: EnumerateMessage, at: ReportedAttempt): Grant {
+export function enumerateGrant(use: string, message: EnumerateMessage, at: ReportedAttempt): Grant {
   const { resume } = message;
   return {
     ...SHARED,
@@ -35,7 +35,7 @@ export function listing(use: string, message: EnumerateMessage, at: ReportedAtte
 }
 
 /** Tasks, a decision or an output. */
-export function working({ queue, at, message, items }: Gathered): Grant {
+export function taskGrant({ queue, at, message, items }: TaskBatch): Grant {
   return {
     ...SHARED,
     ...reportPlace(at),
@@ -51,7 +51,7 @@ export function working({ queue, at, message, items }: Gathered): Grant {
 }
 
 /** A command. */
-export function commanding(
+export function commandGrant(
   topic: string,
   at: ReportedAttempt,
   { command, receiptTopic, step }: { command: object; receiptTopic: string; step: number },
@@ -70,7 +70,7 @@ export function commanding(
   };
 }
 
-/** A command that no engine sent is an attempt too. Rounds of an engine begin at 1, so it is none of an execution. */
+/** The attempt of a command that no engine sent. An engine counts rounds from 1, so it is no attempt of an execution. */
 export function foreignAttempt(task: number): ReportedAttempt {
   const place = { execution: "foreign", phase: "command", visit: 1, handler: "command", round: 0, epoch: 0 };
   return { ...place, task, attempt: 1, claim: 0 };

@@ -1,55 +1,62 @@
 /**
- * Publishes, durable and confirmed: what is not confirmed when the connection breaks is published again over the next
- * one, so it may come twice and is never lost. What finds no queue is told to whoever published it.
+ * Publishes durable messages with confirms. A message that is not confirmed when the connection breaks is published again
+ * over the next one: it may arrive twice, and is never lost. A message that no queue took is reported to its publisher.
  */
 import type { ConfirmChannel, Options } from "amqplib";
-import { messageIdOf } from "../protocol/amqp-wire.ts";
-import type { Clock } from "../std/clock.ts";
+import { messageIdOf } from "../../protocol/amqp-wire.ts";
+import type { Clock } from "../../std/clock.ts";
+import { atMost } from "../../std/within.ts";
 
 export interface Outgoing {
+  /** Left out: the default exchange, where the key is the queue's name. */
   readonly exchange?: string;
   readonly key: string;
-  /** Tells it apart from all others that are under way. */
+  /** Unique among the messages that are not confirmed. */
   readonly id: string;
   readonly body: Buffer;
-  /** That no queue takes it matters. */
+  /** `done` reports whether a queue took it. */
   readonly mandatory?: boolean;
-  /** It is said again by whoever says it: over another connection it is not. */
+  /** A mandatory message that no queue took is published again a few times: the queue may be about to be declared. */
+  readonly retryUnrouted?: boolean;
+  /** Its sender repeats it anyway: it is not published again over the next connection. */
   readonly isRepeated?: boolean;
-  /** How long it is of use. */
+  /** How long it may wait in a queue. */
   readonly expirationMs?: number;
-  /** Where the answer goes. */
   readonly replyTo?: string;
-  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
-  /** Its end, once; false: no queue took it. */
+  readonly headers?: Readonly<Record<string, string | number | readonly string[]>>;
+  /** Called once, when the broker has confirmed it; false: no queue took it. */
   readonly done?: (isRouted: boolean) => void;
 }
 
-const AGAIN_MS = 100;
+const RETRY_MS = 100;
+const UNROUTED_MAX = 7;
 
 export class Publisher {
   readonly #clock: Clock;
   readonly #entries = new Map<string, Outgoing>();
   readonly #returned = new Set<string>();
-  /** Messages that were withdrawn before they were confirmed, and who waits until they cannot arrive any more. */
+  /** How often a message found no queue, of those that are published again then. */
+  readonly #unrouted = new Map<string, number>();
+  /** Callbacks of messages that were withdrawn before they were confirmed. */
   readonly #withdrawn = new Map<string, () => void>();
   readonly #onSize: (count: number) => void;
   #channel: ConfirmChannel | null = null;
   #onEmpty: (() => void)[] = [];
+  /** Messages that were confirmed so far. */
   published = 0;
 
-  /** `onSize` hears how much is under way whenever that gets more or less. */
+  /** `onSize` is called with the number of unconfirmed messages whenever it changes. */
   constructor(clock: Clock, onSize: (count: number) => void = () => {}) {
     this.#clock = clock;
     this.#onSize = onSize;
   }
 
-  /** Messages that are not confirmed. */
+  /** Unconfirmed messages. */
   get size(): number {
     return this.#entries.size;
   }
 
-  /** From now on over this channel, beginning with what is not confirmed. */
+  /** Publishes over this channel from now on, first the unconfirmed messages. */
   attach(channel: ConfirmChannel): void {
     this.#channel = channel;
     this.#returned.clear();
@@ -57,6 +64,7 @@ export class Publisher {
     for (const entry of [...this.#entries.values()]) this.#send(entry);
   }
 
+  /** The connection is gone. */
   detach(): void {
     this.#channel = null;
     for (const [id, then] of [...this.#withdrawn]) {
@@ -72,38 +80,32 @@ export class Publisher {
     this.#onSize(this.#entries.size);
   }
 
-  /** Whether a message is under way: given to this publisher, and not confirmed. */
+  /** Whether a message is not confirmed yet. */
   has(id: string): boolean {
     return this.#entries.has(id);
   }
 
-  /** Takes back what is not confirmed and not wanted any more. */
+  /** Forgets unconfirmed messages: they are not published again, and `done` is not called. */
   forget(isUnwanted: (message: Outgoing) => boolean): void {
-    for (const [id, message] of this.#entries) if (isUnwanted(message)) this.#entries.delete(id);
+    for (const [id, message] of this.#entries) if (isUnwanted(message)) this.#drop(id);
     this.#noteSize();
   }
 
   /**
-   * Takes a message back. The broker may get it all the same if it is on its way: `then` is called once the broker has
-   * confirmed it, or the connection has gone.
+   * Forgets a message. The broker may get it all the same if it is on its way: `then` is called once the broker has
+   * confirmed it, or the connection is gone.
    */
   withdraw(id: string, then: () => void): void {
-    const isUnderWay = this.#entries.delete(id) && this.#channel !== null;
+    const isUnderWay = this.#drop(id) && this.#channel !== null;
     this.#noteSize();
     if (isUnderWay) this.#withdrawn.set(id, then);
     else then();
   }
 
-  /** Resolves when all is confirmed, or after so long. */
-  emptyWithin(ms: number): Promise<void> {
-    if (this.#entries.size === 0) return Promise.resolve();
-    return new Promise((resolve) => {
-      const stop = this.#clock.after(ms, resolve);
-      this.#onEmpty.push(() => {
-        stop();
-        resolve();
-      });
-    });
+  /** Resolves when all is confirmed, and after `ms` at the latest. */
+  async emptyWithin(ms: number): Promise<void> {
+    if (this.#entries.size === 0) return;
+    await atMost(this.#clock, ms, new Promise<void>((resolve) => this.#onEmpty.push(resolve)));
   }
 
   #send(message: Outgoing): void {
@@ -121,16 +123,16 @@ export class Publisher {
     };
     try {
       channel.publish(exchange, key, body, options, (error) => {
-        // Over another channel it is published again.
-        if (this.#channel === channel) this.#heard(message, error === null);
+        // Over the next channel it is published again.
+        if (this.#channel === channel) this.#settle(message, error === null);
       });
     } catch (thrown) {
-      // The channel is closing: what is not confirmed goes over the next one.
+      // The channel is closing: the message goes over the next one.
       if (!(thrown instanceof Error && thrown.name === "IllegalOperationError")) throw thrown;
     }
   }
 
-  #heard(message: Outgoing, isConfirmed: boolean): void {
+  #settle(message: Outgoing, isConfirmed: boolean): void {
     const { id, done } = message;
     const isReturned = this.#returned.delete(messageIdOf(id));
     const withdrawn = this.#withdrawn.get(id);
@@ -139,16 +141,24 @@ export class Publisher {
       return withdrawn();
     }
     if (this.#entries.get(id) !== message) return;
-    if (!isConfirmed) {
-      this.#clock.after(AGAIN_MS, () => {
+    const unrouted = this.#unrouted.get(id) ?? 0;
+    const isTriedAgain = isReturned && message.retryUnrouted === true && unrouted + 1 < UNROUTED_MAX;
+    if (isTriedAgain) this.#unrouted.set(id, unrouted + 1);
+    if (isTriedAgain || !isConfirmed) {
+      this.#clock.after(RETRY_MS * 2 ** (this.#unrouted.get(id) ?? 0), () => {
         if (this.#entries.get(id) === message) this.#send(message);
       });
       return;
     }
-    this.#entries.delete(id);
+    this.#drop(id);
     this.published++;
     done?.(!isReturned);
     this.#noteSize();
+  }
+
+  #drop(id: string): boolean {
+    this.#unrouted.delete(id);
+    return this.#entries.delete(id);
   }
 
   #noteSize(): void {

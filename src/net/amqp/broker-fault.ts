@@ -3,9 +3,9 @@ export class BrokerFault extends Error {
   override name = "BrokerFault";
   /** Worth trying again. */
   readonly retryable: boolean;
-  /** What the broker said, such as 404 or 406; null: nothing. */
+  /** The broker's reply code, such as 404 or 406; null: it gave none. */
   readonly code: number | null;
-  /** It said nothing in time. */
+  /** The broker did not answer in time. */
   readonly isSilent: boolean;
 
   constructor(message: string, options: { code?: number | null; cause?: unknown; isSilent?: boolean } = {}) {
@@ -16,7 +16,12 @@ export class BrokerFault extends Error {
   }
 }
 
-/** What was thrown by the library, as a fault. */
+/** The error as it is reported: a fault of the store or the broker as it is, anything else as a fault of the broker. */
+export function toReported(thrown: unknown): Error {
+  return thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown);
+}
+
+/** Turns an error of the client library into a fault. */
 export function toFault(thrown: unknown): BrokerFault {
   if (thrown instanceof BrokerFault) return thrown;
   const { message, code } = thrown as { message?: unknown; code?: unknown };

@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
-import { BrokerLink } from "../../src/broker/broker-link.ts";
+import { BrokerConnection } from "../../src/net/amqp/connection.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { until } from "../faults/until.ts";
 import { openTestBroker } from "./rabbitmq-server.ts";
 
-test("a session that breaks while it comes up is told as gone, each time, before the next one comes", async () => {
+test("a session that fails while it is set up is reported as down before the next one is set up", async () => {
   const broker = await openTestBroker();
   const told: string[] = [];
-  const link = new BrokerLink({
+  const connection = new BrokerConnection({
     url: broker.url,
     name: "test",
     clock: systemClock(),
@@ -18,16 +18,16 @@ test("a session that breaks while it comes up is told as gone, each time, before
     onUp: async (session) => {
       told.push("up");
       if (told.filter((word) => word === "up").length < 3)
-        await session.with((ch) => ch.checkQueue("not there"));
+        await session.withChannel((ch) => ch.checkQueue("not there"));
     },
     onDown: () => void told.push("down"),
     onBlocked: () => {},
     onFault: () => {},
   });
-  await link.open();
-  await until("it is up", () => link.state === "up");
+  await connection.open();
+  await until("it is up", () => connection.state === "up");
   expect(told.filter((word, i) => word !== told[i - 1])).toEqual(["up", "down", "up", "down", "up"]);
-  await link.close();
-  expect(link.state).toBe("closed");
+  await connection.close();
+  expect(connection.state).toBe("closed");
   await broker.remove();
 }, 180_000);

@@ -1,11 +1,11 @@
 // One enumeration at the broker, with an engine that answers when the test lets it.
-import type { ConsumeMessage } from "amqplib";
 import { expect, test } from "vitest";
 import type { EnginePort } from "../../engine/engine-port.ts";
+import type { DeadLetters } from "../../net/amqp/dead-letters.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
 import { encodeAttempt, signAttempt } from "../../protocol/attempt-id.ts";
 import type { Report } from "../../protocol/work.ts";
-import { Enumeration } from "./enumerations.ts";
-import type { Delivery, ReceiptInbox } from "./receipt-inbox.ts";
+import { Enumeration } from "./enumeration.ts";
 
 const KEY = "k".repeat(32);
 const AT = {
@@ -29,15 +29,11 @@ function bench({ byIdentity = false, known = 0 } = {}) {
         asked.push({ report: report as Report, answer });
       }),
   };
-  const words = {
-    acknowledge: () => {},
-    putBack: () => {},
-    refuse: (_: Delivery, reason: string) => refused.push(reason),
-  };
+  const dead = { put: (_: Delivery, reason: string) => void refused.push(reason) };
   const enumeration = new Enumeration(AT, "intake", known, {
     worker: "broker",
     engine: engine as unknown as EnginePort,
-    words: words as unknown as ReceiptInbox,
+    dead: dead as unknown as DeadLetters,
     onFault: (fault) => {
       throw fault;
     },
@@ -47,25 +43,26 @@ function bench({ byIdentity = false, known = 0 } = {}) {
       isEnded = true;
     },
   });
-  const say = (body: object): void => {
-    const message = { content: Buffer.from(JSON.stringify(body)) } as ConsumeMessage;
-    enumeration.found({ message, channel: {} as never, queue: "intake" });
+  const deliver = (body: object): void => {
+    const message = { content: Buffer.from(JSON.stringify(body)) };
+    const delivery = { message, ack: () => {}, nack: () => {} } as unknown as Delivery;
+    enumeration.onMessage(delivery);
   };
   const item = (position: number, more: object = {}) =>
-    say({ workflow_id: "e1", phase: "work", handler: "work", position, data: position, ...more });
-  /** The last word, as another node passes it on. */
+    deliver({ workflow_id: "e1", phase: "work", handler: "work", position, data: position, ...more });
+  /** `enumerated`, as another node passes it on. */
   const over = (at: typeof AT, total: number) => {
     const attempt = encodeAttempt(at);
-    say({ workflow_id: "e1", attempt, token: signAttempt(KEY, attempt), status: "done", total });
+    deliver({ workflow_id: "e1", attempt, token: signAttempt(KEY, attempt), status: "done", total });
   };
   return { enumeration, asked, refused, item, over, isEnded: () => isEnded };
 }
 
-test("what comes again while a page is being journaled over a broken connection is not left lying", async () => {
+test("tasks that are delivered again while their page is being journaled are journaled too", async () => {
   const at = bench();
   at.item(0);
   expect(at.asked.map(({ report }) => report.kind)).toEqual(["page"]);
-  // The connection breaks before the commit is made; over the next one all of it comes again, and the end.
+  // The connection breaks before the commit; over the next one all messages are delivered again.
   at.enumeration.detach();
   at.item(0);
   at.item(1);
@@ -78,7 +75,7 @@ test("what comes again while a page is being journaled over a broken connection 
   expect(at.isEnded()).toBe(true);
 });
 
-test("the word on another attempt, with a token that fits it, does not end this one", () => {
+test("the end of another attempt, with a valid token, does not end this one", () => {
   const at = bench();
   at.over({ ...AT, attempt: 2 }, 0);
   at.over({ ...AT, execution: "e1", task: 3 }, 0);
@@ -91,13 +88,13 @@ test("the word on another attempt, with a token that fits it, does not end this 
   expect(at.asked).toHaveLength(1);
 });
 
-test("identities are ignored where the definition has none: a second attempt goes on by position", async () => {
+test("without identities in the definition they are ignored: a second attempt resumes by position", async () => {
   const at = bench({ known: 2 });
   at.item(2, { identity: "c" });
   expect(at.asked).toMatchObject([{ report: { kind: "page", from: 2, tasks: ["2"], identities: null } }]);
 });
 
-test("where the definition has them, all that is named is told from the beginning", async () => {
+test("with identities, a second attempt lists all tasks from the beginning", async () => {
   const at = bench({ known: 2, byIdentity: true });
   at.item(0, { identity: "a" });
   expect(at.asked).toMatchObject([{ report: { kind: "page", from: 0, identities: ["a"] } }]);

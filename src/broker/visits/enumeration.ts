@@ -1,0 +1,256 @@
+/**
+ * One enumeration at a worker of the broker. Each attempt has a queue of its own for the tasks that it finds, the intake.
+ * Found tasks are journaled page by page, in the order of their positions, and acknowledged after the commit. The message
+ * `enumerated` comes on a queue that all enumerations share, so it may come before the last tasks: the enumeration ends
+ * when all tasks that it counts are journaled.
+ */
+import type { EnginePort } from "../../engine/engine-port.ts";
+import { LIMITS } from "../../kernel/definition/definition.ts";
+import { type EnumerationOutcome, endsEnumeration } from "../../kernel/message.ts";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
+import type { DeadLetters } from "../../net/amqp/dead-letters.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
+import { encodeAttempt } from "../../protocol/attempt-id.ts";
+import { readFields } from "../../protocol/read-body.ts";
+import type { ReportedAttempt } from "../../protocol/work.ts";
+import { assert } from "../../std/assert.ts";
+import { isRejection } from "../../std/rejection.ts";
+import { notStorable, type ReadItem, readItems, readTaskReport, type TaskReport } from "../read-message.ts";
+
+export interface EnumerationParts {
+  readonly worker: string;
+  readonly engine: EnginePort;
+  readonly dead: DeadLetters;
+  readonly onFault: (fault: Error) => void;
+  /** Tasks are told apart by identity; if not, identities are ignored. */
+  readonly byIdentity: boolean;
+  /** Unacknowledged deliveries that a consumer may have: a missing task cannot come behind this many. */
+  readonly prefetch: number;
+  /** The enumeration has ended: its intake can be deleted. */
+  readonly onEnd: (enumeration: Enumeration) => void;
+}
+
+interface Item extends ReadItem {
+  /** The message that this item is the last one of; null: more items of the same message follow. */
+  readonly delivery: Delivery | null;
+}
+
+/** Items that are kept although an item before them is missing. */
+const EARLY_MAX = 10_000;
+/** Checks of an empty intake that lacks items, after `enumerated`, until the attempt has failed. */
+const STRIKES_MAX = 2;
+
+export class Enumeration {
+  readonly at: ReportedAttempt;
+  readonly id: string;
+  readonly intake: string;
+  readonly #parts: EnumerationParts;
+  /** The position of the next item; all before it are journaled or in `#items`. */
+  #next: number;
+  #first: number;
+  #items: Item[] = [];
+  readonly #early = new Map<number, Item>();
+  #isReporting = false;
+  /** The failure of missing items is being reported. */
+  #isFailing = false;
+  /** `enumerated`, once it has come. */
+  #end: { readonly outcome: EnumerationOutcome; readonly delivery: Delivery } | null = null;
+  #isOver = false;
+  #strikes = 0;
+
+  /** `known`: tasks that are journaled already. */
+  constructor(at: ReportedAttempt, intake: string, known: number, parts: EnumerationParts) {
+    this.at = at;
+    this.id = encodeAttempt(at);
+    this.intake = intake;
+    this.#next = known;
+    this.#first = known;
+    this.#parts = parts;
+  }
+
+  get isOver(): boolean {
+    return this.#isOver;
+  }
+
+  /** No message of it has come. */
+  get isUntouched(): boolean {
+    return this.#next === this.#first && this.#items.length === 0 && this.#end === null;
+  }
+
+  /** The connection is gone: the broker delivers again whatever is not acknowledged. */
+  detach(): void {
+    this.#next -= this.#items.length;
+    this.#items = [];
+    this.#early.clear();
+    this.#end = null;
+  }
+
+  /** Reads a message of the intake. */
+  onMessage(delivery: Delivery): void {
+    if (this.#isOver) return delivery.ack();
+    const { dead, engine, byIdentity } = this.#parts;
+    const { key } = engine.info;
+    this.#strikes = 0;
+    const fields = readFields(delivery.message.content);
+    // `enumerated`, which another node consumed and passed on.
+    if (!isRejection(fields) && fields["position"] === undefined && fields["token"] !== undefined) {
+      const report = readTaskReport(fields, key);
+      if (isRejection(report)) return dead.put(delivery, report.message);
+      if (encodeAttempt(report.at) === this.id) return this.onEnumerated(report, delivery);
+      return dead.put(delivery, "`attempt` is not that of the enumeration");
+    }
+    const items = isRejection(fields) ? fields : readItems(fields, this.at, key);
+    if (isRejection(items)) {
+      dead.put(delivery, items.message);
+      if (items.code === "not_storable" || items.code === "too_large" || items.code === "too_deep")
+        this.#report(notStorable(items), null);
+      return;
+    }
+    // An enumeration by identity lists all tasks from the beginning in each attempt.
+    if (this.isUntouched && byIdentity && (items[0]?.identity ?? null) !== null && this.#early.size === 0)
+      this.#next = this.#first = 0;
+    items.forEach((item, i) => {
+      const identity = byIdentity ? item.identity : null;
+      this.#add({ ...item, identity, delivery: i === items.length - 1 ? delivery : null });
+    });
+    for (let early = this.#early.get(this.#next); early !== undefined; early = this.#early.get(this.#next)) {
+      this.#early.delete(early.position);
+      this.#push(early);
+    }
+    if (this.#hasGap && !this.#isFailing)
+      return this.#failMissing(`task ${this.#next} has not come, ${this.#early.size} behind it have`);
+    this.#advance();
+  }
+
+  /** So many items came out of order that the missing one is lost, or cannot be delivered. */
+  get #hasGap(): boolean {
+    if (this.#early.size === 0) return false;
+    let deliveries = 0;
+    for (const { delivery } of this.#early.values()) if (delivery !== null) deliveries++;
+    return deliveries >= this.#parts.prefetch || this.#early.size > EARLY_MAX;
+  }
+
+  /** Fails the attempt. By the retry policy, the next attempt resumes behind the journaled tasks. */
+  #failMissing(message: string): void {
+    this.#isFailing = true;
+    const error = { name: "TasksMissing", code: "tasks_missing", message };
+    this.#report({ status: "failed", payload: JSON.stringify(error) }, this.#end?.delivery ?? null);
+  }
+
+  /** Workers took the enumeration again and again and sent nothing: the attempt has crashed. */
+  crash(times: number): void {
+    if (this.#isReporting || this.#isOver) return;
+    const message = `workers took the enumeration ${times} times and sent nothing`;
+    const error = { name: "Crashed", code: "crashed", message };
+    this.#report({ status: "crashed", payload: JSON.stringify(error) }, null);
+  }
+
+  #add(item: Item): void {
+    // A repetition, by this worker or by one that started again.
+    if (item.position < this.#next) return item.delivery?.ack();
+    if (item.position === this.#next) return this.#push(item);
+    this.#early.get(item.position)?.delivery?.ack();
+    this.#early.set(item.position, item);
+  }
+
+  onEnumerated({ outcome }: TaskReport, delivery: Delivery): void {
+    assert(endsEnumeration(outcome), "the end of an enumeration is read with its total");
+    if (this.#isOver) return delivery.ack();
+    this.#end?.delivery.ack();
+    this.#end = { outcome, delivery };
+    this.#advance();
+  }
+
+  /** Fails the attempt if the intake stays empty although items are missing. */
+  async checkMissing(session: BrokerSession): Promise<void> {
+    if (this.#end === null || this.#isReporting || this.#isOver || this.#items.length > 0) return;
+    const counts = await session.counts(this.intake);
+    if (counts !== null && counts.ready > 0) return;
+    const { total } = this.#end.outcome;
+    if (++this.#strikes < STRIKES_MAX) return;
+    this.#failMissing(`the enumerator says ${total} tasks, ${this.#next} have come`);
+  }
+
+  /** Ends it without a report: its messages are acknowledged and dropped. */
+  drop(): void {
+    this.#isOver = true;
+    for (const { delivery } of [...this.#items, ...this.#early.values()]) delivery?.ack();
+    this.#end?.delivery.ack();
+    this.#items = [];
+    this.#early.clear();
+    this.#end = null;
+  }
+
+  #push(item: Item): void {
+    this.#items.push(item);
+    this.#next++;
+  }
+
+  #advance(): void {
+    if (this.#isReporting || this.#isOver) return;
+    if (this.#items.length > 0) return this.#reportPage();
+    if (this.#end === null) return;
+    const { outcome, delivery } = this.#end;
+    if (outcome.status === "done" && outcome.total > this.#next) return;
+    this.#report(outcome, delivery);
+  }
+
+  /** Reports one page, as large as a page may be. */
+  #reportPage(): void {
+    const { engine, worker } = this.#parts;
+    let count = 0;
+    let chars = 0;
+    while (count < this.#items.length && count < LIMITS.pageTasks && chars < LIMITS.pageBytes / 2)
+      chars += (this.#items[count++] as Item).task.length;
+    const items = this.#items.slice(0, count);
+    const { task: _, ...place } = this.at;
+    const [first] = items;
+    const keyed = items.some(({ key }) => key !== null);
+    const named = items.some(({ identity }) => identity !== null);
+    this.#isReporting = true;
+    const page = {
+      kind: "page" as const,
+      ...place,
+      from: first?.position ?? 0,
+      tasks: items.map(({ task }) => task),
+      keys: keyed ? items.map(({ key }) => key ?? "") : null,
+      identities: named ? items.map(({ identity }) => identity ?? "") : null,
+    };
+    engine.report(worker, [page]).then(([verdicts]) => {
+      this.#isReporting = false;
+      const verdict = verdicts?.[0];
+      const isElsewhere = verdict === undefined || verdict === "elsewhere";
+      if (engine.hasStopped) return;
+      // The connection was lost meanwhile: the items come again, or have come again.
+      if (this.#items[0] !== first) return this.#advance();
+      this.#items.splice(0, items.length);
+      for (const { delivery } of items) {
+        if (isElsewhere) delivery?.nack();
+        else delivery?.ack();
+      }
+      if (verdict === "stale" || verdict === "gone") return this.#finish();
+      if (isElsewhere) this.#next -= items.length;
+      this.#advance();
+    }, this.#parts.onFault);
+  }
+
+  #report(outcome: EnumerationOutcome, delivery: Delivery | null): void {
+    const { engine, worker } = this.#parts;
+    const { task: _, ...place } = this.at;
+    this.#isReporting = true;
+    engine.report(worker, [{ kind: "enumeration", ...place, ms: 0, outcome }]).then(([verdicts]) => {
+      this.#isReporting = false;
+      const verdict = verdicts?.[0];
+      if (engine.hasStopped || this.#isOver) return;
+      if (verdict !== undefined && verdict !== "elsewhere") return this.#finish();
+      delivery?.nack();
+      this.#end = null;
+      this.#isFailing = false;
+    }, this.#parts.onFault);
+  }
+
+  #finish(): void {
+    this.drop();
+    this.#parts.onEnd(this);
+  }
+}

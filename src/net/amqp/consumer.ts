@@ -1,0 +1,176 @@
+/**
+ * Consumers that have a channel of their own, so that an error of one queue harms no other consumer. The channel outlives
+ * the consuming: deliveries are acknowledged over it until it is closed.
+ */
+import type { Channel, ConsumeMessage } from "amqplib";
+import type { Clock } from "../../std/clock.ts";
+import { type BrokerFault, toFault } from "./broker-fault.ts";
+import type { BrokerSession } from "./connection.ts";
+import { Delivery, type Lane, watchLane } from "./delivery.ts";
+import type { QueueRepair } from "./queue-repair.ts";
+
+export interface ConsumerOptions {
+  /** Declares what is needed; returns the queue's name. */
+  readonly prepare: (channel: Channel, session: BrokerSession) => Promise<string>;
+  /** Unacknowledged deliveries that the consumer may have. */
+  readonly prefetch: () => number;
+  readonly onDelivery: (delivery: Delivery) => void;
+}
+
+/** Consumes one queue over one session. */
+export class Consumer {
+  readonly #options: ConsumerOptions;
+  readonly #onGone: (why: string) => void;
+  #lane: Lane | null = null;
+  #queue = "";
+  #tag: string | null = null;
+  #isClosed = false;
+  #prefetch = 0;
+  /** Messages that were delivered so far. */
+  deliveries = 0;
+
+  /** `onGone`: the queue does not exist (any more), or its channel broke. It is not called when the session ends. */
+  constructor(options: ConsumerOptions, onGone: (why: string) => void) {
+    this.#options = options;
+    this.#onGone = onGone;
+  }
+
+  /** The prefetch that it consumes with now. */
+  get prefetch(): number {
+    return this.#prefetch;
+  }
+
+  /** Starts to consume; returns the fault if it cannot. */
+  async open(session: BrokerSession): Promise<BrokerFault | null> {
+    try {
+      const channel = await session.openChannel();
+      const lane = watchLane(channel);
+      this.#lane = lane;
+      channel.on("error", (error) => this.#gone(lane, error.message));
+      this.#queue = await session.answered(this.#options.prepare(channel, session), "declaring a queue");
+      await session.answered(this.#consume(lane), `consuming ${this.#queue}`);
+      return null;
+    } catch (thrown) {
+      const fault = toFault(thrown);
+      const lane = this.#lane;
+      // The error event of a channel that broke calls `onGone`.
+      if (fault.isSilent && lane !== null) {
+        lane.isOpen = false;
+        lane.channel.close().catch(() => {});
+        this.#gone(lane, fault.message);
+      }
+      return fault;
+    }
+  }
+
+  /** Consumes with the prefetch that `options.prefetch` returns now. */
+  async renew(): Promise<void> {
+    const lane = this.#lane;
+    const tag = this.#tag;
+    if (lane === null || tag === null || !lane.isOpen) return;
+    this.#tag = null;
+    try {
+      await lane.channel.cancel(tag);
+      if (!this.#isClosed && lane.isOpen) await this.#consume(lane);
+    } catch (thrown) {
+      if (!(thrown instanceof Error)) throw thrown;
+    }
+  }
+
+  /** Stops to consume; deliveries can still be acknowledged. */
+  async cancel(): Promise<void> {
+    const lane = this.#lane;
+    const tag = this.#tag;
+    this.#isClosed = true;
+    this.#tag = null;
+    if (lane === null || tag === null || !lane.isOpen) return;
+    // A channel that breaks meanwhile does not consume either.
+    await lane.channel.cancel(tag).catch(() => {});
+  }
+
+  /** Closes the channel too: the broker delivers again whatever is not acknowledged. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    if (this.#lane?.isOpen === true) await this.#lane.channel.close().catch(() => {});
+  }
+
+  async #consume(lane: Lane): Promise<void> {
+    this.#prefetch = this.#options.prefetch();
+    await lane.channel.prefetch(this.#prefetch);
+    const onMessage = (message: ConsumeMessage | null): void => {
+      if (message === null) return this.#gone(lane, "the queue is gone");
+      this.deliveries++;
+      this.#options.onDelivery(new Delivery(message, this.#queue, lane));
+    };
+    const { consumerTag } = await lane.channel.consume(this.#queue, onMessage);
+    this.#tag = consumerTag;
+    if (this.#isClosed) await this.cancel();
+  }
+
+  #gone(lane: Lane, why: string): void {
+    if (this.#lane !== lane) return;
+    this.#tag = null;
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    this.#onGone(why);
+  }
+}
+
+export interface RecoveringConsumerOptions extends ConsumerOptions {
+  /** The queue, if it is shared with other processes: one that fails again and again is deleted and declared anew. */
+  readonly queue: string | null;
+  readonly repair: QueueRepair;
+  readonly clock: Clock;
+  /** The queue has to be declared again. */
+  readonly onNote: (what: string) => void;
+}
+
+const RETRY_MS = 500;
+
+/** Consumes a queue in each session; a queue that was deleted is declared and consumed again. */
+export class RecoveringConsumer {
+  readonly #options: RecoveringConsumerOptions;
+  #session: BrokerSession | null = null;
+  #consumer: Consumer | null = null;
+
+  constructor(options: RecoveringConsumerOptions) {
+    this.#options = options;
+  }
+
+  get isAttached(): boolean {
+    return this.#session !== null;
+  }
+
+  async attach(session: BrokerSession): Promise<void> {
+    this.#session = session;
+    await this.#open(session);
+  }
+
+  detach(): void {
+    this.#session = null;
+  }
+
+  /** Stops to consume; deliveries can still be acknowledged. */
+  async stop(): Promise<void> {
+    this.#session = null;
+    await this.#consumer?.cancel();
+  }
+
+  async #open(session: BrokerSession): Promise<void> {
+    const { clock, onNote, repair, queue } = this.#options;
+    const prepare: ConsumerOptions["prepare"] = async (channel) => {
+      if (queue !== null) await repair.removeBroken(session, queue);
+      return this.#options.prepare(channel, session);
+    };
+    const consumer = new Consumer({ ...this.#options, prepare }, (why) => {
+      if (this.#session !== session || this.#consumer !== consumer) return;
+      onNote(`${queue ?? "the worker's own queue"} is declared again: ${why}`);
+      clock.after(RETRY_MS, () => {
+        if (this.#session === session) void this.#open(session);
+      });
+    });
+    this.#consumer = consumer;
+    const fault = await consumer.open(session);
+    if (queue !== null) repair.note(session, queue, fault);
+  }
+}

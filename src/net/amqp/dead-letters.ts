@@ -1,0 +1,79 @@
+/**
+ * The dead-letter queue at the broker. A message that cannot be read is published to the fanout `<prefix>.dead` with the
+ * headers `queue` and `reason`. Its delivery is acknowledged only when the broker has confirmed the copy, so no message
+ * is lost. A dead-letter queue that was deleted is declared again.
+ */
+import type { Clock } from "../../std/clock.ts";
+import { toFault } from "./broker-fault.ts";
+import type { BrokerSession } from "./connection.ts";
+import type { Delivery } from "./delivery.ts";
+import type { Outgoing, Publisher } from "./publisher.ts";
+import type { QueueRepair } from "./queue-repair.ts";
+
+export interface DeadLettersParts {
+  /** The name of the exchange and of its queue. */
+  readonly dead: string;
+  readonly clock: Clock;
+  readonly publisher: Publisher;
+  readonly repair: QueueRepair;
+  readonly session: () => BrokerSession | null;
+  readonly onFault: (fault: Error) => void;
+}
+
+/** The queue holds this many messages; RabbitMQ then drops the oldest. */
+const LENGTH_MAX = 100_000;
+const RETRY_MS = 200;
+const REASON_CHARS_MAX = 1_000;
+const KEY_BYTES_MAX = 255;
+
+export class DeadLetters {
+  readonly #parts: DeadLettersParts;
+  #count = 0;
+
+  constructor(parts: DeadLettersParts) {
+    this.#parts = parts;
+  }
+
+  /** Messages put there since the start. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** Declares the exchange and its queue. */
+  async declare(session: BrokerSession): Promise<void> {
+    const { dead, repair } = this.#parts;
+    await repair.open(session, [dead], () =>
+      session.withChannel(async (channel) => {
+        await channel.assertExchange(dead, "fanout", { durable: true });
+        await channel.assertQueue(dead, { durable: true, arguments: { "x-max-length": LENGTH_MAX } });
+        await channel.bindQueue(dead, dead, "");
+      }),
+    );
+  }
+
+  /** Publishes a copy of a message and acknowledges its delivery. `from`: where the message came from, if not its queue. */
+  put(delivery: Delivery, reason: string, from = delivery.queue): void {
+    this.#count++;
+    const copy: Outgoing = {
+      exchange: this.#parts.dead,
+      key: Buffer.byteLength(from) <= KEY_BYTES_MAX ? from : "",
+      id: `dead~${this.#count}`,
+      body: delivery.message.content,
+      mandatory: true,
+      headers: { queue: from, reason: reason.slice(0, REASON_CHARS_MAX) },
+      done: (isRouted) => {
+        if (isRouted) delivery.ack();
+        else void this.#publishAgain(copy);
+      },
+    };
+    this.#parts.publisher.publish(copy);
+  }
+
+  /** No queue took the copy: the queue was deleted. */
+  async #publishAgain(copy: Outgoing): Promise<void> {
+    const { session, clock, publisher, onFault } = this.#parts;
+    const current = session();
+    if (current !== null) await this.declare(current).catch((thrown: unknown) => onFault(toFault(thrown)));
+    clock.after(RETRY_MS, () => publisher.publish(copy));
+  }
+}

@@ -1,0 +1,53 @@
+/** A delivered message, which is acknowledged over the channel that delivered it, or not at all. */
+import type { Channel, ConsumeMessage } from "amqplib";
+
+/** A channel, and whether the broker still counts on its deliveries being acknowledged. */
+export interface Lane {
+  readonly channel: Channel;
+  isOpen: boolean;
+}
+
+export function watchLane(channel: Channel): Lane {
+  const lane = { channel, isOpen: true };
+  const end = (): void => {
+    lane.isOpen = false;
+  };
+  channel.on("error", end);
+  channel.on("close", end);
+  return lane;
+}
+
+export class Delivery {
+  readonly message: ConsumeMessage;
+  readonly queue: string;
+  readonly #lane: Lane;
+
+  constructor(message: ConsumeMessage, queue: string, lane: Lane) {
+    this.message = message;
+    this.queue = queue;
+    this.#lane = lane;
+  }
+
+  /** Whether it can be acknowledged. If not, the broker delivers the message again. */
+  get isOpen(): boolean {
+    return this.#lane.isOpen;
+  }
+
+  ack(): void {
+    if (this.isOpen) unlessClosing(() => this.#lane.channel.ack(this.message));
+  }
+
+  /** Returns the message to its queue. */
+  nack(): void {
+    if (this.isOpen) unlessClosing(() => this.#lane.channel.nack(this.message, false, true));
+  }
+}
+
+/** Ignores the error of a channel that is closing: the broker delivers the message again. */
+function unlessClosing(answer: () => void): void {
+  try {
+    answer();
+  } catch (thrown) {
+    if (!(thrown instanceof Error && thrown.name === "IllegalOperationError")) throw thrown;
+  }
+}
