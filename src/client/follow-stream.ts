@@ -3,9 +3,11 @@
  * is made, at another address if there is one, and goes on after the last event. Only when nothing could be reached for
  * a while does it throw.
  */
+import { backOffMs } from "../std/back-off.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import { RondoError } from "../std/rejection.ts";
+import { sleep } from "../std/within.ts";
 import { readServerEvents, type ServerEvent } from "./event-stream.ts";
 import { unreachable } from "./problem.ts";
 import type { Requester } from "./requester.ts";
@@ -22,8 +24,7 @@ export interface FollowOptions {
   readonly reconnectMs: number;
 }
 
-const BACKOFF_MIN_MS = 50;
-const BACKOFF_MAX_MS = 5_000;
+const RETRY = { minMs: 50, maxMs: 5_000 } as const;
 /** Servers send a comment far more often than this. */
 const SILENCE_MAX_MS = 60_000;
 /** Refusals that may be over in a moment. */
@@ -64,22 +65,8 @@ export async function* followStream(options: FollowOptions): AsyncGenerator<Serv
     } finally {
       watch.stop();
     }
-    await pause(options, failures++);
+    await sleep(clock, backOffMs(failures++, { ...RETRY, random: options.random }), signal);
   }
-}
-
-/** Waits longer with each failure, and not all clients equally long. */
-function pause({ clock, random, signal }: FollowOptions, failures: number): Promise<void> {
-  const ms = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(failures, 10));
-  return new Promise((resolve) => {
-    const done = () => {
-      cancel();
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const cancel = clock.after(ms / 2 + (random.u32() / 2 ** 32) * (ms / 2), done);
-    signal.addEventListener("abort", done, { once: true });
-  });
 }
 
 /** Gives up a connection on which nothing is heard any more. Rests while the reader is busy with an event. */

@@ -5,7 +5,9 @@
  *
  * Every node of a cluster forgets what is its own. What is another's, and may stay if that one is gone, is looked past.
  */
+
 import type { Clock } from "../std/clock.ts";
+import { sleep } from "../std/within.ts";
 import { type Store, StoreFault } from "../store/store.ts";
 import { type MadeNames, UnusedDefinitions, type UnusedDefinitionsOptions } from "./unused-definitions.ts";
 
@@ -89,9 +91,7 @@ export class Retention {
   async #inPages(page: () => Promise<boolean>): Promise<boolean> {
     for (let n = 0; n < PAGES_MAX && !this.#isClosed; n++) {
       if (!(await page())) return false;
-      await new Promise<void>((resolve) => {
-        this.#options.clock.after(PAUSE_MS, resolve);
-      });
+      await sleep(this.#options.clock, PAUSE_MS);
     }
     return true;
   }

@@ -5,8 +5,10 @@
  * A firing is a start under an id made of the schedule and the due time; only once that is acknowledged is the state
  * stored as fired. So a firing that is repeated, after a crash or a fault, finds the execution that it made before.
  */
+
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { Bug } from "../std/assert.ts";
+import { backOffMs } from "../std/back-off.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Json } from "../std/json.ts";
 import { hashText } from "../std/random.ts";
@@ -57,8 +59,7 @@ export interface ScheduleRunnerOptions {
 const FIRING_MAX = 32;
 /** How often it is asked whether an execution that is waited for has ended, in case nobody says so. */
 const LOOK_MS = 60_000;
-const BACKOFF_MIN_MS = 200;
-const BACKOFF_MAX_MS = 30_000;
+const RETRY = { minMs: 200, maxMs: 30_000 } as const;
 /** Refusals that are about the moment, not about the start. */
 const PASSING: readonly RejectionCode[] = [
   "not_ready",
@@ -175,7 +176,7 @@ export class ScheduleRunner {
     } catch (thrown) {
       if (thrown instanceof Bug) throw thrown;
       this.#options.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
-      this.#alarms.set(id, this.#now + backOffMs(id, memory.failures++));
+      this.#alarms.set(id, this.#now + retryMs(id, memory.failures++));
     }
   }
 
@@ -257,8 +258,7 @@ function newMemory(): Memory {
   return { begun: null, firedAt: null, failures: 0, awaited: null, unwatch: null };
 }
 
-/** Longer each time, and not at the same time for all. */
-function backOffMs(id: string, failures: number): number {
-  const ms = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(failures, 10));
-  return Math.round(ms * (0.5 + (hashText(`${id}/${failures}`) % 1_000) / 2_000));
+/** The wait before a schedule is tried again, with jitter from its id. */
+function retryMs(id: string, failures: number): number {
+  return backOffMs(failures, { ...RETRY, random: { u32: () => hashText(`${id}/${failures}`) } });
 }

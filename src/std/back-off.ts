@@ -1,24 +1,20 @@
-/** Exponential back-off: the wait doubles with each failure, up to a cap. */
+/** Exponential back-off: the wait doubles with each failure, from `minMs` to `maxMs`. */
 import type { Random } from "./random.ts";
 
 export interface BackOffOptions {
-  /** The wait after the first failure. */
-  readonly minMs: number;
-  /** The cap. */
-  readonly maxMs: number;
-  /** Draws the jitter, which takes up to half off each wait. Left out: no jitter. */
+  /** The wait after the first failure; 100 ms if left out. */
+  readonly minMs?: number;
+  /** The cap; 10 s if left out. */
+  readonly maxMs?: number;
+  /** Draws the jitter, which takes up to half off a wait that is longer than `minMs`. Left out: no jitter. */
   readonly random?: Random;
 }
 
-/** The wait after `failures` earlier failures in a row, without jitter. */
-export function doubledMs(failures: number, { minMs, maxMs }: BackOffOptions): number {
-  return Math.min(maxMs, minMs * 2 ** Math.min(failures, 40));
-}
-
-/** The wait after `failures` earlier failures in a row, with jitter. */
+/** The wait after one more failure, if there were `failures` before it in a row. */
 export function backOffMs(failures: number, options: BackOffOptions): number {
-  const ms = doubledMs(failures, options);
-  return options.random === undefined ? ms : Math.round(ms * (0.5 + options.random.u32() / 2 ** 33));
+  const { minMs = 100, maxMs = 10_000, random } = options;
+  const ms = Math.min(maxMs, minMs * 2 ** Math.min(failures, 40));
+  return random === undefined ? ms : Math.max(minMs, Math.round(ms * (0.5 + random.u32() / 2 ** 33)));
 }
 
 /** Counts failures in a row and gives the wait before the next try. */

@@ -3,28 +3,48 @@ import type { Clock } from "./clock.ts";
 
 type Timers = Pick<Clock, "after">;
 
-/** Resolves after `ms`. */
-export function sleep(clock: Timers, ms: number): Promise<void> {
+/** Resolves after `ms`, or as soon as `signal` is aborted. */
+export function sleep(clock: Timers, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    clock.after(ms, resolve);
+    const end = (): void => {
+      cancel();
+      signal?.removeEventListener("abort", end);
+      resolve();
+    };
+    const cancel = clock.after(ms, end);
+    signal?.addEventListener("abort", end, { once: true });
+    if (signal?.aborted === true) end();
   });
 }
 
-/** Settles as `work` does. After `ms` it settles as `onLate` does instead, which returns another value or throws. */
-export function within<T>(clock: Timers, ms: number, work: Promise<T>, onLate: () => T): Promise<T> {
+/** Returned by the `onLate` of `within`: moves the deadline. */
+export class Longer {
+  readonly ms: number;
+
+  constructor(ms: number) {
+    this.ms = ms;
+  }
+}
+
+/** Settles as `work` does. After `ms` it settles as `onLate` does instead, which returns a value, throws, or waits `Longer`. */
+export function within<T>(clock: Timers, ms: number, work: Promise<T>, onLate: () => T | Longer): Promise<T> {
   return new Promise((resolve, fail) => {
-    const cancel = clock.after(ms, () => {
-      try {
-        resolve(onLate());
-      } catch (thrown) {
-        fail(thrown);
-      }
-    });
-    work.then(resolve, fail).finally(cancel);
+    const arm = (waitMs: number): (() => void) =>
+      clock.after(waitMs, () => {
+        try {
+          const late = onLate();
+          if (late instanceof Longer) cancel = arm(late.ms);
+          else resolve(late);
+        } catch (thrown) {
+          fail(thrown);
+        }
+      });
+    let cancel = arm(ms);
+    work.then(resolve, fail).finally(() => cancel());
   });
 }
 
-/** Resolves when `work` does, and after `ms` at the latest; fails if `work` does before. */
+/** Resolves when `work` does, and after `ms` at the latest; fails if `work` fails before. */
 export async function atMost(clock: Timers, ms: number, work: Promise<unknown>): Promise<void> {
   await within<unknown>(clock, ms, work, () => undefined);
 }

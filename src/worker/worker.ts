@@ -7,9 +7,11 @@
  * 2. Code that returns at once costs no promise, no timer and no report of its own.
  * 3. At the end of a turn everything that ended is reported together; what runs on is reported as started.
  */
+
 import type { Beat, Grant, GrantItem } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { isThenable } from "../std/thenable.ts";
+import { atMost } from "../std/within.ts";
 import { samePlace } from "./attempt-place.ts";
 import { CodeRunner } from "./code-runner.ts";
 import type { Around, Shared } from "./context.ts";
@@ -139,23 +141,15 @@ export class Worker {
 
   /** Resolves when nothing runs any more, or after so long. */
   #idle(graceMs: number): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.#options.clock.after(graceMs, resolve);
-      this.#onIdle.push(() => {
-        cancel();
-        resolve();
-      });
-    });
+    const idle = new Promise<void>((resolve) => this.#onIdle.push(resolve));
+    return atMost(this.#options.clock, graceMs, idle);
   }
 
   /** Resolves when everything that was said is committed, or after so long. */
   #heard(lastWordsMs: number): Promise<void> {
     const settled = this.#reporter.settled();
     if (lastWordsMs === Number.POSITIVE_INFINITY) return settled;
-    return new Promise((resolve, fail) => {
-      const cancel = this.#options.clock.after(lastWordsMs, resolve);
-      settled.then(resolve, fail).finally(cancel);
-    });
+    return atMost(this.#options.clock, lastWordsMs, settled);
   }
 
   #enqueue(grant: Grant, code: HandlerCode | undefined, input: unknown): void {

@@ -11,7 +11,11 @@ import { WaitingCommands, type WaitingCommandsParts } from "./waiting-commands.t
 const row = (execution: string, due: number, timer = RETRY_TIMER): StoredTimer => ({ execution, timer, due });
 
 /** A store with these rows; the definition of an execution is named like the receipt topic, and given by `topicOf`. */
-function searching(rows: StoredTimer[], topicOf: (execution: string) => string, registered: readonly string[]) {
+function searching(
+  rows: StoredTimer[],
+  topicOf: (execution: string) => string,
+  registered: readonly string[],
+) {
   let session: object | null = {};
   const found: SentAt[] = [];
   let inspected = 0;
@@ -21,7 +25,13 @@ function searching(rows: StoredTimer[], topicOf: (execution: string) => string, 
     onUnsure: () => {},
   } as unknown as ReceiptTopicsParts);
   const parts = {
-    clock: { ...systemClock(), after: (_: number, run: () => void) => setImmediate(run) },
+    clock: {
+      ...systemClock(),
+      after: (_: number, run: () => void) => {
+        const immediate = setImmediate(run);
+        return () => clearImmediate(immediate);
+      },
+    },
     session: () => session,
     queueRegistry: { topics: async () => registered.map((receiptTopic) => ({ receiptTopic })) },
     planOf: async (hash: string) =>

@@ -4,12 +4,12 @@
  * 2. one that does not come so far has told why, and the one before stays;
  * 3. a change that comes meanwhile is taken next; a worker that dies by itself is started again, later each time.
  */
+import { BackOff } from "../../std/back-off.ts";
 import { showDuration } from "../../std/duration.ts";
 import { printLine } from "../output/print.ts";
 import { WorkerProcess, type WorkerSpec } from "./worker-process.ts";
 
-const AGAIN_MIN_MS = 1_000;
-const AGAIN_MAX_MS = 30_000;
+const RETRY = { minMs: 1_000, maxMs: 30_000 } as const;
 
 export class WorkerKeeper {
   readonly #spec: WorkerSpec;
@@ -18,7 +18,7 @@ export class WorkerKeeper {
   #isReplacing = false;
   #isWanted = false;
   #isClosing = false;
-  #deaths = 0;
+  readonly #backOff = new BackOff(RETRY);
   #timer: NodeJS.Timeout | null = null;
 
   constructor(spec: WorkerSpec) {
@@ -79,7 +79,7 @@ export class WorkerKeeper {
   #died(worker: WorkerProcess): void {
     if (worker !== this.#current || this.#isClosing) return;
     this.#current = null;
-    const ms = Math.min(AGAIN_MAX_MS, AGAIN_MIN_MS * 2 ** this.#deaths++);
+    const ms = this.#backOff.next();
     printLine(`rondo dev: the worker has ended; another is started in ${showDuration(ms)}`);
     this.#timer = setTimeout(() => void this.replace(), ms);
   }

@@ -2,9 +2,11 @@
  * The post-operations of a submitted workflow that failed for good or are still being tried. They do not change how the
  * workflow ended, so `rondo submit` reports them beside its result.
  */
-import { setTimeout as delay } from "node:timers/promises";
+
 import type { RemoteRondo } from "../../client/connect.ts";
 import type { WorkflowDocument } from "../../protocol/command-document.ts";
+import { systemClock } from "../../std/clock.ts";
+import { sleep } from "../../std/within.ts";
 import type { Screen } from "../progress/screen.ts";
 import { readPages } from "../server/read-pages.ts";
 
@@ -41,7 +43,7 @@ const LOOKS_MAX = 50;
 export async function readEnded(rondo: RemoteRondo, project: string, id: string): Promise<ReportedWorkflow> {
   let document = await rondo.submitted(project, id);
   for (let looks = 0; looks < LOOKS_MAX && isUntried(document); looks++) {
-    await delay(LOOK_MS);
+    await sleep(systemClock({ hold: true }), LOOK_MS);
     document = await rondo.submitted(project, id);
   }
   return withDeadLetters(rondo, document);

@@ -7,6 +7,9 @@
  *    leave it to be gone on with;
  * 4. gives its output on stdout and an exit code.
  */
+
+import { systemClock } from "../../std/clock.ts";
+import { sleep } from "../../std/within.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { chooseWorkflow } from "../load/find-workflows.ts";
@@ -85,7 +88,7 @@ async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise
 async function comesToListen(store: string): Promise<boolean> {
   for (let waitedMs = 0; !hasSocket(store); waitedMs += LOOK_MS) {
     if (waitedMs >= LISTENS_WITHIN_MS) return false;
-    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    await sleep(systemClock({ hold: true }), LOOK_MS);
   }
   return true;
 }

@@ -2,9 +2,11 @@
  * A process that has just begun to work on a data directory listens a moment later: `rondo run FILE` after 300 ms. By
  * `owner.json`, which it leaves in the directory, a command that comes too early knows that it is worth waiting.
  */
+
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as wait } from "node:timers/promises";
+import { systemClock } from "../../std/clock.ts";
+import { sleep } from "../../std/within.ts";
 
 const LOOK_MS = 25;
 /** By then a run has its socket, on a machine with much to do too. */
@@ -15,7 +17,7 @@ export async function awaitOwner(directory: string): Promise<{ readonly silent: 
   for (let waitedMs = 0; ; waitedMs += LOOK_MS) {
     const silent = silentOwner(directory);
     if (silent === null || waitedMs >= PATIENCE_MS) return { silent };
-    await wait(LOOK_MS);
+    await sleep(systemClock({ hold: true }), LOOK_MS);
   }
 }
 

@@ -1,4 +1,5 @@
 /** Where the server is, and telling it the definitions of the workflows that are served here. */
+
 import { dirname } from "node:path";
 import {
   type HttpAnswer,
@@ -8,9 +9,11 @@ import {
 } from "../../net/http-connection.ts";
 import { HttpFault } from "../../net/http-fault.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
+import { BackOff, backOffMs } from "../../std/back-off.ts";
+import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
 import { type RejectionCode, RondoError, reject } from "../../std/rejection.ts";
-import { BackOff } from "../../worker/http/back-off.ts";
+import { atMost } from "../../std/within.ts";
 import { futureSocketAddress, readConfig } from "../server/find-server.ts";
 import type { WorkerFlags } from "./worker-flags.ts";
 
@@ -22,8 +25,7 @@ export interface ServerAddresses {
 
 const UNIX = "unix:";
 /** How long a first answer may take, and a later one: a slow network must not be taken for a broken one for ever. */
-const FIRST_TIMEOUT_MS = 5_000;
-const TIMEOUT_MAX_MS = 60_000;
+const TIMEOUT = { minMs: 5_000, maxMs: 60_000 } as const;
 
 /** The server's addresses and the files, from flags, environment and configuration. */
 export async function findAddresses(
@@ -53,13 +55,13 @@ export async function registerDefinitions(
   workflows: readonly AnyWorkflow[],
   options: { readonly isOver: Promise<void>; readonly tell: (what: string) => void },
 ): Promise<boolean> {
-  const backOff = new BackOff(systemRandom);
+  const backOff = new BackOff({ random: systemRandom });
   let isOver = false;
   const over = options.isOver.then(() => {
     isOver = true;
   });
   for (let round = 0; !isOver; round++) {
-    const timeoutMs = Math.min(TIMEOUT_MAX_MS, FIRST_TIMEOUT_MS * 2 ** Math.min(round, 8));
+    const timeoutMs = backOffMs(round, TIMEOUT);
     const connections = addresses.map(
       (address) => new Connection({ address, ...(token === null ? {} : { token }) }, timeoutMs),
     );
@@ -74,7 +76,8 @@ export async function registerDefinitions(
       const refusal = errors.find((error) => !(error instanceof HttpFault));
       if (refusal !== undefined) throw refusal;
       if (round === 0) options.tell(`waiting for the server: ${absence(addresses, errors)}`);
-      await sleep(backOff.next(), over);
+      // The timer keeps the process alive: nothing else does yet.
+      await atMost(systemClock({ hold: true }), backOff.next(), over);
     } finally {
       for (const connection of connections) connection.close();
     }
@@ -148,17 +151,4 @@ function fieldsOf(text: string): Readonly<Record<string, unknown>> | null {
     // An error page of a proxy, for example.
     return null;
   }
-}
-
-/** Waits for so long, or until it is over. The timer holds the process: nothing else does yet. */
-function sleep(ms: number, over: Promise<void>): Promise<void> {
-  return new Promise((resolve, fail) => {
-    const timer = setTimeout(resolve, ms);
-    over
-      .then(() => {
-        clearTimeout(timer);
-        resolve();
-      })
-      .catch(fail);
-  });
 }

@@ -4,8 +4,8 @@
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { packageRoot } from "../../package-root.ts";
+import { BackOff } from "../../std/back-off.ts";
 import { systemRandom } from "../../std/random.ts";
-import { BackOff } from "../../worker/http/back-off.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine } from "../output/print.ts";
 import { Shutdown } from "../start/shutdown.ts";
@@ -51,7 +51,7 @@ class WorkerFleet {
   readonly #settings: FleetSettings;
   readonly #shutdown: Shutdown;
   readonly #policy: ScalePolicy;
-  readonly #backOff = new BackOff(systemRandom);
+  readonly #backOff = new BackOff({ random: systemRandom });
   readonly #members = new Set<Member>();
   #numbers = 0;
   /** Not before then is another started: the last one died. */

@@ -2,18 +2,20 @@
  * Runs an `OwnershipNode` over a store: performs its calls, tells the engine, wakes it when its time comes, and backs
  * off when the store fails. Nothing is decided here.
  */
+
 import { unreachable } from "../../std/assert.ts";
+import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import { monotonicMs } from "../../std/monotonic.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
+import { sleep } from "../../std/within.ts";
 import type { ClusterStore, Membership } from "../../store/cluster-store.ts";
 import { type Ownership, StoreFault } from "../../store/store.ts";
 import { OwnershipNode } from "./ownership.ts";
 import type { OwnershipInput, OwnershipOutput, OwnershipSettings, OwnershipView } from "./ownership-io.ts";
 
-const BACKOFF_MIN_MS = 50;
 /** Well below a lease: one fault is no reason to lose it. */
-const BACKOFF_MAX_MS = 1_000;
+const RETRY = { minMs: 50, maxMs: 1_000 } as const;
 
 /** What owns partitions. */
 export interface OwnedEngine {
@@ -57,12 +59,13 @@ export class OwnershipDriver {
   #cancelWake: (() => void) | null = null;
   #isRunning = false;
   #hasEnded = false;
-  #failures = 0;
+  readonly #backOff: BackOff;
 
   constructor(options: OwnershipOptions) {
     this.#options = options;
     this.#now = options.monotonic ?? monotonicMs;
     this.#node = new OwnershipNode(options.settings);
+    this.#backOff = new BackOff({ ...RETRY, random: options.random ?? systemRandom });
   }
 
   /** Joins. */
@@ -220,11 +223,11 @@ export class OwnershipDriver {
   async #answer(call: () => Promise<OwnershipInput>): Promise<OwnershipInput> {
     try {
       const input = await call();
-      this.#failures = 0;
+      this.#backOff.reset();
       return input;
     } catch (thrown) {
       this.#tellFault(thrown);
-      await new Promise<void>((resolve) => this.#options.clock.after(this.#backOffMs(), resolve));
+      await sleep(this.#options.clock, this.#backOff.next());
       return { kind: "call-failed" };
     }
   }
@@ -233,13 +236,6 @@ export class OwnershipDriver {
   #tellFault(thrown: unknown): void {
     if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
     if (!this.#hasEnded) this.#options.onFault?.(thrown);
-  }
-
-  /** Twice as long each time, with jitter, so that many nodes do not come at once. */
-  #backOffMs(): number {
-    const { random = systemRandom } = this.#options;
-    const most = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(this.#failures++, 10));
-    return Math.round(most * (0.5 + random.u32() / 8_589_934_592));
   }
 
   #track(work: Promise<void>): void {

@@ -3,11 +3,13 @@
  * after a death its partitions are taken when its lease has ended. So a question is asked again, at the owner of then,
  * for a little longer than that; whatever is asked here may therefore arrive twice.
  */
+
+import { backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import { sleep } from "../../std/within.ts";
 import { LEASE_MS } from "../../store/cluster-store.ts";
-import { backOffMs } from "./back-off.ts";
 import type { Owners } from "./owners.ts";
 import type { CallOptions, PeerAnswer } from "./peer-client.ts";
 
@@ -29,6 +31,9 @@ export interface Question<T> {
   readonly there: (url: string, options: CallOptions, isRepeat: boolean) => Promise<PeerAnswer<T>>;
 }
 
+/** The back-off between two requests to a node. */
+export const PEER_RETRY = { minMs: 50, maxMs: 1_000 } as const;
+
 /** A lease and what it takes to notice that it has ended, and to take what is free then. */
 export const PATIENCE_MS = LEASE_MS + 5_000;
 
@@ -46,7 +51,7 @@ export async function askOwner<T>(parts: AskParts, question: Question<T>): Promi
     inVainSince ??= monotonic();
     if (monotonic() - inVainSince >= PATIENCE_MS) return noOwner(question.execution, answer);
     owners.refresh();
-    await moved(parts, question.execution, backOffMs(tries, random));
+    await moved(parts, question.execution, backOffMs(tries, { ...PEER_RETRY, random }));
   }
 }
 
@@ -78,17 +83,11 @@ export function moved(
   ms: number,
 ): Promise<void> {
   const term = owners.termOf(execution);
-  return new Promise((resolve) => {
-    const end = (): void => {
-      cancel();
-      unlisten();
-      resolve();
-    };
-    const cancel = clock.after(ms, () => end());
-    const unlisten = owners.onChange(() => {
-      if (owners.termOf(execution) !== term) end();
-    });
+  const abort = new AbortController();
+  const unlisten = owners.onChange(() => {
+    if (owners.termOf(execution) !== term) abort.abort();
   });
+  return sleep(clock, ms, abort.signal).finally(unlisten);
 }
 
 function noOwner(execution: string, last: PeerAnswer<unknown>): Rejection {

@@ -6,16 +6,19 @@
  *    happened: the watchers are told how it is now, an end included.
  * 3. There are at most so many streams; beyond that, others are looked at every other second instead.
  */
+
 import type { Progress } from "../../engine/driver-options.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Inspection } from "../../engine/io.ts";
 import { HttpFault } from "../../net/http-fault.ts";
+import { backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
 import { SparseSet } from "../../std/sparse.ts";
+import { sleep } from "../../std/within.ts";
 import { DAMAGED } from "../../store/store.ts";
-import { backOffMs } from "./back-off.ts";
+import { PEER_RETRY } from "./ask-owner.ts";
 import type { Owners } from "./owners.ts";
 import type { PeerAnswer, PeerClient } from "./peer-client.ts";
 import { ALIVE_MS, type WatchLine } from "./peer-wire.ts";
@@ -189,7 +192,9 @@ export class Followers {
     const { clock, random, owners } = this.#parts;
     owners.refresh();
     following.cut();
-    following.cut = clock.after(backOffMs(following.tries++, random), () => this.#again(following));
+    following.cut = clock.after(backOffMs(following.tries++, { ...PEER_RETRY, random }), () =>
+      this.#again(following),
+    );
   }
 
   /** Follows a stream to its end; true if anything was heard. */
@@ -236,13 +241,7 @@ export class Followers {
     );
     if (signal.aborted || answer.kind !== "answered") return false;
     this.#heardOf(following, answer.value.inspection);
-    await new Promise<void>((resolve) => {
-      const cancel = clock.after(LOOK_MS, resolve);
-      signal.addEventListener("abort", () => {
-        cancel();
-        resolve();
-      });
-    });
+    await sleep(clock, LOOK_MS, signal);
     return true;
   }
 

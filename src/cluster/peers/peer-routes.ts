@@ -10,10 +10,12 @@
  * 2. Only this node's own engine is asked, never another node: what is not here is refused as `not_owner`.
  * 3. The ring, permits and whatever else nodes say to each other come in as hooks, by name.
  */
+
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Clock } from "../../std/clock.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { Longer, within } from "../../std/within.ts";
 import { type Store, StoreFault } from "../../store/store.ts";
 import type { Owners } from "./owners.ts";
 import { digestOf, type PeerKey } from "./peer-key.ts";
@@ -175,27 +177,19 @@ export class PeerRoutes {
   /** The reply of the engine. While the store takes no writes there is none: then the sender is told so. */
   async #inTime(send: () => ReturnType<EnginePort["send"]>): Promise<unknown> {
     const { engine, clock } = this.#options;
-    let cancel = (): void => {};
-    const late = new Promise<Rejection>((resolve) => {
-      const wait = (): void => {
-        cancel = clock.after(STORE_WAIT_MS, () => {
-          const fault = engine.commitFault;
-          if (fault === null) return wait();
-          resolve(
-            reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, 200)}`, {
-              hint: "send it again: it is not done twice",
-            }),
-          );
+    const reply = await within<Rejection | Awaited<ReturnType<EnginePort["send"]>>>(
+      clock,
+      STORE_WAIT_MS,
+      send(),
+      () => {
+        const fault = engine.commitFault;
+        if (fault === null) return new Longer(STORE_WAIT_MS);
+        return reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, 200)}`, {
+          hint: "send it again: it is not done twice",
         });
-      };
-      wait();
-    });
-    try {
-      const reply = await Promise.race([send(), late]);
-      return "kind" in reply ? reply : (this.#unlessElsewhere(reply.answer) ?? reply);
-    } finally {
-      cancel();
-    }
+      },
+    );
+    return "kind" in reply ? reply : (this.#unlessElsewhere(reply.answer) ?? reply);
   }
 
   /** A refusal if another node, or another time, can answer: anything else is an answer. */

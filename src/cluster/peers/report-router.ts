@@ -3,11 +3,12 @@
  * moment is said again here; after that its verdict is `elsewhere`, and the worker says it again. Reports on one
  * execution reach its owner in the order in which they came.
  */
+
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Verdict } from "../../kernel/message.ts";
 import type { Report } from "../../protocol/work.ts";
-import { type AskParts, moved } from "./ask-owner.ts";
-import { backOffMs } from "./back-off.ts";
+import { backOffMs } from "../../std/back-off.ts";
+import { type AskParts, moved, PEER_RETRY } from "./ask-owner.ts";
 import type { PeerClient } from "./peer-client.ts";
 
 export interface ReportRouterParts extends AskParts {
@@ -76,7 +77,7 @@ export class ReportRouter {
       if (isAgain) {
         if (isOver() || monotonic() - since >= PATIENCE_MS) return verdicts;
         owners.refresh();
-        await moved(this.#parts, first.report.execution, backOffMs(tries, random));
+        await moved(this.#parts, first.report.execution, backOffMs(tries, { ...PEER_RETRY, random }));
       }
       await Promise.all(
         this.#byOwner(left).map(async ({ url, items }) => {

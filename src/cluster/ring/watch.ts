@@ -5,6 +5,7 @@
  * 2. A timer that is past due and grace is told to its owner, again and again: firing is decided in the execution.
  * 3. It is forgotten only when it is said to have ended, or when a scan finds that its row is gone.
  */
+import { backOffMs } from "../../std/back-off.ts";
 import { Heap } from "../../std/heap.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import type { RingSettings } from "./settings.ts";
@@ -31,7 +32,7 @@ export interface Lateness {
   readonly maxMs: number;
 }
 
-const REPEATS_DOUBLE_MAX = 4;
+const REPEAT_FACTOR_MAX = 16;
 
 export class TimerWatch {
   readonly #settings: RingSettings;
@@ -126,6 +127,7 @@ export class TimerWatch {
   /** Timers that are past due and grace, oldest first, a bounded number at a time. */
   takeDue(now: number): StoredTimer[] {
     const due: StoredTimer[] = [];
+    const { repeatMs } = this.#settings;
     if (now < this.#nextTellAt) return due;
     while (due.length < this.#settings.dueMax) {
       const top = this.#heap.peek();
@@ -134,7 +136,7 @@ export class TimerWatch {
       const key = `${top.execution}/${top.timer}`;
       if (this.#watched.get(key) !== top) continue;
       if (top.tellings === 0) this.#noteLate(now - top.due);
-      const again = this.#settings.repeatMs * 2 ** Math.min(top.tellings, REPEATS_DOUBLE_MAX);
+      const again = backOffMs(top.tellings, { minMs: repeatMs, maxMs: repeatMs * REPEAT_FACTOR_MAX });
       this.#put(key, { ...top, tellAt: now + again, tellings: top.tellings + 1 });
       due.push({ execution: top.execution, timer: top.timer, due: top.due });
     }

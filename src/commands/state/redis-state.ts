@@ -2,6 +2,7 @@
  * State in Redis: a hash per place with the fields `data` (the value), `version`, `project`, `execution`, `seq` and `at`.
  * A script compares versions and writes, which nothing comes between. The package `redis` is the operator's to install.
  */
+import { backOffMs } from "../../std/back-off.ts";
 import { RondoError, reject } from "../../std/rejection.ts";
 import type { RedisStateSettings } from "./state-settings.ts";
 import {
@@ -31,7 +32,7 @@ interface RedisClient {
 export type LoadRedis = () => Promise<{ createClient(options: object): unknown }>;
 
 const CONNECT_MS = 5_000;
-const RECONNECT_MS_MAX = 2_000;
+const RECONNECT = { minMs: 50, maxMs: 2_000 } as const;
 /** Bytes are compared one by one: the server's language may sort texts in its own way. */
 const PUT = `
 local function before(a, b)
@@ -118,7 +119,7 @@ export class RedisState implements StateStore {
         socket: {
           connectTimeout: CONNECT_MS,
           reconnectStrategy: (tries: number, cause: Error) =>
-            wasReady ? Math.min(RECONNECT_MS_MAX, 50 * 2 ** tries) : cause,
+            wasReady ? backOffMs(tries, RECONNECT) : cause,
         },
       }) as RedisClient;
       let isTold = false;

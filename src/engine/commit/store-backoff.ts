@@ -1,17 +1,18 @@
 /** Patience with a store that fails: waits longer each time, and tells those who would wait for it in vain. */
+import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
+import { sleep } from "../../std/within.ts";
 import { StoreFault } from "../../store/store.ts";
 
-const BACKOFF_MIN_MS = 50;
-const BACKOFF_MAX_MS = 5_000;
+const RETRY = { minMs: 50, maxMs: 5_000 } as const;
 /** A commit that failed is tried again sooner; if it was not, nobody needs it any more. */
-const TRIED_AGAIN_MS = 2 * BACKOFF_MAX_MS;
+const TRIED_AGAIN_MS = 2 * RETRY.maxMs;
 
 export class StoreBackoff {
   readonly #clock: Clock;
   readonly #onFault: ((fault: Error) => void) | undefined;
   readonly #onFaulty: (() => void)[] = [];
-  #failures = 0;
+  readonly #backOff = new BackOff(RETRY);
   #refusal: { readonly fault: StoreFault; readonly at: number } | null = null;
 
   constructor(clock: Clock, onFault: ((fault: Error) => void) | undefined) {
@@ -21,7 +22,7 @@ export class StoreBackoff {
 
   /** Whether the last thing that was tried failed. */
   get isTried(): boolean {
-    return this.#failures > 0;
+    return this.#backOff.failures > 0;
   }
 
   /** Why the store takes no commits just now; null: it takes them, as far as is known. */
@@ -31,7 +32,7 @@ export class StoreBackoff {
 
   /** The store works. */
   calm(): void {
-    this.#failures = 0;
+    this.#backOff.reset();
     this.#refusal = null;
   }
 
@@ -68,7 +69,6 @@ export class StoreBackoff {
   async wait(fault: StoreFault): Promise<void> {
     this.#onFault?.(fault);
     for (const resolve of this.#onFaulty.splice(0)) resolve();
-    const ms = Math.min(BACKOFF_MAX_MS, BACKOFF_MIN_MS * 2 ** Math.min(this.#failures++, 10));
-    await new Promise<void>((resolve) => this.#clock.after(ms, resolve));
+    await sleep(this.#clock, this.#backOff.next());
   }
 }

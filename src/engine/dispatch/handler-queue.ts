@@ -2,8 +2,10 @@
  * What one handler of the current visit has to give out, and to whom it has given it: fresh tasks by a cursor, tasks
  * that came back, tasks parked at a full key, the leases. Reads the execution's state; never journals anything.
  */
+
 import type { HandlerState, Visit } from "../../kernel/execution.ts";
 import type { PhaseCounts } from "../../protocol/work.ts";
+import { backOffMs } from "../../std/back-off.ts";
 import { Heap } from "../../std/heap.ts";
 import { SparseMap, SparseSet } from "../../std/sparse.ts";
 import type { Page } from "../cache/page-cache.ts";
@@ -12,8 +14,7 @@ import { ENUMERATION, isSent, type Lease } from "../leases/lease.ts";
 /** Task numbers parked at full keys; beyond this many, scanning waits. */
 const PARKED_MAX = 100_000;
 /** How long a task steps aside that must run alone and finds no empty worker. */
-const ASIDE_MIN_MS = 5_000;
-const ASIDE_MAX_MS = 60_000;
+const ASIDE = { minMs: 5_000, maxMs: 60_000 } as const;
 /** Tasks whose retry time has come that are held at once; the others are taken as these leave. */
 const BACK_MAX = 4_096;
 /** Commands of one handler whose results wait to be persisted at once. */
@@ -195,7 +196,7 @@ export class HandlerQueue {
   setAside(task: number, now: number): void {
     this.#aside ??= new Map();
     const tries = (this.#aside.get(task)?.tries ?? 0) + 1;
-    this.#aside.set(task, { until: now + Math.min(ASIDE_MAX_MS, ASIDE_MIN_MS * 2 ** (tries - 1)), tries });
+    this.#aside.set(task, { until: now + backOffMs(tries - 1, ASIDE), tries });
   }
 
   /** Whether tasks wait aside for an empty worker. */

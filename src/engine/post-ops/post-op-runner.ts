@@ -2,8 +2,10 @@
  * Has post-operations performed and tells the node how each try ended. A try that does not end in its time counts as
  * failed, so that a performer that hangs holds nothing up for ever.
  */
+
 import type { PostOpOutcome } from "../../kernel/message.ts";
 import type { Clock } from "../../std/clock.ts";
+import { atMost } from "../../std/within.ts";
 import type { Input } from "../io.ts";
 import type { PostOps, PostOpTask } from "./post-ops.ts";
 
@@ -60,13 +62,10 @@ export class PostOpRunner {
   /** Resolves when nothing is under way, or after so long. */
   async idle(graceMs: number): Promise<void> {
     if (this.#open.size === 0) return;
-    await new Promise<void>((resolve) => {
-      const cancel = this.#clock.after(graceMs, resolve);
-      this.#onIdle = () => {
-        cancel();
-        resolve();
-      };
+    const idle = new Promise<void>((resolve) => {
+      this.#onIdle = resolve;
     });
+    await atMost(this.#clock, graceMs, idle);
   }
 
   /** Whatever is under way is told to stop; nothing is told to the node any more. */

@@ -1,4 +1,5 @@
 /** When a task or an enumeration that failed is tried again. */
+import { backOffMs } from "../../std/back-off.ts";
 import { DURATION_MAX_MS } from "../../std/duration.ts";
 import { hashText } from "../../std/random.ts";
 
@@ -25,6 +26,6 @@ export function backoffMs(plan: RetryPolicy, failures: number, attemptId: string
   const ceiling =
     plan.backoff === "constant"
       ? plan.retryMinMs
-      : Math.min(plan.retryMaxMs, plan.retryMinMs * 2 ** Math.min(failures - 1, 40));
+      : backOffMs(failures - 1, { minMs: plan.retryMinMs, maxMs: plan.retryMaxMs });
   return Math.round((hashText(attemptId) / 4294967296) * ceiling);
 }

@@ -11,7 +11,7 @@ import type { LinkState } from "../../protocol/broker-view.ts";
 import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
-import { atMost } from "../../std/within.ts";
+import { atMost, Longer, within } from "../../std/within.ts";
 import { BrokerFault, toFault } from "./broker-fault.ts";
 import { hangUp } from "./check-broker.ts";
 import { Delivery, type Lane, watchLane } from "./delivery.ts";
@@ -87,7 +87,7 @@ export class BrokerConnection {
 
   constructor(options: BrokerConnectionOptions) {
     this.#options = options;
-    this.#backOff = new BackOff({ minMs: 100, maxMs: 10_000, random: options.random });
+    this.#backOff = new BackOff({ random: options.random });
   }
 
   get state(): LinkState {
@@ -213,14 +213,9 @@ class Session implements BrokerSession {
 
   answered<T>(work: Promise<T>, what: string): Promise<T> {
     const { clock, answerMs } = this.#options;
-    return new Promise((resolve, fail) => {
-      const arm = (): (() => void) =>
-        clock.after(answerMs, () => {
-          if (this.#isBlocked) cancel = arm();
-          else fail(new BrokerFault(`no answer within ${answerMs} ms: ${what}`, { isSilent: true }));
-        });
-      let cancel = arm();
-      work.then(resolve, fail).finally(() => cancel());
+    return within(clock, answerMs, work, () => {
+      if (this.#isBlocked) return new Longer(answerMs);
+      throw new BrokerFault(`no answer within ${answerMs} ms: ${what}`, { isSilent: true });
     });
   }
 

@@ -4,6 +4,7 @@
  */
 import type { ConfirmChannel, Options } from "amqplib";
 import { messageIdOf } from "../../protocol/amqp-wire.ts";
+import { backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import { atMost } from "../../std/within.ts";
 
@@ -28,7 +29,6 @@ export interface Outgoing {
   readonly done?: (isRouted: boolean) => void;
 }
 
-const RETRY_MS = 100;
 const UNROUTED_MAX = 7;
 
 export class Publisher {
@@ -145,7 +145,7 @@ export class Publisher {
     const isTriedAgain = isReturned && message.retryUnrouted === true && unrouted + 1 < UNROUTED_MAX;
     if (isTriedAgain) this.#unrouted.set(id, unrouted + 1);
     if (isTriedAgain || !isConfirmed) {
-      this.#clock.after(RETRY_MS * 2 ** (this.#unrouted.get(id) ?? 0), () => {
+      this.#clock.after(backOffMs(this.#unrouted.get(id) ?? 0, {}), () => {
         if (this.#entries.get(id) === message) this.#send(message);
       });
       return;

@@ -2,12 +2,14 @@
  * Who is let in. The directory's socket is admin. Over TCP without any token: everybody on this machine, as admin, if
  * the server listens on loopback. Once there is a token, every request needs one, as a bearer or by a session's cookie.
  */
+
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { isLoopback } from "../../net/hosts.ts";
 import { ATTEMPT_HINT, checkToken } from "../../protocol/attempt-id.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import { within } from "../../std/within.ts";
 import type { Access as Wanted } from "../route.ts";
 import { type Caller, includes, type Role } from "./caller.ts";
 import type { EndedSessions } from "./ended-sessions.ts";
@@ -75,17 +77,10 @@ export class Access {
   }
 
   /** A store that hangs is not waited for: nobody has been let in yet. */
-  async #inTime<T>(work: Promise<T>): Promise<T | Rejection> {
-    let cancel = (): void => {};
-    const late = new Promise<Rejection>((resolve) => {
-      const why = "the store does not say whether this token is known";
-      cancel = this.#options.clock.after(LOOK_MS, () => resolve(reject("store_unavailable", why)));
-    });
-    try {
-      return await Promise.race([work, late]);
-    } finally {
-      cancel();
-    }
+  #inTime<T>(work: Promise<T>): Promise<T | Rejection> {
+    return within<T | Rejection>(this.#options.clock, LOOK_MS, work, () =>
+      reject("store_unavailable", "the store does not say whether this token is known"),
+    );
   }
 
   #isNode(incoming: IncomingMessage): boolean {

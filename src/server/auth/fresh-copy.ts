@@ -2,7 +2,9 @@
  * Keeps what is in memory like what is in a store that other nodes write to: reads it again every so often, and at once
  * for who has to know. Reads do not overlap, and there is a pause between them, however many ask.
  */
+
 import type { Clock } from "../../std/clock.ts";
+import { sleep } from "../../std/within.ts";
 
 export interface FreshCopyOptions {
   readonly clock: Clock;
@@ -47,7 +49,7 @@ export class FreshCopy {
     await this.#last.catch(() => undefined);
     const { clock, read } = this.#options;
     const ms = this.#begunAt + PAUSE_MS - clock.now();
-    if (ms > 0) await new Promise<void>((resolve) => void clock.after(ms, resolve));
+    if (ms > 0) await sleep(clock, ms);
     this.#next = null;
     this.#begunAt = clock.now();
     this.#last = read();

@@ -2,6 +2,7 @@
  * Turns the route table into an HTTP application. For every request, in this order: who asks, how often, may they; are
  * path, query and body what the route says; then the handler, within its time; then the audit log, and the answer.
  */
+
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { OpenAPIHono } from "@hono/zod-openapi";
@@ -11,6 +12,7 @@ import { damagedRow } from "../../sdk/errors.ts";
 import type { Clock } from "../../std/clock.ts";
 import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, RondoError } from "../../std/rejection.ts";
+import { Longer, within } from "../../std/within.ts";
 import { StoreFault } from "../../store/store.ts";
 import { type Access, anybody, bearerOf, peerOf, type Via } from "../auth/access.ts";
 import type { Caller } from "../auth/caller.ts";
@@ -193,24 +195,18 @@ async function inTime(route: Route, asked: Asked, parts: AppParts): Promise<Answ
   const { clock, limits, storeFault } = parts;
   const timeMs = route.timeMs === undefined ? limits.answerMs : route.timeMs;
   if (timeMs === null) return route.handle(asked);
-  let cancel = (): void => {};
-  const late = new Promise<Refusal>((resolve) => {
-    const wait = (leftMs: number): void => {
-      const ms = Math.min(leftMs, STORE_WAIT_MS);
-      cancel = clock.after(ms, () => {
-        const fault = storeFault();
-        if (fault !== null) resolve(notWritten(fault));
-        else if (ms < leftMs) wait(leftMs - ms);
-        else resolve({ code: "timeout", message: `there was no answer within ${timeMs} ms` });
-      });
-    };
-    wait(timeMs);
+  let leftMs = timeMs;
+  const nextMs = (): number => {
+    const ms = Math.min(leftMs, STORE_WAIT_MS);
+    leftMs -= ms;
+    return ms;
+  };
+  return within<Answer | Refusal>(clock, nextMs(), Promise.resolve(route.handle(asked)), () => {
+    const fault = storeFault();
+    if (fault !== null) return notWritten(fault);
+    if (leftMs > 0) return new Longer(nextMs());
+    return { code: "timeout", message: `there was no answer within ${timeMs} ms` };
   });
-  try {
-    return await Promise.race([route.handle(asked), late]);
-  } finally {
-    cancel();
-  }
 }
 
 /** The store takes no writes: what was asked for waits in memory, and is done if the store comes back before a restart. */

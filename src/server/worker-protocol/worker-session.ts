@@ -7,12 +7,14 @@
  * 4. A worker that is silent for too long (presence.ts) leaves, and joins again with its next request.
  * 5. Before the node leaves, whatever no worker has got is handed back: the next owner would wait for it in vain.
  */
+
 import type { WorkerLink } from "../../engine/driver-options.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import { encodeAttempt, signAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, Grant, GrantItem } from "../../protocol/work.ts";
 import type { ClaimRequest } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
+import { atMost } from "../../std/within.ts";
 import type { Store } from "../../store/store.ts";
 import { WorkerInquiry } from "./ask-worker.ts";
 import { AttemptRecord, GrantPlace } from "./attempt-record.ts";
@@ -268,13 +270,10 @@ export class WorkerSession implements WorkerLink {
   async quiesce(): Promise<void> {
     this.#giveUp();
     if (this.#sending.size === 0) return;
-    await new Promise<void>((resolve) => {
-      const cancel = this.#parts.clock.after(LAST_ANSWERS_MS, resolve);
-      this.#onSent = () => {
-        cancel();
-        resolve();
-      };
+    const sent = new Promise<void>((resolve) => {
+      this.#onSent = resolve;
     });
+    await atMost(this.#parts.clock, LAST_ANSWERS_MS, sent);
     for (const items of this.#sending) this.#handBack(items);
   }
 

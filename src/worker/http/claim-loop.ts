@@ -5,10 +5,11 @@
  * come all the way from the server while it waits. From then on they are long, and one without signs of life has failed.
  * The first claim after a registration does not wait at all: its answer shows at once whether claims work.
  */
+
 import type { Claimed, ClaimRequest } from "../../protocol/worker-wire.ts";
+import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
-import { BackOff } from "./back-off.ts";
 import type { Called, KeepAlive } from "./server-link.ts";
 
 export interface ClaimLoopOptions {
@@ -57,7 +58,7 @@ export class ClaimLoop {
 
   constructor(options: ClaimLoopOptions) {
     this.#options = options;
-    this.#backOff = new BackOff(options.random);
+    this.#backOff = new BackOff({ random: options.random });
   }
 
   /** There may be room, or none any more: claims accordingly. */

@@ -3,10 +3,12 @@
  * they are acknowledged. What the node does not have, and everything if it is gone, is given up: it is for another node.
  * While there is something here, a request is under way.
  */
+
 import type { EventsAnswer } from "../../protocol/worker-wire.ts";
+import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
-import { BackOff } from "./back-off.ts";
+import { sleep } from "../../std/within.ts";
 import type { Called } from "./server-link.ts";
 import type { Refused } from "./server-problem.ts";
 import type { SpooledEvent } from "./spool.ts";
@@ -42,7 +44,7 @@ export class EventQueue<E extends SpooledEvent> {
 
   constructor(options: EventQueueOptions<E>) {
     this.#options = options;
-    this.#backOff = new BackOff(options.random);
+    this.#backOff = new BackOff({ random: options.random });
   }
 
   add(entries: readonly E[]): void {
@@ -116,9 +118,7 @@ export class EventQueue<E extends SpooledEvent> {
   }
 
   #pause(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#options.clock.after(this.#backOff.next(), resolve);
-    });
+    return sleep(this.#options.clock, this.#backOff.next());
   }
 
   #drop(attempt: string, why: Refused): void {

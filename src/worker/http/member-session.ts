@@ -1,5 +1,5 @@
 /** A session of a worker as the membership machine knows it, and the nodes that sessions name. */
-import type { BackOff } from "./back-off.ts";
+import type { BackOff } from "../../std/back-off.ts";
 
 export interface MemberSession {
   readonly id: number;

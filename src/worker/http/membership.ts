@@ -15,8 +15,9 @@
  * Invariant, checked after every input: a started worker with addresses that is not closed has a session, and each session is
  * registered, is being registered, or has its next try scheduled.
  */
+
 import { assert } from "../../std/assert.ts";
-import { BackOff } from "./back-off.ts";
+import { BackOff } from "../../std/back-off.ts";
 import { isHopeful, isInTouch, type MemberSession, targetsOf } from "./member-session.ts";
 import type { MembershipInput, MembershipOptions, MembershipOutput } from "./membership-io.ts";
 
@@ -54,7 +55,7 @@ export class Membership {
 
   constructor(options: MembershipOptions) {
     this.#options = options;
-    this.#showBackOff = new BackOff(options.random);
+    this.#showBackOff = new BackOff({ random: options.random });
     if (options.addresses.length > 0) this.#open(FIRST, options.addresses);
   }
 
@@ -262,7 +263,11 @@ export class Membership {
         requests: new Map<number, string>(),
         round: [],
       },
-      ...{ tryAt, backOff: new BackOff(this.#options.random, ROUND_MAX_MS), refusals: new Set<string>() },
+      ...{
+        tryAt,
+        backOff: new BackOff({ random: this.#options.random, maxMs: ROUND_MAX_MS }),
+        refusals: new Set<string>(),
+      },
       ...{ hasFailed: false, claimsFail: false, forgets: 0, nodes: null },
     });
     this.#out.push({ kind: "open", session: id, name, addresses });

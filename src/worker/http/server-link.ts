@@ -3,6 +3,7 @@
  * the address, and until then requests wait. Whatever goes wrong with a request is reported there and never thrown:
  * a server that is away, answers with an error page, or answers something that cannot be read.
  */
+
 import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../net/http-connection.ts";
 import { HttpFault } from "../../net/http-fault.ts";
 import {
@@ -11,9 +12,10 @@ import {
   type Registered,
   type Registration,
 } from "../../protocol/worker-wire.ts";
+import { BackOff, backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
-import { BackOff } from "./back-off.ts";
+import { atMost, sleep, within } from "../../std/within.ts";
 import type { Route } from "./membership-io.ts";
 import { readRegistered } from "./read-answers.ts";
 import { fieldsOf, isPassing, problemOf, type Refused, ServerRefused, says } from "./server-problem.ts";
@@ -108,7 +110,8 @@ export class ServerLink {
   /** Requests in a row that took too long, by route. */
   readonly #timeouts = new Map<Route, number>();
   readonly #waiting = new Set<() => void>();
-  readonly #sleeping = new Set<() => void>();
+  /** Ends all sleeps. */
+  #wake = new AbortController();
 
   constructor(options: ServerLinkOptions) {
     this.#options = options;
@@ -145,7 +148,7 @@ export class ServerLink {
 
   /** This side's own address, as a server sees it; asks all until one answers. Null: it is reached by a unix socket. */
   async ownAddress(): Promise<string | null> {
-    const backOff = new BackOff(this.#options.random);
+    const backOff = new BackOff({ random: this.#options.random });
     const request = { method: "GET", path: "/healthz", timeoutMs: REGISTER_MS };
     const ask = async (connection: HttpConnection): Promise<string | null> => {
       await connection.send(request);
@@ -204,7 +207,7 @@ export class ServerLink {
 
   /** Posts to a route under this worker, as a registered one. */
   async post<T>(route: Route, body: string, options: PostOptions<T>): Promise<Called<T>> {
-    const backOff = new BackOff(this.#options.random);
+    const backOff = new BackOff({ random: this.#options.random });
     while (!this.#isClosed) {
       const address = await this.#registered(options.isOnce !== true);
       if (address === null) break;
@@ -224,7 +227,7 @@ export class ServerLink {
    * is to be asked once, and another one may know.
    */
   async read(path: string, token: string, options: { isOnce?: boolean } = {}): Promise<string | null> {
-    const backOff = new BackOff(this.#options.random);
+    const backOff = new BackOff({ random: this.#options.random });
     const headers = { authorization: `Bearer ${token}` };
     const isOnce = options.isOnce === true;
     while (!this.#isClosed) {
@@ -258,7 +261,8 @@ export class ServerLink {
     const address = this.#address;
     this.#isClosed = true;
     this.#address = null;
-    for (const wake of [...this.#waiting, ...this.#sleeping]) wake();
+    for (const look of [...this.#waiting]) look();
+    this.#wake.abort();
     const { worker = null } = options;
     if (options.saysGoodbye !== false) {
       const goodbyes = Array.from(this.#registering, ([registering, at]) => this.#undo(registering, at));
@@ -267,12 +271,13 @@ export class ServerLink {
     }
     for (const connection of this.#connections.values()) connection.close();
     if (options.waitsForClaims === true && this.#claiming.size > 0)
-      await this.#within(LAST_CLAIMS_MS, Promise.allSettled(this.#claiming));
+      await atMost(this.#options.clock, LAST_CLAIMS_MS, Promise.allSettled(this.#claiming));
     for (const connection of this.#claimConnections.values()) connection.close();
   }
 
   async #undo(registering: Promise<RegisterResult>, address: string): Promise<void> {
-    const result = await this.#within(GOODBYE_MS, registering);
+    const { clock } = this.#options;
+    const result = await within<RegisterResult | null>(clock, GOODBYE_MS, registering, () => null);
     if (result?.kind === "registered") await this.#deregister(address, result.registered.worker);
   }
 
@@ -334,7 +339,8 @@ export class ServerLink {
     this.#timeouts.delete(route);
     if (!this.#isClosed) this.#options.onAnswered(route);
     // The server is there: nobody has to wait for the end of a long back-off.
-    for (const wake of [...this.#sleeping]) wake();
+    this.#wake.abort();
+    this.#wake = new AbortController();
   }
 
   #reportFailure(route: Route, what: string): "failed" {
@@ -346,7 +352,7 @@ export class ServerLink {
   /** Longer after each request that took too long: a slow network must not be taken for a broken one for ever. */
   #answerMs(route: Route): number {
     const timeouts = this.#timeouts.get(route) ?? 0;
-    return Math.min(ANSWER_MAX_MS, this.#options.answerMs() * 2 ** Math.min(timeouts, 8));
+    return backOffMs(timeouts, { minMs: this.#options.answerMs(), maxMs: ANSWER_MAX_MS });
   }
 
   /** Where the session is registered, once it is; null: the link is closed, or the server fails and it is not waited for. */
@@ -381,23 +387,7 @@ export class ServerLink {
   }
 
   /** The value of the promise, or null after this time. */
-  #within<T>(ms: number, promise: Promise<T>): Promise<T | null> {
-    return new Promise((resolve, reject) => {
-      const cancel = this.#options.clock.after(ms, () => resolve(null));
-      promise.then(resolve, reject).finally(cancel);
-    });
-  }
-
   #sleep(ms: number): Promise<void> {
-    if (this.#isClosed) return Promise.resolve();
-    return new Promise((resolve) => {
-      const wake = (): void => {
-        this.#sleeping.delete(wake);
-        cancel();
-        resolve();
-      };
-      const cancel = this.#options.clock.after(ms, wake);
-      this.#sleeping.add(wake);
-    });
+    return this.#isClosed ? Promise.resolve() : sleep(this.#options.clock, ms, this.#wake.signal);
   }
 }

@@ -14,14 +14,15 @@ import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import { type Grant, SCRIPT_USE } from "../../protocol/work.ts";
 import type { Claimed, Registered, Registration } from "../../protocol/worker-wire.ts";
 import { assert } from "../../std/assert.ts";
+import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import { newExecutionId } from "../../std/id.ts";
 import type { Random } from "../../std/random.ts";
+import { atMost, sleep } from "../../std/within.ts";
 import { reportPlace } from "../attempt-place.ts";
 import type { HostedPart } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
 import { Worker, type WorkerOptions } from "../worker.ts";
-import { BackOff } from "./back-off.ts";
 import { beatsOf, type HeldAttempt, HeldAttempts } from "./held-attempts.ts";
 import { FIRST } from "./membership.ts";
 import { NodeSession, type SessionParts } from "./node-session.ts";
@@ -199,12 +200,13 @@ export class WorkerLane {
 
   /** Ends gracefully; resolves when everything is said, or when it was given long enough. */
   async stop(graceMs: number): Promise<void> {
+    const { clock } = this.#options;
     const sessions = this.#sessions.all;
-    const claims = sessions.map(({ claims: loop }) => this.#within(LAST_WORDS_MS, () => loop.stop()));
-    await this.#within(graceMs + 2 * LAST_WORDS_MS, () => this.#worker.stop(graceMs, LAST_WORDS_MS));
+    const claims = sessions.map(({ claims: loop }) => atMost(clock, LAST_WORDS_MS, loop.stop()));
+    await atMost(clock, graceMs + 2 * LAST_WORDS_MS, this.#worker.stop(graceMs, LAST_WORDS_MS));
     // What a node that is not there has given out before, nobody can get any more; nor does it hear anything.
     await Promise.all(claims.filter((_, i) => sessions[i]?.link.isConnected === true));
-    if (this.#sessions.isRegistered) await this.#within(LAST_WORDS_MS, () => this.#outbox.empty());
+    if (this.#sessions.isRegistered) await atMost(clock, LAST_WORDS_MS, this.#outbox.empty());
     this.#isClosed = true;
     this.#outbox.close();
     for (const { events } of this.#sessions.all) events.close();
@@ -361,7 +363,7 @@ export class WorkerLane {
   /** Reads something of an attempt at the node that has it; asks the others if that does not. */
   async #read(path: string, { home, token }: HeldAttempt): Promise<string> {
     const { clock, random } = this.#options;
-    const backOff = new BackOff(random);
+    const backOff = new BackOff({ random });
     while (!this.#isClosed) {
       const sessions = [...this.#sessions.all];
       sessions.sort((one, other) => Number(other.name === home) - Number(one.name === home));
@@ -369,7 +371,7 @@ export class WorkerLane {
         const text = await link.read(path, token, { isOnce: name !== FIRST });
         if (text !== null) return text;
       }
-      await new Promise<void>((resolve) => clock.after(backOff.next(), resolve));
+      await sleep(clock, backOff.next());
     }
     throw new Error("the worker ends, and no node answers");
   }
@@ -378,13 +380,5 @@ export class WorkerLane {
   #sayStarted(grant: Grant): void {
     const attempts = grant.items.map(({ number, attempt, claim }) => ({ task: number, attempt, claim }));
     this.#outbox.send([{ kind: "started", ...reportPlace(grant), attempts }]).catch(this.#options.onBug);
-  }
-
-  /** Waits for something, but only so long. */
-  #within(ms: number, run: () => Promise<void>): Promise<void> {
-    return new Promise((resolve, fail) => {
-      const cancel = this.#options.clock.after(ms, resolve);
-      run().then(resolve, fail).finally(cancel);
-    });
   }
 }
