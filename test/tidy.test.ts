@@ -129,6 +129,17 @@ const BANNED: readonly (readonly [pattern: RegExp, name: string, instead: string
 const MAY_USE_BANNED =
   /^src\/(?:std\/|engine\/driver[^/]*\.ts$|worker\/|cli\/|store\/(?:sqlite|postgres)\/)|^tools\/(?:bench|demo)\/|\.test\.ts$/;
 
+/** The folders of test/, by subject: test/README.md says what each holds. */
+const TEST_FOLDERS = ["broker", "cli", "cluster", "conformance", "dashboard", "docs", "faults"].concat([
+  "fixtures",
+  "sdk",
+  "server",
+  "sim",
+  "store",
+  "tools",
+  "workers",
+]);
+
 const VAGUE_NAMES = ["utils.ts", "helpers.ts", "common.ts", "types.ts", "interfaces.ts", "misc.ts"];
 const KEBAB = /^[a-z0-9]+(?:-[a-z0-9]+)*(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)*$/;
 
@@ -218,6 +229,30 @@ const fileNames: Rule = (files) =>
       return odd === undefined ? [] : [`${path}: "${odd}" is not kebab-case`];
     });
 
+const testFolders: Rule = (files) =>
+  files.flatMap(({ path }) => {
+    const [root, top = "", ...rest] = path.split("/");
+    if (/^(?:src|test)\/.*-bench\.ts$/.test(path))
+      return [`${path}: a bench is a benchmark; call it *-fixture.ts, in test/fixtures/`];
+    return root !== "test" || rest.length === 0 || TEST_FOLDERS.includes(top)
+      ? []
+      : [`${path}: test/${top} is not a folder of test/; it has ${TEST_FOLDERS.join(", ")}`];
+  });
+
+const testImports: Rule = (files) =>
+  files
+    .filter(({ path }) => /^(?:src|tools|test)\/.*\.(?:ts|mjs)$/.test(path))
+    .flatMap((file) => {
+      const own = file.path.startsWith("test/") ? testFolderOf(file.path) : null;
+      return imports(file)
+        .filter(({ target }) => target.startsWith("test/") && TEST_FOLDERS.includes(testFolderOf(target)))
+        .filter(({ target }) => ![own, "fixtures"].includes(testFolderOf(target)))
+        .map(
+          ({ line, target }) =>
+            `${file.path}:${line}: ${target} is for its own folder; move it to test/fixtures/`,
+        );
+    });
+
 const headers: Rule = (files) =>
   sources(files).flatMap(({ path, text }) => {
     const bare = lineCount(text) > HEADER_FROM_LINES && !/^(?:#!.*\n)?\s*\/[/*]/.test(text);
@@ -272,6 +307,8 @@ const ALL_RULES = {
   fileSize,
   bannedGlobals,
   fileNames,
+  testFolders,
+  testImports,
   headers,
   leftOvers,
   machineTraces,
@@ -318,6 +355,12 @@ describe("a planted file is caught by", () => {
     ["bannedGlobals", "src/server/a.ts", 'const a = "//"; const b = process.env["A"];'],
     ["fileNames", "src/kernel/utils.ts", ""],
     ["fileNames", "src/kernel/taskSet.ts", ""],
+    ["testFolders", "test/novel/a.test.ts", ""],
+    ["testFolders", "test/store/store-bench.ts", ""],
+    ["testImports", "src/kernel/a.test.ts", 'import { b } from "../../test/store/b.ts";'],
+    ["testImports", "tools/sim/a.test.ts", 'import { b } from "../../test/tools/b.ts";'],
+    ["testImports", "test/server/audit/a.test.ts", 'import { b } from "../../store/b.ts";'],
+    ["testImports", "test/fixtures/store/a.ts", 'import { b } from "../../store/b.ts";'],
     ["headers", "src/kernel/a.ts", long(61)],
     ["leftOvers", "src/kernel/a.test.ts", `describe.${"only"}("x", () => {});`],
     ["leftOvers", "src/kernel/a.ts", `// ${word}: later`],
@@ -343,6 +386,8 @@ describe("no rule complains about", () => {
     ["src/kernel/a.ts", '// Date.now()\nconst at = new Date(0), b = "Math.random";\n/* setTimeout */'],
     ["src/kernel/a.test.ts", 'import { b } from "../store/memory/b.ts";\nsetTimeout(b, 1);'],
     ["src/kernel/a.ts", `// What it owns.\n${"x;\n".repeat(699)}`],
+    ["src/kernel/b.test.ts", 'import { b } from "../../test/fixtures/kernel/b.ts";'],
+    ["test/server/audit/a.test.ts", 'import { b } from "../../fixtures/b.ts";\nimport { c } from "../c.ts";'],
     ["docs/a.md", "GET /v1/home/items, https://example.com/home/x"],
   ];
   test.each(fine)("%s: %s", (path, text) => {
@@ -388,6 +433,11 @@ function imports(file: TreeFile): { line: number; target: string; typeOnly: bool
 function layerOf(path: string): string {
   const [root, top = ""] = path.split("/");
   return root === "tools" ? root : top;
+}
+
+/** The folder of test/ that a path is in: "store" for test/store/postgres/x.ts, "" for a file right under test/. */
+function testFolderOf(path: string): string {
+  return path.split("/").length > 2 ? (path.split("/")[1] ?? "") : "";
 }
 
 /** "memory" for src/store/memory/x.ts, "" for a file right under src/store/. */

@@ -1,6 +1,6 @@
 // How a node gives up what it has: to another, by what it cannot read, and when it leaves.
 import { describe, expect, test } from "vitest";
-import { A, ALL, B, Bench, PARTITIONS } from "../../test/cluster/ownership/ownership-bench.ts";
+import { A, ALL, B, OwnershipFixture, PARTITIONS } from "../../test/fixtures/cluster/ownership-fixture.ts";
 import { placement } from "./ownership/placement.ts";
 
 /** Of two nodes. */
@@ -9,7 +9,7 @@ const OF_B = ALL.filter((partition) => !OF_A.includes(partition));
 
 describe("giving up:", () => {
   test("nothing moves to a newcomer before members have been the same for 10 s; then clean", () => {
-    const bench = Bench.beside();
+    const bench = OwnershipFixture.beside();
     expect(bench.peace(12_000)).toEqual([]);
     expect(bench.peace(3_000)).toEqual([{ kind: "yield", yield: 1, partitions: OF_B }]);
     expect(bench.node.view().yielding).toEqual(OF_B);
@@ -24,7 +24,7 @@ describe("giving up:", () => {
   });
 
   test("a member that comes and goes keeps everything where it is", () => {
-    const bench = Bench.beside();
+    const bench = OwnershipFixture.beside();
     for (const incarnation of ["b1", "b2", "b3"]) {
       bench.nodes = { a1: A, [incarnation]: B };
       expect(bench.peace(9_000)).toEqual([]);
@@ -32,7 +32,7 @@ describe("giving up:", () => {
   });
 
   test("the next ones move when the last ones have been taken", () => {
-    const bench = Bench.beside({ yieldMax: 1 });
+    const bench = OwnershipFixture.beside({ yieldMax: 1 });
     bench.peace(12_000);
     const [first = -1, second = -1] = OF_B;
     expect(bench.peace(3_000)).toEqual([{ kind: "yield", yield: 1, partitions: [first] }]);
@@ -46,7 +46,7 @@ describe("giving up:", () => {
   });
 
   test("a release that failed is repeated, clean, if it had no effect", () => {
-    const bench = Bench.beside();
+    const bench = OwnershipFixture.beside();
     bench.peace(15_000);
     bench.input({ kind: "yielded", yield: 1 });
     expect(bench.input({ kind: "call-failed" })).toEqual([{ kind: "renew" }]);
@@ -57,7 +57,7 @@ describe("giving up:", () => {
   });
 
   test("what the engine could not hand over is given back as it is", () => {
-    const bench = Bench.beside();
+    const bench = OwnershipFixture.beside();
     bench.peace(15_000);
     bench.now += 200;
     expect(bench.input({ kind: "yield-failed", yield: 1 })).toEqual([
@@ -68,7 +68,7 @@ describe("giving up:", () => {
   });
 
   test("an engine's late word about a former yield says nothing about the present one", () => {
-    const bench = Bench.beside();
+    const bench = OwnershipFixture.beside();
     bench.peace(15_000);
     bench.tick(9_500);
     bench.nodes = { a1: A };
@@ -86,7 +86,7 @@ describe("what cannot be read:", () => {
   const one = OF_A[0] as number;
 
   test("a newer node is to have it: it is yielded at once, and not taken again", () => {
-    const bench = Bench.beside();
+    const bench = OwnershipFixture.beside();
     bench.reads = { b1: 3 };
     bench.tick(3_000);
     bench.renewed();
@@ -103,7 +103,7 @@ describe("what cannot be read:", () => {
   });
 
   test("while nobody is newer it stays, since nobody could do better; who comes gets it", () => {
-    const bench = Bench.beside();
+    const bench = OwnershipFixture.beside();
     expect(bench.input({ kind: "unreadable", partitions: [one] })).toEqual([]);
     bench.reads = { b1: 3 };
     bench.tick(3_000);
@@ -113,7 +113,7 @@ describe("what cannot be read:", () => {
 
 describe("leaving:", () => {
   test("everything is yielded, released clean, and then the node is gone", () => {
-    const bench = Bench.alone();
+    const bench = OwnershipFixture.alone();
     expect(bench.input({ kind: "leave" })).toEqual([{ kind: "yield", yield: 1, partitions: ALL }]);
     expect(bench.input({ kind: "leave" })).toEqual([]);
     // The lease is kept as long as something is had.
@@ -129,7 +129,7 @@ describe("leaving:", () => {
   });
 
   test("what failed is repeated without joining again, until the lease has ended", () => {
-    const bench = Bench.alone();
+    const bench = OwnershipFixture.alone();
     bench.input({ kind: "leave" });
     bench.input({ kind: "yielded", yield: 1 });
     bench.now += 4_000;
@@ -141,7 +141,7 @@ describe("leaving:", () => {
   });
 
   test("what is taken meanwhile goes back with the membership; the engine hears nothing of it", () => {
-    const bench = new Bench();
+    const bench = new OwnershipFixture();
     bench.tick(0);
     bench.renewed();
     expect(bench.input({ kind: "leave" })).toEqual([]);
@@ -149,7 +149,7 @@ describe("leaving:", () => {
   });
 
   test("while something is still to be handed over, nothing is taken: what is free is left to others", () => {
-    const bench = Bench.beside();
+    const bench = OwnershipFixture.beside();
     bench.set(OF_B, "b1", 2);
     bench.tick(3_000);
     bench.renewed();
@@ -160,7 +160,7 @@ describe("leaving:", () => {
   });
 
   test("nor kept: what came meanwhile, or came back to it, is given back as it is", () => {
-    const bench = Bench.beside();
+    const bench = OwnershipFixture.beside();
     bench.set(OF_B, "b1", 2);
     bench.tick(3_000);
     bench.renewed();
@@ -178,7 +178,7 @@ describe("leaving:", () => {
   });
 
   test("who is no member has nothing to hand over", () => {
-    const bench = new Bench();
+    const bench = new OwnershipFixture();
     bench.tick(0);
     expect(bench.input({ kind: "leave" })).toEqual([{ kind: "left" }]);
   });

@@ -1,6 +1,6 @@
 // The driver: performs what the node asks for, backs off when the store fails, stops when it must. Virtual time.
 import { describe, expect, test } from "vitest";
-import { phase } from "../../test/conformance/scenarios/kernel-run.ts";
+import { phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { parseDefinition } from "../kernel/definition/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/definition/plan.ts";
 import type { Beat, Grant, ReportedAttempt } from "../protocol/work.ts";

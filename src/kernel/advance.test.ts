@@ -1,6 +1,6 @@
 // Phases: what starts them, what ends them, and where they lead (DESIGN 3.1, first rule).
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const end = { name: "end", handlers: {}, final: true };
 

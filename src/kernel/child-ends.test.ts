@@ -1,6 +1,6 @@
 // How children end: for good, out of time, or told to stop, few at a time (DESIGN 2.8, 3.1, 3.2).
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { ExecutionError } from "./event.ts";
 import { encodeEntries } from "./journal/journal-entry.ts";
 import { restore } from "./journal/replay.ts";

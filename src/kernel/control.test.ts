@@ -1,6 +1,6 @@
 // Pause, resume, cancel and retry: applied once by id, allowed or refused by status (DESIGN 3.1 and 4).
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const end = { name: "end", handlers: {}, final: true };
 const fatal = { fatal: true };

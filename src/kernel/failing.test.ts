@@ -1,6 +1,6 @@
 // Failing: latched when failures exceed what is tolerated, drained, then onError or the end (DESIGN 3.1).
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const end = { name: "end", handlers: {}, final: true };
 const fatal = { fatal: true };

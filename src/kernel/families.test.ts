@@ -1,6 +1,6 @@
 // The end of a child in its parent, and what reaches children while they run.
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase, type StartOptions } from "../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase, type StartOptions } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { ControlMessage, Sent } from "./message.ts";
 import { viewExecution } from "./view.ts";
 

@@ -1,7 +1,7 @@
 // The kernel as a whole: random messages to random workflows keep what DESIGN 2 promises, and the journal is the state.
 import { describe, expect, test } from "vitest";
-import type { KernelRun } from "../../test/conformance/scenarios/kernel-run.ts";
-import { RandomRun } from "../../test/conformance/scenarios/random-run.ts";
+import type { KernelRun } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
+import { RandomRun } from "../../test/fixtures/kernel/random-run-fixture.ts";
 import type { Recorded } from "./event.ts";
 import { Execution, type HandlerState } from "./execution.ts";
 import { encodeEntries } from "./journal/journal-entry.ts";

@@ -1,6 +1,6 @@
 // Retry: the next round of the phase visit where it ended (DESIGN 3.1): done is never cleared, budgets restart.
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const end = { name: "end", handlers: {}, final: true };
 const fatal = { fatal: true };

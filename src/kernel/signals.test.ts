@@ -1,6 +1,6 @@
 // Signals: kept in order per name, consumed once by a wait, bounded (DESIGN 3.1).
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const wait = (name: string, more: object = {}) => ({
   name,

@@ -1,6 +1,6 @@
 // Timers: fired once in effect, never early, cleared with what they belong to (DESIGN 2.6, 3.1).
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const nap = (name: string, ms: number) => ({ name, handlers: { [name]: { sleep: ms } } });
 

@@ -1,6 +1,6 @@
 // An execution as others see it: phases in the order of their visits, tasks counted by state.
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { viewExecution } from "./view.ts";
 
 const view = (run: KernelRun, running: Record<string, number> = {}, now = run.now) =>

@@ -1,6 +1,6 @@
 // Retention over a memory store, with a clock that is moved by hand.
 import { describe, expect, test } from "vitest";
-import { commit, endedHead, start } from "../../test/store/example-writes.ts";
+import { commit, endedHead, start } from "../../test/fixtures/store/example-writes.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import { StoreFault } from "../store/store.ts";
 import { VirtualClock } from "../testing/virtual-clock.ts";

@@ -1,6 +1,6 @@
 // What fires when: due times, those that were missed, and those that come while the last execution is open.
 import { describe, expect, test } from "vitest";
-import { MINUTE, world } from "../../test/server/schedule-bench.ts";
+import { MINUTE, world } from "../../test/fixtures/server/schedule-fixture.ts";
 import { reject } from "../std/rejection.ts";
 
 const HOURLY = { id: "hourly", workflow: "report", cron: "0 * * * *" };

@@ -1,6 +1,6 @@
 // The desk over a memory store, with a clock that is moved by hand and an engine that only remembers.
 import { describe, expect, test } from "vitest";
-import { MINUTE, world } from "../../test/server/schedule-bench.ts";
+import { MINUTE, world } from "../../test/fixtures/server/schedule-fixture.ts";
 import { isRejection, reject, unwrap } from "../std/rejection.ts";
 import { checkSchedule, encode, newState } from "./schedule.ts";
 import type { SchedulePage } from "./schedule-store.ts";

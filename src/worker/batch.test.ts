@@ -1,28 +1,32 @@
 // processBatch: groups of tasks with one signal and one time limit, each with an outcome of its own.
 import { describe, expect, test } from "vitest";
-import { beatFor, WorkerBench, type WorkerBenchOptions } from "../../test/conformance/worker-bench.ts";
+import {
+  beatFor,
+  WorkerFixture,
+  type WorkerFixtureOptions,
+} from "../../test/fixtures/workers/worker-fixture.ts";
 import type { BatchContext } from "./handler-code.ts";
 
 const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
 const count = (n: number) => Array.from({ length: n }, (_, i) => i);
-const statuses = (bench: WorkerBench) =>
+const statuses = (bench: WorkerFixture) =>
   [...bench.outcomes].sort(([a], [b]) => a - b).map(([, { status }]) => status);
 
-function benchOf(
+function fixtureOf(
   processBatch: (context: BatchContext) => unknown,
-  options: WorkerBenchOptions = {},
-): WorkerBench {
-  return new WorkerBench({ processBatch }, options);
+  options: WorkerFixtureOptions = {},
+): WorkerFixture {
+  return new WorkerFixture({ processBatch }, options);
 }
 
 /** A batch that waits for its end. */
-function open(options: WorkerBenchOptions = {}) {
+function open(options: WorkerFixtureOptions = {}) {
   const groups: {
     context: BatchContext;
     end: (given: unknown) => void;
     fail: (thrown: unknown) => void;
   }[] = [];
-  const bench = benchOf(
+  const bench = fixtureOf(
     (context) => new Promise((end, fail) => groups.push({ context, end, fail })),
     options,
   );
@@ -32,7 +36,7 @@ function open(options: WorkerBenchOptions = {}) {
 describe("groups", () => {
   test("have at most `batch` tasks, in order, over the whole grant", async () => {
     const seen: unknown[] = [];
-    const bench = benchOf(({ tasks }) => {
+    const bench = fixtureOf(({ tasks }) => {
       seen.push(tasks);
       return tasks;
     });
@@ -45,7 +49,7 @@ describe("groups", () => {
 
   test("do not reach over two grants", async () => {
     const seen: unknown[] = [];
-    const bench = benchOf(({ tasks }) => {
+    const bench = fixtureOf(({ tasks }) => {
       seen.push(tasks);
       return tasks;
     });
@@ -55,7 +59,7 @@ describe("groups", () => {
 
   test("of one where the definition has no batch", async () => {
     const seen: unknown[] = [];
-    const bench = benchOf(({ tasks }) => {
+    const bench = fixtureOf(({ tasks }) => {
       seen.push(tasks);
       return tasks;
     });
@@ -64,13 +68,13 @@ describe("groups", () => {
   });
 
   test("process with a batch gets its tasks one by one", async () => {
-    const bench = new WorkerBench({ process: ({ task }) => task });
+    const bench = new WorkerFixture({ process: ({ task }) => task });
     await bench.give(count(3), { batch: 2 });
     expect(statuses(bench)).toEqual(["done", "done", "done"]);
   });
 
   test("see execution, input and signal, and log for their first task", async () => {
-    const bench = benchOf(({ execution, input, signal, tasks, log }) => {
+    const bench = fixtureOf(({ execution, input, signal, tasks, log }) => {
       log(`${execution} ${JSON.stringify(input)} ${signal.aborted}`);
       return tasks;
     });
@@ -107,7 +111,7 @@ describe("groups", () => {
 
 describe("outcomes", () => {
   test("an Error is that task's failure, with its brands; a value that cannot be stored too", async () => {
-    const bench = benchOf(() => [
+    const bench = fixtureOf(() => [
       "ok",
       new Error("plain"),
       Object.assign(new Error("fatal"), { [Symbol.for("rondo.fatal")]: true }),
@@ -129,7 +133,7 @@ describe("outcomes", () => {
     ],
     ["rejected", () => Promise.reject(new Error("boom"))],
   ])("%s: all of the group have failed", async (_how, processBatch) => {
-    const bench = benchOf(processBatch);
+    const bench = fixtureOf(processBatch);
     await bench.give(count(3), { batch: 2 });
     expect(statuses(bench)).toEqual(["failed", "failed", "failed"]);
     expect(bench.outcomes.get(2)?.fatal).toBeUndefined();
@@ -143,7 +147,7 @@ describe("outcomes", () => {
     ["nothing", undefined],
     ["a promise of too few", Promise.resolve([1])],
   ])("%s: fatal for all, and says what was given", async (_what, given) => {
-    const bench = benchOf(() => given);
+    const bench = fixtureOf(() => given);
     await bench.give(count(2), { batch: 2 });
     for (const task of [0, 1]) {
       expect(bench.outcomes.get(task)).toMatchObject({ status: "failed", fatal: true });
@@ -154,7 +158,7 @@ describe("outcomes", () => {
   test("a hole in the list is a result of nothing", async () => {
     const list: unknown[] = [1];
     list.length = 2;
-    const bench = benchOf(() => list);
+    const bench = fixtureOf(() => list);
     await bench.give(count(2), { batch: 2 });
     expect(bench.outcomes.get(1)).toMatchObject({ status: "done", payload: "null" });
   });

@@ -1,6 +1,6 @@
 // Enumerations in a worker: pages as they come, checked and bounded; a second attempt goes on or starts over.
 import { describe, expect, test } from "vitest";
-import { WorkerBench } from "../../test/conformance/worker-bench.ts";
+import { WorkerFixture } from "../../test/fixtures/workers/worker-fixture.ts";
 import { checksum } from "../std/hash.ts";
 import type { EnumerateContext } from "./handler-code.ts";
 
@@ -15,20 +15,20 @@ const resumeOf = (tasks: readonly unknown[]) => ({
 
 async function list(
   enumerate: (context: EnumerateContext) => unknown,
-  more: Parameters<WorkerBench["give"]>[1] = {},
+  more: Parameters<WorkerFixture["give"]>[1] = {},
   code: object = {},
-): Promise<WorkerBench> {
-  const bench = new WorkerBench({ enumerate: enumerate as never, ...code });
+): Promise<WorkerFixture> {
+  const bench = new WorkerFixture({ enumerate: enumerate as never, ...code });
   await bench.give([], { do: "enumerate", ...more });
   return bench;
 }
 
-function tasks(bench: WorkerBench): unknown[] {
+function tasks(bench: WorkerFixture): unknown[] {
   return bench.of("page").flatMap((page) => page.tasks.map((text) => JSON.parse(text) as unknown));
 }
 
-const outcome = (bench: WorkerBench) => bench.of("enumeration")[0]?.outcome;
-const error = (bench: WorkerBench) =>
+const outcome = (bench: WorkerFixture) => bench.of("enumeration")[0]?.outcome;
+const error = (bench: WorkerFixture) =>
   JSON.parse(outcome(bench)?.payload ?? "null") as Record<string, unknown>;
 
 describe("what enumerate may give", () => {
@@ -74,7 +74,7 @@ describe("what enumerate may give", () => {
   });
 
   test.each(["stale", "gone", "elsewhere"])("whose page is told to be %s is given back", async (verdict) => {
-    const bench = new WorkerBench(
+    const bench = new WorkerFixture(
       { enumerate: () => count(5_000) },
       { verdict: ({ kind }) => (kind === "page" ? verdict : "stale") },
     );
@@ -109,7 +109,7 @@ describe("pages", () => {
 
   test("go out when the code makes them wait, not only when they are full", async () => {
     let goOn: () => void = () => {};
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       async *enumerate() {
         yield 1;
         await new Promise<void>((resolve) => {
@@ -131,7 +131,7 @@ describe("pages", () => {
   test("wait while four are not acknowledged, so that a fast enumerator fills no memory", async () => {
     let given = 0;
     const acknowledge: (() => void)[] = [];
-    const bench = new WorkerBench(
+    const bench = new WorkerFixture(
       {
         *enumerate() {
           for (; given < 20_000; given++) yield given;
@@ -152,7 +152,7 @@ describe("pages", () => {
 
   test("stop, and the code with them, when the engine says that the attempt is over", async () => {
     let closed = false;
-    const bench = new WorkerBench(
+    const bench = new WorkerFixture(
       {
         async *enumerate() {
           try {
@@ -301,7 +301,7 @@ describe("a second attempt", () => {
 });
 
 test("code that only processes never enumerates: the attempt fails, and the input is no task", async () => {
-  const bench = new WorkerBench({ process: () => "done" });
+  const bench = new WorkerFixture({ process: () => "done" });
   await bench.give([], { do: "enumerate" });
   expect(bench.of("page")).toEqual([]);
   expect(outcome(bench)).toMatchObject({ status: "failed" });
@@ -312,7 +312,7 @@ test("code that only processes never enumerates: the attempt fails, and the inpu
 test("a cancelled enumeration hands back when the code has ended, and its signal is aborted", async () => {
   let signal: AbortSignal | undefined;
   let goOn: () => void = () => {};
-  const bench = new WorkerBench({
+  const bench = new WorkerFixture({
     async *enumerate(context: EnumerateContext) {
       signal = context.signal;
       yield 1;

@@ -1,9 +1,9 @@
 // Which code a grant gets.
 import { expect, test } from "vitest";
-import { WorkerBench } from "../../test/conformance/worker-bench.ts";
+import { WorkerFixture } from "../../test/fixtures/workers/worker-fixture.ts";
 
 test("the version that the grant names picks the code; one that is not hosted is handed back", async () => {
-  const bench = new WorkerBench({ process: () => "unversioned" });
+  const bench = new WorkerFixture({ process: () => "unversioned" });
   for (const version of ["1.0.0", "2.0.0"])
     bench.worker.host("w", { use: "w.a", version, process: () => version });
   const answers: unknown[] = [];
@@ -16,7 +16,7 @@ test("the version that the grant names picks the code; one that is not hosted is
 });
 
 test("without a version anything goes, the last that was hosted", async () => {
-  const bench = new WorkerBench({});
+  const bench = new WorkerFixture({});
   for (const version of ["2.0.0", "1.0.0"])
     bench.worker.host("w", { use: "w.b", version, process: () => version });
   await bench.give([1], { use: "w.b", version: null });
@@ -24,7 +24,7 @@ test("without a version anything goes, the last that was hosted", async () => {
 });
 
 test("a workflow's own code goes before another's of the same name and version", async () => {
-  const bench = new WorkerBench({});
+  const bench = new WorkerFixture({});
   for (const workflow of ["v", "w", "x"])
     bench.worker.host(workflow, { use: "shared", version: "1.0.0", process: () => workflow });
   const answers: unknown[] = [];

@@ -1,18 +1,18 @@
 // Steps inside process, at a worker without an engine.
 import { describe, expect, test } from "vitest";
-import { benchOf } from "../../test/conformance/steps-bench.ts";
-import { beatFor, type WorkerBench } from "../../test/conformance/worker-bench.ts";
+import { fixtureOf } from "../../test/fixtures/workers/steps-fixture.ts";
+import { beatFor, type WorkerFixture } from "../../test/fixtures/workers/worker-fixture.ts";
 import type { Checkpoint, Grant } from "../protocol/work.ts";
 
 const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
-const again = (bench: WorkerBench, checkpoints: readonly Checkpoint[], more: Partial<Grant> = {}) =>
+const again = (bench: WorkerFixture, checkpoints: readonly Checkpoint[], more: Partial<Grant> = {}) =>
   bench.give([], { items: [{ number: 0, attempt: 2, claim: 0, task: "1", checkpoints }], ...more });
 
 describe("step", () => {
   test("runs, is journaled, and goes on only when that is committed", async () => {
     const trace: string[] = [];
     let acknowledge: () => void = () => {};
-    const bench = benchOf(
+    const bench = fixtureOf(
       async ({ step }) => {
         const value = await step("load", () => {
           trace.push("ran");
@@ -42,7 +42,7 @@ describe("step", () => {
 
   test("that is journaled gives its result without running", async () => {
     const ran: string[] = [];
-    const bench = benchOf(
+    const bench = fixtureOf(
       async ({ step }) => {
         const a = await step("a", () => ran.push("a"));
         const b = await step("b", () => ran.push("b"));
@@ -57,7 +57,7 @@ describe("step", () => {
   });
 
   test("may be sync, async, without a result, and one of many side by side", async () => {
-    const bench = benchOf(({ step }) =>
+    const bench = fixtureOf(({ step }) =>
       Promise.all([
         step("a", () => 1),
         step("b", async () => 2),
@@ -73,7 +73,7 @@ describe("step", () => {
 
   test("of many tasks in one turn are sent together", async () => {
     let sends = 0;
-    const bench = benchOf(({ step, task }) => step("s", () => task), {
+    const bench = fixtureOf(({ step, task }) => step("s", () => task), {
       concurrency: 100,
       acknowledged: async () => void sends++,
     });
@@ -84,7 +84,7 @@ describe("step", () => {
   });
 
   test("that throws throws in the task, is not journaled, and can be caught", async () => {
-    const bench = benchOf(async ({ step, task }) => {
+    const bench = fixtureOf(async ({ step, task }) => {
       try {
         await step("s", () => {
           throw new Error("boom");
@@ -106,7 +106,7 @@ describe("step", () => {
     ["NaN", { deep: [Number.NaN] }],
     ["too much", "x".repeat(300_000)],
   ])("whose result is %s has failed for good, with the step in the message", async (_what, value) => {
-    const bench = benchOf(({ step }) => step("load", () => value));
+    const bench = fixtureOf(({ step }) => step("load", () => value));
     await bench.give([1]);
     expect(bench.of("step")).toEqual([]);
     expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
@@ -117,7 +117,7 @@ describe("step", () => {
   });
 
   test("twice of the same name is fatal and says so, whatever it is", async () => {
-    const bench = benchOf(async ({ step, sleep, task }) => {
+    const bench = fixtureOf(async ({ step, sleep, task }) => {
       await step("same", () => 1);
       return task === 0 ? step("same", () => 2) : sleep("same", "1s");
     });
@@ -129,7 +129,7 @@ describe("step", () => {
   });
 
   test("in a later attempt may have the name of one that is journaled, once", async () => {
-    const bench = benchOf(
+    const bench = fixtureOf(
       async ({ step }) => {
         await step("a", () => 1);
         await step("a", () => 2);
@@ -147,14 +147,14 @@ describe("step", () => {
     ["missing", undefined],
     ["a lone surrogate", "\ud800"],
   ])("with a name that is %s is fatal", async (_what, name) => {
-    const bench = benchOf(({ step }) => step(name as string, () => 1));
+    const bench = fixtureOf(({ step }) => step(name as string, () => 1));
     await bench.give([1]);
     expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
     expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("1 to 200 bytes");
   });
 
   test("beyond a thousand names is fatal, those of earlier attempts included", async () => {
-    const bench = benchOf(
+    const bench = fixtureOf(
       async ({ step }) => {
         for (let i = 0; i < 1_001; i++) await step(`s${i}`, () => i);
       },
@@ -175,7 +175,7 @@ describe("step", () => {
     async (verdict) => {
       let signal: AbortSignal | undefined;
       const trace: string[] = [];
-      const bench = benchOf(
+      const bench = fixtureOf(
         async (context) => {
           ({ signal } = context);
           await context.step("s", () => trace.push("ran"));
@@ -192,7 +192,7 @@ describe("step", () => {
   );
 
   test("whose verdict is duplicate goes on (C6)", async () => {
-    const bench = benchOf(({ step }) => step("s", () => 7), {
+    const bench = fixtureOf(({ step }) => step("s", () => 7), {
       verdict: (report) => (report.kind === "step" ? "duplicate" : "accepted"),
     });
     await bench.give([1]);
@@ -202,7 +202,7 @@ describe("step", () => {
   test("of an attempt that ran out of time, or was lost, is neither run nor reported any more", async () => {
     const trace: string[] = [];
     let finish: () => void = () => {};
-    const bench = benchOf(async ({ step }) => {
+    const bench = fixtureOf(async ({ step }) => {
       await step("slow", () => new Promise<void>((resolve) => (finish = resolve)));
       trace.push("went on");
       await step("next", () => trace.push("next"));
@@ -222,7 +222,7 @@ describe("step", () => {
 
   test("of a cancelled attempt is still journaled: its code decides when to stop", async () => {
     let finish: () => void = () => {};
-    const bench = benchOf(async ({ step, signal }) => {
+    const bench = fixtureOf(async ({ step, signal }) => {
       await step("s", () => new Promise<void>((resolve) => (finish = resolve)));
       signal.throwIfAborted();
     });
@@ -235,14 +235,14 @@ describe("step", () => {
   });
 
   test("that was a sleep before is fatal and says so", async () => {
-    const bench = benchOf(({ step }) => step("x", () => 1));
+    const bench = fixtureOf(({ step }) => step("x", () => 1));
     await again(bench, [{ kind: "sleep", name: "x", due: 5 }]);
     expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
     expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("was a sleep in an earlier attempt");
   });
 
   test("whose payload cannot be read fails the attempt, to be tried again", async () => {
-    const bench = benchOf(({ step }) => step("x", () => 1));
+    const bench = fixtureOf(({ step }) => step("x", () => 1));
     await again(bench, [{ kind: "step", name: "x", seq: 99 }]);
     expect(bench.outcomes.get(0)).toMatchObject({ status: "failed" });
     expect(bench.outcomes.get(0)?.fatal).toBeUndefined();

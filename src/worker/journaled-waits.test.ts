@@ -1,20 +1,20 @@
 // sleep and waitFor inside process, at a worker without an engine.
 import { describe, expect, test } from "vitest";
-import { benchOf } from "../../test/conformance/steps-bench.ts";
-import type { WorkerBench } from "../../test/conformance/worker-bench.ts";
+import { fixtureOf } from "../../test/fixtures/workers/steps-fixture.ts";
+import type { WorkerFixture } from "../../test/fixtures/workers/worker-fixture.ts";
 import type { Checkpoint, Grant } from "../protocol/work.ts";
 import type { ProcessContext } from "./handler-code.ts";
 
 const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
 const never = () => new Promise<never>(() => {});
-const again = (bench: WorkerBench, checkpoints: readonly Checkpoint[], more: Partial<Grant> = {}) =>
+const again = (bench: WorkerFixture, checkpoints: readonly Checkpoint[], more: Partial<Grant> = {}) =>
   bench.give([], { items: [{ number: 0, attempt: 2, claim: 0, task: "1", checkpoints }], ...more });
 
 describe("sleep", () => {
   test("ends the attempt as suspended, at once, and its code never goes on", async () => {
     const trace: string[] = [];
     let signal: AbortSignal | undefined;
-    const bench = benchOf(async (context) => {
+    const bench = fixtureOf(async (context) => {
       ({ signal } = context);
       await context.step("a", () => 1);
       await context.sleep("nap", "1h");
@@ -33,7 +33,7 @@ describe("sleep", () => {
   });
 
   test("at the very beginning needs no start of its own", async () => {
-    const bench = benchOf(({ sleep }) => sleep("nap", 5));
+    const bench = fixtureOf(({ sleep }) => sleep("nap", 5));
     await bench.give([1]);
     expect(bench.reports.map(({ kind }) => kind)).toEqual(["receipts"]);
     expect(bench.outcomes.get(0)?.status).toBe("suspended");
@@ -72,7 +72,7 @@ describe("sleep", () => {
       },
     ],
   ])("counts also if the code %s: later words are ignored", async (_what, process) => {
-    const bench = benchOf(process);
+    const bench = fixtureOf(process);
     await bench.give([1]);
     await bench.clock.advance("1s");
     expect(bench.reports.map(({ kind }) => kind)).toEqual(["receipts"]);
@@ -80,7 +80,7 @@ describe("sleep", () => {
   });
 
   test("whose time has passed gives back; one that has not is waited for until its own time", async () => {
-    const bench = benchOf(async ({ sleep }) => {
+    const bench = fixtureOf(async ({ sleep }) => {
       await sleep("past", "1h");
       await sleep("over", "1h");
       await sleep("future", "1h");
@@ -95,7 +95,7 @@ describe("sleep", () => {
   });
 
   test("of several side by side, the first ends the attempt", async () => {
-    const bench = benchOf(({ sleep, waitFor }) =>
+    const bench = fixtureOf(({ sleep, waitFor }) =>
       Promise.all([sleep("a", "1h"), sleep("b", "2h"), waitFor("c")]),
     );
     await bench.give([1]);
@@ -120,7 +120,7 @@ describe("sleep", () => {
       ["waitFor", ({ waitFor }) => waitFor("go", { timeout: "1h" }), { timeoutMs: 3_600_000 - 600_000 }],
     ])("%s ends the attempt when that is journaled, at the time it had", async (_name, wait, expected) => {
       const { run, end } = slow();
-      const bench = benchOf((context) => Promise.all([context.step("s", run), wait(context)]));
+      const bench = fixtureOf((context) => Promise.all([context.step("s", run), wait(context)]));
       const begun = bench.clock.now();
       await bench.give([1]);
       expect(bench.outcomes.size).toBe(0);
@@ -143,7 +143,7 @@ describe("sleep", () => {
         await step("one", run);
         await step("two", run);
       };
-      const bench = benchOf((context) => Promise.all([chain(context), context.sleep("nap", "1h")]));
+      const bench = fixtureOf((context) => Promise.all([chain(context), context.sleep("nap", "1h")]));
       await bench.give([1]);
       end(0).resolve(1);
       await bench.clock.settle();
@@ -156,13 +156,13 @@ describe("sleep", () => {
 
     test("that fails: the code's word counts, if it has one", async () => {
       const fails = slow();
-      const throws = benchOf(({ sleep, step }) => Promise.all([step("s", fails.run), sleep("nap", "1h")]));
+      const throws = fixtureOf(({ sleep, step }) => Promise.all([step("s", fails.run), sleep("nap", "1h")]));
       await throws.give([1]);
       fails.end(0).fail(new Error("boom"));
       await throws.clock.settle();
       expect(throws.outcomes.get(0)).toMatchObject({ status: "failed" });
       const caught = slow();
-      const waits = benchOf(({ sleep, step }) =>
+      const waits = fixtureOf(({ sleep, step }) =>
         Promise.allSettled([step("s", caught.run), sleep("nap", "1h")]),
       );
       await waits.give([1]);
@@ -173,7 +173,7 @@ describe("sleep", () => {
 
     test("whoever is first: a race is over with the step", async () => {
       const { run, end } = slow();
-      const bench = benchOf(({ sleep, step }) => Promise.race([step("s", run), sleep("nap", "1h")]));
+      const bench = fixtureOf(({ sleep, step }) => Promise.race([step("s", run), sleep("nap", "1h")]));
       await bench.give([1]);
       end(0).resolve("won");
       await bench.clock.settle();
@@ -181,7 +181,7 @@ describe("sleep", () => {
     });
 
     test("not beside but inside of it: the step cannot end before, and runs again", async () => {
-      const bench = benchOf(({ sleep, step }) =>
+      const bench = fixtureOf(({ sleep, step }) =>
         step("outer", async () => {
           await Promise.resolve();
           await step("inner", () => 1);
@@ -195,14 +195,14 @@ describe("sleep", () => {
   });
 
   test.each(["soon", -1, Number.NaN, undefined])("for %s is fatal", async (duration) => {
-    const bench = benchOf(({ sleep }) => sleep("nap", duration as string));
+    const bench = fixtureOf(({ sleep }) => sleep("nap", duration as string));
     await bench.give([1]);
     expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
     expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain('sleep "nap"');
   });
 
   test("frees its place at the worker", async () => {
-    const bench = benchOf(({ sleep }) => sleep("nap", "1h").then(never), { concurrency: 1 });
+    const bench = fixtureOf(({ sleep }) => sleep("nap", "1h").then(never), { concurrency: 1 });
     await bench.give([1, 2, 3]);
     expect([...bench.outcomes.values()].map(({ status }) => status)).toEqual([
       "suspended",
@@ -214,7 +214,7 @@ describe("sleep", () => {
 
 describe("waitFor", () => {
   test("ends the attempt as suspended, with its signal and its timeout", async () => {
-    const bench = benchOf(({ waitFor, task }) =>
+    const bench = fixtureOf(({ waitFor, task }) =>
       task === 0 ? waitFor("approved") : waitFor("approved", { timeout: "2d" }),
     );
     await bench.give([0, 1]);
@@ -227,7 +227,7 @@ describe("waitFor", () => {
   });
 
   test("that was answered gives the payload", async () => {
-    const bench = benchOf(({ waitFor }) => waitFor("approved"), {
+    const bench = fixtureOf(({ waitFor }) => waitFor("approved"), {
       journal: { 9: { result: '{"by":"ann"}' } },
     });
     await again(bench, [{ kind: "step", name: "approved", seq: 9 }]);
@@ -236,7 +236,7 @@ describe("waitFor", () => {
 
   test("that ran out of time throws a WaitTimeout, which can be caught", async () => {
     const error = JSON.stringify({ code: "wait_timeout", message: 'no signal "approved" came within 2 d' });
-    const bench = benchOf(
+    const bench = fixtureOf(
       async ({ waitFor, attempt }) => {
         try {
           return await waitFor("approved", { timeout: "2d" });
@@ -260,13 +260,13 @@ describe("waitFor", () => {
   });
 
   test("for a name that no signal can have is fatal", async () => {
-    const bench = benchOf(({ waitFor }) => waitFor("is it\u200b ok?"));
+    const bench = fixtureOf(({ waitFor }) => waitFor("is it\u200b ok?"));
     await bench.give([1]);
     expect(bench.outcomes.get(0)).toMatchObject({ status: "failed", fatal: true });
   });
 
   test("that was a sleep before is fatal and says so", async () => {
-    const bench = benchOf(({ waitFor }) => waitFor("x"));
+    const bench = fixtureOf(({ waitFor }) => waitFor("x"));
     await again(bench, [{ kind: "sleep", name: "x", due: 5 }]);
     expect(parse(bench.outcomes.get(0)?.payload)["message"]).toContain("was a sleep in an earlier attempt");
   });

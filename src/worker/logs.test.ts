@@ -1,21 +1,21 @@
 // Logs of attempts on their way out of a worker: in order, in batches, within bounds.
 import { describe, expect, test } from "vitest";
-import { WorkerBench, type WorkerBenchOptions } from "../../test/conformance/worker-bench.ts";
+import { WorkerFixture, type WorkerFixtureOptions } from "../../test/fixtures/workers/worker-fixture.ts";
 import type { ReportedLine } from "../protocol/work.ts";
 import type { EnumerateContext, HandlerCode, ProcessContext } from "./handler-code.ts";
 
-const kinds = (bench: WorkerBench) => bench.reports.map(({ kind }) => kind);
-const linesOf = (bench: WorkerBench): ReportedLine[] => bench.of("logs").flatMap(({ lines }) => [...lines]);
-const textsOf = (bench: WorkerBench) => linesOf(bench).map(({ text }) => text);
+const kinds = (bench: WorkerFixture) => bench.reports.map(({ kind }) => kind);
+const linesOf = (bench: WorkerFixture): ReportedLine[] => bench.of("logs").flatMap(({ lines }) => [...lines]);
+const textsOf = (bench: WorkerFixture) => linesOf(bench).map(({ text }) => text);
 
 /** A task that goes on when it is told to. */
-function paced(options: WorkerBenchOptions = {}, more: Partial<HandlerCode> = {}) {
+function paced(options: WorkerFixtureOptions = {}, more: Partial<HandlerCode> = {}) {
   let open: (context: ProcessContext) => void = () => {};
   let end: (value: unknown) => void = () => {};
   const context = new Promise<ProcessContext>((resolve) => {
     open = resolve;
   });
-  const bench = new WorkerBench(
+  const bench = new WorkerFixture(
     {
       process: (given) => {
         open(given);
@@ -32,7 +32,7 @@ function paced(options: WorkerBenchOptions = {}, more: Partial<HandlerCode> = {}
 
 describe("order (C13)", () => {
   test("lines of a task that returns at once go before its receipt, in one report", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: ({ log, task }) => {
         log("one", task);
         log.warn("two");
@@ -54,7 +54,7 @@ describe("order (C13)", () => {
   });
 
   test("tasks side by side keep their lines apart, each before its own receipt", async () => {
-    const bench = new WorkerBench({ process: ({ log, task }) => log("task", task) });
+    const bench = new WorkerFixture({ process: ({ log, task }) => log("task", task) });
     await bench.give(["a", "b"]);
     expect(bench.of("logs").map(({ task, lines }) => [task, lines[0]?.n, lines[0]?.text])).toEqual([
       [0, 1, "task a"],
@@ -64,7 +64,7 @@ describe("order (C13)", () => {
   });
 
   test("lines, steps and the receipt of an attempt come as they were written", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: async ({ log, step }) => {
         log("before");
         await step("s", () => log("in"));
@@ -78,7 +78,7 @@ describe("order (C13)", () => {
   });
 
   test("lines of an enumeration go before the page and the end they precede", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       async *enumerate({ log }: EnumerateContext) {
         log("first");
         for (let i = 0; i < 1_000; i++) yield i;
@@ -96,7 +96,7 @@ describe("order (C13)", () => {
   });
 
   test("C18 a cancelled task ends with its last logs", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: ({ log, signal }) =>
         new Promise((_, fail) => {
           log("running");
@@ -185,7 +185,7 @@ describe("progress", () => {
 
 describe("bounds", () => {
   test("10,000 lines, one notice, then silence", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: ({ log }) => {
         for (let i = 0; i < 12_000; i++) log(i);
       },
@@ -198,7 +198,7 @@ describe("bounds", () => {
   });
 
   test("a mebibyte, one notice, then silence", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: ({ log }) => {
         for (let i = 0; i < 300; i++) log("x".repeat(8_000));
       },
@@ -210,7 +210,7 @@ describe("bounds", () => {
   });
 
   test("the next attempt logs again, from 1", async () => {
-    const bench = new WorkerBench({ process: ({ log }) => log("hello") });
+    const bench = new WorkerFixture({ process: ({ log }) => log("hello") });
     await bench.give([1]);
     const grant = await bench.give([], {
       items: [{ number: 0, attempt: 2, claim: 0, task: "1", checkpoints: null }],
@@ -238,7 +238,7 @@ describe("secrets", () => {
   const secrets = ["hunter2-hunter2"];
 
   test("are redacted in lines, in errors and their stacks, and in what is shown live", async () => {
-    const bench = new WorkerBench(
+    const bench = new WorkerFixture(
       {
         process: async ({ log }) => {
           log("the key is hunter2-hunter2", { key: "hunter2-hunter2" });
@@ -258,7 +258,7 @@ describe("secrets", () => {
   });
 
   test("that a task brings hold for the whole worker", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: ({ log, secret, task }) => {
         if (task === 0) expect(secret("abcd-efgh")).toBe("abcd-efgh");
         log("task", task, "abcd-efgh");
@@ -269,7 +269,7 @@ describe("secrets", () => {
   });
 
   test("too short ones are refused, and results are data: never touched", async () => {
-    const bench = new WorkerBench(
+    const bench = new WorkerFixture(
       {
         process: ({ secret, task }) => {
           if (task === 0) secret("abc");

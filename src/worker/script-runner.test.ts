@@ -1,6 +1,10 @@
 // Script tasks at a worker, with a sandbox played by the test.
 import { describe, expect, test } from "vitest";
-import { beatFor, WorkerBench, type WorkerBenchOptions } from "../../test/conformance/worker-bench.ts";
+import {
+  beatFor,
+  WorkerFixture,
+  type WorkerFixtureOptions,
+} from "../../test/fixtures/workers/worker-fixture.ts";
 import type { Checkpoint, Grant, ScriptWork } from "../protocol/work.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import type { ResultsSource } from "./results-reader.ts";
@@ -17,7 +21,7 @@ interface Playing {
   cancelled: string | null;
 }
 
-function setUp(options: WorkerBenchOptions & { atOnce?: number; journal?: Record<number, string> } = {}) {
+function setUp(options: WorkerFixtureOptions & { atOnce?: number; journal?: Record<number, string> } = {}) {
   const playing: Playing[] = [];
   const counts = { opened: 0, closed: 0 };
   const sandbox: ScriptSandbox = {
@@ -47,7 +51,7 @@ function setUp(options: WorkerBenchOptions & { atOnce?: number; journal?: Record
     return sandbox;
   };
   const scripts = { open, atOnce: options.atOnce ?? 2 };
-  const bench = new WorkerBench({}, { results, scripts, ...options });
+  const bench = new WorkerFixture({}, { results, scripts, ...options });
   const give = (tasks: readonly unknown[], script: Partial<ScriptWork> = {}, more: Partial<Grant> = {}) =>
     bench.give(tasks, {
       do: "script",
@@ -326,7 +330,7 @@ describe("the sandbox", () => {
   });
 
   test("a worker without one hands scripts back", async () => {
-    const bench = new WorkerBench({});
+    const bench = new WorkerFixture({});
     const script = { runs: RUNS, state: null, resume: true };
     await bench.give([1], { do: "script", use: "~script", script });
     expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });

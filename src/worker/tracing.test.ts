@@ -13,7 +13,7 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { afterEach, describe, expect, test } from "vitest";
-import { WorkerBench } from "../../test/conformance/worker-bench.ts";
+import { WorkerFixture } from "../../test/fixtures/workers/worker-fixture.ts";
 import type { BatchContext, EnumerateContext } from "./handler-code.ts";
 
 interface Recorded {
@@ -74,7 +74,7 @@ describe("spans", () => {
   test("one per attempt, under the start's trace, active while the code runs, with how it ended", async () => {
     const spans = provide();
     const active: unknown[] = [];
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: async ({ task }) => {
         active.push(activeSpan());
         await Promise.resolve();
@@ -114,14 +114,14 @@ describe("spans", () => {
     ["an empty trace", `00-${"0".repeat(32)}-${"0".repeat(16)}-01`],
   ])("with %s for a trace begin one of their own", async (_what, given) => {
     const spans = provide();
-    const bench = new WorkerBench({ process: () => 1 });
+    const bench = new WorkerFixture({ process: () => 1 });
     await bench.give([1], { trace: given });
     expect(spans).toMatchObject([{ parent: undefined, isEnded: true }]);
   });
 
   test("of code that returns, throws, waits, is killed or handed back all end, each in its way", async () => {
     const spans = provide();
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: ({ task, sleep }) => {
         if (task === "sleeps") return sleep("nap", "1h");
         if (task === "slow") return new Promise(() => {});
@@ -142,7 +142,7 @@ describe("spans", () => {
 
   test("one for a group, with its first trouble; one for an enumeration", async () => {
     const spans = provide();
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       processBatch: async ({ tasks }: BatchContext) => tasks.map((n) => (n === 1 ? new Error("one") : n)),
       enumerate: ({ input }: EnumerateContext) => [input],
     });
@@ -157,7 +157,7 @@ describe("spans", () => {
 
   test("do not tell secrets", async () => {
     const spans = provide();
-    const bench = new WorkerBench(
+    const bench = new WorkerFixture(
       { process: () => Promise.reject(new Error("key hunter2-hunter2")) },
       { secrets: ["hunter2-hunter2"] },
     );
@@ -168,7 +168,7 @@ describe("spans", () => {
 
 test("without a provider nothing is traced, and the code sees no span", async () => {
   const seen: unknown[] = [];
-  const bench = new WorkerBench({ process: () => void seen.push(activeSpan()) });
+  const bench = new WorkerFixture({ process: () => void seen.push(activeSpan()) });
   await bench.give([1], { trace: PARENT });
   expect(seen).toEqual([undefined]);
 });

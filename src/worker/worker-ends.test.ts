@@ -1,6 +1,6 @@
 // How attempts end before their code has: cancelled, or with their worker.
 import { describe, expect, test } from "vitest";
-import { beatFor, WorkerBench } from "../../test/conformance/worker-bench.ts";
+import { beatFor, WorkerFixture } from "../../test/fixtures/workers/worker-fixture.ts";
 import type { EnumerateContext } from "./handler-code.ts";
 
 const never = () => new Promise<never>(() => {});
@@ -9,7 +9,7 @@ describe("cancel", () => {
   test("aborts the signal; the receipt comes when the code has ended, so nothing runs beside what follows", async () => {
     let signal: AbortSignal | undefined;
     let finish: () => void = () => {};
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: (context) => {
         signal = context.signal;
         return new Promise<void>((_, reject) => {
@@ -29,7 +29,7 @@ describe("cancel", () => {
 
   test("of code that ends well all the same reports done", async () => {
     let finish: (value: number) => void = () => {};
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: () =>
         new Promise((resolve) => {
           finish = resolve;
@@ -44,7 +44,7 @@ describe("cancel", () => {
 
   test("of a lost lease ends the attempt here at once", async () => {
     let signal: AbortSignal | undefined;
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: (context) => {
         signal = context.signal;
         return never();
@@ -60,7 +60,7 @@ describe("cancel", () => {
   test("of one owner's attempt leaves that of the next owner alone, though they have the same number", async () => {
     const signals: AbortSignal[] = [];
     const ends: (() => void)[] = [];
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: ({ signal }) => {
         signals.push(signal);
         return new Promise<void>((resolve) => ends.push(resolve));
@@ -76,7 +76,7 @@ describe("cancel", () => {
 
   test("of what has not begun hands it back unrun", async () => {
     const ran: unknown[] = [];
-    const bench = new WorkerBench(
+    const bench = new WorkerFixture(
       {
         process: ({ task }) => {
           ran.push(task);
@@ -97,7 +97,7 @@ describe("cancel", () => {
 
   test("of another round does not touch this one", async () => {
     let signal: AbortSignal | undefined;
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: (context) => {
         signal = context.signal;
         return never();
@@ -113,7 +113,7 @@ describe("cancel", () => {
 describe("stop", () => {
   test("gives back what has not begun, waits for what runs, and takes its result", async () => {
     let finish: (value: string) => void = () => {};
-    const bench = new WorkerBench(
+    const bench = new WorkerFixture(
       {
         process: () =>
           new Promise((resolve) => {
@@ -133,7 +133,7 @@ describe("stop", () => {
 
   test("aborts what is still running after its grace", async () => {
     let signal: AbortSignal | undefined;
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: (context) => {
         signal = context.signal;
         return never();
@@ -149,7 +149,7 @@ describe("stop", () => {
   });
 
   test("of an idle worker is at once", async () => {
-    const bench = new WorkerBench({ process: () => 1 });
+    const bench = new WorkerFixture({ process: () => 1 });
     await bench.give([1]);
     await bench.worker.stop(10_000);
     expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
@@ -157,7 +157,7 @@ describe("stop", () => {
 });
 
 test("an enumeration within its time leaves no timer behind", async () => {
-  const bench = new WorkerBench({ enumerate: ({ input }: EnumerateContext) => [input] });
+  const bench = new WorkerFixture({ enumerate: ({ input }: EnumerateContext) => [input] });
   await bench.give([], { do: "enumerate", timeoutMs: 3_600_000 });
   expect(bench.of("enumeration")).toMatchObject([{ outcome: { status: "done", total: 1 } }]);
   expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);

@@ -1,13 +1,13 @@
 // A worker on its own: what it makes of grants, in virtual time.
 import { describe, expect, test } from "vitest";
-import { WorkerBench } from "../../test/conformance/worker-bench.ts";
+import { WorkerFixture } from "../../test/fixtures/workers/worker-fixture.ts";
 import type { BatchContext, ProcessContext } from "./handler-code.ts";
 
 const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
 
 describe("a task", () => {
   test("that returns at once is reported done, without a start of its own", async () => {
-    const bench = new WorkerBench({ process: ({ task }) => ({ twice: (task as number) * 2 }) });
+    const bench = new WorkerFixture({ process: ({ task }) => ({ twice: (task as number) * 2 }) });
     await bench.give([1, 2, 3]);
     expect(bench.reports).toHaveLength(1);
     expect([...bench.outcomes.values()].map(({ payload }) => payload)).toEqual([
@@ -19,7 +19,7 @@ describe("a task", () => {
 
   test("that takes time is reported as started, then as done with the time it took", async () => {
     let finish: (value: string) => void = () => {};
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: () =>
         new Promise<string>((resolve) => {
           finish = resolve;
@@ -38,7 +38,7 @@ describe("a task", () => {
 
   test("sees its task, its number, its attempt, the input and a key that is the same for all attempts", async () => {
     const seen: unknown[] = [];
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: ({ task, number, attempt, input, idempotencyKey, execution }: ProcessContext) =>
         void seen.push([task, number, attempt, input, idempotencyKey, execution]),
     });
@@ -48,7 +48,7 @@ describe("a task", () => {
 
   test("that looks like the input is a task of its own all the same", async () => {
     const seen: unknown[] = [];
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       parseInput: () => "parsed",
       process: ({ task, input }) => void seen.push([task, input]),
     });
@@ -69,7 +69,7 @@ describe("a task", () => {
     ],
     ["rejects", () => Promise.reject(new Error("boom"))],
   ])("that %s has failed with what was thrown", async (_how, process) => {
-    const bench = new WorkerBench({ process });
+    const bench = new WorkerFixture({ process });
     await bench.give([1]);
     const outcome = bench.outcomes.get(0);
     expect(outcome).toMatchObject({ status: "failed" });
@@ -82,7 +82,7 @@ describe("a task", () => {
   });
 
   test("that throws a brand is fatal, or says when to try again", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: ({ task }) => {
         const brand =
           task === 0 ? { [Symbol.for("rondo.fatal")]: true } : { [Symbol.for("rondo.retryAfter")]: 7_000 };
@@ -125,7 +125,7 @@ describe("a task", () => {
     ],
   ])("that throws %s has failed, and the worker lives", async (_what, thrown) => {
     for (const isAsync of [false, true]) {
-      const bench = new WorkerBench({
+      const bench = new WorkerFixture({
         process: () => {
           if (isAsync) return Promise.reject(thrown);
           throw thrown;
@@ -173,7 +173,7 @@ describe("a task", () => {
     ["a value that is too large", () => "x".repeat(300_000)],
   ])("whose result is %s has failed for good or failed, and the worker lives", async (_what, make) => {
     for (const isAsync of [false, true]) {
-      const bench = new WorkerBench({ process: () => (isAsync ? Promise.resolve(make()) : make()) });
+      const bench = new WorkerFixture({ process: () => (isAsync ? Promise.resolve(make()) : make()) });
       await bench.give([1, 2]);
       expect([bench.outcomes.get(0)?.status, bench.outcomes.get(1)?.status]).toEqual(["failed", "failed"]);
       expect(bench.bugs).toEqual([]);
@@ -181,7 +181,7 @@ describe("a task", () => {
   });
 
   test("whose result is a thenable that throws has failed", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: () =>
         Object.defineProperty({}, "then", {
           get: () => {
@@ -196,7 +196,7 @@ describe("a task", () => {
   test("out of time is killed, its signal aborted, and a late result of it ignored", async () => {
     let signal: AbortSignal | undefined;
     let finish: (value: string) => void = () => {};
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: (context) => {
         signal = context.signal;
         return new Promise((resolve) => {
@@ -217,20 +217,20 @@ describe("a task", () => {
   });
 
   test("within its time leaves no timer behind", async () => {
-    const bench = new WorkerBench({ process: async () => "ok" });
+    const bench = new WorkerFixture({ process: async () => "ok" });
     await bench.give([1], { timeoutMs: 3_600_000 });
     expect(bench.outcomes.get(0)?.status).toBe("done");
     expect(bench.clock.nextAt).toBe(Number.POSITIVE_INFINITY);
   });
 
   test("of a handler that is not hosted is handed back", async () => {
-    const bench = new WorkerBench({ process: () => 1 });
+    const bench = new WorkerFixture({ process: () => 1 });
     await bench.give([1], { use: "unknown", workflow: "v" });
     expect(bench.outcomes.get(0)).toMatchObject({ status: "cancelled" });
   });
 
   test("logs and progress go out with the task they belong to", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       process: (context) => {
         context.log("hello", 1);
         context.log.warn("careful");
@@ -251,7 +251,7 @@ describe("how many run", () => {
     let running = 0;
     let most = 0;
     const open: (() => void)[] = [];
-    const bench = new WorkerBench(
+    const bench = new WorkerFixture(
       {
         process: () => {
           most = Math.max(most, ++running);
@@ -271,7 +271,7 @@ describe("how many run", () => {
   });
 
   test("a thousand tasks at once come back in few reports", async () => {
-    const bench = new WorkerBench({ process: ({ task }) => task });
+    const bench = new WorkerFixture({ process: ({ task }) => task });
     await bench.give(Array.from({ length: 1_000 }, (_, i) => i));
     expect(bench.outcomes.size).toBe(1_000);
     expect(bench.reports.length).toBeLessThanOrEqual(3);
@@ -281,7 +281,7 @@ describe("how many run", () => {
 describe("input", () => {
   test("is parsed once per grant, and a promise is waited for", async () => {
     let parses = 0;
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       parseInput: async (input) => {
         parses++;
         return { ...(input as object), parsed: true };
@@ -302,7 +302,7 @@ describe("input", () => {
     ],
     ["rejects", () => Promise.reject(new Error("bad input"))],
   ])("whose parser %s fails every task of the grant", async (_how, parseInput) => {
-    const bench = new WorkerBench({ parseInput, process: () => 1 });
+    const bench = new WorkerFixture({ parseInput, process: () => 1 });
     await bench.give([1, 2]);
     expect([...bench.outcomes.values()].map(({ status }) => status)).toEqual(["failed", "failed"]);
   });
@@ -310,7 +310,7 @@ describe("input", () => {
 
 describe("batches", () => {
   test("one value per task, an Error is that task's failure", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       processBatch: ({ tasks }: BatchContext) => tasks.map((task) => (task === 2 ? new Error("two") : task)),
     });
     await bench.give([1, 2, 3]);
@@ -327,7 +327,7 @@ describe("batches", () => {
     ["no list", "x"],
     ["nothing", undefined],
   ])("%s is a failure, not a result", async (_what, given) => {
-    const bench = new WorkerBench({ processBatch: () => given });
+    const bench = new WorkerFixture({ processBatch: () => given });
     await bench.give([1]);
     expect(bench.outcomes.get(0)?.status).toBe("failed");
   });
@@ -335,13 +335,13 @@ describe("batches", () => {
 
 describe("decisions and outputs", () => {
   test("answer with their value", async () => {
-    const bench = new WorkerBench({ answer: ({ input }) => (input as { n: number }).n });
+    const bench = new WorkerFixture({ answer: ({ input }) => (input as { n: number }).n });
     await bench.give([null], { do: "next" });
     expect(bench.outcomes.get(0)).toMatchObject({ status: "done", payload: "1" });
   });
 
   test("may be async, and may throw", async () => {
-    const bench = new WorkerBench({
+    const bench = new WorkerFixture({
       answer: async () => {
         throw new Error("no");
       },

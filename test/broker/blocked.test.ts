@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { afterEach, expect, test } from "vitest";
 import { openServer } from "../../src/compose/compose-server.ts";
 import { checkBroker } from "../../src/net/amqp/check-broker.ts";
-import { until } from "../faults/until.ts";
-import { RabbitServer } from "./rabbitmq-server.ts";
-import { testWorker } from "./workers/test-worker.ts";
+import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
+import { RabbitServer } from "../fixtures/broker/rabbitmq-server-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 const ends: (() => unknown)[] = [];
 afterEach(async () => {

@@ -7,10 +7,10 @@ import { connect } from "amqplib";
 import { openRondo } from "rondo";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import type { HostedPart } from "../../src/worker/handler-code.ts";
-import { until } from "../faults/until.ts";
-import { described } from "./described.ts";
-import { RabbitServer } from "./rabbitmq-server.ts";
-import { testWorker } from "./workers/test-worker.ts";
+import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
+import { described } from "../fixtures/broker/described-workflow.ts";
+import { RabbitServer } from "../fixtures/broker/rabbitmq-server-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 let server: RabbitServer;
 const ends: (() => unknown)[] = [];

@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { openRondo } from "rondo";
 import { expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { described } from "./described.ts";
-import { RabbitServer } from "./rabbitmq-server.ts";
-import { RawWorker } from "./raw-worker.ts";
+import { described } from "../fixtures/broker/described-workflow.ts";
+import { RabbitServer } from "../fixtures/broker/rabbitmq-server-fixture.ts";
+import { RawWorker } from "../fixtures/broker/raw-worker-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 test("a broker that is killed and comes back: every task is counted once, and no queue is left", async () => {
   const server = await RabbitServer.make();

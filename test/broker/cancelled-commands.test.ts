@@ -1,12 +1,12 @@
 // Commands that nobody waits for any more, over a real broker: cancelled, or settled by the receipt of an earlier sending.
 import type { LocalRondo } from "rondo";
 import { afterEach, describe, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { described } from "./described.ts";
-import { type Command, TopicBench } from "./topic-bench.ts";
-import { testWorker } from "./workers/test-worker.ts";
+import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
+import { described } from "../fixtures/broker/described-workflow.ts";
+import { type Command, TopicFixture } from "../fixtures/broker/topic-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-const topics = TopicBench.forEach();
+const topics = TopicFixture.forEach();
 const ends: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
   for (const end of ends.splice(0).toReversed()) await end();

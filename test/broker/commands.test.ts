@@ -1,14 +1,14 @@
 // Commands on topics and their receipts over a real broker, as the document of commands describes them.
 import type { Channel, ChannelModel } from "amqplib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { all } from "../sdk/rondo/open.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
+import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
+import { all } from "../fixtures/sdk/open-rondo-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-let bench: AmqpBench;
+let bench: AmqpFixture;
 const connections: ChannelModel[] = [];
 beforeEach(async () => {
-  bench = await AmqpBench.make();
+  bench = await AmqpFixture.make();
 }, 180_000);
 afterEach(async () => {
   for (const connection of connections.splice(0)) await connection.close();

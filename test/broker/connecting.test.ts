@@ -4,7 +4,7 @@ import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { expect, test } from "vitest";
 import { checkBroker } from "../../src/net/amqp/check-broker.ts";
 import { isBrokerUrl } from "../../src/protocol/broker-address.ts";
-import { openTestBroker } from "./rabbitmq-server.ts";
+import { openTestBroker } from "../fixtures/broker/rabbitmq-server-fixture.ts";
 
 const failure = (url: string): Promise<string> =>
   checkBroker(url).then(

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { BrokerConnection } from "../../src/net/amqp/connection.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
-import { until } from "../faults/until.ts";
-import { openTestBroker } from "./rabbitmq-server.ts";
+import { openTestBroker } from "../fixtures/broker/rabbitmq-server-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 test("a session that fails while it is set up is reported as down before the next one is set up", async () => {
   const broker = await openTestBroker();

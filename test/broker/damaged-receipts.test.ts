@@ -2,11 +2,11 @@
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { loadDriver } from "../../src/store/sqlite/driver.ts";
-import { until } from "../faults/until.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
+import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 test("a receipt of a damaged execution goes to the dead letters with the reason, others count", async () => {
-  const bench = await AmqpBench.make();
+  const bench = await AmqpFixture.make();
   onTestFinished(() => bench.close());
   const command = { command: { cmd_type: "ONE" }, topic: "A_CMD" };
   const flow = described("flow", [{ name: "one", handlers: { one: command } }]);

@@ -3,13 +3,13 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
+import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-let bench: AmqpBench;
+let bench: AmqpFixture;
 const children: ChildProcess[] = [];
 beforeEach(async () => {
-  bench = await AmqpBench.make({ prefix: "distribot" });
+  bench = await AmqpFixture.make({ prefix: "distribot" });
 }, 180_000);
 afterEach(async () => {
   for (const child of children.splice(0)) child.kill("SIGKILL");
@@ -39,7 +39,7 @@ describe("an engine that ends", () => {
   });
 
   test("A6 killed, with messages in queues and at workers: all of them are counted, once", async () => {
-    const child = fork(new URL("./engine-process.mjs", import.meta.url).pathname, [
+    const child = fork(new URL("../fixtures/broker/engine-process.mjs", import.meta.url).pathname, [
       JSON.stringify({ ...bench.place, phases: PHASES }),
     ]);
     children.push(child);
@@ -62,7 +62,7 @@ describe("an engine that ends", () => {
   });
 
   test("killed after its execution was over elsewhere: what it left is removed by the next", async () => {
-    const child = fork(new URL("./engine-process.mjs", import.meta.url).pathname, [
+    const child = fork(new URL("../fixtures/broker/engine-process.mjs", import.meta.url).pathname, [
       JSON.stringify({ ...bench.place, phases: PHASES }),
     ]);
     children.push(child);

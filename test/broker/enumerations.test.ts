@@ -1,14 +1,14 @@
 // Enumerations that end badly at a broker: they take their workers down, say nothing, or lose what they found.
 import type { Channel } from "amqplib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
-import { testWorker } from "./workers/test-worker.ts";
+import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
+import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-let bench: AmqpBench;
+let bench: AmqpFixture;
 const ends: (() => Promise<unknown>)[] = [];
 beforeEach(async () => {
-  bench = await AmqpBench.make();
+  bench = await AmqpFixture.make();
 }, 180_000);
 afterEach(async () => {
   await Promise.all(ends.splice(0).map((end) => end()));

@@ -3,14 +3,14 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import type { ChannelModel } from "amqplib";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { all } from "../sdk/rondo/open.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
+import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
+import { all } from "../fixtures/sdk/open-rondo-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-let bench: AmqpBench;
+let bench: AmqpFixture;
 const connections: ChannelModel[] = [];
 beforeEach(async () => {
-  bench = await AmqpBench.make();
+  bench = await AmqpFixture.make();
 }, 180_000);
 afterEach(async () => {
   for (const connection of connections.splice(0)) await connection.close();
@@ -100,7 +100,9 @@ test("an engine that is killed before it has published: the next one does", asyn
   const { proxy, url } = await bench.broker.proxy();
   proxy.life = () => ({ up: 1, down: 1 });
   const place = { ...bench.place, broker: url, phases: PHASES };
-  const child = fork(new URL("./engine-process.mjs", import.meta.url).pathname, [JSON.stringify(place)]);
+  const child = fork(new URL("../fixtures/broker/engine-process.mjs", import.meta.url).pathname, [
+    JSON.stringify(place),
+  ]);
   const [said] = (await once(child, "message")) as [{ id: string }];
   child.kill("SIGKILL");
   await once(child, "exit");

@@ -1,13 +1,13 @@
 // What can be lost at a broker: purged and deleted queues, cut connections, poison, broken messages, an engine that
 // dies with messages in queues. Nothing is lost, nothing is counted twice, and nothing is left behind.
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { all } from "../sdk/rondo/open.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
+import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
+import { all } from "../fixtures/sdk/open-rondo-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-let bench: AmqpBench;
+let bench: AmqpFixture;
 beforeEach(async () => {
-  bench = await AmqpBench.make();
+  bench = await AmqpFixture.make();
 }, 180_000);
 afterEach(() => bench.close());
 

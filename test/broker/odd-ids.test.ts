@@ -1,12 +1,12 @@
 // Ids and names that do not fit into a queue's name as they are, with a real broker: the longest, and those of other characters.
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
-import { testWorker } from "./workers/test-worker.ts";
+import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
+import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-let bench: AmqpBench;
+let bench: AmqpFixture;
 beforeEach(async () => {
-  bench = await AmqpBench.make();
+  bench = await AmqpFixture.make();
 }, 180_000);
 afterEach(() => bench.close());
 

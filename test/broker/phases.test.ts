@@ -1,13 +1,13 @@
 // Groups A and B of the conformance cases over real queues, with a worker that knows nothing but the protocol.
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { all } from "../sdk/rondo/open.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
-import { fatal } from "./raw-worker.ts";
+import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
+import { fatal } from "../fixtures/broker/raw-worker-fixture.ts";
+import { all } from "../fixtures/sdk/open-rondo-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-let bench: AmqpBench;
+let bench: AmqpFixture;
 beforeEach(async () => {
-  bench = await AmqpBench.make();
+  bench = await AmqpFixture.make();
 }, 180_000);
 afterEach(() => bench.close());
 

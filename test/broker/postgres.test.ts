@@ -2,16 +2,16 @@
 // on, and whoever takes an execution over goes on with its queues.
 import type { LocalRondo } from "rondo";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { TestDatabase } from "../store/postgres-server.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
+import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
+import { TestDatabase } from "../fixtures/store/postgres-server-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-let bench: AmqpBench;
+let bench: AmqpFixture;
 let database: TestDatabase;
 // What one test leaves open would be sent by the nodes of the next.
 beforeEach(async () => {
   database = await TestDatabase.make();
-  bench = await AmqpBench.make({ store: database.url });
+  bench = await AmqpFixture.make({ store: database.url });
 }, 180_000);
 afterEach(async () => {
   await bench.close();

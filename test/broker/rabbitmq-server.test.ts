@@ -1,7 +1,7 @@
 import { connect } from "amqplib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { openTestBroker } from "./rabbitmq-server.ts";
-import type { TestBroker } from "./test-broker.ts";
+import { openTestBroker } from "../fixtures/broker/rabbitmq-server-fixture.ts";
+import type { TestBroker } from "../fixtures/broker/test-broker-fixture.ts";
 
 let broker: TestBroker;
 beforeAll(async () => {

@@ -1,11 +1,11 @@
 // Which receipt topics are consumed: those with open commands, be they only in the store, and no others.
 import type { LocalRondo } from "rondo";
 import { expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { described } from "./described.ts";
-import { TopicBench } from "./topic-bench.ts";
+import { described } from "../fixtures/broker/described-workflow.ts";
+import { TopicFixture } from "../fixtures/broker/topic-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-const topics = TopicBench.forEach();
+const topics = TopicFixture.forEach();
 
 /** Executions whose commands the broker has confirmed leave memory at once. */
 const SMALL = { heartbeatMs: 1_000, sentMax: 0, idleMax: 0 };

@@ -1,12 +1,12 @@
 // Single task messages that are lost at a broker with workers that consume: roll calls find them, without a silence.
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
-import { testWorker } from "./workers/test-worker.ts";
+import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
+import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-let bench: AmqpBench;
+let bench: AmqpFixture;
 beforeEach(async () => {
-  bench = await AmqpBench.make();
+  bench = await AmqpFixture.make();
 }, 180_000);
 afterEach(() => bench.close());
 

@@ -1,8 +1,8 @@
 // The first example of the documents that commands come from, as it stands there, on a server without settings.
 import { expect, onTestFinished, test } from "vitest";
-import { folder, serve, until } from "../server/api-bench.ts";
-import { documentOf, EXAMPLE, pathOf, read } from "./commands/command-bench.ts";
-import { openTestBroker } from "./rabbitmq-server.ts";
+import { documentOf, EXAMPLE, pathOf, read } from "../fixtures/broker/command-fixture.ts";
+import { openTestBroker } from "../fixtures/broker/rabbitmq-server-fixture.ts";
+import { folder, serve, until } from "../fixtures/server/api-fixture.ts";
 
 const WORKFLOW_HASH = "3f2912a8b44767729b997a753ec6632b37949443befc03c53c622d8c6e9b030f";
 

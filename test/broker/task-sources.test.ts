@@ -4,18 +4,18 @@ import type { LocalRondo } from "rondo";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { unwrap } from "../../src/std/rejection.ts";
-import { until } from "../faults/until.ts";
-import { AmqpBench } from "./amqp-bench.ts";
-import { testWorker } from "./workers/test-worker.ts";
+import { AmqpFixture } from "../fixtures/broker/amqp-fixture.ts";
+import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-let bench: AmqpBench;
+let bench: AmqpFixture;
 let rondo: LocalRondo;
 let count = 0;
 /** The name of the code: each test has its own. */
 let use: string;
 
 beforeAll(async () => {
-  bench = await AmqpBench.make();
+  bench = await AmqpFixture.make();
   rondo = await bench.open();
 });
 beforeEach(() => {
@@ -38,7 +38,7 @@ const counts = async (handle: {
 
 describe("version 2", () => {
   test("gives all tasks, whether the worker was away before the start, or comes after it", async () => {
-    const bench = await AmqpBench.make();
+    const bench = await AmqpFixture.make();
     onTestFinished(() => bench.close());
     // Nothing is asked for again because of silence: a message that is lost fails this test.
     const rondo = await bench.open({ brokerSettings: { silenceMs: 86_400_000 } });

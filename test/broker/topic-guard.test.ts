@@ -2,11 +2,11 @@
 // somebody else is touched.
 import type { LocalRondo } from "rondo";
 import { expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { described } from "./described.ts";
-import { TopicBench } from "./topic-bench.ts";
+import { described } from "../fixtures/broker/described-workflow.ts";
+import { TopicFixture } from "../fixtures/broker/topic-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-const topics = TopicBench.forEach();
+const topics = TopicFixture.forEach();
 
 const step = (name: string, to: string, more: object = {}) => ({
   name,

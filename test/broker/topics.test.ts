@@ -2,13 +2,13 @@
 import type { ChannelModel } from "amqplib";
 import { topic } from "rondo";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { AmqpBench, described } from "./amqp-bench.ts";
+import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-let bench: AmqpBench;
+let bench: AmqpFixture;
 const connections: ChannelModel[] = [];
 beforeEach(async () => {
-  bench = await AmqpBench.make();
+  bench = await AmqpFixture.make();
 }, 180_000);
 afterEach(async () => {
   for (const connection of connections.splice(0)) await connection.close();

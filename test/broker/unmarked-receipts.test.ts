@@ -5,11 +5,11 @@ import { beforeEach, expect, test } from "vitest";
 import { submissionName } from "../../src/commands/submission-definition.ts";
 import type { Definition } from "../../src/kernel/definition/definition.ts";
 import { compilePlan } from "../../src/kernel/definition/plan.ts";
-import { until } from "../faults/until.ts";
-import { described } from "./described.ts";
-import { type Command, TopicBench } from "./topic-bench.ts";
+import { described } from "../fixtures/broker/described-workflow.ts";
+import { type Command, TopicFixture } from "../fixtures/broker/topic-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
-const topics = TopicBench.forEach();
+const topics = TopicFixture.forEach();
 let rondo: LocalRondo;
 beforeEach(async () => {
   rondo = await topics.bench.open();

@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { outlastAbsence } from "../../src/cli/server/outlast-absence.ts";
 import type { Fetch } from "../../src/client/transport.ts";
 import type { Clock } from "../../src/std/clock.ts";
-import { cli, folder, startCli, startServer } from "./cli-process.ts";
+import { cli, folder, startCli, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 const WAITS = `
 import { workflow } from "rondo";

@@ -2,9 +2,17 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { DaprStub } from "../broker/post-ops/dapr-stub.ts";
-import { ask } from "./cli-here.ts";
-import { cli, type Ended, fileServer, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
+import { DaprStub } from "../fixtures/broker/dapr-stub-fixture.ts";
+import { ask } from "../fixtures/cli/cli-here-fixture.ts";
+import {
+  cli,
+  type Ended,
+  fileServer,
+  folder,
+  jsonLines,
+  startCli,
+  startServer,
+} from "../fixtures/cli/cli-process-fixture.ts";
 
 const FLOW = `
 import { workflow } from "rondo";

@@ -2,8 +2,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { ask } from "./cli-here.ts";
-import { cli, folder, startServer } from "./cli-process.ts";
+import { ask } from "../fixtures/cli/cli-here-fixture.ts";
+import { cli, folder, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 const ECHO = `
 import { workflow } from "rondo";

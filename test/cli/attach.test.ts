@@ -1,6 +1,6 @@
 // `rondo run FILE` where another process has the engine: this one is its worker meanwhile.
 import { describe, expect, test } from "vitest";
-import { cli, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
+import { cli, folder, jsonLines, startCli, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 // Task 3 holds the process until Ctrl-C comes (HOLD=once), for ever (HOLD=always), or not at all.
 const FLOW = `

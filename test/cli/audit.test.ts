@@ -1,7 +1,7 @@
 // `rondo audit`: counts executions anew at a real server, and says how far it is on a terminal only.
 import { beforeAll, expect, onTestFinished, test, vi } from "vitest";
-import { ask } from "./cli-here.ts";
-import { type Ended, fileServer, jsonLines } from "./cli-process.ts";
+import { ask } from "../fixtures/cli/cli-here-fixture.ts";
+import { type Ended, fileServer, jsonLines } from "../fixtures/cli/cli-process-fixture.ts";
 
 const atServer = fileServer({});
 const IDS = ["a-1", "a-2", "a-3"];

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cli, folder, startServer } from "./cli-process.ts";
+import { cli, folder, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 const WAITS =
   '{ "rondo": 1, "name": "waits", "phases": [{ "name": "go", "handlers": { "go": { "waitFor": "go" } } }] }';

@@ -1,7 +1,7 @@
 // Completion, as shells would have it.
 import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
-import { cli, folder } from "./cli-process.ts";
+import { cli, folder } from "../fixtures/cli/cli-process-fixture.ts";
 
 async function script(shell: string): Promise<string> {
   const { code, stdout, stderr } = await cli(["completion", shell], { cwd: folder() });

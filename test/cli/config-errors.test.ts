@@ -2,7 +2,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cli, folder } from "./cli-process.ts";
+import { cli, folder } from "../fixtures/cli/cli-process-fixture.ts";
 
 const THROWS = `const port = 1;
 const secret = undefined;

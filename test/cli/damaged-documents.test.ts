@@ -2,7 +2,7 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadDriver } from "../../src/store/sqlite/driver.ts";
-import { cli, type Ended, folder, startServer } from "./cli-process.ts";
+import { cli, type Ended, folder, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 /** What stands in the place of a stored body, in SQL. */
 const DAMAGES: readonly [what: string, body: string][] = [

@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { loadDriver } from "../../src/store/sqlite/driver.ts";
-import { cli, folder, startCli, startServer } from "./cli-process.ts";
+import { cli, folder, startCli, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 const PROGRAM =
   'import { workflow } from "rondo";\nexport const w = workflow({ name: "w" }).phase("p", { process: (x) => x });\n';

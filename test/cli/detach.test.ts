@@ -1,6 +1,6 @@
 // Leaving with Ctrl-C, and going on.
 import { expect, test } from "vitest";
-import { cli, folder, startCli } from "./cli-process.ts";
+import { cli, folder, startCli } from "../fixtures/cli/cli-process-fixture.ts";
 
 // Task 5 holds, and with it the process, until Ctrl-C comes (HOLD=once) or for ever (HOLD=always).
 const HOLDS = `

@@ -2,7 +2,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cli, folder, startCli } from "./cli-process.ts";
+import { cli, folder, startCli } from "../fixtures/cli/cli-process-fixture.ts";
 
 const FLOW = `
 import { workflow } from "rondo";

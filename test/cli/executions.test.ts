@@ -1,7 +1,15 @@
 // Verbs about executions, at a real server.
 import { beforeAll, describe, expect, test } from "vitest";
-import { ask } from "./cli-here.ts";
-import { cli, type Ended, fileServer, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
+import { ask } from "../fixtures/cli/cli-here-fixture.ts";
+import {
+  cli,
+  type Ended,
+  fileServer,
+  folder,
+  jsonLines,
+  startCli,
+  startServer,
+} from "../fixtures/cli/cli-process-fixture.ts";
 
 const FLOWS = `
 import { workflow } from "rondo";

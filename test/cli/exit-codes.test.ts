@@ -2,7 +2,7 @@
 import { openRondo, workflow } from "rondo";
 import { expect, onTestFinished, test } from "vitest";
 import { EXIT_BY_REJECTION } from "../../src/cli/exit-code.ts";
-import { cli, folder, startCli } from "./cli-process.ts";
+import { cli, folder, startCli } from "../fixtures/cli/cli-process-fixture.ts";
 
 const WAITS = `
 import { workflow } from "rondo";

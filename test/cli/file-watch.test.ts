@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { FileWatch } from "../../src/cli/dev/file-watch.ts";
 import { importGraph } from "../../src/cli/dev/import-graph.ts";
-import { folder } from "./cli-process.ts";
+import { folder } from "../fixtures/cli/cli-process-fixture.ts";
 
 test("imports are followed from file to file, packages are not, and what is missing is waited for", () => {
   const cwd = folder({

@@ -3,8 +3,8 @@ import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
 import { tableLines } from "../../src/cli/output/table.ts";
 import { userFrame } from "../../src/cli/run/task-failure.ts";
-import { ask } from "./cli-here.ts";
-import { cli, folder, startCli, startServer } from "./cli-process.ts";
+import { ask } from "../fixtures/cli/cli-here-fixture.ts";
+import { cli, folder, startCli, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 const FLOW = `
 import { workflow } from "rondo";

@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { cli, folder } from "./cli-process.ts";
+import { cli, folder } from "../fixtures/cli/cli-process-fixture.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 

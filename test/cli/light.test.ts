@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cli, fileServer } from "./cli-process.ts";
+import { cli, fileServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 /** Modules of ours that a light verb may load, at most. */
 const MODULES_MAX = 90;

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { lostInWal } from "../../src/store/sqlite/wal-losses.ts";
-import { commit, start } from "../store/example-writes.ts";
-import { cli, folder, startServer } from "./cli-process.ts";
+import { cli, folder, startServer } from "../fixtures/cli/cli-process-fixture.ts";
+import { commit, start } from "../fixtures/store/example-writes.ts";
 
 /** A data directory as a crash leaves it, with one byte of its log changed. */
 async function damagedLog(): Promise<{ cwd: string; lost: number }> {

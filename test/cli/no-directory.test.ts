@@ -1,7 +1,7 @@
 // A place where no directory can be made is refused, with what is wrong, by every command that would make one.
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cli, folder } from "./cli-process.ts";
+import { cli, folder } from "../fixtures/cli/cli-process-fixture.ts";
 
 /** The system lets nobody make a directory there, and says that its parent is missing, which it is not. */
 const NOWHERE = "/proc/rondo";

@@ -1,7 +1,7 @@
 // A task that takes its process down, whatever way: after a bounded number of deaths it is a dead letter, and its
 // neighbours are done.
 import { expect, test } from "vitest";
-import { cli, type Ended, folder } from "./cli-process.ts";
+import { cli, type Ended, folder } from "../fixtures/cli/cli-process-fixture.ts";
 
 const TASKS = 200;
 const POISON = 77;

@@ -2,7 +2,7 @@
 import { chmodSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cli, folder, startCli, startServer } from "./cli-process.ts";
+import { cli, folder, startCli, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 const FLOW = `
 import { workflow } from "rondo";

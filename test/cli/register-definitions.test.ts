@@ -1,8 +1,8 @@
 // What a worker tells the server of its workflows, by the token that it has.
 import { expect, test } from "vitest";
 import { registerDefinitions } from "../../src/cli/worker/register-definitions.ts";
-import { serve } from "../server/api-bench.ts";
-import { doubles } from "../server/api-workflows.ts";
+import { serve } from "../fixtures/server/api-fixture.ts";
+import { doubles } from "../fixtures/server/api-workflows.ts";
 
 test("definitions are stored for a worker of all projects, left for one of a project, and refused to others", async () => {
   const api = await serve();

@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { cli, folder } from "./cli-process.ts";
+import { cli, folder } from "../fixtures/cli/cli-process-fixture.ts";
 
 const GREET = `
 import { workflow } from "rondo";

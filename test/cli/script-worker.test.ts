@@ -1,6 +1,6 @@
 // `rondo worker` without files: definitions that come as data need no code of anybody, but scripts need somebody to run them.
 import { expect, test } from "vitest";
-import { cli, folder, startCli, startServer } from "./cli-process.ts";
+import { cli, folder, startCli, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 test("a worker without files does scripts of definitions that the server was given", async () => {
   const cwd = folder();

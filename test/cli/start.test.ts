@@ -2,7 +2,7 @@
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { cli, folder, startCli, startServer } from "./cli-process.ts";
+import { cli, folder, startCli, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 test("says where it listens, serves there and through the socket, and ends with 0 on SIGTERM", async () => {
   const cwd = folder();

@@ -2,8 +2,8 @@
 import { copyFileSync, cpSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { cli, folder, type ServerProcess, startServer } from "./cli-process.ts";
+import { cli, folder, type ServerProcess, startServer } from "../fixtures/cli/cli-process-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 const FLOW = { rondo: 2, name: "waits", phases: [{ name: "go", handlers: { go: { waitFor: "go" } } }] };
 

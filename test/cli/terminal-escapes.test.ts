@@ -3,8 +3,8 @@ import { expect, test } from "vitest";
 import { tableLines } from "../../src/cli/output/table.ts";
 import { jsonText, visible } from "../../src/cli/output/visible.ts";
 import { Painter } from "../../src/cli/style.ts";
-import { ask } from "./cli-here.ts";
-import { cli, folder, jsonLines, startCli, startServer } from "./cli-process.ts";
+import { ask } from "../fixtures/cli/cli-here-fixture.ts";
+import { cli, folder, jsonLines, startCli, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 test("control characters become signs; lines and tabs stay", () => {
   expect(visible("a\x1b[2Jb\x07\x00\x7f\x9b31m\x85")).toBe("a␛[2Jb␇␀␡\\x9b31m\\x85");

@@ -1,7 +1,7 @@
 // What an execution waits for is said while it is waited for, down to the child that holds it up.
 import { expect, test } from "vitest";
 import { whyChain } from "../../src/cli/executions/why-chain.ts";
-import { cli, folder, startCli } from "./cli-process.ts";
+import { cli, folder, startCli } from "../fixtures/cli/cli-process-fixture.ts";
 
 const KID = `
 import { workflow } from "rondo";

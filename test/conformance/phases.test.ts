@@ -2,8 +2,8 @@
 import { workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "./node-bench.ts";
-import { KernelRun, phase } from "./scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../fixtures/engine/node-fixture.ts";
+import { KernelRun, phase } from "../fixtures/kernel/kernel-run-fixture.ts";
 
 const end = { name: "end", handlers: {}, final: true };
 
@@ -121,7 +121,7 @@ describe("group B", () => {
   });
 
   test("B3 the end of a phase that is no longer current: no state change, no message", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a", "w.b"]);
     bench.start(bench.plan([phase("a"), phase("b")]), "e1");
     bench.settle();
@@ -138,7 +138,7 @@ describe("group B", () => {
   });
 
   test("B4 the message that ends the last phase, twice: one workflow.finished", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([phase("a")]), "e1");
     bench.settle();

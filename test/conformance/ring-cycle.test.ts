@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { clockOffsets, clockworkersOf } from "../../src/cluster/ring/clockworkers.ts";
 import { RingMap } from "../../src/cluster/ring/ring-map.ts";
-import { executionIn, RingBench, reading } from "./ring-bench.ts";
+import { executionIn, RingFixture, reading } from "../fixtures/cluster/ring-fixture.ts";
 
 test("F1 URLs c, a, b join: ring a, b, c on every node; next(c) = a; a removal closes it again", () => {
   const map = RingMap.of(reading(["c", "a", "b"]));
@@ -11,7 +11,7 @@ test("F1 URLs c, a, b join: ring a, b, c on every node; next(c) = a; a removal c
   const closed = RingMap.of(reading(["c", "a"]));
   expect(["a", "c"].map((url) => closed.next(url)?.url)).toEqual(["c", "a"]);
 
-  const bench = new RingBench(["c", "a", "b"]);
+  const bench = new RingFixture(["c", "a", "b"]);
   bench.sleep(10_000);
   for (const node of bench.nodes.values())
     expect(node.view().nodes.map(({ url, agrees }) => [url, agrees])).toEqual([
@@ -33,7 +33,7 @@ test("F1 URLs c, a, b join: ring a, b, c on every node; next(c) = a; a removal c
 });
 
 test("F5 a cycle with another ring hash: full state requested before applying; same: delta only", () => {
-  const bench = new RingBench(["a", "b"]);
+  const bench = new RingFixture(["a", "b"]);
   bench.sleep(6_000);
   // The same map on both: tokens are applied as they come.
   expect(bench.log.filter(({ output }) => output.kind === "ask-state")).toEqual([]);
@@ -64,7 +64,7 @@ test("F5 a cycle with another ring hash: full state requested before applying; s
 });
 
 test("F5 of two maps the one that was read later counts, and no answer does not hold up the token", () => {
-  const bench = new RingBench(["a", "b"]);
+  const bench = new RingFixture(["a", "b"]);
   bench.sleep(6_000);
   bench.members("b", reading(["a", "b"], { now: 5_000, life: 2 }));
   const newer = bench.node("b").view().hash;
@@ -84,7 +84,7 @@ test("F5 of two maps the one that was read later counts, and no answer does not 
 
 test("F6 a tracker set on node 1 is known to its clockworkers after one full cycle, then no longer carried", () => {
   const urls = ["n0", "n1", "n2", "n3"];
-  const bench = new RingBench(urls);
+  const bench = new RingFixture(urls);
   bench.sleep(8_000);
   expect(bench.node("n1").view().nodes[1]?.clockworkers).toEqual(["n1", "n3"]);
   const timer = { execution: executionIn(1), timer: "t", due: bench.now + 30_000 };

@@ -1,7 +1,7 @@
 // The ring under seeds: faults of every kind for a while, then what must hold once they stop.
 import { describe, expect, test } from "vitest";
 import { SeededRandom } from "../../src/std/random.ts";
-import { type Posted, RingWorld } from "./ring-world.ts";
+import { type Posted, RingWorld } from "../fixtures/cluster/ring-world-fixture.ts";
 
 const SEEDS = Number(process.env["RING_SEEDS"] ?? 200);
 const NAMES = ["http://a", "http://b", "http://c", "http://d", "http://e", "http://f", "http://g"];

@@ -3,13 +3,13 @@ import { workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { expect, test } from "vitest";
 import type { VirtualClock } from "../../src/testing/virtual-clock.ts";
-import { type Attempt, NodeBench } from "./node-bench.ts";
-import { KernelRun, phase } from "./scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../fixtures/engine/node-fixture.ts";
+import { KernelRun, phase } from "../fixtures/kernel/kernel-run-fixture.ts";
 
 const sleeper = (ms: number) => ({ name: "nap", handlers: { nap: { sleep: ms } } });
 
 test("F9 idle: nothing comes out and no wake-up is near, with nothing to do and with everything waiting", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   expect(bench.advance()).toEqual([]);
   expect(bench.node.nextWakeAt() - bench.now).toBeGreaterThanOrEqual(30_000);
   bench.join("w1", ["w.a"]);
@@ -37,7 +37,7 @@ test("F9 idle: a process with nothing to do has no timer that is near", async ()
 
 test("F11 commit refused or failed: effects dropped, the message stepped again on fresh state, once", () => {
   for (const way of ["lost", "unheard"] as const) {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a", "w.b"]);
     bench.start(bench.plan([phase("a"), phase("b")]), "e1");
     bench.settle();
@@ -61,7 +61,7 @@ test("F11 commit refused or failed: effects dropped, the message stepped again o
 });
 
 test("F11 commit refused for a stale owner: nothing of it happened, and the owner stops", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.join("w1", ["w.a"]);
   bench.start(bench.plan([phase("a")]), "e1");
   bench.settle();
@@ -77,7 +77,7 @@ test("F11 commit refused for a stale owner: nothing of it happened, and the owne
 });
 
 test("F12 a task is dispatched only after the execution is stored", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.join("w1", ["w.a"]);
   bench.holdsCommits = true;
   bench.start(bench.plan([phase("a")]), "e1");
@@ -99,7 +99,7 @@ test("F13 a timer of something that is over is removed; a late trigger is ignore
   run.now += 4_000_000;
   expect(run.timer("a.1.a")).toMatchObject({ kind: "ignored" });
 
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.start(bench.plan([sleeper(60_000)]), "e1");
   bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "go", timeout: "1m" } } }], "v"), "e2");
   bench.settle();
@@ -115,7 +115,7 @@ test("F13 a timer of something that is over is removed; a late trigger is ignore
 });
 
 test("F13 a row of a timer that is not armed any more is removed when it comes up", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.start(bench.plan([sleeper(1_000), phase("b")]), "e1");
   bench.settle();
   bench.input({

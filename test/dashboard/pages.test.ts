@@ -2,8 +2,8 @@
 // under the strict policy.
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RondoServer } from "../../src/server/serve.ts";
-import { findBarriers, hasBrowser, openPage, serve } from "./browser.ts";
-import { seed } from "./seeds.ts";
+import { findBarriers, hasBrowser, openPage, serve } from "../fixtures/dashboard/browser-fixture.ts";
+import { seed } from "../fixtures/dashboard/seeds-fixture.ts";
 
 const PAGES: readonly [path: string, shows: string][] = [
   ["/", "Failing handlers"],

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { openServer } from "../../src/compose/compose-server.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
-import { seed, thumbnails } from "./seeds.ts";
+import { seed, thumbnails } from "../fixtures/dashboard/seeds-fixture.ts";
 
 const flags = process.argv.slice(2);
 const server = await openServer({ port: Number(flags[0] ?? 0), store: new MemoryStore() });

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { gunzipSync, gzipSync } from "node:zlib";
 import { expect, test } from "vitest";
-import { serve } from "../server/api-bench.ts";
+import { serve } from "../fixtures/server/api-fixture.ts";
 
 const BUILT = fileURLToPath(new URL("../../dist/dashboard/", import.meta.url));
 const JS_BYTES_MAX = 130_000;

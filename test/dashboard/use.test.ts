@@ -7,8 +7,8 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RondoServer } from "../../src/server/serve.ts";
-import { findBarriers, hasBrowser, openPage, serve } from "./browser.ts";
-import { approval, seed, thumbnails, unpriced } from "./seeds.ts";
+import { findBarriers, hasBrowser, openPage, serve } from "../fixtures/dashboard/browser-fixture.ts";
+import { approval, seed, thumbnails, unpriced } from "../fixtures/dashboard/seeds-fixture.ts";
 
 const REPOSITORY = fileURLToPath(new URL("../../", import.meta.url));
 

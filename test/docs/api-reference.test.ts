@@ -2,9 +2,9 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { serve } from "../server/api-bench.ts";
-import { type OpenApi, operationsOf } from "../server/api-document.ts";
-import { ROOT } from "./page.ts";
+import { ROOT } from "../fixtures/docs/page-fixture.ts";
+import { type OpenApi, operationsOf } from "../fixtures/server/api-document.ts";
+import { serve } from "../fixtures/server/api-fixture.ts";
 
 const FILE = join(ROOT, "docs/api.md");
 

@@ -1,7 +1,7 @@
 // Pages that speak of a database, followed word by word over a real one.
 import { afterAll, beforeAll, test } from "vitest";
-import { followPage } from "./follow-page.ts";
-import { PageDatabase } from "./page-database.ts";
+import { followPage } from "../fixtures/docs/follow-page-fixture.ts";
+import { PageDatabase } from "../fixtures/docs/page-database-fixture.ts";
 
 let database: PageDatabase;
 beforeAll(async () => {

@@ -4,9 +4,9 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { openTestBroker } from "../broker/rabbitmq-server.ts";
-import { needCommand } from "../tools/need-command.ts";
-import { ROOT } from "./page.ts";
+import { openTestBroker } from "../fixtures/broker/rabbitmq-server-fixture.ts";
+import { ROOT } from "../fixtures/docs/page-fixture.ts";
+import { needCommand } from "../fixtures/need-command.ts";
 
 /** What is on stdout at the end. */
 const OUTPUTS: Readonly<Record<string, RegExp>> = {

@@ -1,6 +1,6 @@
 // Guides that need nothing but Rondo, followed word by word.
 import { test } from "vitest";
-import { followPage } from "./follow-page.ts";
+import { followPage } from "../fixtures/docs/follow-page-fixture.ts";
 
 const PAGES = ["fan-out", "retries", "timers-and-signals", "steps"];
 

@@ -1,7 +1,7 @@
 // The other guides, followed word by word.
 import { test } from "vitest";
-import { needCommand } from "../tools/need-command.ts";
-import { followPage } from "./follow-page.ts";
+import { followPage } from "../fixtures/docs/follow-page-fixture.ts";
+import { needCommand } from "../fixtures/need-command.ts";
 
 const PAGES = [
   "guides/scripts",

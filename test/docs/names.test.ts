@@ -5,8 +5,8 @@ import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { buildProgram } from "../../src/cli/program/program.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
-import { allPages, blocksOf, ROOT, readPage } from "./page.ts";
-import { commandsOf, stays } from "./shell.ts";
+import { allPages, blocksOf, ROOT, readPage } from "../fixtures/docs/page-fixture.ts";
+import { commandsOf, stays } from "../fixtures/docs/shell-fixture.ts";
 
 /** Pages and the test that follows them; those without commands and code need none. */
 const FOLLOWED: Readonly<Record<string, string>> = {

@@ -1,8 +1,8 @@
 // What follows pages notices what is wrong with them: each of these is planted.
 import { describe, expect, test } from "vitest";
-import { followText } from "./follow-page.ts";
-import { blocksOf } from "./page.ts";
-import { commandsOf } from "./shell.ts";
+import { followText } from "../fixtures/docs/follow-page-fixture.ts";
+import { blocksOf } from "../fixtures/docs/page-fixture.ts";
+import { commandsOf } from "../fixtures/docs/shell-fixture.ts";
 
 const fenced = (info: string, text: string): string => `\`\`\`${info}\n${text}\n\`\`\`\n`;
 

@@ -1,6 +1,6 @@
 // The first page, and those that explain, followed word by word.
 import { test } from "vitest";
-import { followPage } from "./follow-page.ts";
+import { followPage } from "../fixtures/docs/follow-page-fixture.ts";
 
 const PAGES = ["start", "explanation/one-execution", "explanation/ring"];
 

@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { allPages, blocksOf, fileOf, ROOT, readPage } from "./page.ts";
+import { allPages, blocksOf, fileOf, ROOT, readPage } from "../fixtures/docs/page-fixture.ts";
 
 const OPTIONS = {
   target: "es2023",

@@ -1,17 +1,17 @@
 // A network that swallows bytes and says nothing of it, between a real worker and a real server: connections stay open, and
 // nothing comes. The worker notices it by itself, within its heartbeat, and finds its way back.
 import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from "vitest";
-import { ByteProxy } from "./byte-proxy.ts";
-import { FaultBench } from "./fault-bench.ts";
-import { expectWell } from "./open-bench.ts";
-import { until } from "./until.ts";
+import { ByteProxy } from "../fixtures/faults/byte-proxy-fixture.ts";
+import { FaultFixture } from "../fixtures/faults/fault-fixture.ts";
+import { expectWell } from "../fixtures/faults/open-fault-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
-let bench: FaultBench;
+let bench: FaultFixture;
 
 beforeAll(async () => {
-  bench = await FaultBench.open();
+  bench = await FaultFixture.open();
 });
 
 afterEach(() => bench.dismiss());

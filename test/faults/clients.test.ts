@@ -2,10 +2,10 @@
 // real server with a real worker: they are refused or cut off, others are served meanwhile, and memory stays flat.
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { RawClient } from "../server/raw-client.ts";
-import { FaultBench } from "./fault-bench.ts";
-import { expectWell } from "./open-bench.ts";
-import { until } from "./until.ts";
+import { FaultFixture } from "../fixtures/faults/fault-fixture.ts";
+import { expectWell } from "../fixtures/faults/open-fault-fixture.ts";
+import { RawClient } from "../fixtures/server/raw-client-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
@@ -13,11 +13,11 @@ vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 const RSS_MB_MAX = 400;
 const HEAD = "POST /v1/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 
-let bench: FaultBench;
+let bench: FaultFixture;
 
 beforeAll(async () => {
   const limits = { headerMs: 1_000, requestMs: 3_000, streamStallMs: 500, connections: 2_500 };
-  bench = await FaultBench.open({ config: { limits } });
+  bench = await FaultFixture.open({ config: { limits } });
   await bench.worker();
 });
 

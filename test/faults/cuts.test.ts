@@ -12,22 +12,22 @@ import {
   vi,
 } from "vitest";
 import { SeededRandom } from "../../src/std/random.ts";
-import { effort } from "../tools/long.ts";
-import { ByteProxy, type Life } from "./byte-proxy.ts";
-import { FaultBench } from "./fault-bench.ts";
-import { EVENTS, expectWell, openProxy, RECEIPT, STEP } from "./open-bench.ts";
-import type { Passed, RequestProxy } from "./request-proxy.ts";
-import { until } from "./until.ts";
+import { ByteProxy, type Life } from "../fixtures/faults/byte-proxy-fixture.ts";
+import { FaultFixture } from "../fixtures/faults/fault-fixture.ts";
+import { EVENTS, expectWell, openProxy, RECEIPT, STEP } from "../fixtures/faults/open-fault-fixture.ts";
+import type { Passed, RequestProxy } from "../fixtures/faults/request-proxy-fixture.ts";
+import { effort } from "../fixtures/long.ts";
+import { until } from "../fixtures/until.ts";
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
 /** Of each of two workers. */
 const CUTS = effort({ usual: 15, long: 60 });
 
-let bench: FaultBench;
+let bench: FaultFixture;
 
 beforeAll(async () => {
-  bench = await FaultBench.open({ config: { claimLease: "500ms" } });
+  bench = await FaultFixture.open({ config: { claimLease: "500ms" } });
 });
 
 afterEach(() => bench.dismiss());

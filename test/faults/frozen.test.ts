@@ -2,19 +2,19 @@
 // the frozen one says late is handled by rule: a late `done` counts while the task is open and no later attempt has left
 // a checkpoint; anything else is acknowledged and changes nothing.
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { rowsOf } from "./audit.ts";
-import { FaultBench, type TasksInput } from "./fault-bench.ts";
-import type { FaultProcess } from "./fault-process.ts";
-import { EVENTS, expectWell, openProxy, RECEIPT } from "./open-bench.ts";
-import type { Stopped } from "./request-proxy.ts";
-import { until } from "./until.ts";
+import { rowsOf } from "../fixtures/faults/audit.ts";
+import { FaultFixture, type TasksInput } from "../fixtures/faults/fault-fixture.ts";
+import type { FaultProcess } from "../fixtures/faults/fault-process-fixture.ts";
+import { EVENTS, expectWell, openProxy, RECEIPT } from "../fixtures/faults/open-fault-fixture.ts";
+import type { Stopped } from "../fixtures/faults/request-proxy-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
-let bench: FaultBench;
+let bench: FaultFixture;
 
 beforeAll(async () => {
-  bench = await FaultBench.open({ config: { heartbeat: "1s", claimLease: "1s" } });
+  bench = await FaultFixture.open({ config: { heartbeat: "1s", claimLease: "1s" } });
 });
 
 afterEach(() => bench.dismiss());

@@ -1,17 +1,17 @@
 // SIGTERM of the server and of workers with open claims and running tasks: each ends with 0, nothing is lost, and after
 // the restart work goes on at once, since nothing is in doubt.
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { FaultBench } from "./fault-bench.ts";
-import { CLAIM, expectWell, openProxy } from "./open-bench.ts";
-import { until } from "./until.ts";
+import { FaultFixture } from "../fixtures/faults/fault-fixture.ts";
+import { CLAIM, expectWell, openProxy } from "../fixtures/faults/open-fault-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
-let bench: FaultBench;
+let bench: FaultFixture;
 
 // What is in doubt after a restart would wait for longer than any of these tests does.
 beforeAll(async () => {
-  bench = await FaultBench.open({ config: { heartbeat: "5m" } });
+  bench = await FaultFixture.open({ config: { heartbeat: "5m" } });
 });
 
 afterAll(async () => {

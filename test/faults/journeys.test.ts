@@ -2,10 +2,10 @@
 // and two workers work: everything ends, with the right outputs.
 import { expect, test, vi } from "vitest";
 import { SeededRandom } from "../../src/std/random.ts";
-import { effort } from "../tools/long.ts";
-import type { FaultBench } from "./fault-bench.ts";
-import { expectWell, openBench, openProxy } from "./open-bench.ts";
-import { until } from "./until.ts";
+import type { FaultFixture } from "../fixtures/faults/fault-fixture.ts";
+import { expectWell, openFixture, openProxy } from "../fixtures/faults/open-fault-fixture.ts";
+import { effort } from "../fixtures/long.ts";
+import { until } from "../fixtures/until.ts";
 
 vi.setConfig({ testTimeout: 150_000 });
 
@@ -16,7 +16,7 @@ test.each(["journeys-1"])(
   `everything that can be waited for, through ${KILLS} lives of the server (seed %s)`,
   async (seed) => {
     const random = new SeededRandom(seed);
-    const bench = await openBench();
+    const bench = await openFixture();
     const proxy = await openProxy(bench);
     await bench.worker({ url: proxy.url });
     await bench.worker({ url: proxy.url, args: ["--spool", "spool"] });
@@ -64,7 +64,7 @@ test.each(["journeys-1"])(
 );
 
 /** The seconds for which the schedule has started something, in order. */
-async function firedOf(bench: FaultBench): Promise<number[]> {
+async function firedOf(bench: FaultFixture): Promise<number[]> {
   let ids: string[] = [];
   await until("no start of the schedule is under way", async () => {
     const { data } = (await bench.insist("GET", "/v1/executions?limit=1000&workflow=kid")) as {

@@ -1,19 +1,19 @@
 // kill -9 of the server at moments that a proxy chooses; it comes back on the same directory and port. Workers reconnect,
 // what they run is adopted and not repeated, what they kept is taken.
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { rowsOf } from "./audit.ts";
-import { FaultBench, type TasksInput } from "./fault-bench.ts";
-import { CLAIM, EVENTS, expectWell, RECEIPT, STEP } from "./open-bench.ts";
-import { RequestProxy } from "./request-proxy.ts";
-import { until } from "./until.ts";
+import { rowsOf } from "../fixtures/faults/audit.ts";
+import { FaultFixture, type TasksInput } from "../fixtures/faults/fault-fixture.ts";
+import { CLAIM, EVENTS, expectWell, RECEIPT, STEP } from "../fixtures/faults/open-fault-fixture.ts";
+import { RequestProxy } from "../fixtures/faults/request-proxy-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
-let bench: FaultBench;
+let bench: FaultFixture;
 let proxy: RequestProxy;
 
 beforeAll(async () => {
-  bench = await FaultBench.open();
+  bench = await FaultFixture.open();
   proxy = await RequestProxy.start(bench.url);
   await bench.worker({ url: proxy.url });
 });

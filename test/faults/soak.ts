@@ -4,11 +4,11 @@
  * for every run of the tests: `node test/faults/soak.mjs --minutes 5 --seed 7`.
  */
 import { SeededRandom } from "../../src/std/random.ts";
-import { ByteProxy } from "./byte-proxy.ts";
-import { FaultBench, type WorkerOptions } from "./fault-bench.ts";
-import type { FaultProcess } from "./fault-process.ts";
-import { RequestProxy } from "./request-proxy.ts";
-import { until } from "./until.ts";
+import { ByteProxy } from "../fixtures/faults/byte-proxy-fixture.ts";
+import { FaultFixture, type WorkerOptions } from "../fixtures/faults/fault-fixture.ts";
+import type { FaultProcess } from "../fixtures/faults/fault-process-fixture.ts";
+import { RequestProxy } from "../fixtures/faults/request-proxy-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 export interface SoakOptions {
   readonly seed: string;
@@ -49,7 +49,7 @@ export async function soak(options: SoakOptions): Promise<SoakReport> {
 class Soak {
   readonly #options: SoakOptions;
   readonly #random: SeededRandom;
-  readonly #bench: FaultBench;
+  readonly #bench: FaultFixture;
   readonly #requests: RequestProxy;
   readonly #bytes: ByteProxy;
   readonly #faults: Record<string, number> = {};
@@ -57,7 +57,7 @@ class Soak {
   /** Faults whose end comes later, such as a worker that is frozen. */
   readonly #healing = new Set<Promise<void>>();
 
-  private constructor(options: SoakOptions, bench: FaultBench, proxies: [RequestProxy, ByteProxy]) {
+  private constructor(options: SoakOptions, bench: FaultFixture, proxies: [RequestProxy, ByteProxy]) {
     this.#options = options;
     this.#bench = bench;
     [this.#requests, this.#bytes] = proxies;
@@ -66,7 +66,7 @@ class Soak {
 
   static async open(options: SoakOptions): Promise<Soak> {
     const limits = { headerMs: 1_000, requestMs: 3_000, streamStallMs: 1_000 };
-    const bench = await FaultBench.open({ config: { limits }, patienceMs: 150_000 });
+    const bench = await FaultFixture.open({ config: { limits }, patienceMs: 150_000 });
     const requests = await RequestProxy.start(bench.url);
     requests.keeps = /\/events$/;
     return new Soak(options, bench, [requests, await ByteProxy.start(bench.url)]);

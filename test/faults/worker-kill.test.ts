@@ -1,21 +1,21 @@
 // kill -9 of a worker at moments that a proxy or the ledger chooses, with and without a spool. Another one does what it
 // left, what it had journaled is not done again, and each task counts once.
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { rowsOf } from "./audit.ts";
-import { FaultBench } from "./fault-bench.ts";
-import type { FaultProcess } from "./fault-process.ts";
-import { CLAIM, EVENTS, expectWell, RECEIPT, STEP } from "./open-bench.ts";
-import { RequestProxy } from "./request-proxy.ts";
-import { until } from "./until.ts";
+import { rowsOf } from "../fixtures/faults/audit.ts";
+import { FaultFixture } from "../fixtures/faults/fault-fixture.ts";
+import type { FaultProcess } from "../fixtures/faults/fault-process-fixture.ts";
+import { CLAIM, EVENTS, expectWell, RECEIPT, STEP } from "../fixtures/faults/open-fault-fixture.ts";
+import { RequestProxy } from "../fixtures/faults/request-proxy-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 vi.setConfig({ testTimeout: 90_000, hookTimeout: 90_000 });
 
-let bench: FaultBench;
+let bench: FaultFixture;
 /** All that has to do with the worker that will die goes through it. */
 let proxy: RequestProxy;
 
 beforeAll(async () => {
-  bench = await FaultBench.open({ config: { heartbeat: "1s", claimLease: "1s" } });
+  bench = await FaultFixture.open({ config: { heartbeat: "1s", claimLease: "1s" } });
   proxy = await RequestProxy.start(bench.url);
 });
 

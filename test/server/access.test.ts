@@ -1,8 +1,8 @@
 // Who may do what: the matrix of routes and roles, projects, and the log of who did what.
 import { describe, expect, test } from "vitest";
-import { type Api, type Got, serve, textOf, until } from "./api-bench.ts";
-import { operationsOf } from "./api-document.ts";
-import { approval, doubles, failing, idle } from "./api-workflows.ts";
+import { operationsOf } from "../fixtures/server/api-document.ts";
+import { type Api, type Got, serve, textOf, until } from "../fixtures/server/api-fixture.ts";
+import { approval, doubles, failing, idle } from "../fixtures/server/api-workflows.ts";
 
 const NOBODY = "";
 const VIEWERS = "viewer operator admin";

@@ -3,13 +3,13 @@ import { expect, test } from "vitest";
 import type { PostOpTask } from "../../src/engine/post-ops/post-ops.ts";
 import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
-import { type Attempt, NodeBench } from "../conformance/node-bench.ts";
-import { command } from "../conformance/scenarios/kernel-run.ts";
-import { serve } from "./api-bench.ts";
+import { type Attempt, NodeFixture } from "../fixtures/engine/node-fixture.ts";
+import { command } from "../fixtures/kernel/kernel-run-fixture.ts";
+import { serve } from "../fixtures/server/api-fixture.ts";
 
 /** A store with an execution whose only broadcast was given up. */
-function givenUp(id: string): NodeBench {
-  const bench = new NodeBench();
+function givenUp(id: string): NodeFixture {
+  const bench = new NodeFixture();
   const once = { cmd_result_broadcasts: [{ url: "http://127.0.0.1:9/x", retry: { attempts: 1 } }] };
   bench.join("w1", ["topic:CMD_A"]);
   bench.start(bench.plan([command("a", once)]), id);

@@ -1,8 +1,8 @@
 // Small things at the edges: names that are no names, headers that come twice, HEAD, slashes, what texts give away.
 import { describe, expect, test } from "vitest";
-import { type Api, serve, textOf, until } from "./api-bench.ts";
-import { approval } from "./api-workflows.ts";
-import { RawClient } from "./raw-client.ts";
+import { type Api, serve, textOf, until } from "../fixtures/server/api-fixture.ts";
+import { approval } from "../fixtures/server/api-workflows.ts";
+import { RawClient } from "../fixtures/server/raw-client-fixture.ts";
 
 async function served(): Promise<Api> {
   const api = await serve();

@@ -4,10 +4,10 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { PostgresServer, TestDatabase } from "../store/postgres-server.ts";
-import { SmallDisk } from "../tools/small-disk.ts";
-import { type Api, serve, until } from "./api-bench.ts";
-import { idle } from "./api-workflows.ts";
+import { type Api, serve, until } from "../fixtures/server/api-fixture.ts";
+import { idle } from "../fixtures/server/api-workflows.ts";
+import { SmallDisk } from "../fixtures/small-disk-fixture.ts";
+import { PostgresServer, TestDatabase } from "../fixtures/store/postgres-server-fixture.ts";
 
 /** An input that no free room in a table or a file takes up, and that cannot be compressed. */
 function largeText(): string {

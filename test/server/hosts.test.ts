@@ -2,7 +2,7 @@
 import { request } from "node:http";
 import { describe, expect, test } from "vitest";
 import { HostCheck, isLoopback } from "../../src/net/hosts.ts";
-import { serve } from "./api-bench.ts";
+import { serve } from "../fixtures/server/api-fixture.ts";
 
 /** A request with any Host header, which `fetch` does not let one set. */
 function ask(

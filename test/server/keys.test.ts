@@ -1,7 +1,15 @@
 // Idempotency keys that are used for something else: refused with a clear text, also by the next server of the store.
 import { describe, expect, test } from "vitest";
-import { type Api, folder, type Loose, type Sent, serve, textOf, until } from "./api-bench.ts";
-import { approval } from "./api-workflows.ts";
+import {
+  type Api,
+  folder,
+  type Loose,
+  type Sent,
+  serve,
+  textOf,
+  until,
+} from "../fixtures/server/api-fixture.ts";
+import { approval } from "../fixtures/server/api-workflows.ts";
 
 const key = (value: string, sent: Sent = {}): Sent => ({ ...sent, headers: { "idempotency-key": value } });
 

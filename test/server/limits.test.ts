@@ -1,8 +1,8 @@
 // Clients that send too much, too slowly, too often, or do not read: each is refused or cut off, and others are served.
 import { describe, expect, test } from "vitest";
-import { type Got, serve, until } from "./api-bench.ts";
-import { approval } from "./api-workflows.ts";
-import { RawClient } from "./raw-client.ts";
+import { type Got, serve, until } from "../fixtures/server/api-fixture.ts";
+import { approval } from "../fixtures/server/api-workflows.ts";
+import { RawClient } from "../fixtures/server/raw-client-fixture.ts";
 
 const HEAD = "POST /v1/executions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
 

@@ -4,7 +4,7 @@ import { request } from "node:http";
 import { describe, expect, test } from "vitest";
 import { openServer } from "../../src/compose/compose-server.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
-import { folder, serve } from "./api-bench.ts";
+import { folder, serve } from "../fixtures/server/api-fixture.ts";
 
 describe("the directory's socket", () => {
   test("is the only way to have a file written", async () => {

@@ -1,8 +1,8 @@
 // What is started or read over the API does not stay in memory: residents are counted, not bytes.
 import { workflow } from "rondo";
 import { expect, test } from "vitest";
-import { ended, serve, textOf, until } from "./api-bench.ts";
-import { approval, doubles, idle } from "./api-workflows.ts";
+import { ended, serve, textOf, until } from "../fixtures/server/api-fixture.ts";
+import { approval, doubles, idle } from "../fixtures/server/api-workflows.ts";
 
 const SETTINGS = { windowMax: 128, idleMax: 64 };
 const BOUND = SETTINGS.windowMax + SETTINGS.idleMax;

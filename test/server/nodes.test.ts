@@ -1,8 +1,8 @@
 // Several nodes over one store: what is done at one counts at the others.
 import { describe, expect, test } from "vitest";
-import { textOf, until } from "./api-bench.ts";
-import { EventClient } from "./event-client.ts";
-import { tokenAt, twoNodes, withAdmin } from "./two-nodes.ts";
+import { textOf, until } from "../fixtures/server/api-fixture.ts";
+import { EventClient } from "../fixtures/server/event-client-fixture.ts";
+import { tokenAt, twoNodes, withAdmin } from "../fixtures/server/two-nodes-fixture.ts";
 
 const WAITING = { name: "approval", phases: [{ name: "wait", handlers: { wait: { waitFor: "go" } } }] };
 const NAP = { name: "approval", phases: [{ name: "nap", handlers: { nap: { sleep: "1h" } } }] };

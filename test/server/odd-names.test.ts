@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { RemoteWorker } from "../../src/worker/http/remote-worker.ts";
-import { type Api, serve } from "./api-bench.ts";
+import { type Api, serve } from "../fixtures/server/api-fixture.ts";
 
 const IDS = [
   "a/b",

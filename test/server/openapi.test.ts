@@ -4,8 +4,8 @@ import type { z } from "@hono/zod-openapi";
 import { describe, expect, test } from "vitest";
 import type { ExecutionView } from "../../src/kernel/view.ts";
 import type { executionSchema } from "../../src/server/schemas/execution.ts";
-import { serve } from "./api-bench.ts";
-import { checkAnswer, operationsOf } from "./api-document.ts";
+import { checkAnswer, operationsOf } from "../fixtures/server/api-document.ts";
+import { serve } from "../fixtures/server/api-fixture.ts";
 
 /** Every route there is, by method and path. */
 const ROUTES = `

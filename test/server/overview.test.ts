@@ -1,9 +1,9 @@
 // What the pages of the dashboard ask for: the overview, counts, progress, search, lanes, groups of dead letters.
 import { connect } from "rondo/client";
 import { expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { STORES, serve } from "./api-bench.ts";
-import { approval, doubles, failing, idle } from "./api-workflows.ts";
+import { STORES, serve } from "../fixtures/server/api-fixture.ts";
+import { approval, doubles, failing, idle } from "../fixtures/server/api-workflows.ts";
+import { until } from "../fixtures/until.ts";
 
 test.each(STORES)(
   "over %s, counts are exact after starts, ends, retries and purges",

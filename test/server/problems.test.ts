@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import { PROBLEMS } from "../../src/server/http/problem.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { StoreFault } from "../../src/store/store.ts";
-import { type Got, serve, until } from "./api-bench.ts";
-import { approval, doubles, idle } from "./api-workflows.ts";
+import { type Got, serve, until } from "../fixtures/server/api-fixture.ts";
+import { approval, doubles, idle } from "../fixtures/server/api-workflows.ts";
 
 function expectProblem(got: Got, code: keyof typeof PROBLEMS, path?: string): void {
   expect(got.body).toMatchObject({

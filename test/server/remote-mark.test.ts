@@ -5,8 +5,8 @@ import { openServer } from "../../src/compose/compose-server.ts";
 import type { RondoServer } from "../../src/server/serve.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
-import { type Api, serve, textOf } from "./api-bench.ts";
-import { idle } from "./api-workflows.ts";
+import { type Api, serve, textOf } from "../fixtures/server/api-fixture.ts";
+import { idle } from "../fixtures/server/api-workflows.ts";
 
 /** A server that another one takes the store from, without being told. */
 async function abandoned(tables: MemoryTables, join: boolean): Promise<RondoServer> {

@@ -1,7 +1,7 @@
 // What requests carry beside their bodies: keys that make repeating harmless, entity tags, times, trace contexts.
 import { describe, expect, test } from "vitest";
-import { type Api, ended, serve, textOf, until } from "./api-bench.ts";
-import { approval, doubles } from "./api-workflows.ts";
+import { type Api, ended, serve, textOf, until } from "../fixtures/server/api-fixture.ts";
+import { approval, doubles } from "../fixtures/server/api-workflows.ts";
 
 async function served(): Promise<Api> {
   const api = await serve();

@@ -1,9 +1,9 @@
 // What a token or a session has opened is closed with it; and nobody takes all streams.
 import { describe, expect, test } from "vitest";
 import { type Clock, systemClock } from "../../src/std/clock.ts";
-import { type Api, folder, serve, textOf, until } from "./api-bench.ts";
-import { approval } from "./api-workflows.ts";
-import { EventClient } from "./event-client.ts";
+import { type Api, folder, serve, textOf, until } from "../fixtures/server/api-fixture.ts";
+import { approval } from "../fixtures/server/api-workflows.ts";
+import { EventClient } from "../fixtures/server/event-client-fixture.ts";
 
 async function served(options: Parameters<typeof serve>[0] = {}): Promise<Api> {
   const api = await serve(options);

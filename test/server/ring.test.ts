@@ -1,8 +1,8 @@
 // `GET /v1/ring`: of a cluster as its node sees it, and of a server that is alone in the same shape.
 import { expect, test } from "vitest";
-import { until } from "../faults/until.ts";
-import { serve } from "./api-bench.ts";
-import { twoNodes } from "./two-nodes.ts";
+import { serve } from "../fixtures/server/api-fixture.ts";
+import { twoNodes } from "../fixtures/server/two-nodes-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 test("a server that is alone is a ring of one, which has everything", async () => {
   const api = await serve();

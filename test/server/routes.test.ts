@@ -1,8 +1,8 @@
 // Every route of the table does what it says, over a memory store and over SQLite. The bench checks each answer against
 // the OpenAPI document.
 import { describe, expect, test } from "vitest";
-import { type Api, ended, STORES, serve, textOf, until } from "./api-bench.ts";
-import { approval, doubles, failing, idle } from "./api-workflows.ts";
+import { type Api, ended, STORES, serve, textOf, until } from "../fixtures/server/api-fixture.ts";
+import { approval, doubles, failing, idle } from "../fixtures/server/api-workflows.ts";
 
 async function served(store: (typeof STORES)[number][1]): Promise<Api> {
   const api = await serve({ store: store() });

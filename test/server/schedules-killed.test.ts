@@ -1,6 +1,6 @@
 // Schedules at a real server that is killed: what was due while nothing ran fires by its policy, nothing fires twice.
 import { expect, test } from "vitest";
-import { folder, startServer } from "../cli/cli-process.ts";
+import { folder, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
 const EMPTY = { rondo: 1, name: "empty", phases: [{ name: "end", handlers: {}, final: true }] };
 

@@ -1,7 +1,7 @@
 // Lists of those who see one project only: what they may not see takes no place on their pages.
 import { workflow } from "rondo";
 import { expect, test } from "vitest";
-import { STORES, serve, until } from "./api-bench.ts";
+import { STORES, serve, until } from "../fixtures/server/api-fixture.ts";
 
 test("attempts of other projects do not hide one's own behind the limit", async () => {
   const api = await serve();

@@ -2,8 +2,8 @@
 
 import { Fatal, workflow } from "rondo";
 import { describe, expect, test } from "vitest";
-import { type Api, ended, type Loose, serve, until } from "./api-bench.ts";
-import { RawClient } from "./raw-client.ts";
+import { type Api, ended, type Loose, serve, until } from "../fixtures/server/api-fixture.ts";
+import { RawClient } from "../fixtures/server/raw-client-fixture.ts";
 
 const large = workflow({ name: "large" }).phase("work", {
   process: ({ task }) => task,

@@ -4,8 +4,8 @@ import { RemoteRondo } from "../../src/client/connect.ts";
 import { type Clock, systemClock } from "../../src/std/clock.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { type Commit, type CommitVerdict, StoreFault } from "../../src/store/store.ts";
-import { serve, until } from "./api-bench.ts";
-import { idle } from "./api-workflows.ts";
+import { serve, until } from "../fixtures/server/api-fixture.ts";
+import { idle } from "../fixtures/server/api-workflows.ts";
 
 /** A disk that can be full. */
 class FullStore extends MemoryStore {

@@ -4,10 +4,10 @@ import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
-import { type Api, ended, STORES, serve, textOf, until } from "./api-bench.ts";
-import { approval, doubles } from "./api-workflows.ts";
-import { EventClient } from "./event-client.ts";
-import { RawClient } from "./raw-client.ts";
+import { type Api, ended, STORES, serve, textOf, until } from "../fixtures/server/api-fixture.ts";
+import { approval, doubles } from "../fixtures/server/api-workflows.ts";
+import { EventClient } from "../fixtures/server/event-client-fixture.ts";
+import { RawClient } from "../fixtures/server/raw-client-fixture.ts";
 
 /** Tasks that each take a turn of the loop or two, so that commits are many. */
 const steady = workflow({ name: "steady" }).phase("work", {

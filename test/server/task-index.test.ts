@@ -10,8 +10,8 @@ import { TaskIndexes } from "../../src/server/views/task-indexes.ts";
 import { readTaskRows } from "../../src/server/views/task-rows.ts";
 import { TaskScan } from "../../src/server/views/task-scan.ts";
 import type { JournalRange, Store } from "../../src/store/store.ts";
-import { KernelRun } from "../conformance/scenarios/kernel-run.ts";
-import { RandomRun } from "../conformance/scenarios/random-run.ts";
+import { KernelRun } from "../fixtures/kernel/kernel-run-fixture.ts";
+import { RandomRun } from "../fixtures/kernel/random-run-fixture.ts";
 
 /** Counts by state, as the views of handlers have them. */
 function countsOf(index: TaskIndex): Record<string, number> {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { systemClock } from "../../src/std/clock.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
-import { folder, serve, textOf } from "./api-bench.ts";
+import { folder, serve, textOf } from "../fixtures/server/api-fixture.ts";
 
 describe("tokens", () => {
   test("once there is a token, every request needs one that is known", async () => {

@@ -11,8 +11,8 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { afterEach, expect, test } from "vitest";
-import { serve, until } from "./api-bench.ts";
-import { approval } from "./api-workflows.ts";
+import { serve, until } from "../fixtures/server/api-fixture.ts";
+import { approval } from "../fixtures/server/api-workflows.ts";
 
 interface Ended {
   readonly name: string;

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
 import { HAPPENINGS, type Happening } from "../../tools/sim/faults.ts";
 import { nodesOf, runSeed } from "../../tools/sim/run.ts";
-import { effort } from "../tools/long.ts";
+import { effort } from "../fixtures/long.ts";
 
 const run = promisify(execFile);
 const rondo = join(import.meta.dirname, "..", "..", "bin", "rondo.js");

@@ -11,10 +11,10 @@ import { packWrites } from "../../src/store/sqlite/packed-commit.ts";
 import { restoreBackup } from "../../src/store/sqlite/restore-backup.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { fenceOf, type Store } from "../../src/store/store.ts";
-import { StoreChild } from "./child-process.ts";
-import { commit, logRow, start } from "./example-writes.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
-import { watchedDriver } from "./watched-driver.ts";
+import { StoreChild } from "../fixtures/store/child-process-fixture.ts";
+import { commit, logRow, start } from "../fixtures/store/example-writes.ts";
+import { watchedDriver } from "../fixtures/store/watched-driver-fixture.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 const FIXTURE = fileURLToPath(new URL("../fixtures/stores/v0.1.0/rondo.db", import.meta.url));
 const FULL = 13;

@@ -2,7 +2,7 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { StoreThread } from "../../src/store/sqlite/store-thread.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 // On Node 20 the store's thread runs from dist/ also in tests, so an old build would test old code.
 test("dist/ is as new as the sources of the SQLite store (else: npm run build)", () => {

@@ -2,10 +2,10 @@ import { MemoryClusterStore } from "../../src/store/memory/memory-cluster-store.
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
 import { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { PARTITIONS } from "./cluster-node.ts";
-import { describeStore } from "./conformance.ts";
-import { describeCluster } from "./conformance-cluster.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
+import { PARTITIONS } from "../fixtures/store/cluster-node-fixture.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
+import { describeStore } from "./suites/conformance.ts";
+import { describeCluster } from "./suites/conformance-cluster.ts";
 
 describeStore("memory", () => {
   const tables = new MemoryTables();

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "vitest";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { effort } from "../tools/long.ts";
-import { expectEqualAnswers } from "./differential.ts";
+import { effort } from "../fixtures/long.ts";
+import { expectEqualAnswers } from "./suites/differential.ts";
 
 test("memory and sqlite give equal answers to any sequence of operations", async () => {
   const makePlace = async () => {

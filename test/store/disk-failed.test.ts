@@ -6,11 +6,11 @@ import { DiskFailed } from "../../src/store/sqlite/faults.ts";
 import { packWrites } from "../../src/store/sqlite/packed-commit.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { fenceOf } from "../../src/store/store.ts";
-import { StoreChild } from "./child-process.ts";
-import { start } from "./example-writes.ts";
-import { expectWholePairs } from "./pairs.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
-import { watchedDriver } from "./watched-driver.ts";
+import { StoreChild } from "../fixtures/store/child-process-fixture.ts";
+import { start } from "../fixtures/store/example-writes.ts";
+import { expectWholePairs } from "../fixtures/store/pairs-fixture.ts";
+import { watchedDriver } from "../fixtures/store/watched-driver-fixture.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 const IOERR_FSYNC = 1_034;
 

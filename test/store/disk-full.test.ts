@@ -4,10 +4,10 @@ import { DirectoryStore } from "../../src/store/sqlite/directory-store.ts";
 import { packWrites } from "../../src/store/sqlite/packed-commit.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { fenceOf, StoreFault } from "../../src/store/store.ts";
-import { SmallDisk } from "../tools/small-disk.ts";
-import { entry, start, step } from "./example-writes.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
-import { watchedDriver } from "./watched-driver.ts";
+import { SmallDisk } from "../fixtures/small-disk-fixture.ts";
+import { entry, start, step } from "../fixtures/store/example-writes.ts";
+import { watchedDriver } from "../fixtures/store/watched-driver-fixture.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 const large = (seq: number) => entry(seq, "x".repeat(100_000));
 

@@ -5,8 +5,8 @@ import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { commit, logRow, start } from "./example-writes.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
+import { commit, logRow, start } from "../fixtures/store/example-writes.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 const FIXTURES = fileURLToPath(new URL("../fixtures/stores/", import.meta.url));
 

@@ -13,8 +13,8 @@ import { SeededRandom as Rng } from "../../src/std/random.ts";
 import { isRejection } from "../../src/std/rejection.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { StoreFault } from "../../src/store/store.ts";
-import { effort } from "../tools/long.ts";
-import { unpackArchive } from "../tools/unpack-archive.ts";
+import { effort } from "../fixtures/long.ts";
+import { unpackArchive } from "../fixtures/unpack-archive.ts";
 
 const COPIES = effort({ usual: 60, long: 1_000 });
 /** Copies that are open at the same time. */

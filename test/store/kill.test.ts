@@ -1,7 +1,7 @@
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { StoreChild } from "./child-process.ts";
-import { describeKill } from "./kill.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
+import { StoreChild } from "../fixtures/store/child-process-fixture.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
+import { describeKill } from "./suites/kill.ts";
 
 describeKill("sqlite", () => {
   const directory = temporaryDirectory();

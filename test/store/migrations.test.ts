@@ -6,9 +6,9 @@ import { loadDriver } from "../../src/store/sqlite/driver.ts";
 import { MIGRATIONS } from "../../src/store/sqlite/migrations.ts";
 import { openDatabase } from "../../src/store/sqlite/open-database.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { commit, logRow, start } from "./example-writes.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
-import { watchedDriver } from "./watched-driver.ts";
+import { commit, logRow, start } from "../fixtures/store/example-writes.ts";
+import { watchedDriver } from "../fixtures/store/watched-driver-fixture.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 const KNOWN = MIGRATIONS.length;
 const versionOf = (file: string) => readFileSync(file).readUInt32BE(60);

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { DirectoryOwned } from "../../src/store/sqlite/faults.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { StoreChild } from "./child-process.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
+import { StoreChild } from "../fixtures/store/child-process-fixture.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 async function refusal(directory: string): Promise<DirectoryOwned> {
   const error: unknown = await new SqliteStore({ directory }).open().then(

@@ -5,8 +5,8 @@ import { expect, test } from "vitest";
 import { type Driver, loadDriver } from "../../src/store/sqlite/driver.ts";
 import { openDatabase } from "../../src/store/sqlite/open-database.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { commit, endedHead, entry, logRow, start } from "./example-writes.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
+import { commit, endedHead, entry, logRow, start } from "../fixtures/store/example-writes.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 /** An execution that has ended, with more rows than one sweep takes. */
 const long = (id: string) =>

@@ -4,7 +4,7 @@ import { loadDriver } from "../../src/store/sqlite/driver.ts";
 import { openDatabase } from "../../src/store/sqlite/open-database.ts";
 import { RECORD_READS } from "../../src/store/sqlite/record-reader.ts";
 import { READS } from "../../src/store/sqlite/sqlite-reader.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 test("every read of the SQLite store goes through an index, and none sorts", async () => {
   const file = join(temporaryDirectory(), "rondo.db");

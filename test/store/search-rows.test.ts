@@ -5,8 +5,8 @@ import { searchWords } from "../../src/store/search-terms.ts";
 import { loadDriver } from "../../src/store/sqlite/driver.ts";
 import { openDatabase } from "../../src/store/sqlite/open-database.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { commit, endedHead, start, step } from "./example-writes.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
+import { commit, endedHead, start, step } from "../fixtures/store/example-writes.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 const IDS = Array.from({ length: 320 }, (_, i) => `e${i}`);
 /** Executions that share a row of a hash or of the name of a tag. */

@@ -6,8 +6,8 @@ import { expect, test, vi } from "vitest";
 import { restoreBackup } from "../../src/store/sqlite/restore-backup.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import { StoreThread } from "../../src/store/sqlite/store-thread.ts";
-import { commit, endedHead, entry, start } from "./example-writes.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
+import { commit, endedHead, entry, start } from "../fixtures/store/example-writes.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 const OLD_FILE = fileURLToPath(new URL("../fixtures/stores/v0.2.0/rondo.db", import.meta.url));
 const BODY = `{"v":1}${"x".repeat(8_000)}`;

@@ -14,8 +14,8 @@ import { sha256 } from "../../src/std/hash.ts";
 import { loadDriver } from "../../src/store/sqlite/driver.ts";
 import { StoreUnreadable, type UnreadableReason } from "../../src/store/sqlite/faults.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
-import { commit, start } from "./example-writes.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
+import { commit, start } from "../fixtures/store/example-writes.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 const PAGE = 4_096;
 

@@ -5,9 +5,9 @@ import { expect, test } from "vitest";
 import { SeededRandom } from "../../src/std/random.ts";
 import { SqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { StoreInfo } from "../../src/store/store.ts";
-import { commit, entry, start } from "./example-writes.ts";
-import { expectWholePairs } from "./pairs.ts";
-import { temporaryDirectory } from "./temporary-directory.ts";
+import { commit, entry, start } from "../fixtures/store/example-writes.ts";
+import { expectWholePairs } from "../fixtures/store/pairs-fixture.ts";
+import { temporaryDirectory } from "../fixtures/temporary-directory-fixture.ts";
 
 const TAIL = 8;
 

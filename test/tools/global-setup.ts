@@ -1,12 +1,12 @@
 /**
  * Around a whole run. All that tests keep is in one folder, which is gone afterwards: in memory where there is enough of
  * it, since every commit waits for its disk and no test takes the power away. The servers that test files share are
- * started by the first that needs them (shared-server.ts), and ended here.
+ * started by the first that needs them (shared-server-fixture.ts), and ended here.
  */
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { endShared, PLACE } from "./shared-server.ts";
+import { endShared, PLACE } from "../fixtures/shared-server-fixture.ts";
 
 const MEMORY = "/dev/shm";
 const MEMORY_LEAST_BYTES = 3 * 2 ** 30;

@@ -6,7 +6,7 @@ import { expect, onTestFinished, test } from "vitest";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
 import { WorkerInquiry } from "../../src/server/worker-protocol/ask-worker.ts";
 import { unwrap } from "../../src/std/rejection.ts";
-import { DONE, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+import { DONE, SessionFixture, STARTED, tasksPhase } from "../fixtures/workers/session-fixture.ts";
 
 const first = ({ work }: Claimed) => work[0] as WorkItem;
 
@@ -24,8 +24,8 @@ async function statusApi(has: (attempt: string) => boolean): Promise<{ url: stri
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked };
 }
 
-async function silent(url: string): Promise<[SessionBench, WorkItem]> {
-  const bench = await SessionBench.open();
+async function silent(url: string): Promise<[SessionFixture, WorkItem]> {
+  const bench = await SessionFixture.open();
   const handlers = [{ use: "w.a" }];
   unwrap(bench.sessions.register({ name: "test", worker: "one", handlers, capacity: 5, url }, "127.0.0.1"));
   await bench.start("e1", [tasksPhase("a", ["x"], { heartbeat: 10_000 })]);
@@ -35,7 +35,7 @@ async function silent(url: string): Promise<[SessionBench, WorkItem]> {
 }
 
 /** Time goes on in steps, with real turns between them for the questions and answers. */
-async function pass(bench: SessionBench, ms: number): Promise<void> {
+async function pass(bench: SessionFixture, ms: number): Promise<void> {
   for (let i = 0; i < ms; i += 500) {
     await bench.clock.advance(500);
     for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve));

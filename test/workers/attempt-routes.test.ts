@@ -3,8 +3,8 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { HttpConnection } from "../../src/net/http-connection.ts";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
 import { workerRoutes } from "../../src/server/worker-protocol/worker-routes.ts";
-import { serveRoutes } from "./serve-routes.ts";
-import { DONE, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+import { serveRoutes } from "../fixtures/workers/serve-routes-fixture.ts";
+import { DONE, SessionFixture, STARTED, tasksPhase } from "../fixtures/workers/session-fixture.ts";
 
 const first = ({ work }: Claimed) => work[0] as WorkItem;
 
@@ -16,7 +16,7 @@ type Call = (
 ) => Promise<[number, unknown]>;
 
 /** Real HTTP over the sessions; turns of the engine come by themselves, time stands still. */
-async function serve(bench: SessionBench): Promise<Call> {
+async function serve(bench: SessionFixture): Promise<Call> {
   const served = await serveRoutes(workerRoutes(bench.sessions));
   const connection = new HttpConnection({ address: served.url });
   onTestFinished(async () => {
@@ -38,8 +38,8 @@ describe("a claim that waits", () => {
   /** The parts of its answer, as they come. */
   async function claim(
     keepAlive: string | null,
-  ): Promise<{ bench: SessionBench; parts: string[]; end: Promise<void> }> {
-    const bench = await SessionBench.open();
+  ): Promise<{ bench: SessionFixture; parts: string[]; end: Promise<void> }> {
+    const bench = await SessionFixture.open();
     bench.join("one", ["w.a"]);
     const served = await serveRoutes(workerRoutes(bench.sessions));
     onTestFinished(() => served.close());
@@ -95,8 +95,8 @@ const TWO_PHASES = {
   phases: [tasksPhase("a", [0, 1, 2]), tasksPhase("b", ["x"])],
 };
 
-async function inSecondPhase(): Promise<{ bench: SessionBench; call: Call; work: WorkItem }> {
-  const bench = await SessionBench.open();
+async function inSecondPhase(): Promise<{ bench: SessionFixture; call: Call; work: WorkItem }> {
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a", "w.b"]);
   await bench.start("e1", TWO_PHASES);
   const done = (await bench.claim("one")).work;
@@ -136,7 +136,7 @@ describe("earlier results", () => {
   });
 
   test("come page by page where they are many", async () => {
-    const bench = await SessionBench.open();
+    const bench = await SessionFixture.open();
     bench.join("one", ["w.a", "w.b"], 10_000);
     await bench.start("e1", {
       name: "w",
@@ -195,8 +195,8 @@ describe("earlier results", () => {
 });
 
 describe("the routes of a script's runs", () => {
-  async function script(): Promise<{ bench: SessionBench; call: Call; work: WorkItem }> {
-    const bench = await SessionBench.open();
+  async function script(): Promise<{ bench: SessionFixture; call: Call; work: WorkItem }> {
+    const bench = await SessionFixture.open();
     bench.join("one", ["~script"]);
     const runs = [
       { name: "one", expression: "s => s + 1" },
@@ -251,7 +251,7 @@ describe("the routes of a script's runs", () => {
 });
 
 test("the status done of an enumeration needs its total; without it the attempt goes on", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.a" } } } }]);
   const list = first(await bench.claim("one"));
@@ -287,7 +287,7 @@ describe("after a restart of the server", () => {
   ])(
     "status and logs of what a worker %s go on where they were; nothing is skipped or doubled",
     async (how, worker) => {
-      const bench = await SessionBench.open();
+      const bench = await SessionFixture.open();
       bench.join("one", ["~script"]);
       const runs = [
         { name: "one", expression: "s => s + 1" },
@@ -371,7 +371,7 @@ describe("after a restart of the server", () => {
 });
 
 test("scaling figures count ready tasks and what remote workers hold", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"], 10);
   const call = await serve(bench);
   expect((await call("GET", "/v1/scaling", null))[1]).toEqual({

@@ -1,7 +1,7 @@
 // Bad answers of nodes, and of whatever is between them and a worker, end a request and never the worker.
 import { workflow } from "rondo";
 import { expect, test } from "vitest";
-import { type BenchNode, ClusterBench } from "./cluster-bench.ts";
+import { ClusterFixture, type FixtureNode } from "../fixtures/workers/worker-cluster-fixture.ts";
 
 const copy = workflow({ name: "copy" })
   .phase("each", {
@@ -40,7 +40,7 @@ const BAD: readonly (readonly [number, string])[] = [
 ];
 
 /** Each route answers badly for its first request of each kind, once the worker was registered. */
-function garble(node: BenchNode): void {
+function garble(node: FixtureNode): void {
   const counts = new Map<string, number>();
   let isBegun = false;
   node.garble = (path) => {
@@ -57,7 +57,7 @@ function garble(node: BenchNode): void {
 }
 
 test("an execution ends as it should though every third answer is bad", { timeout: 60_000 }, async () => {
-  const bench = await ClusterBench.open(2);
+  const bench = await ClusterFixture.open(2);
   for (const node of bench.nodes) garble(node);
   await bench.work([copy], { addresses: bench.nodes.map(({ url }) => url), onDropped: () => {} });
   for (const node of bench.nodes)
@@ -68,8 +68,8 @@ test("an execution ends as it should though every third answer is bad", { timeou
 });
 
 test("a worker that every address refuses at its start says so, and goes on once it is let in", async () => {
-  const bench = await ClusterBench.open(1);
-  const [node] = bench.nodes as [BenchNode];
+  const bench = await ClusterFixture.open(1);
+  const [node] = bench.nodes as [FixtureNode];
   let isRefused = true;
   node.garble = () => (isRefused ? [403, '{"code":"forbidden","detail":"not a worker\'s token"}'] : null);
   const refusals: string[] = [];

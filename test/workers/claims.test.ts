@@ -2,13 +2,13 @@
 import { expect, test } from "vitest";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
 import { unwrap } from "../../src/std/rejection.ts";
-import { DONE, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+import { DONE, SessionFixture, STARTED, tasksPhase } from "../fixtures/workers/session-fixture.ts";
 
 const numbers = ({ work }: Claimed) => work.map(({ number }) => number);
 const first = ({ work }: Claimed) => work[0] as WorkItem;
 
 test("C1 two workers claim with one task available: exactly one gets it, the other an empty list", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   bench.join("two", ["w.a"]);
   await bench.start("e1", [tasksPhase("a", ["x"])]);
@@ -19,7 +19,7 @@ test("C1 two workers claim with one task available: exactly one gets it, the oth
 });
 
 test("an item says everything that is needed to do it, and inputs come once per execution", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   await bench.start("e1", [tasksPhase("a", [{ n: 1 }, { n: 2 }], { timeout: 5_000, heartbeat: 9_000 })], {
     "input é": [null],
@@ -51,7 +51,7 @@ test("an item says everything that is needed to do it, and inputs come once per 
 });
 
 test("C2 a claim without work waits, and is answered the moment there is some", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   const claim = bench.open("one", 5, 60_000);
   await bench.clock.advance(59_000);
@@ -62,7 +62,7 @@ test("C2 a claim without work waits, and is answered the moment there is some", 
 });
 
 test("C2 a claim that waits in vain is answered with nothing when its time is over", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   const claim = bench.open("one", 5, 60_000);
   await bench.clock.advance(60_000);
@@ -70,7 +70,7 @@ test("C2 a claim that waits in vain is answered with nothing when its time is ov
 });
 
 test("C4 claimed, and the worker dies before it starts: given out again after the lease, no attempt burnt", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   bench.join("two", ["w.a"]);
   await bench.start("e1", [tasksPhase("a", ["x"], { retry: { attempts: 1, crashes: 1 } })]);
@@ -87,7 +87,7 @@ test("C4 claimed, and the worker dies before it starts: given out again after th
 });
 
 test("C15 a worker that serves only `fast` never gets other work", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.fast"]);
   await bench.start("e1", [
     { name: "p", handlers: { slow: { use: "w.slow", tasks: [1, 2] }, fast: { use: "w.fast", tasks: [3] } } },
@@ -98,7 +98,7 @@ test("C15 a worker that serves only `fast` never gets other work", async () => {
 });
 
 test("a worker gets no more than it asks for, and no more than its capacity", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"], 3);
   await bench.start("e1", [tasksPhase("a", [0, 1, 2, 3, 4, 5])]);
   expect(numbers(await bench.claim("one", 2))).toEqual([0, 1]);
@@ -107,14 +107,14 @@ test("a worker gets no more than it asks for, and no more than its capacity", as
 });
 
 test("a claim of nothing gets no work, however much there is", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   await bench.start("e1", [tasksPhase("a", [1])]);
   expect(numbers(await bench.claim("one", 0))).toEqual([]);
 });
 
 test("a second claim supersedes the first, which answers empty; the work goes to the second", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   const before = bench.open("one", 5, 60_000);
   await bench.clock.settle();
@@ -126,7 +126,7 @@ test("a second claim supersedes the first, which answers empty; the work goes to
 });
 
 test("a client that has gone while it waited gets nothing: the next one does", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   bench.join("two", ["w.a"]);
   const claim = bench.open("one", 5, 60_000);
@@ -138,7 +138,7 @@ test("a client that has gone while it waited gets nothing: the next one does", a
 });
 
 test("work whose answer could not be written is handed back at once, and nothing is burnt", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a", "w.list"]);
   bench.join("two", ["w.a", "w.list"]);
   await bench.start("e1", [
@@ -161,7 +161,7 @@ test("work whose answer could not be written is handed back at once, and nothing
 });
 
 test("a node that gives out nothing more takes back what is being written, what is read for, and what still comes", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a", "w.b"], 2);
   await bench.start("e1", [tasksPhase("a", [1, 2])]);
   const claim = bench.open("one", 1, 0);
@@ -179,7 +179,7 @@ test("a node that gives out nothing more takes back what is being written, what 
 });
 
 test("a worker that has less room than when it asked gives back what it cannot take", async () => {
-  const bench = await SessionBench.open({ pageCacheChars: 33_554_432 });
+  const bench = await SessionFixture.open({ pageCacheChars: 33_554_432 });
   bench.join("one", ["w.a"], 200);
   bench.join("two", ["w.a"], 200);
   const tasks = Array.from({ length: 100 }, (_, i) => `${i}${"x".repeat(60_000)}`);
@@ -190,7 +190,7 @@ test("a worker that has less room than when it asked gives back what it cannot t
 });
 
 test("an answer holds only so much: the rest comes with the next claim, at once", async () => {
-  const bench = await SessionBench.open({ pageCacheChars: 33_554_432 });
+  const bench = await SessionFixture.open({ pageCacheChars: 33_554_432 });
   bench.join("one", ["w.a"], 200);
   const tasks = Array.from({ length: 100 }, (_, i) => `${i}${"x".repeat(60_000)}`);
   await bench.start("e1", [tasksPhase("a", tasks)]);
@@ -201,7 +201,7 @@ test("an answer holds only so much: the rest comes with the next claim, at once"
 });
 
 test("a worker that is told to drain hears it over the claim that waits, and gets nothing new", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   const claim = bench.open("one", 5, 60_000);
   await bench.clock.settle();
@@ -213,13 +213,13 @@ test("a worker that is told to drain hears it over the claim that waits, and get
 });
 
 /** Which workers are listed, and what is said about an execution of theirs. */
-async function seen(bench: SessionBench): Promise<[ids: string[], why: string]> {
+async function seen(bench: SessionFixture): Promise<[ids: string[], why: string]> {
   const { why } = unwrap(await bench.engine.inspect("e1"));
   return [bench.sessions.list().map(({ id }) => id), why];
 }
 
 test("a worker that was killed while its claim waited is gone within a heartbeat, and why says so", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   await bench.clock.advance(20_000);
   const claim = bench.open("one", 1, 60_000);
@@ -241,7 +241,7 @@ test("a worker that was killed while its claim waited is gone within a heartbeat
 });
 
 test("a worker that says nothing more is gone after one heartbeat; each request shows that it is there", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   await bench.start("e1", [tasksPhase("b", ["x"])]);
   for (let i = 0; i < 3; i++) {
@@ -258,7 +258,7 @@ test("a worker that says nothing more is gone after one heartbeat; each request 
 });
 
 test("an idle worker is listed all the time, between two claims too, however long they wait", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   await bench.start("e1", [tasksPhase("b", ["x"])]);
   for (const waitMs of [5_000, 29_000, 60_000]) {
@@ -272,7 +272,7 @@ test("an idle worker is listed all the time, between two claims too, however lon
 });
 
 test("a session ends after 90 s of silence, but never while its claim waits", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("silent", ["w.a"]);
   bench.join("waiting", ["w.a"]);
   for (let i = 0; i < 3; i++) {
@@ -285,7 +285,7 @@ test("a session ends after 90 s of silence, but never while its claim waits", as
 });
 
 test("a worker that says goodbye is not served any more; what it has can still be told", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   await bench.start("e1", [tasksPhase("a", ["x"])]);
   const work = first(await bench.claim("one"));
@@ -300,7 +300,7 @@ test("a worker that says goodbye is not served any more; what it has can still b
 });
 
 test("a registration that says enumerates gets enumerations, and never the input of an old definition as a task", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   const register = (enumerates: boolean) =>
     unwrap(
       bench.sessions.register(

@@ -5,9 +5,9 @@ import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
 import type { HostedWorkflow } from "../../src/worker/handler-code.ts";
 import { type ClusterWorker, serveCluster } from "../../src/worker/http/serve-cluster.ts";
 import { Worker } from "../../src/worker/worker.ts";
-import { BenchNode, ClusterBench } from "./cluster-bench.ts";
+import { ClusterFixture, FixtureNode } from "../fixtures/workers/worker-cluster-fixture.ts";
 
-type Pair = [BenchNode, BenchNode];
+type Pair = [FixtureNode, FixtureNode];
 
 /** Code whose tasks wait until they are let go; counts how often each began. */
 function gated(): { readonly flow: HostedWorkflow; readonly begun: string[]; open: () => void } {
@@ -47,7 +47,7 @@ const quick = (count = 3) =>
 
 describe("a worker that was given the address of one node", () => {
   test("does tasks of all of them, under one id", async () => {
-    const bench = await ClusterBench.open(3);
+    const bench = await ClusterFixture.open(3);
     const flow = quick();
     const ids: string[] = [];
     await bench.work([flow], { onRegistered: (id) => ids.push(id) });
@@ -60,7 +60,7 @@ describe("a worker that was given the address of one node", () => {
   });
 
   test("serves a node that joins later", async () => {
-    const bench = await ClusterBench.open(1);
+    const bench = await ClusterFixture.open(1);
     const flow = quick();
     await bench.work([flow]);
     const node = await bench.join();
@@ -68,7 +68,7 @@ describe("a worker that was given the address of one node", () => {
   });
 
   test("begins with any address that answers", async () => {
-    const bench = await ClusterBench.open(2);
+    const bench = await ClusterFixture.open(2);
     const [a, b] = bench.nodes as Pair;
     const flow = quick();
     await bench.work([flow], { addresses: ["http://127.0.0.1:1", b.url] });
@@ -76,7 +76,7 @@ describe("a worker that was given the address of one node", () => {
   });
 
   test("begins no more than it can take, whatever the nodes give it together", async () => {
-    const bench = await ClusterBench.open(3);
+    const bench = await ClusterFixture.open(3);
     const { flow, begun, open } = gated();
     const worker = await bench.work([flow], { capacity: 2 });
     const ids: string[] = [];
@@ -94,7 +94,7 @@ describe("a worker that was given the address of one node", () => {
 });
 
 test("an idle worker claims three times a minute at each node, and notices a node that stands still within its heartbeat", async () => {
-  const bench = await ClusterBench.open(2);
+  const bench = await ClusterFixture.open(2);
   const [a, b] = bench.nodes as Pair;
   const { flow, begun, open } = gated();
   open();
@@ -113,7 +113,7 @@ test("an idle worker claims three times a minute at each node, and notices a nod
 
 describe("a task that runs", () => {
   test("when its node dies ends once, at the node that has its execution then", async () => {
-    const bench = await ClusterBench.open(2);
+    const bench = await ClusterFixture.open(2);
     const [a, b] = bench.nodes as Pair;
     const { flow, begun, open } = gated();
     const worker = await bench.work([flow]);
@@ -131,7 +131,7 @@ describe("a task that runs", () => {
   });
 
   test("and ends while nobody has its execution is told to whoever has it next", async () => {
-    const bench = await ClusterBench.open(2);
+    const bench = await ClusterFixture.open(2);
     const [a, b] = bench.nodes as Pair;
     const { flow, begun, open } = gated();
     const worker = await bench.work([flow]);
@@ -147,7 +147,7 @@ describe("a task that runs", () => {
   });
 
   test("and whose receipt is under way to a node that stands still is told to the next one", async () => {
-    const bench = await ClusterBench.open(2);
+    const bench = await ClusterFixture.open(2);
     const [a, b] = bench.nodes as Pair;
     const { flow, begun, open } = gated();
     await bench.work([flow]);
@@ -162,7 +162,7 @@ describe("a task that runs", () => {
   });
 
   test("goes on when its node leaves and hands over", async () => {
-    const bench = await ClusterBench.open(2);
+    const bench = await ClusterFixture.open(2);
     const [a] = bench.nodes as Pair;
     const { flow, begun, open } = gated();
     const worker = await bench.work([flow]);
@@ -177,7 +177,7 @@ describe("a task that runs", () => {
   });
 
   test("is heard whole and in order, whatever node its words go to", async () => {
-    const bench = await ClusterBench.open(3);
+    const bench = await ClusterFixture.open(3);
     const [a, b] = bench.nodes as Pair;
     const said = { lines: 0, isOver: false };
     const flow = workflow({ name: "talks" }).phase("talk", {
@@ -206,8 +206,8 @@ describe("a task that runs", () => {
   });
 
   test("goes on when its execution moves to a node that joins", async () => {
-    const bench = await ClusterBench.open(1);
-    const [a] = bench.nodes as [BenchNode];
+    const bench = await ClusterFixture.open(1);
+    const [a] = bench.nodes as [FixtureNode];
     const { flow, begun, open } = gated();
     await bench.work([flow], { capacity: 40 });
     const ids: string[] = [];
@@ -222,7 +222,7 @@ describe("a task that runs", () => {
 });
 
 test("the worker inside a node that loses an execution stops, and its word on it changes nothing", async () => {
-  const bench = await ClusterBench.open(2);
+  const bench = await ClusterFixture.open(2);
   const [a, b] = bench.nodes as Pair;
   const stopped: string[] = [];
   const begun: string[] = [];
@@ -258,15 +258,15 @@ test("the worker inside a node that loses an execution stops, and its word on it
 });
 
 test("a worker that found no node for a while begins anew with its addresses", async () => {
-  const bench = await ClusterBench.open(1);
-  const [a] = bench.nodes as [BenchNode];
+  const bench = await ClusterFixture.open(1);
+  const [a] = bench.nodes as [FixtureNode];
   const { flow, begun, open } = gated();
   const troubles: boolean[] = [];
   const addresses = [a.url];
   await bench.work([flow], { addresses, onTrouble: (what) => troubles.push(what !== null) });
   const id = await bench.startAt(a, flow);
   await bench.passUntil(() => begun.length === 1);
-  const b = await BenchNode.open(bench);
+  const b = await FixtureNode.open(bench);
   // Nobody has told the worker of it.
   addresses.push(b.url);
   a.kill();
@@ -281,7 +281,7 @@ test("a worker that found no node for a while begins anew with its addresses", a
 });
 
 test("the worker of a node does what other nodes have of its code", async () => {
-  const bench = await ClusterBench.open(2);
+  const bench = await ClusterFixture.open(2);
   const [a, b] = bench.nodes as Pair;
   const flow = quick();
   const worker = hostAt(bench, a);
@@ -300,7 +300,7 @@ test("the worker of a node does what other nodes have of its code", async () => 
 });
 
 test("work that no worker has got when its node leaves is given out by the next one at once", async () => {
-  const bench = await ClusterBench.open(2);
+  const bench = await ClusterFixture.open(2);
   const [a] = bench.nodes as Pair;
   const { flow, begun, open } = gated();
   const handlers = flow.handlers.map(({ use }) => ({ use }));
@@ -321,13 +321,13 @@ test("work that no worker has got when its node leaves is given out by the next 
   for (const id of ids) expect(await bench.ended(id)).toMatchObject({ status: "done" });
 });
 
-test.each<[string, (a: BenchNode) => Promise<void> | void]>([
+test.each<[string, (a: FixtureNode) => Promise<void> | void]>([
   ["leaves", (a) => a.leave()],
   ["dies", (a) => a.kill()],
 ])(
   "what the worker of a node does for one that %s goes on, if the execution is its own node's then",
   async (_, end) => {
-    const bench = await ClusterBench.open(2);
+    const bench = await ClusterFixture.open(2);
     const [a, b] = bench.nodes as Pair;
     const { flow, begun, open } = gated();
     const worker = hostAt(bench, b);
@@ -349,7 +349,7 @@ test.each<[string, (a: BenchNode) => Promise<void> | void]>([
 );
 
 /** The worker of a process that is a node itself. */
-function hostAt({ clock, random }: ClusterBench, { url }: BenchNode): ClusterWorker {
+function hostAt({ clock, random }: ClusterFixture, { url }: FixtureNode): ClusterWorker {
   return serveCluster({
     ...{ name: "node-a", worker: "node-a", own: url, token: "node_test", capacity: 4, version: "0" },
     ...{ clock, random, onLog: () => {}, onTrouble: () => {} },
@@ -360,7 +360,7 @@ function hostAt({ clock, random }: ClusterBench, { url }: BenchNode): ClusterWor
 }
 
 /** The numbers of the attempts by which the tasks of an execution were settled. */
-async function attemptsOf({ store }: BenchNode, execution: string): Promise<number[]> {
+async function attemptsOf({ store }: FixtureNode, execution: string): Promise<number[]> {
   const entries = await store.readJournal({ execution, from: 1 });
   return entries
     .flatMap((entry) => decodeEntry(entry))

@@ -5,8 +5,8 @@ import type { Claimed, EventsAnswer, WireEventBody, WorkItem } from "../../src/p
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { RemoteWorker } from "../../src/worker/http/remote-worker.ts";
-import { until } from "../faults/until.ts";
-import { type Api, type Got, type Loose, serve, textOf } from "../server/api-bench.ts";
+import { type Api, type Got, type Loose, serve, textOf } from "../fixtures/server/api-fixture.ts";
+import { until } from "../fixtures/until.ts";
 
 const TASKS = 100;
 const USE = "resize";

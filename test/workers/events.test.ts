@@ -2,14 +2,14 @@
 import { describe, expect, test } from "vitest";
 import type { Claimed, WireEventBody, WorkItem } from "../../src/protocol/worker-wire.ts";
 import { isRejection, unwrap } from "../../src/std/rejection.ts";
-import { DONE, FAILED, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+import { DONE, FAILED, SessionFixture, STARTED, tasksPhase } from "../fixtures/workers/session-fixture.ts";
 
 const first = ({ work }: Claimed) => work[0] as WorkItem;
 const BIG = Number.MAX_SAFE_INTEGER;
 const log = (text: string) => ({ kind: "log" as const, text });
 
-async function claimed(tasks: readonly unknown[], more: object = {}): Promise<[SessionBench, WorkItem[]]> {
-  const bench = await SessionBench.open();
+async function claimed(tasks: readonly unknown[], more: object = {}): Promise<[SessionFixture, WorkItem[]]> {
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"], 100);
   await bench.start("e1", [tasksPhase("a", tasks, more)]);
   return [bench, [...(await bench.claim("one", 100)).work]];
@@ -30,7 +30,7 @@ describe("events are taken in order", () => {
   });
 
   test("C6 that is so too when the first one ended the execution, and a beat of it says that it is over", async () => {
-    const [bench, [work]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const [bench, [work]] = (await claimed(["x"])) as [SessionFixture, [WorkItem]];
     expect((await bench.tell("one", [work, 1, DONE])).verdicts[work.attempt]).toBe("accepted");
     expect((await bench.status("e1")).status).toBe("done");
     expect(await bench.tell("one", [work, 1, DONE])).toEqual({
@@ -69,7 +69,7 @@ describe("events are taken in order", () => {
   });
 
   test("events of one request are taken in the order of their numbers", async () => {
-    const [bench, [work]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const [bench, [work]] = (await claimed(["x"])) as [SessionFixture, [WorkItem]];
     const answer = await bench.tell("one", [work, 3, DONE], [work, 2, log("hello")], [work, 1, STARTED]);
     expect(answer).toEqual({
       stored: { [work.attempt]: 3 },
@@ -80,7 +80,7 @@ describe("events are taken in order", () => {
   });
 
   test("a page of a task's attempt is refused, with the reason; the attempt goes on", async () => {
-    const [bench, [work]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const [bench, [work]] = (await claimed(["x"])) as [SessionFixture, [WorkItem]];
     const page = { kind: "page" as const, from: 0, tasks: [1] };
     expect(await bench.send("one", [[work, 1, page]])).toMatchObject({
       code: "invalid_input",
@@ -91,7 +91,7 @@ describe("events are taken in order", () => {
   });
 
   test("a page that leaves out tasks is not taken, and the attempt is still wanted", async () => {
-    const bench = await SessionBench.open();
+    const bench = await SessionFixture.open();
     bench.join("one", ["w.a"]);
     await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.a" } } } }]);
     const work = first(await bench.claim("one"));
@@ -109,7 +109,7 @@ describe("events are taken in order", () => {
   });
 
   test("C13 logs, runs of words and receipts are stored as they were emitted, batched or not", async () => {
-    const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionBench, [WorkItem, WorkItem]];
+    const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionFixture, [WorkItem, WorkItem]];
     await bench.tell("one", [a, 1, STARTED], [a, 2, log("a1")], [b, 1, log("b1")], [a, 3, log("a2")]);
     await bench.tell("one", [b, 2, log("b2")]);
     await bench.tell("one", [a, 4, log("a3")], [a, 5, DONE], [b, 3, log("b3")], [b, 4, DONE]);
@@ -195,7 +195,7 @@ describe("events are taken in order", () => {
 
 describe("an enumeration over the wire", () => {
   test("comes in pages; its tasks are given out as they come, and its receipt seals it", async () => {
-    const bench = await SessionBench.open();
+    const bench = await SessionFixture.open();
     bench.join("one", ["w.list", "w.a"]);
     await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.list" } } } }]);
     const list = first(await bench.claim("one"));
@@ -210,7 +210,7 @@ describe("an enumeration over the wire", () => {
   });
 
   test("is not done without its total: the receipt is refused, the attempt keeps its lease", async () => {
-    const bench = await SessionBench.open();
+    const bench = await SessionFixture.open();
     bench.join("one", ["w.list", "w.a"]);
     await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.list" } } } }]);
     const list = first(await bench.claim("one"));
@@ -248,7 +248,7 @@ describe("an enumeration over the wire", () => {
   });
 
   test("a second attempt is told what is there already", async () => {
-    const bench = await SessionBench.open();
+    const bench = await SessionFixture.open();
     bench.join("one", ["w.list"]);
     await bench.start("e1", [{ name: "a", handlers: { a: { use: "w.a", enumerate: { use: "w.list" } } } }]);
     const list = first(await bench.claim("one"));
@@ -261,7 +261,7 @@ describe("an enumeration over the wire", () => {
 
 describe("tokens", () => {
   test("C19 a token for attempt A opens nothing of attempt B", async () => {
-    const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionBench, [WorkItem, WorkItem]];
+    const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionFixture, [WorkItem, WorkItem]];
     const stolen = { ...b, token: a.token };
     const refused = await bench.send("one", [
       [a, 1, STARTED],
@@ -276,14 +276,14 @@ describe("tokens", () => {
   });
 
   test("C19 one for an attempt that was never given out opens nothing either", async () => {
-    const [bench, [a]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const [bench, [a]] = (await claimed(["x"])) as [SessionFixture, [WorkItem]];
     const other = { ...a, attempt: a.attempt.replace(".0.1.0.1", ".7.1.0.1") };
     expect(isRejection(await bench.send("one", [[other, 1, DONE]]))).toBe(true);
     expect(isRejection(await bench.send("one", [[{ ...a, attempt: "nonsense" }, 1, DONE]]))).toBe(true);
   });
 
   test("C19 a claim that has lapsed has no right to start, and is told so", async () => {
-    const [bench, [a]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const [bench, [a]] = (await claimed(["x"])) as [SessionFixture, [WorkItem]];
     bench.join("two", ["w.a"]);
     await bench.clock.advance(31_000);
     const b = first(await bench.claim("two"));
@@ -294,7 +294,7 @@ describe("tokens", () => {
   });
 
   test("C19 after its lease a token opens nothing but its one late receipt", async () => {
-    const [bench, [a]] = (await claimed(["x"], { heartbeat: 3_000 })) as [SessionBench, [WorkItem]];
+    const [bench, [a]] = (await claimed(["x"], { heartbeat: 3_000 })) as [SessionFixture, [WorkItem]];
     await bench.tell("one", [a, 1, STARTED]);
     await bench.clock.advance(5_000);
     expect(await bench.events("e1", "tasks.lost")).toHaveLength(1);
@@ -368,7 +368,7 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
       "events[1].wait.untilMs: must be a time",
     ],
   ])("%s", async (_what, body, message) => {
-    const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionBench, [WorkItem, WorkItem]];
+    const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionFixture, [WorkItem, WorkItem]];
     const refused = await bench.send("one", [
       [a, 1, DONE],
       [b, 1, body as never],
@@ -378,7 +378,7 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
   });
 
   test("a result that cannot be stored fails its attempt for good, as in a worker", async () => {
-    const [bench, [a]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const [bench, [a]] = (await claimed(["x"])) as [SessionFixture, [WorkItem]];
     await bench.tell("one", [a, 1, { kind: "receipt", status: "done", result: "x".repeat(300_000) }]);
     expect((await bench.status("e1")).error).toMatchObject({ task: 0 });
     const [settled] = await bench.events("e1", "tasks.settled");
@@ -386,7 +386,7 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
   });
 
   test.each([-1, 0.5, 2 ** 31, BIG, "1", null])("acknowledged up to %s", async (n) => {
-    const [bench, [a]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const [bench, [a]] = (await claimed(["x"])) as [SessionFixture, [WorkItem]];
     const refused = await bench.send("one", [[a, 1, DONE]], { acknowledged: { [a.attempt]: n } });
     expect(refused).toMatchObject({ code: "invalid_input", path: `acknowledged.${a.attempt}` });
   });
@@ -394,7 +394,7 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
   test.each([2 ** 31 - 1, 8_640_000_000_000_000])(
     "the largest numbers of an attempt that was taken over are stored: %s",
     async (max) => {
-      const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionBench, [WorkItem, WorkItem]];
+      const [bench, [a, b]] = (await claimed(["x", "y"])) as [SessionFixture, [WorkItem, WorkItem]];
       await bench.tell("one", [a, 1, STARTED], [b, 1, STARTED]);
       await bench.restart();
       bench.join("one", ["w.a"]);
@@ -431,7 +431,7 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
   });
 
   test("a worker that is not registered", async () => {
-    const [bench, [a]] = (await claimed(["x"])) as [SessionBench, [WorkItem]];
+    const [bench, [a]] = (await claimed(["x"])) as [SessionFixture, [WorkItem]];
     expect(await bench.send("nobody", [[a, 1, DONE]])).toMatchObject({ code: "not_found" });
   });
 });

@@ -1,9 +1,9 @@
 // `rondo worker --min --max`: processes that come and go with the work, and with those that die.
 import { expect, test } from "vitest";
-import { CliProcess } from "../cli/cli-process.ts";
-import { ProcessBench } from "./process-bench.ts";
+import { CliProcess } from "../fixtures/cli/cli-process-fixture.ts";
+import { ProcessFixture } from "../fixtures/workers/worker-process-fixture.ts";
 
-function fleet(bench: ProcessBench, args: readonly string[]): CliProcess {
+function fleet(bench: ProcessFixture, args: readonly string[]): CliProcess {
   const all = ["worker", "flow.mjs", "--url", bench.server.url, "--json", "--sample", "50ms", ...args];
   return new CliProcess("bin/rondo.js", all, { cwd: bench.folder });
 }
@@ -11,7 +11,7 @@ function fleet(bench: ProcessBench, args: readonly string[]): CliProcess {
 const said = (kind: string, more = "") => new RegExp(`^\\{"kind":"${kind}".*${more}`);
 
 test("a process is added while they are busy and ended when they are not; nothing is lost on the way", async () => {
-  const bench = await ProcessBench.open();
+  const bench = await ProcessFixture.open();
   const parent = fleet(bench, ["--min", "1", "--max", "2", "--capacity", "2"]);
   await parent.line(said("added", '"processes":1'));
   await parent.line(said("registered"));
@@ -27,7 +27,7 @@ test("a process is added while they are busy and ended when they are not; nothin
 });
 
 test("a process that dies is replaced", async () => {
-  const bench = await ProcessBench.open();
+  const bench = await ProcessFixture.open();
   const parent = fleet(bench, ["--min", "1", "--max", "1"]);
   const line = await parent.line(said("added", '"number":1'));
   await parent.line(said("registered"));
@@ -40,7 +40,7 @@ test("a process that dies is replaced", async () => {
 });
 
 test("files that cannot be loaded end the parent too, with the same exit code", async () => {
-  const bench = await ProcessBench.open();
+  const bench = await ProcessFixture.open();
   const args = ["worker", "nowhere.mjs", "--url", bench.server.url, "--min", "1", "--max", "3"];
   const parent = new CliProcess("bin/rondo.js", args, { cwd: bench.folder });
   expect((await parent.ended).code).toBe(3);

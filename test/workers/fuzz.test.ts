@@ -5,10 +5,10 @@ import { HttpConnection } from "../../src/net/http-connection.ts";
 import type { WorkItem } from "../../src/protocol/worker-wire.ts";
 import { workerRoutes } from "../../src/server/worker-protocol/worker-routes.ts";
 import { isRejection, unwrap } from "../../src/std/rejection.ts";
-import { effort } from "../tools/long.ts";
-import { mutated } from "./mutated-json.ts";
-import { serveRoutes } from "./serve-routes.ts";
-import { DONE, SessionBench, tasksPhase } from "./session-bench.ts";
+import { effort } from "../fixtures/long.ts";
+import { mutated } from "../fixtures/workers/mutated-json.ts";
+import { serveRoutes } from "../fixtures/workers/serve-routes-fixture.ts";
+import { DONE, SessionFixture, tasksPhase } from "../fixtures/workers/session-fixture.ts";
 
 const numRuns = effort({ usual: 400, long: 20_000 });
 const RUNS = [
@@ -26,8 +26,8 @@ const PHASES = [
   },
 ];
 
-async function opened(): Promise<{ bench: SessionBench; work: readonly WorkItem[] }> {
-  const bench = await SessionBench.open();
+async function opened(): Promise<{ bench: SessionFixture; work: readonly WorkItem[] }> {
+  const bench = await SessionFixture.open();
   unwrap(bench.sessions.register(registration("one"), null));
   await bench.start("e1", PHASES);
   const { work } = await bench.claim("one", 10);
@@ -73,7 +73,7 @@ function eventsOf(work: readonly WorkItem[]) {
 }
 
 /** The value of a promise while time goes on. */
-async function passing<T>({ clock }: SessionBench, promise: Promise<T>): Promise<T> {
+async function passing<T>({ clock }: SessionFixture, promise: Promise<T>): Promise<T> {
   const state = { isOver: false };
   const end = () => {
     state.isOver = true;
@@ -88,7 +88,7 @@ async function passing<T>({ clock }: SessionBench, promise: Promise<T>): Promise
 }
 
 /** Another execution still runs as it should, and the first one has no run that its script does not have. */
-async function expectUnharmed({ bench }: { bench: SessionBench }): Promise<void> {
+async function expectUnharmed({ bench }: { bench: SessionFixture }): Promise<void> {
   bench.join("two", ["w.other"]);
   await bench.start("e2", [tasksPhase("other", [1])]);
   const [work] = (await bench.claim("two", 1)).work;

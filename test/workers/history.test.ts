@@ -2,12 +2,12 @@
 import { describe, expect, test } from "vitest";
 import type { Claimed, WireEventBody, WorkItem } from "../../src/protocol/worker-wire.ts";
 import { unwrap } from "../../src/std/rejection.ts";
-import { DONE, FAILED, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+import { DONE, FAILED, SessionFixture, STARTED, tasksPhase } from "../fixtures/workers/session-fixture.ts";
 
 const first = ({ work }: Claimed) => work[0] as WorkItem;
 
-async function begun(more: object = {}): Promise<[SessionBench, WorkItem]> {
-  const bench = await SessionBench.open();
+async function begun(more: object = {}): Promise<[SessionFixture, WorkItem]> {
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   await bench.start("e1", [tasksPhase("a", ["x"], { retry: { attempts: 5, min: 1_000 }, ...more })]);
   const work = first(await bench.claim("one"));
@@ -86,8 +86,8 @@ describe("a script", () => {
     { name: "two", expression: "s => s + 1", timeout: 5_000 },
   ];
 
-  async function claimed(more: object = {}): Promise<[SessionBench, WorkItem]> {
-    const bench = await SessionBench.open();
+  async function claimed(more: object = {}): Promise<[SessionFixture, WorkItem]> {
+    const bench = await SessionFixture.open();
     bench.join("one", ["~script"]);
     await bench.start("e1", [{ name: "map", handlers: { map: { script: runs, state: { n: 0 }, ...more } } }]);
     return [bench, first(await bench.claim("one"))];

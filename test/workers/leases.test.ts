@@ -1,15 +1,22 @@
 // Heartbeats, losses, late words, cancels, and servers that come back, as remote workers see them.
 import { describe, expect, test } from "vitest";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
-import { DONE, FAILED, type Said, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+import {
+  DONE,
+  FAILED,
+  type Said,
+  SessionFixture,
+  STARTED,
+  tasksPhase,
+} from "../fixtures/workers/session-fixture.ts";
 
 const first = ({ work }: Claimed) => work[0] as WorkItem;
 
 async function started(
   more: object = {},
   tasks: readonly unknown[] = ["x"],
-): Promise<[SessionBench, WorkItem]> {
-  const bench = await SessionBench.open();
+): Promise<[SessionFixture, WorkItem]> {
+  const bench = await SessionFixture.open();
   bench.join("one", ["w.a"]);
   bench.join("two", ["w.a"]);
   await bench.start("e1", [tasksPhase("a", tasks, { heartbeat: 30_000, ...more })]);
@@ -122,7 +129,7 @@ describe("C8 a late done after lost", () => {
 
 describe("C18 a cancel", () => {
   test("of what is pending: it is never claimed", async () => {
-    const bench = await SessionBench.open();
+    const bench = await SessionFixture.open();
     await bench.start("e1", [tasksPhase("a", ["x"])]);
     await bench.control("e1", "cancel");
     bench.join("one", ["w.a"]);
@@ -153,7 +160,7 @@ describe("C18 a cancel", () => {
   });
 
   test("racing a claim: exactly one wins, and what was not sent yet is not sent", async () => {
-    const bench = await SessionBench.open();
+    const bench = await SessionFixture.open();
     bench.join("one", ["w.a"]);
     await bench.start("e1", [tasksPhase("a", ["x"])]);
     const claim = bench.open("one", 5, 60_000);

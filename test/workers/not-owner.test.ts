@@ -5,9 +5,16 @@ import type { EnginePort } from "../../src/engine/engine-port.ts";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
 import { WorkerSessions } from "../../src/server/worker-protocol/worker-sessions.ts";
 import { isRejection, unwrap } from "../../src/std/rejection.ts";
-import { DONE, OpenClaim, type Said, SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+import {
+  DONE,
+  OpenClaim,
+  type Said,
+  SessionFixture,
+  STARTED,
+  tasksPhase,
+} from "../fixtures/workers/session-fixture.ts";
 
-let bench: SessionBench;
+let bench: SessionFixture;
 let sessions: WorkerSessions;
 /** Executions of other nodes, and those that move there while something waits to be committed. */
 let elsewhere: Set<string>;
@@ -17,7 +24,7 @@ let terms: Map<string, number>;
 let nodes: readonly string[];
 
 beforeEach(async () => {
-  bench = await SessionBench.open();
+  bench = await SessionFixture.open();
   [elsewhere, moving, terms] = [new Set(), new Set(), new Map()];
   nodes = ["http://a", "http://b"];
   const { engine } = bench;

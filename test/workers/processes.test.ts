@@ -5,9 +5,9 @@ import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { HttpConnection } from "../../src/net/http-connection.ts";
 import type { Claimed } from "../../src/protocol/worker-wire.ts";
 import { SeededRandom } from "../../src/std/random.ts";
-import { effort } from "../tools/long.ts";
-import { ProcessBench } from "./process-bench.ts";
-import { Proxy } from "./proxy.ts";
+import { effort } from "../fixtures/long.ts";
+import { ProcessFixture } from "../fixtures/workers/worker-process-fixture.ts";
+import { Proxy } from "../fixtures/workers/worker-proxy-fixture.ts";
 
 // Whole processes, on machines that are busy.
 vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 });
@@ -18,7 +18,7 @@ const EVENTS = /^POST \/v1\/workers\/[^/]+\/events/;
 
 describe("kill -9 of a worker", () => {
   test("C4 after its claim: another gets the work after the lease, as the same attempt", async () => {
-    const bench = await ProcessBench.open();
+    const bench = await ProcessFixture.open();
     const other = await bench.worker();
     other.kill("SIGTERM");
     await other.ended;
@@ -41,7 +41,7 @@ describe("kill -9 of a worker", () => {
   });
 
   test("A7 C5 in the middle of a task: it is lost, runs again elsewhere, and is counted once", async () => {
-    const bench = await ProcessBench.open();
+    const bench = await ProcessFixture.open();
     const first = await bench.worker({ heartbeat: HEARTBEAT });
     const id = await bench.start({ tasks: 1, hold: true });
     await bench.logged(id, "holds 0");
@@ -61,7 +61,7 @@ describe("kill -9 of a worker", () => {
   test.each([["without a spool"], ["with a spool"]])(
     "C7 after its receipt was stored and before it heard so, %s: it stays stored, and counts once",
     async (how) => {
-      const bench = await ProcessBench.open();
+      const bench = await ProcessFixture.open();
       const proxy = await Proxy.start(bench.server.url);
       const args = how === "with a spool" ? ["--spool", "spool"] : [];
       const worker = await bench.worker({ url: proxy.url, args });
@@ -88,7 +88,7 @@ describe("kill -9 of a worker", () => {
   );
 
   test("with a spool, while the server is away: the receipt survives, and the task does not run again", async () => {
-    const bench = await ProcessBench.open();
+    const bench = await ProcessFixture.open();
     const proxy = await Proxy.start(bench.server.url);
     const spool = join(bench.folder, "spool");
     mkdirSync(spool);
@@ -114,7 +114,7 @@ describe("kill -9 of a worker", () => {
 
 describe("C17 SIGTERM", () => {
   test("with a running attempt and an open claim: it ends, nothing is claimed any more, exit 0", async () => {
-    const bench = await ProcessBench.open();
+    const bench = await ProcessFixture.open();
     const worker = await bench.worker();
     const id = await bench.start({ tasks: 1, hold: true });
     await bench.logged(id, "holds 0");
@@ -131,7 +131,7 @@ describe("C17 SIGTERM", () => {
   });
 
   test("with a task that does not end within the grace: it is handed back, and another does it", async () => {
-    const bench = await ProcessBench.open();
+    const bench = await ProcessFixture.open();
     const worker = await bench.worker({ args: ["--grace", "100ms"] });
     const id = await bench.start({ tasks: 1, hold: true });
     await bench.logged(id, "holds 0");
@@ -147,7 +147,7 @@ describe("C17 SIGTERM", () => {
   });
 
   test("with a server that is away: it ends all the same", async () => {
-    const bench = await ProcessBench.open();
+    const bench = await ProcessFixture.open();
     const proxy = await Proxy.start(bench.server.url);
     const worker = await bench.worker({ url: proxy.url });
     proxy.isDown = true;
@@ -159,7 +159,7 @@ describe("C17 SIGTERM", () => {
 });
 
 test("C8 SIGSTOP for longer than the heartbeat, then SIGCONT: lost, done by another, and its late word is no second outcome", async () => {
-  const bench = await ProcessBench.open();
+  const bench = await ProcessFixture.open();
   const frozen = await bench.worker({ heartbeat: HEARTBEAT, args: ["--status-port", "0"] });
   const id = await bench.start({ tasks: 1, hold: true });
   await bench.logged(id, "holds 0");
@@ -181,7 +181,7 @@ test("C8 SIGSTOP for longer than the heartbeat, then SIGCONT: lost, done by anot
 });
 
 test("a drained worker ends what it has and leaves with exit 0", async () => {
-  const bench = await ProcessBench.open();
+  const bench = await ProcessFixture.open();
   const worker = await bench.worker({ args: ["--name", "leaver"] });
   const id = await bench.start({ tasks: 1, hold: true });
   await bench.logged(id, "holds 0");
@@ -197,7 +197,7 @@ test("a drained worker ends what it has and leaves with exit 0", async () => {
 });
 
 test("connections cut after so many bytes, again and again: every task is done and counted once", async () => {
-  const bench = await ProcessBench.open();
+  const bench = await ProcessFixture.open();
   const proxy = await Proxy.start(bench.server.url);
   const random = new SeededRandom("cuts");
   const worker = await bench.worker({ url: proxy.url, args: ["--capacity", "20"] });

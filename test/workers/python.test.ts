@@ -4,9 +4,9 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { needCommand } from "../tools/need-command.ts";
-import { ProcessBench } from "./process-bench.ts";
-import { Proxy } from "./proxy.ts";
+import { needCommand } from "../fixtures/need-command.ts";
+import { ProcessFixture } from "../fixtures/workers/worker-process-fixture.ts";
+import { Proxy } from "../fixtures/workers/worker-proxy-fixture.ts";
 
 const SCRIPT = fileURLToPath(new URL("../../examples/python-worker.py", import.meta.url));
 
@@ -27,7 +27,7 @@ const TEXT = Array.from({ length: 1_200 }, (_, i) => "word ".repeat(i % 5)).join
 const WORDS = TEXT.split(/\s+/).filter((word) => word !== "").length;
 
 test.skipIf(!hasPython)("it does a whole workflow, and SIGTERM ends it with exit code 0", async () => {
-  const bench = await ProcessBench.open();
+  const bench = await ProcessFixture.open();
   const child = await python(bench.server.url);
   const output = await bench.server.rondo.run("word-count", { text: TEXT });
   expect(output).toEqual({ lines: 1_200, words: WORDS });
@@ -38,7 +38,7 @@ test.skipIf(!hasPython)("it does a whole workflow, and SIGTERM ends it with exit
 test.skipIf(!hasPython)(
   "it goes on after the network failed, and a server that has forgotten it",
   async () => {
-    const bench = await ProcessBench.open();
+    const bench = await ProcessFixture.open();
     const proxy = await Proxy.start(bench.server.url);
     await python(proxy.url);
     const running = bench.server.rondo.run("word-count", { text: TEXT });
@@ -52,7 +52,7 @@ test.skipIf(!hasPython)(
 );
 
 test.skipIf(!hasPython)("it ends on SIGTERM also while its server is away", async () => {
-  const bench = await ProcessBench.open();
+  const bench = await ProcessFixture.open();
   const proxy = await Proxy.start(bench.server.url);
   const child = await python(proxy.url);
   proxy.isDown = true;

@@ -13,7 +13,7 @@ import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import type { HostedWorkflow } from "../../src/worker/handler-code.ts";
 import { RemoteWorker, type RemoteWorkerOptions } from "../../src/worker/http/remote-worker.ts";
-import { Proxy } from "./proxy.ts";
+import { Proxy } from "../fixtures/workers/worker-proxy-fixture.ts";
 
 async function serve(): Promise<RondoServer> {
   const server = await openServer({

@@ -6,9 +6,9 @@ import { HttpConnection } from "../../src/net/http-connection.ts";
 import type { Claimed, WireEventBody, WorkItem } from "../../src/protocol/worker-wire.ts";
 import { workerRoutes } from "../../src/server/worker-protocol/worker-routes.ts";
 import { isRejection, unwrap } from "../../src/std/rejection.ts";
-import { ClusterBench } from "./cluster-bench.ts";
-import { serveRoutes } from "./serve-routes.ts";
-import { SessionBench, STARTED, tasksPhase } from "./session-bench.ts";
+import { serveRoutes } from "../fixtures/workers/serve-routes-fixture.ts";
+import { SessionFixture, STARTED, tasksPhase } from "../fixtures/workers/session-fixture.ts";
+import { ClusterFixture } from "../fixtures/workers/worker-cluster-fixture.ts";
 
 const SCRIPT = ["r0", "r1", "r2"].map((name) => ({ name, expression: `s => "${name}"` }));
 const PHASES = [{ name: "map", handlers: { map: { script: SCRIPT, state: "begin" } } }];
@@ -33,7 +33,7 @@ function asking(connection: HttpConnection, { attempt, token }: WorkItem) {
   };
 }
 
-async function serve(bench: SessionBench, work: WorkItem): Promise<ReturnType<typeof asking>> {
+async function serve(bench: SessionFixture, work: WorkItem): Promise<ReturnType<typeof asking>> {
   const served = await serveRoutes(workerRoutes(bench.sessions));
   const connection = new HttpConnection({ address: served.url });
   onTestFinished(async () => {
@@ -43,14 +43,14 @@ async function serve(bench: SessionBench, work: WorkItem): Promise<ReturnType<ty
   return asking(connection, work);
 }
 
-async function scripted(phases: unknown = PHASES): Promise<{ bench: SessionBench; work: WorkItem }> {
-  const bench = await SessionBench.open();
+async function scripted(phases: unknown = PHASES): Promise<{ bench: SessionFixture; work: WorkItem }> {
+  const bench = await SessionFixture.open();
   bench.join("one", ["~script", "w.a"]);
   await bench.start("e1", phases);
   return { bench, work: (await bench.claim("one")).work[0] as WorkItem };
 }
 
-const journaled = async (bench: SessionBench) =>
+const journaled = async (bench: SessionFixture) =>
   (await bench.events("e1", "task.run")).map(({ name, index, state }) => [name, index, JSON.parse(state)]);
 
 describe("by the attempt's status", () => {
@@ -229,10 +229,10 @@ describe("by numbered events", () => {
 
 describe("a live attempt reads its runs", () => {
   test.each([
-    ["was killed", (bench: SessionBench) => bench.restart()],
+    ["was killed", (bench: SessionFixture) => bench.restart()],
     [
       "ended gracefully",
-      async (bench: SessionBench) => {
+      async (bench: SessionFixture) => {
         await bench.engine.close();
         await bench.restart();
       },
@@ -256,7 +256,7 @@ describe("a live attempt reads its runs", () => {
 
   test("where each task is the state of its own script", async () => {
     const tasks = ["x", "y"];
-    const bench = await SessionBench.open();
+    const bench = await SessionFixture.open();
     bench.join("one", ["~script"]);
     await bench.start("e1", [{ name: "map", handlers: { map: { script: SCRIPT, tasks } } }]);
     const { work } = await bench.claim("one");
@@ -277,8 +277,8 @@ describe("a live attempt reads its runs", () => {
   });
 
   test("at a node that does not have its execution", async () => {
-    const bench = await ClusterBench.open(2);
-    const [owner, other] = bench.nodes as [ClusterBench["nodes"][0], ClusterBench["nodes"][0]];
+    const bench = await ClusterFixture.open(2);
+    const [owner, other] = bench.nodes as [ClusterFixture["nodes"][0], ClusterFixture["nodes"][0]];
     const definition = unwrap(parseDefinition({ name: "w", phases: PHASES }));
     const id = await bench.startAt(owner, { definition } as never);
     const registered = owner.sessions.register(

@@ -6,11 +6,11 @@ import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { RemoteWorker } from "../../src/worker/http/remote-worker.ts";
-import { command } from "../conformance/scenarios/kernel-run.ts";
-import { SessionBench } from "./session-bench.ts";
+import { command } from "../fixtures/kernel/kernel-run-fixture.ts";
+import { SessionFixture } from "../fixtures/workers/session-fixture.ts";
 
 test("a command is claimed by its topic, marked with workflow, step, attempt and token, and done by its receipt", async () => {
-  const bench = await SessionBench.open();
+  const bench = await SessionFixture.open();
   unwrap(
     bench.sessions.register(
       { name: "test", worker: "one", handlers: [], topics: ["CMD_A"], capacity: 5 },

@@ -1,6 +1,6 @@
 // What an ownership node does, input by input. The store is played by the test.
 import { describe, expect, test } from "vitest";
-import { A, ALL, B, Bench, PARTITIONS } from "../../../test/cluster/ownership/ownership-bench.ts";
+import { A, ALL, B, OwnershipFixture, PARTITIONS } from "../../../test/fixtures/cluster/ownership-fixture.ts";
 import { placement } from "./placement.ts";
 
 /** Of two nodes. */
@@ -9,7 +9,7 @@ const OF_B = ALL.filter((partition) => !OF_A.includes(partition));
 
 describe("taking:", () => {
   test("a node that is alone joins, and takes everything", () => {
-    const bench = new Bench();
+    const bench = new OwnershipFixture();
     expect(bench.tick(0)).toEqual([{ kind: "renew" }]);
     expect(bench.renewed()).toEqual([{ kind: "may-grant" }, { kind: "take", partitions: ALL }]);
     expect(bench.owned).toEqual([]);
@@ -23,7 +23,7 @@ describe("taking:", () => {
   });
 
   test("it takes its own places if they are free: released, or of a node that has lapsed", () => {
-    const bench = new Bench();
+    const bench = new OwnershipFixture();
     bench.nodes = { a1: A, b1: B };
     bench.set(OF_A.slice(0, 1), "b1", 4);
     bench.set(OF_A.slice(1, 2), "gone", 2);
@@ -35,7 +35,7 @@ describe("taking:", () => {
   });
 
   test("a take whose answer was lost is asked for again, after a look", () => {
-    const bench = new Bench();
+    const bench = new OwnershipFixture();
     bench.tick(0);
     bench.renewed();
     bench.set(ALL, "a1", 1);
@@ -47,7 +47,7 @@ describe("taking:", () => {
   });
 
   test("what is its own by a lost answer and belongs elsewhere is given back", () => {
-    const bench = new Bench();
+    const bench = new OwnershipFixture();
     bench.tick(0);
     bench.renewed();
     bench.set(ALL, "a1", 1);
@@ -58,7 +58,7 @@ describe("taking:", () => {
   });
 
   test("what nobody takes for long is taken wherever it belongs, and kept for a while", () => {
-    const bench = new Bench();
+    const bench = new OwnershipFixture();
     bench.nodes = { a1: A, b1: B };
     bench.tick(0);
     bench.renewed();
@@ -71,7 +71,7 @@ describe("taking:", () => {
   });
 
   test("a node that dies is noticed as soon as its lease has ended", () => {
-    const bench = new Bench();
+    const bench = new OwnershipFixture();
     bench.nodes = { a1: A, b1: B };
     bench.set(OF_B, "b1", 1);
     bench.othersMs = 1_200;
@@ -85,7 +85,7 @@ describe("taking:", () => {
   });
 
   test("a hint makes it look, but not too often; one that comes while it looks makes it look again", () => {
-    const bench = Bench.alone();
+    const bench = OwnershipFixture.alone();
     expect(bench.input({ kind: "hinted" })).toEqual([]);
     expect(bench.tick(100)).toEqual([{ kind: "renew" }]);
     bench.now += 40;
@@ -100,7 +100,7 @@ describe("taking:", () => {
 
 describe("the lease:", () => {
   test("it counts from when it was asked for, less a share for clocks that are slow", () => {
-    const bench = Bench.alone();
+    const bench = OwnershipFixture.alone();
     bench.tick(3_000);
     bench.now += 2_000;
     bench.renewed(2_000);
@@ -110,7 +110,7 @@ describe("the lease:", () => {
   });
 
   test("a node that cannot renew drops everything in time, and takes it anew when it can", () => {
-    const bench = Bench.alone();
+    const bench = OwnershipFixture.alone();
     expect(bench.tick(3_000)).toEqual([{ kind: "renew" }]);
     expect(bench.input({ kind: "call-failed" })).toEqual([{ kind: "renew" }]);
     expect(bench.node.nextWakeAt()).toBe(1_000 + 9_500);
@@ -126,7 +126,7 @@ describe("the lease:", () => {
   });
 
   test("what comes after a long pause comes too late: an answer of take, or of renew", () => {
-    const bench = new Bench();
+    const bench = new OwnershipFixture();
     bench.tick(0);
     bench.renewed();
     bench.now += 20_000;
@@ -140,7 +140,7 @@ describe("the lease:", () => {
   });
 
   test("what the store says is somebody else's, or of another incarnation, is lost", () => {
-    const bench = Bench.beside();
+    const bench = OwnershipFixture.beside();
     bench.set([0], "b1", 2);
     bench.set([1], "a1", 2);
     bench.tick(3_000);
@@ -156,7 +156,7 @@ describe("the lease:", () => {
   });
 
   test("what was refused is dropped; the store says what is to be done about it", () => {
-    const bench = Bench.alone();
+    const bench = OwnershipFixture.alone();
     bench.now += 500;
     expect(bench.input({ kind: "fenced", partitions: [2, 3] })).toEqual([
       { kind: "engine-lost", partitions: [2, 3], why: "a write was refused" },
@@ -171,7 +171,7 @@ describe("the lease:", () => {
 });
 
 test("owners are known by URL: members' partitions, and one's own only while they are had", () => {
-  const bench = Bench.beside();
+  const bench = OwnershipFixture.beside();
   bench.set(OF_B, "b1", 2);
   bench.set([OF_A[0] as number], "gone", 2);
   bench.tick(3_000);

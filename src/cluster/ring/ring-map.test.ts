@@ -1,6 +1,6 @@
 // The map of the ring: order, hash, owners, and how it is told.
 import { describe, expect, test } from "vitest";
-import { reading } from "../../../test/conformance/ring-bench.ts";
+import { reading } from "../../../test/fixtures/cluster/ring-fixture.ts";
 import { RingMap } from "./ring-map.ts";
 
 describe("the map of the ring", () => {

@@ -1,6 +1,11 @@
 // A ring of a few nodes, joined by hand: the ways of the token, of hints, of deaths and of timers.
 import { describe, expect, test } from "vitest";
-import { executionIn, type Logged, RingBench, reading } from "../../../test/conformance/ring-bench.ts";
+import {
+  executionIn,
+  type Logged,
+  RingFixture,
+  reading,
+} from "../../../test/fixtures/cluster/ring-fixture.ts";
 import { parseRingState, parseToken } from "./parse-token.ts";
 import { isNewer, type Token } from "./token.ts";
 
@@ -14,8 +19,8 @@ const letters = (log: readonly Logged[]): [string, readonly number[]][] =>
   );
 
 /** A ring at rest: it has its token. */
-function running(urls: readonly string[]): RingBench {
-  const bench = new RingBench(urls);
+function running(urls: readonly string[]): RingFixture {
+  const bench = new RingFixture(urls);
   bench.sleep(10_000);
   bench.take();
   return bench;
@@ -34,7 +39,7 @@ describe("the token", () => {
   });
 
   test("is made by a node that is alone at once, and goes round in it once a second", () => {
-    const bench = new RingBench(["a"]);
+    const bench = new RingFixture(["a"]);
     expect(bench.node("a").view().token).toMatchObject({ epoch: 1, at: "a" });
     const log = bench.sleep(10_000);
     expect(log).toEqual([]);
@@ -45,7 +50,7 @@ describe("the token", () => {
   });
 
   test("is made by the first in order, once it has not come for a few cycles", () => {
-    const bench = new RingBench(["b", "a", "c"]);
+    const bench = new RingFixture(["b", "a", "c"]);
     expect(route(bench.sleep(3_900))).toEqual([]);
     expect(route(bench.sleep(200))[0]).toBe("a>b");
     expect([...bench.nodes.values()].map((node) => node.view().made)).toEqual([0, 1, 0]);
@@ -132,7 +137,7 @@ describe("the token", () => {
   });
 
   test("goes on when no answer to its posting is ever heard", () => {
-    const bench = new RingBench(["a", "b", "c"]);
+    const bench = new RingFixture(["a", "b", "c"]);
     bench.now += 4_000;
     bench.advance("a");
     expect(route(bench.take())).toEqual(["a>b"]);

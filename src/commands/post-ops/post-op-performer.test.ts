@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { commit, start } from "../../../test/store/example-writes.ts";
+import { commit, start } from "../../../test/fixtures/store/example-writes.ts";
 import type { PostOpTask } from "../../engine/post-ops/post-ops.ts";
 import type { Event } from "../../kernel/event.ts";
 import { encodeEntries } from "../../kernel/journal/journal-entry.ts";
@@ -21,7 +21,7 @@ import { WebhookSecrets, type WebhookSecretsGiven } from "./webhook-secrets.ts";
 const NOW = 1_794_700_800_123;
 const RESULT = '{"files":12,"__metadata__":{"user_id":"u"}}';
 
-interface Bench {
+interface PostOpFixture {
   readonly performer: Performer;
   readonly store: MemoryStore;
 }
@@ -34,7 +34,7 @@ async function bench(
     result?: string | null;
     guard?: Pick<GuardedHttp, "refusalOf" | "send">;
   } = {},
-): Promise<Bench> {
+): Promise<PostOpFixture> {
   const store = new MemoryStore();
   const info = await store.open();
   const { result = RESULT } = options;

@@ -1,6 +1,6 @@
 // Damaged rows: the execution is damaged and says so; nothing else of the node is touched. Virtual time, memory store.
 import { describe, expect, test } from "vitest";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { parseDefinition } from "../../kernel/definition/parse-definition.ts";
 import { compilePlan } from "../../kernel/definition/plan.ts";
 import { checkedEntry, type Entry } from "../../kernel/journal/journal-entry.ts";

@@ -1,15 +1,15 @@
 // What is in the store and has work comes into memory, whatever happens while the store is being looked at; and what is
 // being purged does not come in between (DESIGN 2.8, 4). All of these were found by the simulator.
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
-const last = (bench: NodeBench) => bench.attempts().at(-1) as Attempt;
-const executions = (bench: NodeBench) => bench.attempts().map(({ grant }) => grant.execution);
+const last = (bench: NodeFixture) => bench.attempts().at(-1) as Attempt;
+const executions = (bench: NodeFixture) => bench.attempts().map(({ grant }) => grant.execution);
 
 describe("a scan for work", () => {
   test("that is under way when a worker joins is followed by another", () => {
-    const bench = new NodeBench({ windowMax: 1, idleMax: 0 });
+    const bench = new NodeFixture({ windowMax: 1, idleMax: 0 });
     bench.join("w1", ["w.a"], { capacity: 1 });
     bench.start(bench.plan([{ name: "a", handlers: { a: { use: "rare" } } }], "rare"), "r1");
     bench.settle();
@@ -33,7 +33,7 @@ describe("a scan for work", () => {
   });
 
   test("that passed over what was in memory does not lose it when it is let go of", () => {
-    const bench = new NodeBench({ idleMax: 1 });
+    const bench = new NodeFixture({ idleMax: 1 });
     const rare = bench.plan([{ name: "a", handlers: { a: { use: "rare" } } }], "rare");
     bench.join("w1", ["w.a"], { capacity: 1 });
     bench.start(bench.plan([phase("a")]), "e1");
@@ -55,7 +55,7 @@ describe("a scan for work", () => {
   });
 
   test("that saw new executions before their commit was heard does not keep them out", () => {
-    const bench = new NodeBench({ windowMax: 2, idleMax: 0 });
+    const bench = new NodeFixture({ windowMax: 2, idleMax: 0 });
     const plan = bench.plan([phase("a")]);
     bench.join("w1", ["w.a"], { capacity: 2 });
     for (let i = 0; i < 3; i++) bench.start(plan, `e${i}`);
@@ -84,7 +84,7 @@ describe("a scan for work", () => {
 
 describe("what is being purged", () => {
   test("is not read before that is done: a retry that comes between finds nothing", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([phase("a", { retry: { attempts: 1 } })]), "e1");
     bench.settle();
@@ -104,7 +104,7 @@ describe("what is being purged", () => {
 });
 
 test("a retry time that changes nothing does not stay in the store, where it would keep others from their time", () => {
-  const bench = new NodeBench({ timersMax: 1, timerHorizonMs: 1_000 });
+  const bench = new NodeFixture({ timersMax: 1, timerHorizonMs: 1_000 });
   bench.plan([phase("b", { retry: { attempts: 1 } })], "kid");
   bench.join("w1", ["w.b"], { capacity: 1 });
   const retry = { attempts: 3, backoff: "constant", min: 1_000 };
@@ -127,7 +127,7 @@ test("a retry time that changes nothing does not stay in the store, where it wou
 
 describe("what fails is brought to its end by its next owner, though nobody serves its phase", () => {
   /** The owner goes right after this commit, and comes back with an empty memory that knows the plan. */
-  function comesBack(bench: NodeBench): void {
+  function comesBack(bench: NodeFixture): void {
     bench.commit();
     const [own] = bench.tables.open().owned;
     bench.input({ kind: "lost", partitions: [0] });
@@ -139,7 +139,7 @@ describe("what fails is brought to its end by its next owner, though nobody serv
   }
 
   test("because it is a wait that is over", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "go", timeout: "1s" } } }]), "e1");
     bench.settle();
     bench.holdsCommits = true;
@@ -150,7 +150,7 @@ describe("what fails is brought to its end by its next owner, though nobody serv
   });
 
   test("because its worker is gone", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 2 });
     bench.start(bench.plan([phase("a", { tasks: [1, 2] })]), "e1");
     bench.settle();

@@ -1,7 +1,7 @@
 // Plans in memory are bounded; one that was let go of is read when an execution needs it.
 import { expect, test } from "vitest";
-import { NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { PlanCache } from "./plan-cache.ts";
 
@@ -20,7 +20,7 @@ test("those that were used last are kept", () => {
 });
 
 test("an execution goes on after many others came with definitions of their own", () => {
-  const bench = new NodeBench({ idleMax: 0 });
+  const bench = new NodeFixture({ idleMax: 0 });
   bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "go" } } }]), "e0");
   bench.settle();
   expect(bench.node.residentCount).toBe(0);

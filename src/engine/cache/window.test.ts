@@ -1,14 +1,14 @@
 // What is in memory: a window of executions with work, the nearest timers, a few pages; the rest waits in the store
 // and nothing starves (DESIGN 2.8, 3.2).
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const nap = (ms: number) => ({ name: "nap", handlers: { nap: { sleep: ms } } });
 
 describe("the window", () => {
   test("more executions than it holds all complete, and memory stays bounded", () => {
-    const bench = new NodeBench({ windowMax: 16, idleMax: 8 });
+    const bench = new NodeFixture({ windowMax: 16, idleMax: 8 });
     const plan = bench.plan([phase("a")]);
     for (let i = 0; i < 300; i++) {
       bench.start(plan, `e${i}`);
@@ -28,7 +28,7 @@ describe("the window", () => {
   });
 
   test("reading those that do not fit does not keep them in memory, and they come in their turn", () => {
-    const bench = new NodeBench({ windowMax: 16, idleMax: 8 });
+    const bench = new NodeFixture({ windowMax: 16, idleMax: 8 });
     bench.join("w1", ["w.a"], { capacity: 4 });
     const plan = bench.plan([phase("a")]);
     const ids = Array.from({ length: 300 }, (_, i) => `e${i}`);
@@ -48,7 +48,7 @@ describe("the window", () => {
   });
 
   test("a start is answered with how the execution is, also if it is let go of at once", () => {
-    const bench = new NodeBench({ windowMax: 1, idleMax: 0 });
+    const bench = new NodeFixture({ windowMax: 1, idleMax: 0 });
     bench.join("w1", ["w.a"], { capacity: 1 });
     const plan = bench.plan([phase("a")]);
     const message = (execution: string) =>
@@ -75,7 +75,7 @@ describe("the window", () => {
   });
 
   test("another project's execution is not starved by a backlog", () => {
-    const bench = new NodeBench({ windowMax: 16 });
+    const bench = new NodeFixture({ windowMax: 16 });
     const plan = bench.plan([phase("a", { tasks: Array.from({ length: 1_000 }, (_, i) => i) })]);
     for (let i = 0; i < 40; i++) bench.start(plan, `big${i}`, { project: "acme" });
     bench.settle();
@@ -96,7 +96,7 @@ describe("the window", () => {
   });
 
   test("executions that nobody serves do not keep out those that somebody does", () => {
-    const bench = new NodeBench({ windowMax: 16 });
+    const bench = new NodeFixture({ windowMax: 16 });
     const unserved = bench.plan([{ name: "a", handlers: { a: { use: "nobody" } } }], "unserved");
     const served = bench.plan([phase("a")], "served");
     for (let i = 0; i < 100; i++) bench.start(unserved, `u${i}`);
@@ -112,7 +112,7 @@ describe("the window", () => {
   });
 
   test("executions that only wait are let go of, and come back for their signal", () => {
-    const bench = new NodeBench({ windowMax: 8, idleMax: 4 });
+    const bench = new NodeFixture({ windowMax: 8, idleMax: 4 });
     const plan = bench.plan([{ name: "a", handlers: { a: { waitFor: "go" } } }]);
     for (let i = 0; i < 100; i++) bench.start(plan, `e${i}`);
     bench.settle();
@@ -123,7 +123,7 @@ describe("the window", () => {
   });
 
   test("paused executions are let go of, and come back on resume", () => {
-    const bench = new NodeBench({ windowMax: 8, idleMax: 4 });
+    const bench = new NodeFixture({ windowMax: 8, idleMax: 4 });
     const plan = bench.plan([phase("a")]);
     for (let i = 0; i < 50; i++) {
       bench.start(plan, `e${i}`);
@@ -141,7 +141,7 @@ describe("the window", () => {
 
   test("tasks that wait for a retry are let go of, and come back when it is due, also after a restart", () => {
     for (const restarts of [false, true]) {
-      const bench = new NodeBench({ idleMax: 0 });
+      const bench = new NodeFixture({ idleMax: 0 });
       bench.join("w1", ["w.a"]);
       bench.start(bench.plan([phase("a", { retry: { attempts: 2 } })]), "e1");
       bench.settle();
@@ -168,7 +168,7 @@ describe("the window", () => {
   });
 
   test("pages that do not fit in memory are read again when they are needed", () => {
-    const bench = new NodeBench({ pageCacheChars: 20_000 });
+    const bench = new NodeFixture({ pageCacheChars: 20_000 });
     const tasks = Array.from({ length: 5_000 }, (_, i) => ({ i, pad: "x".repeat(20) }));
     bench.join("w1", ["w.a"], { capacity: 50 });
     bench.start(bench.plan([phase("a", { tasks })]), "e1");
@@ -181,7 +181,7 @@ describe("the window", () => {
   });
 
   test("a long journal is cut short by snapshots, and loads to the same state", () => {
-    const bench = new NodeBench({ snapshotRows: 10, idleMax: 0 });
+    const bench = new NodeFixture({ snapshotRows: 10, idleMax: 0 });
     const plan = bench.plan([{ name: "a", handlers: { a: { waitFor: "never" } } }]);
     bench.start(plan, "e1");
     for (let i = 0; i < 60; i++) {
@@ -201,7 +201,7 @@ describe("the window", () => {
 
 describe("timers", () => {
   test("thousands of them all fire, and only the nearest are in memory", () => {
-    const bench = new NodeBench({ windowMax: 32, idleMax: 8, timersMax: 200, timerHorizonMs: 60_000 });
+    const bench = new NodeFixture({ windowMax: 32, idleMax: 8, timersMax: 200, timerHorizonMs: 60_000 });
     const wait = { waitFor: "x", timeout: "1h", optional: true };
     const plan = bench.plan([{ name: "a", handlers: { a: wait } }]);
     for (let i = 0; i < 5_000; i++) {
@@ -221,7 +221,7 @@ describe("timers", () => {
   });
 
   test("of one time fire in the order in which they were set", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const plan = bench.plan([nap(1_000)]);
     for (let i = 0; i < 20; i++) bench.start(plan, `e${i}`);
     bench.sleep(1_000);
@@ -230,7 +230,7 @@ describe("timers", () => {
   });
 
   test("are never early and never lost, over restarts", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const plan = bench.plan([nap(600_000)]);
     bench.start(plan, "e1");
     bench.settle();
@@ -248,7 +248,7 @@ describe("timers", () => {
   });
 
   test("that were due while nobody was there fire after the recovery", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([nap(1_000), nap2]), "e1");
     bench.settle();
     bench.now += 3_600_000;
@@ -260,7 +260,7 @@ describe("timers", () => {
   const nap2 = { name: "nap2", handlers: { nap2: { sleep: "1h" } } };
 
   test("set while a scan is under way are not missed", () => {
-    const bench = new NodeBench({ timerHorizonMs: 10_000, timersMax: 5 });
+    const bench = new NodeFixture({ timerHorizonMs: 10_000, timersMax: 5 });
     const plan = bench.plan([nap(4_000)]);
     for (let i = 0; i < 40; i++) {
       bench.start(plan, `e${i}`);
@@ -271,7 +271,7 @@ describe("timers", () => {
   });
 
   test("whose commit failed are set by the commit that follows", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.holdsCommits = true;
     bench.start(bench.plan([nap(1_000)]), "e1");
     bench.settle();

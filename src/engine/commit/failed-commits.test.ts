@@ -1,19 +1,19 @@
 // What a node does when a commit fails, is fenced, or has happened already.
 import { describe, expect, test } from "vitest";
-import { outside, running } from "../../../test/conformance/gate-bench.ts";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { outside, running } from "../../../test/fixtures/engine/gate-fixture.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 describe("a commit that failed", () => {
   const ways = {
-    "nothing written": (bench: NodeBench) => bench.loseCommit(true),
-    "unknown, and it was not written": (bench: NodeBench) => bench.loseCommit(false),
-    "unknown, and it was written": (bench: NodeBench) => bench.commitUnheard(),
+    "nothing written": (bench: NodeFixture) => bench.loseCommit(true),
+    "unknown, and it was not written": (bench: NodeFixture) => bench.loseCommit(false),
+    "unknown, and it was written": (bench: NodeFixture) => bench.commitUnheard(),
   };
 
   describe.each(Object.entries(ways))("(%s)", (_name, fail) => {
     test("lets a start be stepped again, once: one execution, one answer", () => {
-      const bench = new NodeBench();
+      const bench = new NodeFixture();
       bench.holdsCommits = true;
       const request = bench.start(bench.plan([phase("a")]), "e1");
       bench.settle();
@@ -65,7 +65,7 @@ describe("a commit that failed", () => {
     });
 
     test("applies a signal once", () => {
-      const bench = new NodeBench();
+      const bench = new NodeFixture();
       bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "go" } } }, phase("b")]), "e1");
       bench.settle();
       bench.holdsCommits = true;
@@ -80,7 +80,7 @@ describe("a commit that failed", () => {
     });
 
     test("ends one execution as another goes on: each by its own rows", () => {
-      const bench = new NodeBench();
+      const bench = new NodeFixture();
       bench.join("w1", ["w.a"]);
       const plan = bench.plan([phase("a")]);
       for (const id of ["e1", "e2", "e3"]) bench.start(plan, id);
@@ -96,7 +96,7 @@ describe("a commit that failed", () => {
     });
 
     test("can fail again and again", () => {
-      const bench = new NodeBench();
+      const bench = new NodeFixture();
       bench.join("w1", ["w.a"]);
       bench.holdsCommits = true;
       const request = bench.start(bench.plan([phase("a")]), "e1");

@@ -1,13 +1,13 @@
 // What rides along with commits and what a node shows: logs, dead letters, dropped words, purges, the overview.
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { tasks, working } from "../../../test/conformance/records-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { tasks, working } from "../../../test/fixtures/engine/records-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
 const fatal = { ...failed, fatal: true } as const;
 
-const last = (bench: NodeBench) => bench.attempts().at(-1) as Attempt;
+const last = (bench: NodeFixture) => bench.attempts().at(-1) as Attempt;
 
 describe("logs", () => {
   test("C13 are stored in the order they came, with what else the attempt said, in one commit", () => {
@@ -181,7 +181,7 @@ describe("a purge", () => {
 
 describe("the overview", () => {
   test("shows workers, limits, leases and what could be given out", () => {
-    const bench = new NodeBench({ projects: { default: { concurrency: 9 } } });
+    const bench = new NodeFixture({ projects: { default: { concurrency: 9 } } });
     bench.join("w1", [{ use: "w.a", version: "1.0.0" }], { capacity: 3 });
     bench.start(bench.plan([tasks(10, { concurrency: 2 })]), "e1");
     bench.start(bench.plan([phase("b", { tasks: [1, 2, 3] })], "other"), "e2");
@@ -208,7 +208,7 @@ describe("the overview", () => {
   });
 
   test("counts what was started, settled and ended, each once it is committed", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 3 });
     bench.start(bench.plan([tasks(3, { retry: { attempts: 1 } })]), "e1");
     bench.settle();
@@ -230,7 +230,7 @@ describe("the overview", () => {
   });
 
   test("does not count as ready what sleeps, waits, or is tried again later", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 5 });
     bench.start(bench.plan([tasks(10)]), "e1");
     bench.settle();
@@ -248,7 +248,7 @@ describe("the overview", () => {
   });
 
   test("counts a listing under the name of what lists, also for children", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([phase("a", { enumerate: { use: "list" } })], "one"), "e1");
     bench.start(
       bench.plan([{ name: "c", handlers: { c: { workflow: "kid", enumerate: { use: "list" } } } }], "two"),

@@ -1,11 +1,11 @@
 // The end of a child, and what its parent makes of it.
 import { describe, expect, test } from "vitest";
-import { family, home, kid } from "../../../test/conformance/family-bench.ts";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { family, home, kid } from "../../../test/fixtures/engine/family-fixture.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
-const last = (bench: NodeBench) => bench.attempts().at(-1) as Attempt;
+const last = (bench: NodeFixture) => bench.attempts().at(-1) as Attempt;
 
 describe("the end of a child", () => {
   test("failed is tried again by its parent's policy, as the same child in its next round", () => {
@@ -65,7 +65,7 @@ describe("the end of a child", () => {
     const code = { use: "w.b", retry: { attempts: 1 } };
     /** A child that lists one grandchild and then runs code of its own; its parent tries it three times. */
     const three = (grandkid: object[]) => {
-      const bench = new NodeBench();
+      const bench = new NodeFixture();
       bench.plan(grandkid, "grandkid");
       const lists = { workflow: "grandkid", enumerate: { use: "list" }, retry: { attempts: 1 } };
       bench.plan(
@@ -83,18 +83,18 @@ describe("the end of a child", () => {
       bench.settle();
       return bench;
     };
-    const list = (bench: NodeBench, ...items: unknown[]) => {
+    const list = (bench: NodeFixture, ...items: unknown[]) => {
       const listing = bench.attempts().findLast(({ grant }) => grant.do === "enumerate") as Attempt;
       bench.page(listing, 0, items);
       bench.seal(listing, { total: items.length });
       bench.settle();
     };
-    const end = (bench: NodeBench, use: string, outcome: Parameters<NodeBench["receipt"]>[1] = {}) => {
+    const end = (bench: NodeFixture, use: string, outcome: Parameters<NodeFixture["receipt"]>[1] = {}) => {
       bench.receipt(bench.attempts().findLast(({ grant }) => grant.use === use) as Attempt, outcome);
       bench.settle();
     };
     const grandkid = kid(0, kid(0));
-    const forget = (bench: NodeBench) => {
+    const forget = (bench: NodeFixture) => {
       expect([bench.status(kid(0)), bench.status("e1")]).toEqual(["failed", "running"]);
       bench.input({ kind: "purge", ids: [kid(0)] });
       bench.sleep(1_000);

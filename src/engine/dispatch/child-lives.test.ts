@@ -1,14 +1,14 @@
 // A parent that was purged and began anew is another to its children, though everything about it has the same name; and
 // a letter that comes twice is not a new life (DESIGN 3.1). Found by the simulator.
 import { expect, test } from "vitest";
-import { NodeBench } from "../../../test/conformance/node-bench.ts";
+import { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
 import { childId } from "../../kernel/tasks/children.ts";
 
 const KID = childId("e1", { phase: "a", visit: 1, handler: "a" }, 0);
 
 /** A parent whose one child waits for a signal. */
-function family(): { bench: NodeBench; begin: () => void } {
-  const bench = new NodeBench();
+function family(): { bench: NodeFixture; begin: () => void } {
+  const bench = new NodeFixture();
   bench.plan([{ name: "b", handlers: { b: { waitFor: "go" } } }], "kid");
   const plan = bench.plan([{ name: "a", handlers: { a: { workflow: "kid" } } }]);
   const begin = (): void => {

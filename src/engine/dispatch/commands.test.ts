@@ -7,9 +7,9 @@ import {
   running,
   TOPICS,
   tell,
-} from "../../../test/conformance/command-node-bench.ts";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { command } from "../../../test/conformance/scenarios/kernel-run.ts";
+} from "../../../test/fixtures/engine/command-node-fixture.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { command } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 test("a command goes to whoever serves its topic, with hashes, and says which it is", () => {
   const bench = running([command("a")]);
@@ -44,7 +44,7 @@ test("a command that refers to an earlier result has it; one that refers to noth
 });
 
 test("it is said what a command waits for, and how it stands", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.start(bench.plan([command("a"), command("b")]), "e1");
   bench.settle();
   expect(bench.inspect("e1").why).toBe('"a" waits for a worker: none serves the topic "CMD_A" now.');
@@ -73,7 +73,7 @@ test("a receipt for an execution, a step or an attempt that is not there changes
 });
 
 test("receipts for two workflows of one project at the same moment both survive", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.join("w1", TOPICS);
   const plan = bench.plan([command("a", tell(1))]);
   for (const id of ["e1", "e2"]) bench.start(plan, id, { project: "p" });
@@ -87,8 +87,8 @@ test("receipts for two workflows of one project at the same moment both survive"
 describe("a command whose worker is alive and says nothing", () => {
   const LIMITED = { timeout: "1m", retry: { attempts: 2, min: 0, max: 0 } };
   const REMOTE = { claimLeaseMs: 30_000, sweepMs: 1_000, suspectMs: 30_000 };
-  function held(): { bench: NodeBench; hold: (ms: number, attempt?: Attempt) => void } {
-    const bench = new NodeBench(REMOTE);
+  function held(): { bench: NodeFixture; hold: (ms: number, attempt?: Attempt) => void } {
+    const bench = new NodeFixture(REMOTE);
     bench.join("w1", TOPICS, { local: false });
     bench.claim("w1", 10);
     bench.start(bench.plan([command("a", {}, LIMITED)]), "e1");

@@ -1,16 +1,16 @@
 // Dead letters of executions, and words that changed nothing.
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { tasks, working } from "../../../test/conformance/records-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { tasks, working } from "../../../test/fixtures/engine/records-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
 const fatal = { ...failed, fatal: true } as const;
 
-const last = (bench: NodeBench) => bench.attempts().at(-1) as Attempt;
+const last = (bench: NodeFixture) => bench.attempts().at(-1) as Attempt;
 
 describe("dead letters", () => {
-  const dead = (bench: NodeBench) =>
+  const dead = (bench: NodeFixture) =>
     bench.tables
       .listDeadLetters({}, { before: null, max: 100 })
       .map(({ execution, workflow, project, tasks: of }) => ({ execution, workflow, project, tasks: of }));
@@ -84,7 +84,7 @@ describe("dead letters", () => {
 
 describe("dead letters of phases before the one that is tried again", () => {
   test("stay: nothing of theirs is done again", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a", "w.b"], { capacity: 100 });
     bench.start(bench.plan([tasks(3, { tolerate: 2 }), phase("b")]), "e1");
     bench.settle();

@@ -1,7 +1,7 @@
 // Dispatch: fair across projects, then executions, then handlers; priority within a project; limits (DESIGN 3.2).
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const many = (n: number, more: object = {}) =>
   phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more });
@@ -27,7 +27,7 @@ function holding<K>(keyOf: (attempt: Attempt) => K): {
 
 describe("fairness", () => {
   test("one tenant's 10,000 tasks delay another's single task by a bounded number of claims", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 1 });
     const plan = bench.plan([many(10_000)]);
     bench.start(plan, "big", { project: "acme" });
@@ -50,7 +50,7 @@ describe("fairness", () => {
   });
 
   test("a worker with much room shares it, so that the small one is not behind the quantum of the big one", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([many(10_000)]), "big", { project: "acme" });
     bench.start(bench.plan([phase("a")]), "small", { project: "beta" });
     bench.settle();
@@ -60,7 +60,7 @@ describe("fairness", () => {
   });
 
   test("projects take turns", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const plan = bench.plan([many(50)]);
     for (const project of ["p1", "p2", "p3"]) bench.start(plan, project, { project });
     bench.settle();
@@ -71,7 +71,7 @@ describe("fairness", () => {
   });
 
   test("executions of a project take turns", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const plan = bench.plan([many(20)]);
     for (const id of ["e1", "e2", "e3", "e4"]) bench.start(plan, id);
     bench.settle();
@@ -81,7 +81,7 @@ describe("fairness", () => {
   });
 
   test("handlers of an execution take turns", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const tasks = Array.from({ length: 20 }, (_, i) => i);
     const handlers = { x: { use: "x", tasks }, y: { use: "y", tasks } };
     bench.start(bench.plan([{ name: "a", handlers }]), "e1");
@@ -92,7 +92,7 @@ describe("fairness", () => {
   });
 
   test("within a handler the oldest task is first, one that came back before fresh ones", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 1 });
     bench.start(bench.plan([many(5, { retry: { min: 0, max: 0 } })]), "e1");
     let hasFailed = false;
@@ -107,7 +107,7 @@ describe("fairness", () => {
   });
 
   test("higher priority goes first within a project, and only there", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const low = bench.plan([many(30)], "low");
     const high = bench.plan([many(5, { use: "w.a", priority: 5 })], "high");
     bench.start(low, "low1", { project: "p1" });
@@ -123,7 +123,7 @@ describe("fairness", () => {
   });
 
   test("a worker gets only what it serves", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(
       bench.plan([{ name: "a", handlers: { fast: { use: "fast" }, slow: { use: "slow" } } }]),
       "e1",
@@ -137,7 +137,7 @@ describe("fairness", () => {
   });
 
   test("a worker never holds more than its capacity", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 7 });
     bench.start(bench.plan([many(100)]), "e1");
     bench.settle();
@@ -157,7 +157,7 @@ describe("fairness", () => {
 
 describe("concurrency", () => {
   test("1 with 3 queued: strictly one at a time, in age order", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const plan = bench.plan([phase("a", { concurrency: 1 })]);
     for (const id of ["e1", "e2", "e3"]) bench.start(plan, id);
     bench.join("w1", ["w.a"], { capacity: 10 });
@@ -179,7 +179,7 @@ describe("concurrency", () => {
   test.each([2, 5])(
     "%i is never exceeded over executions, workers and failures, and never wasted",
     (limit) => {
-      const bench = new NodeBench();
+      const bench = new NodeFixture();
       const plan = bench.plan([many(20, { concurrency: limit, retry: { min: 0, max: 0 } })]);
       for (const id of ["e1", "e2"]) bench.start(plan, id);
       bench.join("w1", ["w.a"], { capacity: 4 });
@@ -206,7 +206,7 @@ describe("concurrency", () => {
   );
 
   test("is of the project and the handler's name: another project has its own", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const plan = bench.plan([phase("a", { concurrency: 1 })]);
     bench.start(plan, "e1", { project: "p1" });
     bench.start(plan, "e2", { project: "p2" });
@@ -216,7 +216,7 @@ describe("concurrency", () => {
   });
 
   test("of one handler never holds up another", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const handlers = {
       slow: { use: "slow", tasks: [1, 2, 3], concurrency: 1 },
       fast: { use: "fast", tasks: [1, 2, 3] },
@@ -229,7 +229,7 @@ describe("concurrency", () => {
   });
 
   test("takes the value of the newest definition", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([many(10, { concurrency: 1 })], "v1"), "e1");
     bench.settle();
     bench.start(bench.plan([many(10, { concurrency: 3 })], "v2"), "e2");
@@ -240,7 +240,7 @@ describe("concurrency", () => {
 
   test("takes the value of the newest definition in whatever order executions come back", () => {
     for (const id of ["e1", "e2"]) {
-      const bench = new NodeBench({ idleMax: 0 });
+      const bench = new NodeFixture({ idleMax: 0 });
       bench.start(bench.plan([many(10, { concurrency: 1, rate: { limit: 1, per: "1s" } })], "v1"), "e1");
       bench.settle();
       bench.now++;
@@ -256,7 +256,7 @@ describe("concurrency", () => {
   });
 
   test("is given back by cancel, by a lapsed claim and by a worker that is gone", () => {
-    const bench = new NodeBench({ claimLeaseMs: 1_000, sweepMs: 500 });
+    const bench = new NodeFixture({ claimLeaseMs: 1_000, sweepMs: 500 });
     const plan = bench.plan([phase("a", { concurrency: 1 })]);
     bench.join("w1", ["w.a"], { local: false });
     bench.claim("w1", 5);
@@ -279,7 +279,7 @@ describe("concurrency", () => {
 
 describe("concurrency per key", () => {
   test("is never exceeded, skips no task, and keeps the order within a key", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const keys = Array.from({ length: 60 }, (_, i) => `k${i % 3 === 0 ? 0 : i % 5}`);
     const definition = phase("a", {
       enumerate: { use: "w.a" },
@@ -326,7 +326,7 @@ describe("concurrency per key", () => {
   });
 
   test("goes by the pointer where the one task is the input, and where tasks are listed", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const key = { key: "/k", concurrencyPerKey: 1 };
     const plan = bench.plan([phase("a", key)]);
     bench.start(plan, "e1", { input: { k: "x" } });
@@ -344,7 +344,7 @@ describe("concurrency per key", () => {
   });
 
   test("does not let a full key hold up the others", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 100 });
     const definition = phase("a", { enumerate: { use: "w.a" }, key: "/k", concurrencyPerKey: 1 });
     bench.start(bench.plan([definition]), "e1");
@@ -361,7 +361,7 @@ describe("concurrency per key", () => {
   });
 
   test("holds over executions of a project", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 100 });
     const definition = phase("a", { enumerate: { use: "w.a" }, key: "/k", concurrencyPerKey: 1 });
     const plan = bench.plan([definition]);

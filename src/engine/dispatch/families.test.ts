@@ -1,15 +1,15 @@
 // Children of executions at a node: they are started, many at a time, wait for their workflow, and are steered.
 import { describe, expect, test } from "vitest";
-import { expectFamilyDone, family, home, KID, kid } from "../../../test/conformance/family-bench.ts";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { expectFamilyDone, family, home, KID, kid } from "../../../test/fixtures/engine/family-fixture.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
-const last = (bench: NodeBench) => bench.attempts().at(-1) as Attempt;
+const last = (bench: NodeFixture) => bench.attempts().at(-1) as Attempt;
 
 describe("a child", () => {
   test("runs with its task as input, and its output is the task's result", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.plan({ name: "kid", phases: KID, returns: { use: "sum" } });
     bench.join("w1", ["w.b", "sum"]);
     bench.start(bench.plan(family(2)), "e1");
@@ -55,7 +55,7 @@ describe("a child", () => {
   });
 
   test("comes from an enumeration too, page by page", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.plan(KID, "kid");
     bench.join("w1", ["list", "w.b"]);
     bench.start(
@@ -77,7 +77,7 @@ describe("a child", () => {
   });
 
   test("beside others of its phase: the phase ends with the last of all", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.plan(KID, "kid");
     bench.join("w1", ["w.b", "u"]);
     bench.start(bench.plan([{ name: "a", handlers: { a: { workflow: "kid" }, c: { use: "u" } } }]), "e1");
@@ -89,7 +89,7 @@ describe("a child", () => {
   });
 
   test("of a child, to the depth that is allowed", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.plan([{ name: "a", handlers: { a: { workflow: "kid", retry: { attempts: 1 } } } }], "kid");
     bench.start(
       bench.plan([{ name: "a", handlers: { a: { workflow: "kid", retry: { attempts: 1 } } } }]),
@@ -167,7 +167,7 @@ describe("many children", () => {
 
 describe("control", () => {
   test("pause and resume reach the whole family", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.plan([{ name: "a", handlers: { a: { workflow: "grandkid" } } }], "kid");
     bench.plan(KID, "grandkid");
     bench.start(bench.plan(family(1)), "e1");
@@ -185,7 +185,7 @@ describe("control", () => {
   });
 
   test("cancel reaches the whole family, and ends it from the youngest up", () => {
-    const bench = new NodeBench({ idleMax: 0 });
+    const bench = new NodeFixture({ idleMax: 0 });
     bench.plan([{ name: "a", handlers: { a: { workflow: "grandkid" } } }], "kid");
     bench.plan([{ name: "b", handlers: { b: { waitFor: "go" } } }], "grandkid");
     bench.start(bench.plan(family(1)), "e1");
@@ -256,7 +256,7 @@ describe("control", () => {
 
 describe("a workflow that is not there", () => {
   const missing = (settings: object = {}) => {
-    const bench = new NodeBench(settings);
+    const bench = new NodeFixture(settings);
     bench.join("w1", ["w.b"]);
     bench.start(bench.plan(family(2)), "e1");
     bench.settle();
@@ -297,7 +297,7 @@ describe("a workflow that is not there", () => {
   });
 
   test("that is stored while it is looked for is found", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.held.add("find-workflow");
     bench.join("w1", ["w.b"]);
     bench.start(bench.plan(family(2)), "e1");
@@ -311,7 +311,7 @@ describe("a workflow that is not there", () => {
   });
 
   test("does not keep out what has a workflow", () => {
-    const bench = new NodeBench({ windowMax: 8, idleMax: 4 });
+    const bench = new NodeFixture({ windowMax: 8, idleMax: 4 });
     const plan = bench.plan(family(1), "waiting");
     for (let i = 0; i < 30; i++) bench.start(plan, `x${i}`);
     bench.settle();

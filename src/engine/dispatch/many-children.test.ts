@@ -1,9 +1,9 @@
 // Thousands of children: what passes between them and their parent is in the store, not in memory (DESIGN 2.8).
 import { expect, test } from "vitest";
-import { NodeBench } from "../../../test/conformance/node-bench.ts";
+import { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
 
 /** Turns until nothing comes out any more; the most that was in memory, and the most letters that a commit had. */
-function drive(bench: NodeBench): { resident: number; letters: number } {
+function drive(bench: NodeFixture): { resident: number; letters: number } {
   const most = { resident: 0, letters: 0 };
   for (;;) {
     const outputs = bench.advance();
@@ -20,7 +20,7 @@ function drive(bench: NodeBench): { resident: number; letters: number } {
 
 test("a parent that is cancelled tells its children bit by bit, and all of them end", () => {
   const n = 4_000;
-  const bench = new NodeBench({ windowMax: 50, idleMax: 10 });
+  const bench = new NodeFixture({ windowMax: 50, idleMax: 10 });
   bench.plan([{ name: "b", handlers: { b: { waitFor: "go" } } }], "kid");
   const tasks = Array.from({ length: n }, (_, i) => i);
   bench.start(bench.plan([{ name: "a", handlers: { a: { workflow: "kid", tasks } } }], "w"), "e1");

@@ -1,22 +1,22 @@
 // A worker that passes work on to queues: it gets what nobody else serves, its leases do not lapse, and nothing that
 // waits in a queue has begun (DESIGN 8).
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { command, phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { command, phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const QUEUE = { local: false, queued: true, fallback: true, capacity: 100_000 } as const;
 const SETTINGS = { claimLeaseMs: 30_000, sweepMs: 5_000 };
 const tasks = (n: number, more: object = {}) =>
   phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more });
 
-function queueBench(options: object = {}, settings: object = {}): NodeBench {
-  const bench = new NodeBench({ ...SETTINGS, ...settings });
+function queueFixture(options: object = {}, settings: object = {}): NodeFixture {
+  const bench = new NodeFixture({ ...SETTINGS, ...settings });
   bench.join("queue", [], { ...QUEUE, ...options });
   bench.claim("queue", 1);
   return bench;
 }
 
-function begin(bench: NodeBench, definition: object, id = "e1"): Attempt[] {
+function begin(bench: NodeFixture, definition: object, id = "e1"): Attempt[] {
   bench.start(bench.plan([definition]), id);
   bench.settle();
   return bench.attempts("queue").filter(({ grant }) => grant.execution === id);
@@ -24,13 +24,13 @@ function begin(bench: NodeBench, definition: object, id = "e1"): Attempt[] {
 
 describe("what nobody else serves", () => {
   test("goes to the queue", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     expect(begin(bench, tasks(3))).toHaveLength(3);
     expect(bench.inspect("e1").why).toContain("3 tasks at the broker");
   });
 
   test("waits if a version is asked for, and says so; a worker with another version changes nothing", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     expect(begin(bench, tasks(3, { version: "^2.0.0" }))).toHaveLength(0);
     expect(bench.inspect("e1").why).toContain("^2.0.0");
     bench.join("w1", [{ use: "w.a", version: "1.0.0" }]);
@@ -43,14 +43,14 @@ describe("what nobody else serves", () => {
   });
 
   test("is left to whoever serves it", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     bench.join("w1", ["w.a"]);
     expect(begin(bench, tasks(3))).toHaveLength(0);
     expect(bench.attempts("w1")).toHaveLength(3);
   });
 
   test("goes to both where the queue serves it by name", () => {
-    const bench = new NodeBench(SETTINGS);
+    const bench = new NodeFixture(SETTINGS);
     bench.join("queue", ["w.a"], { ...QUEUE, capacity: 2 });
     bench.claim("queue", 1);
     bench.join("w1", ["w.a"], { capacity: 2 });
@@ -60,7 +60,7 @@ describe("what nobody else serves", () => {
   });
 
   test("waits while the broker is away, and says so", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     bench.claim("queue", 0);
     expect(begin(bench, tasks(2))).toHaveLength(0);
     expect(bench.inspect("e1").why).toContain('none serves "w.a"');
@@ -70,7 +70,7 @@ describe("what nobody else serves", () => {
   });
 
   test("is no script", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     const script = { name: "a", handlers: { a: { script: [{ name: "one", expression: "s => s" }] } } };
     expect(begin(bench, script)).toHaveLength(0);
     expect(bench.inspect("e1").why).toContain("none serves scripts");
@@ -79,7 +79,7 @@ describe("what nobody else serves", () => {
 
 describe("a lease in a queue", () => {
   test("does not lapse by silence, and no beat is waited for", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     const [first] = begin(bench, tasks(2));
     bench.sleep(10 * 86_400_000);
     expect(bench.of("cancel")).toHaveLength(0);
@@ -92,7 +92,7 @@ describe("a lease in a queue", () => {
   });
 
   test("that is given back is pending at once, burns nothing, and writes nothing", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     const [first] = begin(bench, tasks(1));
     const rows = bench.journal("e1").length;
     bench.release("queue", first as Attempt);
@@ -109,7 +109,7 @@ describe("a lease in a queue", () => {
   });
 
   test("goes to another worker once that serves it and the queue gives it back", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     const [first] = begin(bench, tasks(1));
     bench.join("w1", ["w.a"]);
     bench.release("queue", first as Attempt);
@@ -118,7 +118,7 @@ describe("a lease in a queue", () => {
   });
 
   test("after an unclean end is a suspect: a receipt in time is taken, the rest is published again", () => {
-    const bench = queueBench({}, { suspectMs: 30_000 });
+    const bench = queueFixture({}, { suspectMs: 30_000 });
     const [first, second] = begin(bench, tasks(2)) as [Attempt, Attempt];
     bench.restart();
     bench.join("queue", [], QUEUE);
@@ -137,7 +137,7 @@ describe("a lease in a queue", () => {
   });
 
   test("of the crash budget nothing is used, however often the engine dies", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     begin(bench, tasks(1));
     for (let i = 0; i < 8; i++) {
       bench.restart();
@@ -152,7 +152,7 @@ describe("a lease in a queue", () => {
   });
 
   test("of a task that crashed once is to have nobody beside it, and does not hold up the queue", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     const [first] = begin(bench, tasks(2, { retry: { min: 0, max: 0 } }));
     bench.receipt(first as Attempt, { status: "crashed", payload: "{}" });
     bench.sleep(100);
@@ -166,7 +166,7 @@ describe("a lease in a queue", () => {
 
 describe("room", () => {
   test("at most so many leases of one handler at a time, and others are not held up by it", () => {
-    const bench = queueBench({ perQueue: 3 });
+    const bench = queueFixture({ perQueue: 3 });
     const first = begin(bench, tasks(10));
     expect(first).toHaveLength(3);
     expect(begin(bench, tasks(2), "e2")).toHaveLength(2);
@@ -182,7 +182,7 @@ describe("room", () => {
   });
 
   test("what the queue has no room for goes to another worker that serves it", () => {
-    const bench = new NodeBench(SETTINGS);
+    const bench = new NodeFixture(SETTINGS);
     bench.join("queue", ["w.a"], { ...QUEUE, perQueue: 1 });
     bench.claim("queue", 1);
     bench.join("w1", ["w.a"], { capacity: 10 });
@@ -192,7 +192,7 @@ describe("room", () => {
   });
 
   test("at most so many handlers of visits; the others wait with a why, and come when one is over", () => {
-    const bench = queueBench({ queuesMax: 1 });
+    const bench = queueFixture({ queuesMax: 1 });
     const [first] = begin(bench, tasks(1));
     expect(begin(bench, tasks(1), "e2")).toHaveLength(0);
     expect(bench.inspect("e2").why).toContain("waits for queues at the broker");
@@ -205,7 +205,7 @@ describe("room", () => {
   });
 
   test("commands have no queues of their own: however many wait for a topic, handlers are not held up, nor they", () => {
-    const bench = queueBench({ queuesMax: 1 });
+    const bench = queueFixture({ queuesMax: 1 });
     expect(begin(bench, command("c"), "c1")).toHaveLength(1);
     expect(begin(bench, command("c"), "c2")).toHaveLength(1);
     expect(begin(bench, tasks(1), "e1")).toHaveLength(1);
@@ -217,7 +217,7 @@ describe("room", () => {
 
 describe("what is not to begin", () => {
   test.each(["pause", "cancel"] as const)("%s asks the queue to give back what nobody has taken", (kind) => {
-    const bench = queueBench();
+    const bench = queueFixture();
     const [first, second] = begin(bench, tasks(2)) as [Attempt, Attempt];
     bench.control(kind, "e1");
     bench.settle();

@@ -1,26 +1,26 @@
 // Commands at a broker: what waits for a receipt leaves memory, and comes back for whatever happens to it.
 import { describe, expect, test } from "vitest";
-import { claimOf, placeOf } from "../../../test/conformance/attempt-reports.ts";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { command } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { claimOf, placeOf } from "../../../test/fixtures/engine/attempt-reports.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { command } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const QUEUE = { local: false, queued: true, fallback: true, capacity: 1_000_000 } as const;
 const SMALL = { windowMax: 100, idleMax: 20, sentMax: 20, sweepMs: 10_000, timersMax: 50 };
 
-function queueBench(settings: object = {}): NodeBench {
-  const bench = new NodeBench({ ...SMALL, ...settings });
+function queueFixture(settings: object = {}): NodeFixture {
+  const bench = new NodeFixture({ ...SMALL, ...settings });
   join(bench);
   return bench;
 }
 
-function join(bench: NodeBench): void {
+function join(bench: NodeFixture): void {
   bench.join("broker", [], QUEUE);
   bench.claim("broker", 1);
   bench.settle();
 }
 
 /** The broker confirms these. */
-function sent(bench: NodeBench, ...attempts: readonly Attempt[]): void {
+function sent(bench: NodeFixture, ...attempts: readonly Attempt[]): void {
   for (const { worker, grant, item } of attempts)
     bench.input({
       kind: "worker-sent",
@@ -31,7 +31,7 @@ function sent(bench: NodeBench, ...attempts: readonly Attempt[]): void {
 }
 
 /** As many executions, each with a definition of its own, whose commands are all at the broker. */
-function submit(bench: NodeBench, count: number, handler: object = {}): Attempt[] {
+function submit(bench: NodeFixture, count: number, handler: object = {}): Attempt[] {
   for (let i = 0; i < count; i++) {
     const plan = bench.plan([command("a", {}, handler), command("b", {}, handler)], `w${i}`);
     bench.start(plan, `e${i}`);
@@ -45,7 +45,7 @@ const RETRY = { attempts: 3, min: "100ms", backoff: "constant" };
 
 describe("many commands that wait at a topic", () => {
   test("are not in memory; each receipt finds its own, and the next command goes out", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     const all = submit(bench, 2_000);
     expect(bench.node.residentCount).toBeLessThan(100);
     expect(bench.node.overview().workers[0]?.held).toBe(bench.node.openLeases);
@@ -63,7 +63,7 @@ describe("many commands that wait at a topic", () => {
   });
 
   test("leave memory also if their events are published late", () => {
-    const bench = queueBench({ outbox: true });
+    const bench = queueFixture({ outbox: true });
     submit(bench, 200);
     // Events that are published later would bring them back.
     expect(bench.node.residentCount).toBe(200);
@@ -75,7 +75,7 @@ describe("many commands that wait at a topic", () => {
 
   test("are not loaded when the node begins anew, cleanly or not; receipts of before count, and nothing is sent twice", () => {
     for (const clean of [true, false]) {
-      const bench = queueBench({ suspectMs: 5_000 });
+      const bench = queueFixture({ suspectMs: 5_000 });
       const all = submit(bench, 300);
       // What was sent last is in memory only.
       bench.restart({ clean });
@@ -93,7 +93,7 @@ describe("many commands that wait at a topic", () => {
   });
 
   test("are shown as sent, also after they were looked at", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     submit(bench, 100);
     const { commands } = bench.inspect("e3");
     expect(commands?.map(({ procStatus }) => procStatus)).toEqual(["RUNNING", "PENDING"]);
@@ -102,7 +102,7 @@ describe("many commands that wait at a topic", () => {
   });
 
   test("that are given back are sent again as the same attempt, wherever they are", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     const all = submit(bench, 100);
     bench.release("broker", all[5] as Attempt);
     bench.settle();
@@ -116,7 +116,7 @@ describe("many commands that wait at a topic", () => {
   });
 
   test("end when they are cancelled, with a broker and without one", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     submit(bench, 100);
     bench.control("cancel", "e5");
     bench.settle();
@@ -128,7 +128,7 @@ describe("many commands that wait at a topic", () => {
   });
 
   test("that are paused stay at the broker, and their receipts count", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     const all = submit(bench, 100);
     bench.control("pause", "e5");
     bench.settle();
@@ -139,7 +139,7 @@ describe("many commands that wait at a topic", () => {
   });
 
   test("are looked after when they have waited for long, also of a former process", () => {
-    const bench = queueBench({ checkMs: 60_000 });
+    const bench = queueFixture({ checkMs: 60_000 });
     submit(bench, 100);
     bench.restart({ clean: true });
     join(bench);
@@ -155,7 +155,7 @@ describe("many commands that wait at a topic", () => {
 
 describe("a receipt that does not come in time", () => {
   test("is noticed when its time has come, in memory or not, and the command goes out once more", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     submit(bench, 100, { timeout: "30s", retry: RETRY });
     bench.sleep(29_999);
     expect(bench.attempts("broker")).toHaveLength(100);
@@ -169,7 +169,7 @@ describe("a receipt that does not come in time", () => {
 
   test("is the time since it was sent, whoever has the execution by then", () => {
     for (const clean of [true, false]) {
-      const bench = queueBench();
+      const bench = queueFixture();
       submit(bench, 100, { timeout: "30s", retry: RETRY });
       bench.sleep(20_000);
       bench.restart({ clean });
@@ -182,7 +182,7 @@ describe("a receipt that does not come in time", () => {
   });
 
   test("is not waited for in a second attempt by the time of the first", () => {
-    const bench = queueBench();
+    const bench = queueFixture();
     submit(bench, 60, { timeout: "30s", retry: RETRY });
     bench.sleep(30_000);
     bench.sleep(1_000);
@@ -201,7 +201,7 @@ describe("a receipt that does not come in time", () => {
 });
 
 test("few commands cost no commit of their own", () => {
-  const bench = queueBench();
+  const bench = queueFixture();
   const [first] = submit(bench, 1);
   expect(bench.of("commit")).toHaveLength(1);
   bench.receipt(first as Attempt);

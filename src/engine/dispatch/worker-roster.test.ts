@@ -2,8 +2,8 @@
 import fc from "fast-check";
 import { gt, satisfies } from "semver";
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { RosterEntry, WorkerRoster } from "./worker-roster.ts";
 
 const SERVED = ["0.9.0", "1.0.0", "1.0.1", "2.0.0"];
@@ -144,11 +144,12 @@ describe("the version that gets the work", () => {
 
 describe("at a node", () => {
   const ranged = (version?: string) => [phase("a", version === undefined ? {} : { version })];
-  const granted = (bench: NodeBench) => bench.attempts().map(({ worker, grant }) => [worker, grant.version]);
-  const byWorker = (bench: NodeBench) => granted(bench).sort((a, b) => (a.join() < b.join() ? -1 : 1));
+  const granted = (bench: NodeFixture) =>
+    bench.attempts().map(({ worker, grant }) => [worker, grant.version]);
+  const byWorker = (bench: NodeFixture) => granted(bench).sort((a, b) => (a.join() < b.join() ? -1 : 1));
 
   test("B9 each range goes to its worker, and the grant says which version it is of", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     for (const version of SERVED) bench.join(`w${version}`, [serve(version)]);
     bench.start(bench.plan(ranged("~1.0"), "one"), "e1");
     bench.start(bench.plan(ranged(), "two"), "e2");
@@ -162,7 +163,7 @@ describe("at a node", () => {
   });
 
   test("a grant names the build that its worker has", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("wa", [serve("1.0.0+a")], { capacity: 1 });
     bench.join("wb", [serve("1.0.0+b")], { capacity: 1 });
     bench.start(bench.plan([phase("a", { tasks: [1, 2], version: "^1" })]), "e1");
@@ -174,7 +175,7 @@ describe("at a node", () => {
   });
 
   test("B9 none matching: it waits and says why, nothing spins, and it goes on when one comes", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     for (const version of SERVED) bench.join(`w${version}`, [serve(version)]);
     bench.start(bench.plan(ranged("~3.1")), "e1");
     bench.settle();
@@ -190,7 +191,7 @@ describe("at a node", () => {
   });
 
   test("B9 it is let go of while it waits, and comes back", () => {
-    const bench = new NodeBench({ idleMax: 0 });
+    const bench = new NodeFixture({ idleMax: 0 });
     bench.join("old", [serve("1.0.0")]);
     bench.start(bench.plan(ranged("~3.1")), "e1");
     bench.settle();
@@ -201,7 +202,7 @@ describe("at a node", () => {
   });
 
   test("a worker with two versions gets each under its own", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("both", [serve("1.0.0"), serve("2.0.0")]);
     bench.start(bench.plan(ranged("^1"), "one"), "e1");
     bench.start(bench.plan(ranged(), "two"), "e2");
@@ -213,7 +214,7 @@ describe("at a node", () => {
   });
 
   test("a higher one that joins gets what is not given out yet; when it leaves, the lower ones go on", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("old", [serve("1.0.0")], { capacity: 2 });
     bench.start(bench.plan([phase("a", { version: "^1", tasks: [0, 1, 2, 3, 4, 5] })]), "e1");
     bench.settle();
@@ -243,7 +244,7 @@ describe("at a node", () => {
   });
 
   test("a retry may be done by another version", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("old", [serve("1.0.0")]);
     bench.start(bench.plan(ranged("^1")), "e1");
     bench.settle();
@@ -257,7 +258,7 @@ describe("at a node", () => {
   });
 
   test("code that enumerates keeps from a single task only who would get it in the same version", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("old", [{ ...serve("1.0.0"), enumerates: true }]);
     bench.join("new", [serve("2.0.0")]);
     bench.start(bench.plan(ranged("^1"), "one"), "e1");
@@ -270,7 +271,7 @@ describe("at a node", () => {
   });
 
   test("an enumerator of another name is served in any version", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("lister", [{ use: "list", version: "7.0.0" }]);
     bench.start(bench.plan([phase("a", { version: "^1", enumerate: { use: "list" } })]), "e1");
     bench.settle();
@@ -278,7 +279,7 @@ describe("at a node", () => {
   });
 
   test("two ranges of one handler in two executions do not hold each other up", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("one", [serve("1.0.0")], { capacity: 1 });
     for (let i = 0; i < 20; i++) bench.start(bench.plan(ranged("~9"), "stuck"), `s${i}`);
     for (let i = 0; i < 20; i++) bench.start(bench.plan(ranged("^1"), "fine"), `f${i}`);
@@ -287,7 +288,7 @@ describe("at a node", () => {
   });
 
   test("C15 a worker that serves only `fast` never gets other work", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["fast"], { capacity: 100 });
     bench.start(
       bench.plan([{ name: "a", handlers: { fast: { use: "fast" }, slow: { use: "slow" } } }]),

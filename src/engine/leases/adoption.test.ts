@@ -1,14 +1,14 @@
 // Which attempts of a former owner are taken over, and what waits for those that are not (DESIGN 3.2, 4). Found by the
 // simulator.
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const REMOTE = { suspectMs: 30_000, claimLeaseMs: 1_000, sweepMs: 1_000 };
 const numbers = (attempts: readonly Attempt[]) =>
   attempts.map(({ worker, item }) => `${worker} ${item.number}#${item.attempt}`);
 
-function remote(bench: NodeBench, worker: string, max = 10): void {
+function remote(bench: NodeFixture, worker: string, max = 10): void {
   bench.join(worker, ["w.a"], { local: false });
   bench.claim(worker, max);
   bench.settle();
@@ -16,7 +16,7 @@ function remote(bench: NodeBench, worker: string, max = 10): void {
 
 describe("an attempt of a former owner", () => {
   test("whose claim had lapsed is not taken over: another worker has begun the same attempt", () => {
-    const bench = new NodeBench(REMOTE);
+    const bench = new NodeFixture(REMOTE);
     bench.start(bench.plan([phase("a")]), "e1");
     remote(bench, "w1", 1);
     bench.sleep(2_000);
@@ -37,7 +37,7 @@ describe("an attempt of a former owner", () => {
   });
 
   test("that has been silent since the opening is lost, however late its execution is loaded", () => {
-    const bench = new NodeBench({ ...REMOTE, idleMax: 0 });
+    const bench = new NodeFixture({ ...REMOTE, idleMax: 0 });
     bench.start(bench.plan([phase("a")]), "e1");
     remote(bench, "w1");
     const [before] = bench.attempts() as [Attempt];
@@ -55,7 +55,7 @@ describe("an attempt of a former owner", () => {
 
   test("that does not fit its project's limit any more is not taken over", () => {
     const projects: Record<string, { concurrency: number }> = { default: { concurrency: 2 } };
-    const bench = new NodeBench({ ...REMOTE, projects });
+    const bench = new NodeFixture({ ...REMOTE, projects });
     bench.start(bench.plan([phase("a", { tasks: [0, 1] })]), "e1");
     remote(bench, "w1");
     const before = bench.attempts();
@@ -74,7 +74,7 @@ describe("an attempt of a former owner", () => {
 });
 
 test("what was begun and is not heard of is journaled as lost before a cancel ends its phase", () => {
-  const bench = new NodeBench(REMOTE);
+  const bench = new NodeFixture(REMOTE);
   bench.start(bench.plan([phase("a", { tasks: [0, 1] })]), "e1");
   remote(bench, "w1");
   bench.started(...bench.attempts());
@@ -89,7 +89,7 @@ test("what was begun and is not heard of is journaled as lost before a cancel en
 });
 
 test("a task that is lost is given out once, also if the clock went back and it must run alone", () => {
-  const bench = new NodeBench({ suspectMs: 0 });
+  const bench = new NodeFixture({ suspectMs: 0 });
   const retry = { attempts: 5, crashes: 5, min: 0 };
   bench.join("w1", ["w.a"]);
   bench.start(bench.plan([phase("a", { retry })]), "e1");
@@ -127,7 +127,7 @@ test("a task that is lost is given out once, also if the clock went back and it 
 });
 
 test("a task that must run alone goes to whoever is empty, though another asks first", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.join("w1", ["w.a", "w.b"]);
   bench.start(bench.plan([phase("a", { retry: { attempts: 3, min: 0 } })]), "e1");
   bench.start(bench.plan([{ name: "b", handlers: { b: { use: "w.b" } } }], "other"), "x1");
@@ -142,7 +142,7 @@ test("a task that must run alone goes to whoever is empty, though another asks f
 });
 
 test("a task that waits for a worker to be empty goes elsewhere if another version gets the work by then", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   const serve = (worker: string, version: string) =>
     bench.join(worker, [{ use: "w.a", version }], { capacity: 2 });
   serve("w1", "1.0.0");
@@ -162,7 +162,7 @@ test("a task that waits for a worker to be empty goes elsewhere if another versi
 });
 
 test("a letter that is sent while older ones may be in the store only waits for its turn", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.plan([phase("b", { retry: { attempts: 1 } })], "kid");
   bench.join("w1", ["w.b"], { capacity: 1 });
   const retry = { attempts: 3, backoff: "constant", min: 1_000 };

@@ -1,9 +1,9 @@
 // The id of an attempt is never given twice, whatever became of the attempt; its number is, only where nothing of it is
 // journaled.
 import { expect, test } from "vitest";
-import { claimed, SETTINGS } from "../../../test/conformance/lease-bench.ts";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { claimed, SETTINGS } from "../../../test/fixtures/engine/lease-fixture.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
 
 const idOf = ({ grant, item }: Attempt) => encodeAttempt({ ...grant, ...item, task: item.number });
@@ -27,7 +27,7 @@ test("an attempt whose start is journaled is not numbered again in the next roun
 });
 
 test("an enumeration whose end is not taken is given out again under another id", () => {
-  const bench = new NodeBench(SETTINGS);
+  const bench = new NodeFixture(SETTINGS);
   bench.join("w1", ["w.list"], { local: false, capacity: 9 });
   bench.claim("w1", 1);
   bench.start(bench.plan([phase("a", { enumerate: { use: "w.list" }, identity: "/id" })]), "e1");
@@ -43,7 +43,7 @@ test("an enumeration whose end is not taken is given out again under another id"
 });
 
 test("an execution that takes the id of a purged one has other attempts", () => {
-  const bench = new NodeBench(SETTINGS);
+  const bench = new NodeFixture(SETTINGS);
   bench.join("w1", ["w.a"], { local: false, capacity: 9 });
   const plan = bench.plan([phase("a")]);
   for (let life = 0; life < 3; life++) {

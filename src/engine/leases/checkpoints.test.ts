@@ -1,7 +1,7 @@
 // Steps, sleeps, waits and runs at a node: what grants carry, what a suspended task holds, and how it comes back.
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const RUNS = ["r0", "r1", "r2"].map((name) => ({ name, expression: "s => s" }));
 const sleepUntil = (untilMs: number, name = "nap") =>
@@ -11,17 +11,17 @@ const waitFor = (signal: string, timeoutMs?: number) =>
 const failed = { status: "failed", payload: '{"message":"boom"}', retryAfterMs: 0 } as const;
 
 /** A bench with one local worker that has the first task of one execution. */
-function working(more: object = {}, settings: ConstructorParameters<typeof NodeBench>[0] = {}) {
-  const bench = new NodeBench(settings);
+function working(more: object = {}, settings: ConstructorParameters<typeof NodeFixture>[0] = {}) {
+  const bench = new NodeFixture(settings);
   bench.join("w1", ["w.a"], { capacity: 4 });
   bench.start(bench.plan([phase("a", more)]), "e1");
   bench.settle();
   return { bench, first: bench.attempts()[0] as Attempt };
 }
 
-const last = (bench: NodeBench) => bench.attempts().at(-1) as Attempt;
-const want = (bench: NodeBench, id = "e1") => bench.tables.load([id])[0]?.head.want;
-const rows = (bench: NodeBench) =>
+const last = (bench: NodeFixture) => bench.attempts().at(-1) as Attempt;
+const want = (bench: NodeFixture, id = "e1") => bench.tables.load([id])[0]?.head.want;
+const rows = (bench: NodeFixture) =>
   bench.tables
     .scanTimers({ until: Number.MAX_SAFE_INTEGER, max: 1_000, partitions: null })
     .map(({ timer, due }) => [timer, due]);
@@ -66,7 +66,7 @@ describe("a grant", () => {
   });
 
   test("of a script carries its runs, its state and whether it resumes; a new attempt finds the finished ones", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["~script"]);
     const script = [{ ...(RUNS[0] as object), timeout: "5s" }, RUNS[1]];
     bench.start(bench.plan([{ name: "a", handlers: { a: { script, state: { n: 1 } } } }]), "e1");
@@ -91,7 +91,7 @@ describe("a grant", () => {
   });
 
   test("of a batch carries its size, and as many tasks as make it whole", () => {
-    const bench = new NodeBench({ quantum: 4 });
+    const bench = new NodeFixture({ quantum: 4 });
     bench.join("w1", ["w.a"], { capacity: 100 });
     bench.start(
       bench.plan([phase("a", { tasks: Array.from({ length: 30 }, (_, i) => i), batch: 10 })]),
@@ -136,7 +136,7 @@ describe("a step", () => {
   });
 
   test("counts as a sign of life of a remote attempt, and as its start", () => {
-    const bench = new NodeBench({ sweepMs: 5_000 });
+    const bench = new NodeFixture({ sweepMs: 5_000 });
     bench.join("w1", ["w.a"], { local: false });
     bench.claim("w1", 1);
     bench.start(bench.plan([phase("a", { tasks: [1, 2] })]), "e1");
@@ -152,7 +152,7 @@ describe("a step", () => {
   });
 
   test("of an attempt that lost its lease is stale, and not journaled", () => {
-    const bench = new NodeBench({ sweepMs: 5_000 });
+    const bench = new NodeFixture({ sweepMs: 5_000 });
     bench.join("w1", ["w.a"], { local: false });
     bench.claim("w1", 1);
     bench.start(bench.plan([phase("a")]), "e1");
@@ -177,7 +177,7 @@ describe("a step", () => {
 
 describe("a suspended task", () => {
   test("holds no lease, no place at its worker and no permit", () => {
-    const bench = new NodeBench({ projects: { default: { concurrency: 1 } } });
+    const bench = new NodeFixture({ projects: { default: { concurrency: 1 } } });
     bench.join("w1", ["w.a"], { capacity: 1 });
     const limits = { concurrency: 1, key: "", concurrencyPerKey: 1, tasks: [1, 2, 3] };
     bench.start(bench.plan([phase("a", limits)]), "e1");
@@ -272,7 +272,7 @@ describe("a suspended task", () => {
   });
 
   test("goes on with others of its handler: a thousand sleep while one worker does them in turn", () => {
-    const bench = new NodeBench({ idleMax: 0 });
+    const bench = new NodeFixture({ idleMax: 0 });
     bench.join("w1", ["w.a"], { capacity: 8 });
     bench.start(bench.plan([phase("a", { tasks: Array.from({ length: 1_000 }, (_, i) => i) })]), "e1");
     const due = bench.now + 10_000;
@@ -295,7 +295,7 @@ describe("a suspended task", () => {
 
 test("C8 late done after a loss: told to stop is the later attempt, unless it has journaled something", () => {
   for (const hasStep of [false, true]) {
-    const bench = new NodeBench({ sweepMs: 5_000 });
+    const bench = new NodeFixture({ sweepMs: 5_000 });
     for (const worker of ["w1", "w2"]) bench.join(worker, ["w.a"], { local: false });
     bench.claim("w1", 1);
     bench.start(bench.plan([phase("a")]), "e1");

@@ -1,8 +1,8 @@
 // Leases of what is cancelled, failing, paused or tried again.
 import { describe, expect, test } from "vitest";
-import { claimed, SETTINGS } from "../../../test/conformance/lease-bench.ts";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { claimed, SETTINGS } from "../../../test/fixtures/engine/lease-fixture.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const tasks = (n: number, more: object = {}) =>
   phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more });
@@ -41,7 +41,7 @@ describe("cancel, failing and pause", () => {
   });
 
   test("cancel before any claim: nothing is ever claimed", () => {
-    const bench = new NodeBench(SETTINGS);
+    const bench = new NodeFixture(SETTINGS);
     bench.start(bench.plan([tasks(3)]), "e1");
     bench.control("cancel", "e1");
     bench.settle();
@@ -53,7 +53,7 @@ describe("cancel, failing and pause", () => {
   });
 
   test("failing tells the others to stop and drains before onError starts", () => {
-    const bench = new NodeBench(SETTINGS);
+    const bench = new NodeFixture(SETTINGS);
     bench.join("w1", ["w.a", "w.fix"], { local: false, capacity: 100 });
     bench.claim("w1", 3);
     const phases = [
@@ -165,7 +165,7 @@ describe("rounds", () => {
 });
 
 describe("claims of one attempt have names of their own", () => {
-  const names = (bench: NodeBench) => bench.attempts().map(({ item }) => `${item.attempt}.${item.claim}`);
+  const names = (bench: NodeFixture) => bench.attempts().map(({ item }) => `${item.attempt}.${item.claim}`);
 
   test("though a word of a claim that lapsed came while another was out", () => {
     const { bench, first } = claimed(phase("a"), 1);
@@ -179,7 +179,7 @@ describe("claims of one attempt have names of their own", () => {
   });
 
   test("though the execution left memory in between", () => {
-    const bench = new NodeBench({ claimLeaseMs: 30_000, sweepMs: 5_000, idleMax: 0 });
+    const bench = new NodeFixture({ claimLeaseMs: 30_000, sweepMs: 5_000, idleMax: 0 });
     bench.start(bench.plan([phase("a")]), "e1");
     for (const worker of ["w1", "w2", "w3"]) {
       bench.join(worker, ["w.a"], { local: false });

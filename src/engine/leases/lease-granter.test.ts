@@ -1,11 +1,11 @@
 // What a grant carries, and how handlers whose tasks come from elsewhere are asked.
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 describe("a grant", () => {
   test("says where its tasks belong, what they are, and what is needed to do them", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", [{ use: "w.a", version: "1.2.7" }]);
     const plan = bench.plan([
       phase("a", { tasks: ["x", "y"], timeout: "5s", heartbeat: "1m", version: "~1.2" }),
@@ -41,7 +41,7 @@ describe("a grant", () => {
   });
 
   test("of a handler without tasks has the input as its one task", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([phase("a")]), "e1", { input: { n: 1 } });
     bench.settle();
@@ -49,7 +49,7 @@ describe("a grant", () => {
   });
 
   test("carries the counts of earlier phases, and for a decision those of its own", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a", "w.b", "n"]);
     const phases = [
       phase("a", { tasks: [1, 2, 3], tolerate: 1 }),
@@ -77,11 +77,11 @@ describe("a grant", () => {
 
 describe("a handler without tasks, of a definition that names no enumeration", () => {
   const enumerating = { use: "w.a", enumerates: true };
-  const given = (bench: NodeBench) =>
+  const given = (bench: NodeFixture) =>
     bench.attempts().map(({ worker, grant, item }) => [worker, grant.do, item.task]);
 
   test("never gives the input as its task to code that enumerates, and is not enumerated", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", [enumerating]);
     bench.start(bench.plan([phase("a")]), "e1");
     bench.settle();
@@ -95,7 +95,7 @@ describe("a handler without tasks, of a definition that names no enumeration", (
   });
 
   test("waits while a worker enumerates, also if another one does not", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("plain", ["w.a"]);
     bench.join("w1", [enumerating]);
     bench.start(bench.plan([phase("a")]), "e1");
@@ -107,7 +107,7 @@ describe("a handler without tasks, of a definition that names no enumeration", (
   });
 
   test("is given out by a worker that comes back with code that does not enumerate", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", [enumerating]);
     bench.start(bench.plan([phase("a")]), "e1");
     bench.settle();
@@ -117,7 +117,7 @@ describe("a handler without tasks, of a definition that names no enumeration", (
   });
 
   test("is brought back from the store when the worker leaves that enumerates", () => {
-    const bench = new NodeBench({ idleMax: 0, windowMax: 2 });
+    const bench = new NodeFixture({ idleMax: 0, windowMax: 2 });
     bench.join("plain", ["w.a"], { capacity: 100 });
     bench.join("w1", [enumerating]);
     const plan = bench.plan([phase("a")]);
@@ -130,7 +130,7 @@ describe("a handler without tasks, of a definition that names no enumeration", (
   });
 
   test("that waits does not fill the window: others get their turn", () => {
-    const bench = new NodeBench({ idleMax: 1, windowMax: 2 });
+    const bench = new NodeFixture({ idleMax: 1, windowMax: 2 });
     bench.join("w1", [enumerating, { use: "w.b" }]);
     const waits = bench.plan([phase("a")], "waits");
     for (let i = 0; i < 5; i++) bench.start(waits, `w${i}`);
@@ -144,7 +144,7 @@ describe("a handler without tasks, of a definition that names no enumeration", (
     ["enumerates in the version that gets the work", "2.0.0", "1.0.0", []],
     ["enumerates in an older version", "1.0.0", "2.0.0", [["plain", "process", "null"]]],
   ] as const)("counts a worker that %s", (_what, enumerates, plain, expected) => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("plain", [{ use: "w.a", version: plain }]);
     bench.join("w1", [{ ...enumerating, version: enumerates }]);
     bench.start(bench.plan([phase("a")]), "e1");
@@ -157,7 +157,7 @@ describe("a handler without tasks, of a definition that names no enumeration", (
       [enumerating, { use: "w.a" }],
       [{ use: "w.a" }, enumerating],
     ]) {
-      const bench = new NodeBench();
+      const bench = new NodeFixture();
       bench.join("w1", uses);
       bench.start(bench.plan([phase("a")]), "e1");
       bench.settle();
@@ -166,7 +166,7 @@ describe("a handler without tasks, of a definition that names no enumeration", (
   });
 
   test("does not wait for workers of another project", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("other", [enumerating], { project: "other" });
     bench.join("plain", ["w.a"]);
     const plan = bench.plan([phase("a")]);
@@ -178,7 +178,7 @@ describe("a handler without tasks, of a definition that names no enumeration", (
   });
 
   test("goes on as one task where its journal says so, whoever is there", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("plain", ["w.a"]);
     bench.start(bench.plan([phase("a")]), "e1");
     bench.settle();
@@ -194,7 +194,7 @@ describe("a handler without tasks, of a definition that names no enumeration", (
   });
 
   test.each(["command", "script"])("is no matter for a %s: only code enumerates", (kind) => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const handler =
       kind === "script"
         ? { script: [{ name: "r", expression: "s => s" }] }
@@ -206,7 +206,7 @@ describe("a handler without tasks, of a definition that names no enumeration", (
   });
 
   test("is not asked to enumerate for a decision or an output", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", [
       { use: "n", enumerates: true },
       { use: "r", enumerates: true },
@@ -226,7 +226,7 @@ describe("the same handler of version 2", () => {
 
   test("is enumerated before anything else, by code that enumerates or does not say, and its tasks are processed meanwhile", () => {
     for (const enumerates of [undefined, true]) {
-      const bench = new NodeBench();
+      const bench = new NodeFixture();
       bench.join("w1", [{ use: "w.a", ...(enumerates === undefined ? {} : { enumerates }) }]);
       bench.start(bench.plan(given), "e1");
       bench.settle();
@@ -250,7 +250,7 @@ describe("the same handler of version 2", () => {
     ["first", ["plain", "w1"]],
     ["last", ["w1", "plain"]],
   ] as const)("never goes to code that only processes, which joined %s", (_when, order) => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     for (const worker of order) bench.join(worker, [{ use: "w.a", enumerates: worker === "w1" }]);
     for (let i = 0; i < 5; i++) bench.start(bench.plan(given), `e${i}`);
     bench.settle();
@@ -259,7 +259,7 @@ describe("the same handler of version 2", () => {
   });
 
   test("waits while all workers only process it, says so, and is enumerated when one comes", () => {
-    const bench = new NodeBench({ idleMax: 0, windowMax: 2 });
+    const bench = new NodeFixture({ idleMax: 0, windowMax: 2 });
     bench.join("plain", [{ use: "w.a", enumerates: false }], { capacity: 100 });
     const plan = bench.plan(given);
     for (let i = 0; i < 10; i++) bench.start(plan, `e${i}`);
@@ -283,7 +283,7 @@ describe("the same handler of version 2", () => {
   ] as const)(
     "goes to code that says it enumerates, not to code that does not say, which joined %s",
     (_when, order) => {
-      const bench = new NodeBench();
+      const bench = new NodeFixture();
       for (const worker of order)
         bench.join(worker, [{ use: "w.a", ...(worker === "w1" ? { enumerates: true } : {}) }]);
       for (let i = 0; i < 5; i++) bench.start(bench.plan(given), `e${i}`);
@@ -298,7 +298,7 @@ describe("the same handler of version 2", () => {
   );
 
   test("goes to a worker that has code of both kinds under the name, for two workflows", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", [
       { use: "w.a", enumerates: false },
       { use: "w.a", enumerates: true },
@@ -309,7 +309,7 @@ describe("the same handler of version 2", () => {
   });
 
   test("waits for a worker that is away, and is enumerated when it is back", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", [{ use: "w.a", enumerates: true }]);
     bench.leave("w1");
     bench.start(bench.plan(given), "e1");
@@ -321,7 +321,7 @@ describe("the same handler of version 2", () => {
   });
 
   test("that is enumerated as nothing is done", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", [{ use: "w.a", enumerates: true }]);
     bench.start(bench.plan(given), "e1");
     bench.settle();

@@ -1,6 +1,6 @@
 // A graceful end with attempts open at workers elsewhere: the next owner begins with them, and nothing else is in doubt.
 import { describe, expect, test } from "vitest";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { parseDefinition } from "../../kernel/definition/parse-definition.ts";
 import { compilePlan } from "../../kernel/definition/plan.ts";
 import type { Beat, Grant, Report } from "../../protocol/work.ts";

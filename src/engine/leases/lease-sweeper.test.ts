@@ -1,13 +1,16 @@
 // The sweep: claims that never start, attempts that go silent, and workers that are asked first (DESIGN 6; C4, C5, C21).
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench, placeOf } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture, placeOf } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const SETTINGS = { claimLeaseMs: 30_000, sweepMs: 5_000, askMs: 3_000 };
 
 /** A bench with a remote worker that has claimed the one task of an execution. */
-function claimed(more: object = {}, options: { asks?: boolean } = {}): { bench: NodeBench; first: Attempt } {
-  const bench = new NodeBench(SETTINGS);
+function claimed(
+  more: object = {},
+  options: { asks?: boolean } = {},
+): { bench: NodeFixture; first: Attempt } {
+  const bench = new NodeFixture(SETTINGS);
   bench.join("w1", ["w.a"], { local: false, capacity: 100, ...options });
   bench.claim("w1", 1);
   bench.start(bench.plan([phase("a", more)]), "e1");
@@ -15,9 +18,9 @@ function claimed(more: object = {}, options: { asks?: boolean } = {}): { bench: 
   return { bench, first: bench.attempts()[0] as Attempt };
 }
 
-const lost = (bench: NodeBench) => bench.events("e1", "tasks.lost").length;
-const asked = (bench: NodeBench) => bench.of("ask-worker");
-function vouch(bench: NodeBench, { worker, grant, item }: Attempt): void {
+const lost = (bench: NodeFixture) => bench.events("e1", "tasks.lost").length;
+const asked = (bench: NodeFixture) => bench.of("ask-worker");
+function vouch(bench: NodeFixture, { worker, grant, item }: Attempt): void {
   const attempts = [{ task: item.number, attempt: item.attempt, claim: item.claim }];
   bench.input({ kind: "worker-vouches", worker, beats: [{ ...placeOf(grant), attempts }] });
   bench.settle();
@@ -100,7 +103,7 @@ test("C5 started, and the worker dies: lost within its heartbeat and a sweep; th
 });
 
 test("C5 a script's finished runs are there for the next attempt", () => {
-  const bench = new NodeBench(SETTINGS);
+  const bench = new NodeFixture(SETTINGS);
   bench.join("w1", ["~script"], { local: false });
   bench.claim("w1", 1);
   const script = ["r0", "r1"].map((name) => ({ name, expression: "s => s" }));
@@ -147,7 +150,7 @@ describe("C21", () => {
   });
 
   test("each of many attempts by its own beats", () => {
-    const bench = new NodeBench(SETTINGS);
+    const bench = new NodeFixture(SETTINGS);
     bench.join("w1", ["w.a"], { local: false, capacity: 100 });
     bench.claim("w1", 10);
     bench.start(bench.plan([phase("a", { tasks: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9] })]), "e1");
@@ -244,7 +247,7 @@ describe("a worker that can be asked", () => {
   });
 
   test("is asked about a silent enumeration too", () => {
-    const bench = new NodeBench(SETTINGS);
+    const bench = new NodeFixture(SETTINGS);
     bench.join("w1", ["list"], { local: false, asks: true });
     bench.claim("w1", 1);
     bench.start(bench.plan([phase("a", { enumerate: { use: "list" } })]), "e1");
@@ -262,7 +265,7 @@ describe("a worker that can be asked", () => {
 });
 
 test("nothing to watch, nothing to wake for", () => {
-  const bench = new NodeBench({ ...SETTINGS, timerHorizonMs: 1e9 });
+  const bench = new NodeFixture({ ...SETTINGS, timerHorizonMs: 1e9 });
   bench.join("w1", ["w.a"]);
   bench.start(bench.plan([phase("a")]), "e1");
   bench.settle();

@@ -1,8 +1,8 @@
 // Leases of remote workers: claims that lapse, attempts that are lost, late words, cancel, drain (DESIGN 3.2).
 import { describe, expect, test } from "vitest";
-import { claimed, SETTINGS } from "../../../test/conformance/lease-bench.ts";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { claimed, SETTINGS } from "../../../test/fixtures/engine/lease-fixture.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const tasks = (n: number, more: object = {}) =>
   phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more });
@@ -11,7 +11,7 @@ const failed = { status: "failed", payload: "{}" } as const;
 const fatal = { ...failed, fatal: true } as const;
 
 /** Time passes while the worker beats for these attempts. */
-function beatFor(bench: NodeBench, ms: number, ...attempts: Attempt[]): void {
+function beatFor(bench: NodeFixture, ms: number, ...attempts: Attempt[]): void {
   for (let t = 0; t < ms; t += 10_000) {
     for (const attempt of attempts) bench.beat(attempt);
     bench.sleep(10_000);
@@ -31,7 +31,7 @@ describe("a claim", () => {
   });
 
   test("of one task by two workers: exactly one gets it", () => {
-    const bench = new NodeBench(SETTINGS);
+    const bench = new NodeFixture(SETTINGS);
     for (const worker of ["w1", "w2"]) {
       bench.join(worker, ["w.a"], { local: false });
       bench.claim(worker, 5);

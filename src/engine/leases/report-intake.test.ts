@@ -1,15 +1,15 @@
 // Beats and vouchers: which leases they keep, and what they are answered.
 import { expect, test } from "vitest";
-import { claimed } from "../../../test/conformance/lease-bench.ts";
-import { type Attempt, NodeBench, placeOf } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { claimed } from "../../../test/fixtures/engine/lease-fixture.ts";
+import { type Attempt, NodeFixture, placeOf } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { UNKNOWN_WORKER } from "../../protocol/work.ts";
 
 const SETTINGS = { claimLeaseMs: 30_000, sweepMs: 1_000, askMs: 3_000, suspectMs: 30_000 };
 
 /** A bench with a remote worker that has begun the tasks of an execution. */
-function begun(tasks: readonly unknown[]): { bench: NodeBench; attempts: Attempt[] } {
-  const bench = new NodeBench(SETTINGS);
+function begun(tasks: readonly unknown[]): { bench: NodeFixture; attempts: Attempt[] } {
+  const bench = new NodeFixture(SETTINGS);
   bench.join("w1", ["w.a"], { local: false });
   bench.claim("w1", 10);
   bench.start(bench.plan([phase("a", { tasks })]), "e1");
@@ -20,7 +20,7 @@ function begun(tasks: readonly unknown[]): { bench: NodeBench; attempts: Attempt
   return { bench, attempts };
 }
 
-const stops = (bench: NodeBench) =>
+const stops = (bench: NodeFixture) =>
   bench
     .of("cancel")
     .flatMap(({ worker, attempts, why }) =>
@@ -106,7 +106,7 @@ test("where only the token speaks for an attempt, it is taken over for the worke
 });
 
 test("the word that an enumeration is over, said again, is a duplicate; that of an attempt which did not end it is stale", () => {
-  const bench = new NodeBench(SETTINGS);
+  const bench = new NodeFixture(SETTINGS);
   bench.join("w1", ["w.a", "w.list"], { local: false });
   bench.claim("w1", 10);
   bench.start(bench.plan([phase("a", { enumerate: { use: "w.list" } })]), "e1");

@@ -1,8 +1,8 @@
 // After an unclean stop: nothing is lost, nothing is counted twice, and a task that kills its process harms only itself
 // (DESIGN 3.2, 4).
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const tasks = (n: number, more: object = {}) =>
   phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more });
@@ -13,7 +13,7 @@ function numbers(attempts: readonly Attempt[]): string[] {
 
 describe("after the process died", () => {
   test("what was given out and not settled runs again, with nothing burnt if no start was recorded", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 2 });
     bench.start(bench.plan([tasks(3)]), "e1");
     bench.settle();
@@ -31,7 +31,7 @@ describe("after the process died", () => {
   });
 
   test("recorded starts are lost, and burn a crash", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([tasks(3)]), "e1");
     bench.settle();
@@ -48,7 +48,7 @@ describe("after the process died", () => {
   });
 
   test("a start is committed before a suspect is given out again", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([tasks(3)]), "e1");
     bench.settle();
@@ -67,7 +67,7 @@ describe("after the process died", () => {
 
   test("a start that could not be committed is given out to nobody, and tried again", () => {
     for (const isWritten of [false, true]) {
-      const bench = new NodeBench();
+      const bench = new NodeFixture();
       bench.join("w1", ["w.a"]);
       bench.start(bench.plan([tasks(1)]), "e1");
       bench.settle();
@@ -89,7 +89,7 @@ describe("after the process died", () => {
   });
 
   test("what is new since then is given out at once", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.restart();
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([tasks(3)]), "e1");
@@ -99,7 +99,7 @@ describe("after the process died", () => {
   });
 
   test("a clean end leaves no suspects", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([tasks(3)]), "e1");
     bench.settle();
@@ -113,7 +113,7 @@ describe("after the process died", () => {
 
 describe("a task that kills its process", () => {
   /** Lives of a process in which task 1 kills it whenever it starts; gives what was given out in each life. */
-  function lives(bench: NodeBench, max: number): string[][] {
+  function lives(bench: NodeFixture, max: number): string[][] {
     const seen: string[][] = [];
     for (let life = 0; life < max && bench.status("e1") === "running"; life++) {
       bench.join("w1", ["w.a"], { capacity: 10 });
@@ -135,7 +135,7 @@ describe("a task that kills its process", () => {
   }
 
   test("does not put the engine in a loop, and its neighbours do not pay", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([tasks(4, { tolerate: 1 })]), "e1");
     bench.settle();
     const seen = lives(bench, 20);
@@ -148,7 +148,7 @@ describe("a task that kills its process", () => {
   });
 
   test("runs alone after two crashes", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([tasks(4, { tolerate: 1 })]), "e1");
     bench.settle();
     const seen = lives(bench, 20);
@@ -161,7 +161,7 @@ describe("a task that kills its process", () => {
 
 describe("a task that runs alone", () => {
   test("waits until its worker is empty, and nothing is put beside it", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const plan = bench.plan([tasks(2)]);
     bench.start(plan, "e1");
     for (let crash = 0; crash < 2; crash++) {
@@ -198,8 +198,8 @@ describe("a task that runs alone", () => {
 describe("with remote workers that may live on", () => {
   const settings = { suspectMs: 30_000, sweepMs: 5_000 };
 
-  function takenOver(): { bench: NodeBench; before: Attempt[] } {
-    const bench = new NodeBench(settings);
+  function takenOver(): { bench: NodeFixture; before: Attempt[] } {
+    const bench = new NodeFixture(settings);
     bench.join("w1", ["w.a"], { local: false });
     bench.claim("w1", 2);
     bench.start(bench.plan([tasks(3)]), "e1");
@@ -253,7 +253,7 @@ describe("with remote workers that may live on", () => {
   });
 
   test("limits count what may still run", () => {
-    const bench = new NodeBench(settings);
+    const bench = new NodeFixture(settings);
     const plan = bench.plan([tasks(3, { concurrency: 1 })]);
     bench.join("w1", ["w.a"], { local: false });
     bench.claim("w1", 5);
@@ -283,7 +283,7 @@ describe("with remote workers that may live on", () => {
 
 describe("an enumeration over a crash", () => {
   test("goes on from what is journaled", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([phase("a", { enumerate: { use: "w.a" } })]), "e1");
     bench.settle();
@@ -305,7 +305,7 @@ describe("an enumeration over a crash", () => {
   });
 
   test("that kills its process every time ends as failed", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([phase("a", { enumerate: { use: "w.a" } })]), "e1");
     bench.settle();
     let life = 0;
@@ -321,7 +321,7 @@ describe("an enumeration over a crash", () => {
 });
 
 test("pages beyond the first are marked as opened before they are given out", () => {
-  const bench = new NodeBench({ openTasksAhead: 100 });
+  const bench = new NodeFixture({ openTasksAhead: 100 });
   bench.join("w1", ["w.a"], { capacity: 5_000 });
   bench.start(bench.plan([phase("a", { tasks: Array.from({ length: 3_500 }, (_, i) => i) })]), "e1");
   const seen = bench.work();
@@ -340,7 +340,7 @@ test("pages beyond the first are marked as opened before they are given out", ()
 });
 
 test("when all that was opened before is settled by attempts that went on meanwhile, the next pages are opened", () => {
-  const bench = new NodeBench({ openTasksAhead: 100, suspectMs: 1_000 });
+  const bench = new NodeFixture({ openTasksAhead: 100, suspectMs: 1_000 });
   const join = (capacity: number) => {
     bench.join("w1", ["w.a"], { capacity, local: false });
     bench.claim("w1", capacity);

@@ -1,16 +1,16 @@
 // Fairness where a limit is the bottleneck, not the workers: permits go round as workers' places do, with priority first.
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { SeededRandom } from "../../std/random.ts";
 
 const KINDS = ["handler", "key", "project", "key with project", "batch"] as const;
 type Kind = (typeof KINDS)[number];
 
 /** A node with a limit of one kind, and executions of `n` tasks under it. */
-function benchWith(kind: Kind, limit: number, capacity: number) {
+function fixtureWith(kind: Kind, limit: number, capacity: number) {
   const isOfProject = kind === "project" || kind === "key with project";
-  const bench = new NodeBench(isOfProject ? { projects: { default: { concurrency: limit } } } : {});
+  const bench = new NodeFixture(isOfProject ? { projects: { default: { concurrency: limit } } } : {});
   bench.join("w1", ["w.a"], { capacity });
   const options = {
     ...(kind === "handler" || kind === "batch" ? { concurrency: limit } : {}),
@@ -29,11 +29,11 @@ function benchWith(kind: Kind, limit: number, capacity: number) {
 class Ends {
   readonly open: Attempt[] = [];
   readonly granted: string[] = [];
-  readonly #bench: NodeBench;
+  readonly #bench: NodeFixture;
   readonly #random: SeededRandom;
   #seen = 0;
 
-  constructor(bench: NodeBench, seed: number) {
+  constructor(bench: NodeFixture, seed: number) {
     this.#bench = bench;
     this.#random = new SeededRandom(seed);
     this.look();
@@ -68,7 +68,7 @@ describe("under a limit", () => {
   test.each(CASES)(
     "of a %s, %i, capacity %i: one task waits for few grants behind 300",
     (kind, limit, capacity) => {
-      const { bench, start } = benchWith(kind, limit, capacity);
+      const { bench, start } = fixtureWith(kind, limit, capacity);
       start("a", 300);
       const ends = new Ends(bench, limit);
       for (let i = 0; i < 10; i++) ends.some();
@@ -84,7 +84,7 @@ describe("under a limit", () => {
   );
 
   test.each(CASES)("of a %s, %i, capacity %i: equal executions go on together", (kind, limit, capacity) => {
-    const { bench, start } = benchWith(kind, limit, capacity);
+    const { bench, start } = fixtureWith(kind, limit, capacity);
     for (let i = 0; i < 6; i++) start(`e${i}`, 10);
     const ends = new Ends(bench, 1);
     while (ends.some());
@@ -94,7 +94,7 @@ describe("under a limit", () => {
   });
 
   test("a stream of new executions does not keep an old one from its turns", () => {
-    const { bench, start } = benchWith("handler", 1, 20);
+    const { bench, start } = fixtureWith("handler", 1, 20);
     start("old", 50);
     const ends = new Ends(bench, 1);
     for (let i = 0; i < 60; i++) {
@@ -106,7 +106,7 @@ describe("under a limit", () => {
   });
 
   test("one that cannot go holds nobody up: its execution is paused, or nobody serves it", () => {
-    const bench = new NodeBench({ projects: { default: { concurrency: 1 } } });
+    const bench = new NodeFixture({ projects: { default: { concurrency: 1 } } });
     bench.join("w1", ["w.a", "w.b"], { capacity: 20 });
     const tasks = [1, 2, 3];
     bench.start(bench.plan([phase("a", { tasks })], "one"), "e1");
@@ -127,7 +127,7 @@ describe("under a limit", () => {
   });
 
   test("a value that changes counts from the next grant on, up and down", () => {
-    const { bench, start } = benchWith("handler", 7, 200);
+    const { bench, start } = fixtureWith("handler", 7, 200);
     start("a", 300);
     expect(new Ends(bench, 1).open).toHaveLength(7);
     start("b", 10, { concurrency: 2 });
@@ -151,7 +151,7 @@ describe("priority", () => {
     phase("a", { tasks: Array.from({ length: n }, (_, i) => i), ...more });
 
   /** What was started between the first and the last attempt of the high one, with commits that take their time. */
-  function lowAmongHigh(bench: NodeBench): number {
+  function lowAmongHigh(bench: NodeFixture): number {
     bench.holdsCommits = true;
     const random = new SeededRandom(7);
     const open: Attempt[] = [];
@@ -177,7 +177,7 @@ describe("priority", () => {
   }
 
   test.each([1, 2, 10, 100])("is strict where commits take their time, capacity %i", (capacity) => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity });
     bench.start(bench.plan([many(300, low)], "low"), "low");
     bench.settle();
@@ -187,7 +187,7 @@ describe("priority", () => {
   });
 
   test("of what waits at its own limit, or has other workers, or only runs, holds nobody up", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 3 });
     bench.start(bench.plan([many(5, { ...high, concurrency: 1 })], "limited"), "high");
     bench.start(bench.plan([phase("b", { ...high, tasks: [1, 2] })], "elsewhere"), "other");
@@ -212,7 +212,7 @@ describe("priority", () => {
   });
 
   test("of another project holds nobody up", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 1 });
     bench.start(bench.plan([many(5, high)], "high"), "high", { project: "p" });
     bench.settle();

@@ -1,8 +1,8 @@
 // Fairness under limits over one node and three: permits go round the executions and the nodes.
 import { describe, expect, test } from "vitest";
-import type { NodeBench } from "../../../test/conformance/node-bench.ts";
-import { PermitBench } from "../../../test/conformance/permit-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import type { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { PermitFixture } from "../../../test/fixtures/engine/permit-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const KINDS = ["handler", "key", "project", "key with project"] as const;
 const CASES = [1, 3].flatMap((nodes) =>
@@ -11,15 +11,15 @@ const CASES = [1, 3].flatMap((nodes) =>
   ),
 );
 
-function benchOf([nodes, kind, limit, capacity]: (typeof CASES)[number]) {
+function fixtureOf([nodes, kind, limit, capacity]: (typeof CASES)[number]) {
   const projects = kind.endsWith("project") ? { default: { concurrency: limit } } : {};
-  const bench = new PermitBench(nodes, { projects }, limit);
+  const bench = new PermitFixture(nodes, { projects }, limit);
   bench.join(["w.a"], capacity);
   const options = {
     ...(kind === "handler" ? { concurrency: limit } : {}),
     ...(kind.startsWith("key") ? { key: "/k", concurrencyPerKey: limit } : {}),
   };
-  const planOf = (n: number) => (node: NodeBench) => {
+  const planOf = (n: number) => (node: NodeFixture) => {
     const tasks = Array.from({ length: n }, (_, i) => ({ k: "same", i }));
     return node.plan([phase("a", { tasks, ...options })], `of-${n}`);
   };
@@ -32,7 +32,7 @@ describe("under a limit", () => {
     (...of) => {
       const [nodes, , limit] = of;
       for (let at = 0; at < nodes; at++) {
-        const { bench, planOf } = benchOf(of);
+        const { bench, planOf } = fixtureOf(of);
         bench.start(0, "a", planOf(1_000));
         for (let i = 0; i < 10; i++) bench.endSome();
         const before = bench.granted.length;
@@ -48,7 +48,7 @@ describe("under a limit", () => {
 
   test.each(CASES)("%i nodes, of a %s, %i, capacity %i: six equal executions end together", (...of) => {
     const [nodes, , limit] = of;
-    const { bench, planOf } = benchOf(of);
+    const { bench, planOf } = fixtureOf(of);
     const ids = Array.from({ length: 6 }, (_, i) => bench.start(i % nodes, `e${i}`, planOf(20)));
     while (bench.endSome()) expect(bench.open.length).toBeLessThanOrEqual(limit);
     const last = ids.map((id) => bench.granted.lastIndexOf(id));

@@ -1,13 +1,13 @@
 // Gates open on commit and close on step (DESIGN 4): no answer, grant or notice before its commit; whatever becomes of
 // a commit, what was in memory is dropped and the same messages are stepped once on what is stored.
 import { describe, expect, test } from "vitest";
-import { outside, running } from "../../../test/conformance/gate-bench.ts";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { outside, running } from "../../../test/fixtures/engine/gate-fixture.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 describe("before its commit", () => {
   test("a start is neither answered nor dispatched nor told of", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.holdsCommits = true;
     bench.join("w1", ["w.a"]);
     const request = bench.start(bench.plan([phase("a")]), "e1");
@@ -62,7 +62,7 @@ describe("before its commit", () => {
 
 describe("as soon as it is stepped", () => {
   test.each(["pause", "cancel"] as const)("%s stops grants, also from what was ready before", (kind) => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([phase("a", { tasks: [0, 1, 2] })]), "e1");
     bench.settle();
     bench.holdsCommits = true;
@@ -79,7 +79,7 @@ describe("as soon as it is stepped", () => {
   });
 
   test("failing stops grants", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 1 });
     bench.start(bench.plan([phase("a", { tasks: [0, 1, 2] })]), "e1");
     bench.settle();
@@ -94,7 +94,7 @@ describe("as soon as it is stepped", () => {
   });
 
   test("a resume opens them again only after its commit", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([phase("a")]), "e1");
     bench.control("pause", "e1");
     bench.settle();
@@ -110,11 +110,11 @@ describe("as soon as it is stepped", () => {
 });
 
 describe("commits under way", () => {
-  const writes = (bench: NodeBench) =>
+  const writes = (bench: NodeFixture) =>
     bench.waiting.map(({ content }) => content.writes.map(({ execution }) => execution));
 
   test("are few, and what comes meanwhile goes into the next together", () => {
-    const bench = new NodeBench({ commitsMax: 2 });
+    const bench = new NodeFixture({ commitsMax: 2 });
     bench.holdsCommits = true;
     const plan = bench.plan([phase("a")]);
     bench.start(plan, "e1");
@@ -133,7 +133,7 @@ describe("commits under way", () => {
   });
 
   test("are never two for one execution", () => {
-    const bench = new NodeBench({ commitsMax: 4 });
+    const bench = new NodeFixture({ commitsMax: 4 });
     bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "never" } } }]), "e1");
     bench.settle();
     bench.holdsCommits = true;
@@ -151,7 +151,7 @@ describe("commits under way", () => {
   });
 
   test.each(["loseCommit", "commitUnheard"] as const)("end each by itself (%s)", (fail) => {
-    const bench = new NodeBench({ commitsMax: 2 });
+    const bench = new NodeFixture({ commitsMax: 2 });
     bench.holdsCommits = true;
     const plan = bench.plan([phase("a")]);
     const first = bench.start(plan, "e1");
@@ -170,7 +170,7 @@ describe("commits under way", () => {
   });
 
   test("several messages to one execution are one write", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "never" } } }]), "e1");
     bench.settle();
     bench.holdsCommits = true;
@@ -200,7 +200,7 @@ describe("commits under way", () => {
 
 describe("messages with an id", () => {
   test("are applied once, also over a restart", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([{ name: "a", handlers: { a: { waitFor: "never" } } }]), "e1");
     const first = bench.signal("e1", "x", 1, "s1");
     bench.control("pause", "e1", "p1");
@@ -217,7 +217,7 @@ describe("messages with an id", () => {
   });
 
   test("a start with the same content finds the same execution; with another it is a conflict", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const plan = bench.plan([phase("a")]);
     const other = bench.plan([phase("a")], "v");
     bench.start(plan, "e1", { input: { a: 1, b: 2 } });
@@ -242,7 +242,7 @@ describe("messages with an id", () => {
   });
 
   test("two starts of one id at the same moment make one execution", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const plan = bench.plan([phase("a")]);
     const requests = [
       bench.start(plan, "e1"),
@@ -259,7 +259,7 @@ describe("messages with an id", () => {
   });
 
   test("to an execution that does not exist are refused, and leave nothing behind", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const requests = [bench.signal("e9", "x"), bench.control("cancel", "e9")];
     bench.settle();
     for (const request of requests) expect(bench.reply(request)).toMatchObject({ code: "not_found" });

@@ -1,18 +1,18 @@
 // Which value of a limit counts: that of the newest definition that was registered, over all executions (DESIGN 3.2).
 import { expect, test } from "vitest";
-import { NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const limited = (more: object) => [phase("a", { tasks: Array.from({ length: 10 }, (_, i) => i), ...more })];
 
-function register(bench: NodeBench, more: object): void {
+function register(bench: NodeFixture, more: object): void {
   bench.plan(limited(more));
   bench.input({ kind: "definition-stored", workflow: "w" });
   bench.settle();
 }
 
 test("a value that is registered while executions run counts at once, without another start", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.join("w1", ["w.a"], { capacity: 100 });
   bench.start(bench.plan(limited({ concurrency: 1 })), "e1");
   bench.settle();
@@ -26,7 +26,7 @@ test("a value that is registered while executions run counts at once, without an
 });
 
 test("it counts after a restart too, though no execution is of it", () => {
-  const bench = new NodeBench({ suspectMs: 0 });
+  const bench = new NodeFixture({ suspectMs: 0 });
   bench.start(bench.plan(limited({ concurrency: 1 })), "e1");
   register(bench, { concurrency: 3 });
   bench.restart();
@@ -36,7 +36,7 @@ test("it counts after a restart too, though no execution is of it", () => {
 });
 
 test("rates do the same", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.join("w1", ["w.a"], { capacity: 100 });
   bench.start(bench.plan(limited({ rate: { limit: 1, per: 60_000 } })), "e1");
   bench.settle();
@@ -46,7 +46,7 @@ test("rates do the same", () => {
 });
 
 test("a workflow without limits is not asked for", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.start(bench.plan(limited({})), "e1");
   bench.settle();
   register(bench, { concurrency: 4 });

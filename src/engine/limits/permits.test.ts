@@ -1,7 +1,7 @@
 // Limits between nodes: words are lost, repeated and overtaken; homes and nodes go.
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { MemoryTables } from "../../store/memory/memory-tables.ts";
@@ -279,7 +279,7 @@ describe("a node that takes what another left when it died", () => {
 
   function bench() {
     const tables = new MemoryTables({ random: new SeededRandom(1), partitions: 2 });
-    const one = new NodeBench({ suspectMs: 1_000 }, tables);
+    const one = new NodeFixture({ suspectMs: 1_000 }, tables);
     one.input(MEMBERS);
     one.join("w", ["w.a"]);
     one.settle();
@@ -298,7 +298,7 @@ describe("a node that takes what another left when it died", () => {
   test("records an adopted attempt only when the home of its limit has confirmed it, and else loses it in time", () => {
     for (const isConfirmed of [true, false]) {
       const tables = new MemoryTables({ random: new SeededRandom(1), partitions: 2 });
-      const one = new NodeBench({ suspectMs: 1_000, heartbeatMs: 1_000 }, tables);
+      const one = new NodeFixture({ suspectMs: 1_000, heartbeatMs: 1_000 }, tables);
       one.input({ ...MEMBERS, live: ["a", "b"] });
       // The home of the limit is at the other node.
       one.input({ kind: "lost", partitions: [HOME] });

@@ -1,14 +1,14 @@
 // Priority under a project's limit over three nodes: the home gives permits to the node where the highest priority waits.
 import { describe, expect, test } from "vitest";
-import type { NodeBench } from "../../../test/conformance/node-bench.ts";
-import { PermitBench } from "../../../test/conformance/permit-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import type { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { PermitFixture } from "../../../test/fixtures/engine/permit-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const CASES = [1, 2, 7].flatMap((limit) =>
   [1, 2, 7, 200].flatMap((capacity) => [0, 1, 2].map((high) => [limit, capacity, high] as const)),
 );
 
-const planOf = (tasks: number, priority: number) => (node: NodeBench) =>
+const planOf = (tasks: number, priority: number) => (node: NodeFixture) =>
   node.plan([phase("a", { tasks: [...Array(tasks).keys()], priority })], `of-${tasks}-${priority}`);
 
 describe("a project's limit on three nodes", () => {
@@ -16,7 +16,7 @@ describe("a project's limit on three nodes", () => {
     "%i, capacity %i, the higher priority at node %i: nothing lower is given out past it",
     (...of) => {
       const [limit, capacity, at] = of;
-      const bench = new PermitBench(3, { projects: { default: { concurrency: limit } } }, limit);
+      const bench = new PermitFixture(3, { projects: { default: { concurrency: limit } } }, limit);
       bench.join(["w.a"], capacity);
       for (const node of [0, 1, 2]) bench.start(node, `low${node}`, planOf(1_000, -10));
       for (let i = 0; i < 10; i++) bench.endSome();

@@ -1,8 +1,8 @@
 // Rates and limits over many executions: never exceeded in any window, in the order of age, also after a restart.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { RateWindow } from "./rate-window.ts";
 
@@ -113,7 +113,7 @@ describe("at a node, a rate", () => {
   const tasks = (n: number) => Array.from({ length: n }, (_, i) => i);
 
   /** Works until everything is done; gives when each attempt was granted. */
-  function workAll(bench: NodeBench, max = 200): number[] {
+  function workAll(bench: NodeFixture, max = 200): number[] {
     const at: number[] = [];
     for (let i = 0; i < max; i++) {
       at.push(...bench.work().map(() => bench.now));
@@ -125,7 +125,7 @@ describe("at a node, a rate", () => {
   }
 
   test("holds over all executions of a project, and wastes nothing", () => {
-    const bench = new NodeBench({ timerHorizonMs: 1e12 });
+    const bench = new NodeFixture({ timerHorizonMs: 1e12 });
     bench.join("w1", ["w.a"], { capacity: 100 });
     const plan = bench.plan([phase("a", { tasks: tasks(4), ...LIMITED })]);
     for (let i = 0; i < 4; i++) bench.start(plan, `e${i}`);
@@ -135,7 +135,7 @@ describe("at a node, a rate", () => {
   });
 
   test("is listed among the limits, with the starts that count now", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 100 });
     bench.start(bench.plan([phase("a", { tasks: tasks(3), ...LIMITED })]), "e1");
     expect(bench.work()).toHaveLength(3);
@@ -147,7 +147,7 @@ describe("at a node, a rate", () => {
   });
 
   test("of one project is not that of another", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 100 });
     const plan = bench.plan([phase("a", { tasks: tasks(4), ...LIMITED })]);
     bench.start(plan, "e1", { project: "p" });
@@ -156,7 +156,7 @@ describe("at a node, a rate", () => {
   });
 
   test("serves the oldest execution first", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 100 });
     const plan = bench.plan([phase("a", { rate: { limit: 1, per: "1s" } })]);
     for (let i = 0; i < 5; i++) {
@@ -168,7 +168,7 @@ describe("at a node, a rate", () => {
   });
 
   test("counts attempts, whatever became of them", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 100 });
     bench.start(bench.plan([phase("a", { rate: { limit: 2, per: "10s" } })]), "e1");
     bench.work(() => ({ status: "failed", payload: "{}", retryAfterMs: 0 }));
@@ -180,7 +180,7 @@ describe("at a node, a rate", () => {
   });
 
   test("on a store that is new holds nobody up", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([phase("a", { rate: { limit: 1, per: "1h" } })]), "e1");
     bench.settle();
@@ -188,7 +188,7 @@ describe("at a node, a rate", () => {
   });
 
   test.each([true, false])("is not exceeded over a restart (clean: %s)", (clean) => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const plan = bench.plan([phase("a", { tasks: tasks(5), ...LIMITED })]);
     bench.join("w1", ["w.a"], { capacity: 100 });
     bench.start(plan, "e1");
@@ -203,7 +203,7 @@ describe("at a node, a rate", () => {
   });
 
   test("leaves others alone, and says why it waits", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a", "w.b"], { capacity: 100 });
     bench.start(bench.plan([phase("a", { tasks: tasks(5), ...LIMITED })]), "e1");
     bench.work();
@@ -215,7 +215,7 @@ describe("at a node, a rate", () => {
 
 describe("C14", () => {
   test("concurrency 1 with 3 queued: strictly one at a time, in the order of age", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { capacity: 100 });
     const plan = bench.plan([phase("a", { concurrency: 1 })]);
     for (let i = 0; i < 3; i++) {
@@ -234,7 +234,7 @@ describe("C14", () => {
 
   test("in the order of age too where some came back from the store and others were never let go of", () => {
     for (const windowMax of [4, 16, 1_024]) {
-      const bench = new NodeBench({ windowMax, idleMax: 2 });
+      const bench = new NodeFixture({ windowMax, idleMax: 2 });
       bench.join("w1", ["w.a"], { capacity: 100 });
       const plan = bench.plan([phase("a", { concurrency: 1 })]);
       const ids = Array.from({ length: 60 }, (_, i) => `e${i}`);
@@ -253,7 +253,7 @@ describe("C14", () => {
   });
 
   test("in the order of age too after a restart", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const plan = bench.plan([phase("a", { concurrency: 1 })]);
     for (let i = 0; i < 6; i++) bench.start(plan, `e${i}`);
     bench.settle();
@@ -266,7 +266,7 @@ describe("C14", () => {
   });
 
   test("a project limit of 2 over two workflows: never more than 2, and never fewer while there is work", () => {
-    const bench = new NodeBench({ projects: { acme: { concurrency: 2 } } });
+    const bench = new NodeFixture({ projects: { acme: { concurrency: 2 } } });
     bench.join("w1", ["w.a", "w.b"], { capacity: 100 });
     const tasks = [1, 2, 3, 4, 5];
     bench.start(bench.plan([phase("a", { tasks })], "one"), "e1", { project: "acme" });
@@ -295,7 +295,7 @@ describe("C14", () => {
   });
 
   test("a project limit counts attempts that are adopted after a takeover, and none is given out beside them", () => {
-    const bench = new NodeBench({ projects: { acme: { concurrency: 2 } }, suspectMs: 30_000 });
+    const bench = new NodeFixture({ projects: { acme: { concurrency: 2 } }, suspectMs: 30_000 });
     const plan = bench.plan([phase("a", { tasks: [1, 2, 3, 4] })]);
     bench.join("w1", ["w.a"], { local: false, capacity: 100 });
     bench.claim("w1", 10);
@@ -323,7 +323,7 @@ describe("C14", () => {
   });
 
   test("a project limit with a handler's limit: both hold", () => {
-    const bench = new NodeBench({ projects: { acme: { concurrency: 3 } } });
+    const bench = new NodeFixture({ projects: { acme: { concurrency: 3 } } });
     bench.join("w1", ["w.a", "w.b"], { capacity: 100 });
     const handlers = {
       a: { use: "w.a", tasks: [1, 2, 3], concurrency: 1 },
@@ -338,7 +338,7 @@ describe("C14", () => {
 });
 
 test.each([1, 2])("%i starts that wait for one commit count from when they go out", (limit) => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   const rate = { limit, per: "1s" };
   bench.start(bench.plan([phase("a", { tasks: [1, 2, 3, 4], rate })]), "e1");
   bench.join("w", ["w.a"]);

@@ -1,11 +1,11 @@
 // Children at a node: letters from the sender's commit to the receiver's, whatever fails between (DESIGN 2.5, 3.1, 4).
 import { describe, expect, test } from "vitest";
-import { expectFamilyDone, family, home, KID, kid } from "../../../test/conformance/family-bench.ts";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { expectFamilyDone, family, home, KID, kid } from "../../../test/fixtures/engine/family-fixture.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
 const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
-const last = (bench: NodeBench) => bench.attempts().at(-1) as Attempt;
+const last = (bench: NodeFixture) => bench.attempts().at(-1) as Attempt;
 
 describe("a letter", () => {
   test("in the store when the process died is delivered by the next one", () => {
@@ -94,7 +94,7 @@ describe("a letter", () => {
   });
 
   test("written while a scan is under way is not missed by the scan that an unknown outcome asks for", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.held.add("scan-mailbox");
     bench.restart();
     bench.plan(KID, "kid");
@@ -114,7 +114,7 @@ describe("a letter", () => {
   });
 
   test("to an execution that is not there is gone, without a trace", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     const message = { kind: "cancel", id: "c1~parent", by: "parent x", reason: null, fromParent: true };
     const letter = { id: "x/1/0", to: "nobody", body: JSON.stringify(message), order: 1 };
     bench.input({ kind: "mailbox-scanned", messages: [letter], max: 10 });

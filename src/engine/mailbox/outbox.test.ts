@@ -1,24 +1,24 @@
 // Events that are published by somebody: given out after their commit, and again by whoever comes next, until they are.
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { EVENTS_DUE } from "./outbox.ts";
 
-function outboxBench(): NodeBench {
-  const bench = new NodeBench({ outbox: true });
+function outboxFixture(): NodeFixture {
+  const bench = new NodeFixture({ outbox: true });
   bench.join("w1", ["w.a"]);
   return bench;
 }
-const given = (bench: NodeBench) =>
+const given = (bench: NodeFixture) =>
   bench.of("publish").map(({ execution, from, to }) => `${execution} ${from}-${to}`);
-const rows = (bench: NodeBench) =>
+const rows = (bench: NodeFixture) =>
   bench.tables
     .scanTimers({ from: EVENTS_DUE, until: EVENTS_DUE, max: 100, partitions: null })
     .map(({ execution }) => execution);
 
 describe("events to be published", () => {
   test("are given out after their commit, without gaps, and the store says that they are not published", () => {
-    const bench = outboxBench();
+    const bench = outboxFixture();
     bench.start(bench.plan([phase("a")]), "e1");
     bench.work();
     const events = bench.journal("e1");
@@ -30,7 +30,7 @@ describe("events to be published", () => {
   });
 
   test("that are published are forgotten: the store says nothing of them", () => {
-    const bench = outboxBench();
+    const bench = outboxFixture();
     bench.start(bench.plan([phase("a")]), "e1");
     bench.work();
     bench.input({ kind: "published", execution: "e1", seq: bench.journal("e1").length });
@@ -43,7 +43,7 @@ describe("events to be published", () => {
   });
 
   test("that are not published when the process dies are given out by the next, from where it was", () => {
-    const bench = outboxBench();
+    const bench = outboxFixture();
     bench.start(bench.plan([phase("a")]), "e1");
     bench.settle();
     bench.input({ kind: "published", execution: "e1", seq: 1 });
@@ -60,7 +60,7 @@ describe("events to be published", () => {
   });
 
   test("are given out again if whoever publishes lost them", () => {
-    const bench = outboxBench();
+    const bench = outboxFixture();
     bench.start(bench.plan([phase("a")]), "e1");
     bench.work();
     const last = bench.journal("e1").length;
@@ -71,7 +71,7 @@ describe("events to be published", () => {
   });
 
   test("are none where nobody publishes", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([phase("a")]), "e1");
     bench.work();

@@ -1,11 +1,11 @@
 // Partitions that go while something is on its way out, and executions that wait for the end of an upgrade.
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { Input } from "../io.ts";
 
 test("what waited for a commit is not given out when the partition was lost before it could be", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   const plan = bench.plan([phase("a", { tasks: [1] })]);
   bench.start(plan, "e1");
   bench.join("w", ["w.a"]);
@@ -26,7 +26,7 @@ test.each<[string, Input]>([
   ["is being handed over", { kind: "yield", partitions: [0] }],
   ["is a node's that closes", { kind: "closing" }],
 ])("what waited for a commit is not given out when the partition %s: it goes back", (_, input) => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.start(bench.plan([phase("a", { tasks: [1] })]), "e1");
   bench.join("w", ["w.a"]);
   bench.settle();
@@ -48,7 +48,7 @@ test.each<[string, Input]>([
 describe("beside a node that does not read the newest events,", () => {
   /** A task at work, and nodes that read up to this version. */
   function atWork(reads: number, { local = true, tasks = [1, 2], capacity = 1 } = {}) {
-    const bench = new NodeBench({ suspectMs: 1_000, heartbeatMs: 1_000 });
+    const bench = new NodeFixture({ suspectMs: 1_000, heartbeatMs: 1_000 });
     const members = (version: number) =>
       bench.input({
         kind: "members",
@@ -178,14 +178,14 @@ describe("beside a node that does not read the newest events,", () => {
 });
 
 test("a node that meets newer events than it reads names the partition, and leaves them alone", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   const phases = [phase("a", { tasks: [1] })];
   bench.start(bench.plan(phases), "e1");
   bench.join("w", ["w.a"]);
   bench.settle();
   bench.step(bench.attempts()[0] as Attempt, "pay", 7);
   bench.settle();
-  const older = new NodeBench({ vocabulary: { events: 1, fold: 1 } }, bench.tables);
+  const older = new NodeFixture({ vocabulary: { events: 1, fold: 1 } }, bench.tables);
   older.plan(phases);
   const asked = older.control("pause", "e1");
   const said = older.receipt(bench.attempts()[0] as Attempt);

@@ -11,9 +11,9 @@ import {
   shown,
   TOPICS,
   tell,
-} from "../../../test/conformance/command-node-bench.ts";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { command } from "../../../test/conformance/scenarios/kernel-run.ts";
+} from "../../../test/fixtures/engine/command-node-fixture.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { command } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { PostOpTask } from "./post-ops.ts";
 
 test("nothing is performed before the commit that owes it", () => {
@@ -78,8 +78,8 @@ test("a try that failed is made again when its time has come, with the same id",
 
 describe("what is owed is found again", () => {
   test.each([
-    ["after the process died", (bench: NodeBench) => bench.restart()],
-    ["after a clean end", (bench: NodeBench) => bench.restart({ clean: true })],
+    ["after the process died", (bench: NodeFixture) => bench.restart()],
+    ["after a clean end", (bench: NodeFixture) => bench.restart({ clean: true })],
   ])("%s, persistence and broadcasts alike, also of an execution that has ended", (_, restart) => {
     const bench = running([command("a", { ...PERSIST, ...tell(2) })]);
     bench.receipt(first(bench), RESULT);
@@ -148,7 +148,7 @@ describe("what is owed is found again", () => {
 });
 
 test("at most so many are under way, of the node and of one execution; the rest follow as these end", () => {
-  const bench = new NodeBench({ postOpsMax: 10, postOpsEach: 2 });
+  const bench = new NodeFixture({ postOpsMax: 10, postOpsEach: 2 });
   bench.join("w1", TOPICS);
   const plan = bench.plan([command("a", tell(4))]);
   for (const id of ["e1", "e2", "e3", "e4"]) bench.start(plan, id);
@@ -172,7 +172,7 @@ test("a target that hangs holds up neither what is persisted nor what goes to ot
     cmd_result_broadcasts: [{ url: `http://hangs/${i}`, retry: SLOW }],
     ...PERSIST,
   });
-  const bench = new NodeBench({ postOpsMax: 8, postOpsEach: 2 });
+  const bench = new NodeFixture({ postOpsMax: 8, postOpsEach: 2 });
   bench.join("w1", TOPICS);
   const performAll = (isWanted: (task: PostOpTask) => boolean) => {
     for (let i = 0; i < bench.errands.length; i++) {
@@ -199,7 +199,7 @@ test("a target that hangs holds up neither what is persisted nor what goes to ot
 
 test("results that wait to be persisted keep further commands of the handler back", () => {
   const tasks = Array.from({ length: 200 }, (_, i) => i);
-  const bench = new NodeBench({ postOpsEach: 1 });
+  const bench = new NodeFixture({ postOpsEach: 1 });
   bench.join("w1", TOPICS, { capacity: 10 });
   bench.start(bench.plan([command("a", PERSIST, { tasks })]), "e1");
   expect(bench.work(() => RESULT).length).toBeLessThan(64 + 10 + 1);

@@ -1,7 +1,7 @@
 // The order in which broadcasts begin: those of one receipt one after another, whatever room their targets have.
 import { expect, test } from "vitest";
-import { NodeBench } from "../../../test/conformance/node-bench.ts";
-import { command } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { command } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { PostOpTask } from "./post-ops.ts";
 
 const RESULT = { payload: '{"n":1}' };
@@ -13,21 +13,21 @@ const tell = (...hosts: string[]) => ({
 });
 
 /** With two places, one target has one of them at most while the other is free. */
-function bench(settings = { postOpsMax: 2, postOpsEach: 2 }): NodeBench {
-  const made = new NodeBench(settings);
+function bench(settings = { postOpsMax: 2, postOpsEach: 2 }): NodeFixture {
+  const made = new NodeFixture(settings);
   made.join("w1", ["topic:CMD_A"]);
   return made;
 }
-function run(on: NodeBench, id: string, ...hosts: string[]): void {
+function run(on: NodeFixture, id: string, ...hosts: string[]): void {
   on.start(on.plan([command("a", tell(...hosts))]), id);
   on.work(() => RESULT);
 }
-const begun = (on: NodeBench) =>
+const begun = (on: NodeFixture) =>
   on.errands.map(({ execution, plan, attempt }) => {
     const host = "url" in plan ? new URL(plan.url).host : plan.store;
     return `${execution} ${host}#${attempt}`;
   });
-function end(on: NodeBench, which: string, error?: string): void {
+function end(on: NodeFixture, which: string, error?: string): void {
   on.performed(on.errands[begun(on).lastIndexOf(which)] as PostOpTask, error);
   on.settle();
 }

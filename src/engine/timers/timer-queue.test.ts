@@ -1,6 +1,6 @@
 // The desk of the nearest timers, against a store of a hundred thousand.
 import { describe, expect, test } from "vitest";
-import { NodeBench } from "../../../test/conformance/node-bench.ts";
+import { NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
 import { SeededRandom } from "../../std/random.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import { DEFAULT_SETTINGS } from "../settings.ts";
@@ -110,7 +110,7 @@ describe("the timer desk", () => {
 });
 
 test("a timer whose commit was made, though its answer was lost, fires in its time", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.holdsCommits = true;
   const started = bench.start(bench.plan([{ name: "rest", handlers: { rest: { sleep: 5_000 } } }]), "e1");
   bench.settle();

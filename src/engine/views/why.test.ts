@@ -1,15 +1,15 @@
 // Why it waits: one sentence with the holder named, for every reason (DESIGN 3.2).
 import { describe, expect, test } from "vitest";
-import { type Attempt, NodeBench } from "../../../test/conformance/node-bench.ts";
-import { phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type Attempt, NodeFixture } from "../../../test/fixtures/engine/node-fixture.ts";
+import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 
-function why(bench: NodeBench, execution = "e1"): string {
+function why(bench: NodeFixture, execution = "e1"): string {
   bench.settle();
   return bench.inspect(execution).why;
 }
 
-function started(definition: unknown, options: { serves?: string[]; capacity?: number } = {}): NodeBench {
-  const bench = new NodeBench();
+function started(definition: unknown, options: { serves?: string[]; capacity?: number } = {}): NodeFixture {
+  const bench = new NodeFixture();
   if (options.serves) bench.join("w1", options.serves, { capacity: options.capacity ?? 10 });
   bench.start(bench.plan(definition), "e1");
   bench.settle();
@@ -25,7 +25,7 @@ describe("an execution says why it waits:", () => {
   });
 
   test("no worker serves its handler any more, and since when", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"]);
     bench.leave("w1");
     bench.settle();
@@ -106,7 +106,7 @@ describe("an execution says why it waits:", () => {
   });
 
   test("its worker is told to leave and takes nothing more", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { local: false });
     bench.input({ kind: "worker-claims", worker: "w1", max: 0, why: "it is draining" });
     bench.start(bench.plan([phase("a", { enumerate: { use: "w.a" } })]), "e1");
@@ -116,7 +116,7 @@ describe("an execution says why it waits:", () => {
   });
 
   test("nothing is given out yet, and no number of tasks is made up for an enumeration", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.join("w1", ["w.a"], { local: false });
     bench.start(bench.plan([phase("a", { enumerate: { use: "w.a" } })]), "e1");
     expect(why(bench)).toBe('"a" is about to give out its enumeration.');
@@ -151,7 +151,7 @@ describe("an execution says why it waits:", () => {
   });
 
   test("it starts later", () => {
-    const bench = new NodeBench();
+    const bench = new NodeFixture();
     bench.start(bench.plan([phase("a")]), "e1", { startAt: bench.now + 90_000 });
     bench.settle();
     expect(why(bench)).toBe("It starts in 1 m 30 s.");
@@ -176,7 +176,7 @@ describe("an execution says why it waits:", () => {
   });
 
   test("attempts from before a restart may still run", () => {
-    const bench = new NodeBench({ suspectMs: 30_000 });
+    const bench = new NodeFixture({ suspectMs: 30_000 });
     bench.join("w1", ["w.a"], { local: false });
     bench.claim("w1", 5);
     bench.start(bench.plan([tasks(2)]), "e1");
@@ -194,7 +194,8 @@ describe("an execution says why it waits:", () => {
 });
 
 describe("tasks that wait by themselves:", () => {
-  const suspended = (wait: object) => ({ status: "suspended", wait }) as Parameters<NodeBench["receipt"]>[1];
+  const suspended = (wait: object) =>
+    ({ status: "suspended", wait }) as Parameters<NodeFixture["receipt"]>[1];
 
   test("for a signal", () => {
     const bench = started([tasks(2)], { serves: ["w.a"] });
@@ -233,15 +234,15 @@ describe("tasks that wait by themselves:", () => {
 
 describe("children:", () => {
   const kid = (more: object = {}) => ({ name: "c", handlers: { c: { workflow: "kid", ...more } } });
-  const family = (definition: object, serves: string[] = []): NodeBench => {
-    const bench = new NodeBench();
+  const family = (definition: object, serves: string[] = []): NodeFixture => {
+    const bench = new NodeFixture();
     bench.plan([phase("b", { retry: { attempts: 1 } })], "kid");
     if (serves.length > 0) bench.join("w1", serves);
     bench.start(bench.plan([definition]), "e1");
     bench.settle();
     return bench;
   };
-  const childOf = (bench: NodeBench) => bench.events("e1", "child.started")[0]?.child ?? "";
+  const childOf = (bench: NodeFixture) => bench.events("e1", "child.started")[0]?.child ?? "";
 
   test("it waits for them, and names one", () => {
     const one = family(kid());
@@ -296,7 +297,7 @@ describe("limits:", () => {
   });
 
   test("a project's", () => {
-    const bench = new NodeBench({ projects: { acme: { concurrency: 1 } } });
+    const bench = new NodeFixture({ projects: { acme: { concurrency: 1 } } });
     bench.join("w1", ["w.a"]);
     bench.start(bench.plan([tasks(2)]), "e1", { project: "acme" });
     bench.start(bench.plan([tasks(1)], "other"), "e2", { project: "acme" });
@@ -305,7 +306,7 @@ describe("limits:", () => {
   });
 
   test("one that a former owner's attempts may still hold", () => {
-    const bench = new NodeBench({ suspectMs: 30_000 });
+    const bench = new NodeFixture({ suspectMs: 30_000 });
     bench.plan([phase("a")]);
     bench.restart();
     bench.join("w1", ["w.a"]);
@@ -325,7 +326,7 @@ test("nobody runs scripts", () => {
 });
 
 test("nobody serves the version, and which there are", () => {
-  const bench = new NodeBench();
+  const bench = new NodeFixture();
   bench.join("w1", [{ use: "w.a" }, { use: "w.a", version: "1.0.0" }]);
   bench.start(bench.plan([phase("a", { version: "^2" })]), "e1");
   expect(why(bench)).toBe(

@@ -1,8 +1,8 @@
 // Commands and what is done with their results: receipts count once, persistence before the next command, broadcasts
 // owed after it, and what is owed follows from the journal alone (DESIGN 5; CONFORMANCE L).
 import { describe, expect, test } from "vitest";
-import { owed, PERSIST, result, statuses, tell } from "../../../test/conformance/scenarios/command-run.ts";
-import { command, KernelRun, phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { owed, PERSIST, result, statuses, tell } from "../../../test/fixtures/kernel/command-run-fixture.ts";
+import { command, KernelRun, phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { publicEvent } from "../journal/public-event.ts";
 import { viewCommands } from "./command-view.ts";
 import { resolveCommand } from "./resolve-command.ts";

@@ -1,7 +1,7 @@
 // What is owed after the result of a command: to state stores and to listeners.
 import { describe, expect, test } from "vitest";
-import { owed, PERSIST, result, statuses, tell } from "../../../test/conformance/scenarios/command-run.ts";
-import { command, KernelRun } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { owed, PERSIST, result, statuses, tell } from "../../../test/fixtures/kernel/command-run-fixture.ts";
+import { command, KernelRun } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { PostOpRef } from "../event.ts";
 import { encodeEntries } from "../journal/journal-entry.ts";
 import { restore } from "../journal/replay.ts";

@@ -1,11 +1,7 @@
 // What is no definition is refused, with the place and the reason. Handlers: handler-refusals.test.ts.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  expectRefusal,
-  one,
-  type RefusedCase,
-} from "../../../test/conformance/scenarios/refused-definitions.ts";
+import { expectRefusal, one, type RefusedCase } from "../../../test/fixtures/kernel/refused-definitions.ts";
 import { parseDefinition } from "./parse-definition.ts";
 
 // The same run every time; change the seed to look elsewhere.

@@ -1,10 +1,6 @@
 // What cannot be a handler of a definition is refused, with the place, the reason, and how it is written.
 import { describe, test } from "vitest";
-import {
-  expectRefusal,
-  one,
-  type RefusedCase,
-} from "../../../test/conformance/scenarios/refused-definitions.ts";
+import { expectRefusal, one, type RefusedCase } from "../../../test/fixtures/kernel/refused-definitions.ts";
 
 const handler = (options: object) => one({ handlers: { h: { use: "u", ...options } } });
 const run = (name: string) => ({ name, expression: "s => s" });

@@ -1,7 +1,7 @@
 // Journal rows: what is packed comes back the same; rows stay within their bounds (DESIGN 4).
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { Event, Recorded } from "../event.ts";
 import { assertContiguous, decodeEntry, encodeEntries, UnknownVersion } from "./journal-entry.ts";
 

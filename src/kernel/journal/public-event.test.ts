@@ -1,6 +1,6 @@
 // Events as others see them (INTERFACES 3): the envelope, payloads as values, lists as counts and ranges or as rows.
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { type Detail, type PublicEvent, publicEvent } from "./public-event.ts";
 
 function shown(run: KernelRun, detail: Detail): PublicEvent[] {

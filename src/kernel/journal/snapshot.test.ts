@@ -1,6 +1,6 @@
 // A snapshot is a cache of the fold: written, read and gone on with, it is the same execution.
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { step } from "../step.ts";
 import { encodeEntries } from "./journal-entry.ts";
 import { restore } from "./replay.ts";

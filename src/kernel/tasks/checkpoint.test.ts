@@ -1,7 +1,7 @@
 // Steps and runs inside a task: journaled once, found by later attempts, never by a stale one (DESIGN 3.2, 6; C6, C8).
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { type GivenAttempt, KernelRun, phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { type GivenAttempt, KernelRun, phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { Verdict } from "../message.ts";
 import { CHECKPOINTS_MAX, type Checkpoint, ProgressTable } from "./checkpoint.ts";
 

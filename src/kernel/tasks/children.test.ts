@@ -1,6 +1,6 @@
 // Children: tasks that are executions of another workflow (DESIGN 3.1). The messages are those that travel as letters.
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase, type StartOptions } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase, type StartOptions } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { encodeEntries } from "../journal/journal-entry.ts";
 import { restore } from "../journal/replay.ts";
 import { writeSnapshot } from "../journal/snapshot.ts";

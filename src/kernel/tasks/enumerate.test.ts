@@ -1,6 +1,6 @@
 // Enumeration: pages as they come, attempts of its own, resume, identity, divergence (DESIGN 3.2 and 4).
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import { checksum } from "../../std/hash.ts";
 
 const listing = (more: object = {}) => [phase("a", { enumerate: { use: "l" }, ...more })];

@@ -1,6 +1,6 @@
 // Receipts: every outcome counted once; the late rule; the two budgets (DESIGN 3.2).
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun, phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { Outcome, Verdict } from "../message.ts";
 
 const STATUSES = ["done", "failed", "crashed", "killed", "exception", "cancelled"] as const;

@@ -1,6 +1,6 @@
 // Runs of a script are identified by name and index; whatever is not the next run changes nothing.
 import { describe, expect, test } from "vitest";
-import { KernelRun } from "../../../test/conformance/scenarios/kernel-run.ts";
+import { KernelRun } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 import type { Verdict } from "../message.ts";
 
 const RUNS = ["r0", "r1", "r2"].map((name) => ({ name, expression: "s => s" }));

@@ -1,7 +1,7 @@
 // Where the tasks of a handler come from is written in the definition: version 1, version 2, `single`, and what is stored.
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { expectRefusal } from "../../../test/conformance/scenarios/refused-definitions.ts";
+import { expectRefusal } from "../../../test/fixtures/kernel/refused-definitions.ts";
 import { isRejection } from "../../std/rejection.ts";
 import type { Definition } from "../definition/definition.ts";
 import { definitionHash } from "../definition/definition-hash.ts";

@@ -1,7 +1,13 @@
 // How waits of tasks end but by their answer: by a timeout, or with their attempt.
 import { describe, expect, test } from "vitest";
-import { KernelRun, phase } from "../../../test/conformance/scenarios/kernel-run.ts";
-import { answers, counts, replayed, tasks, waiting } from "../../../test/conformance/scenarios/task-waits.ts";
+import { KernelRun, phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
+import {
+  answers,
+  counts,
+  replayed,
+  tasks,
+  waiting,
+} from "../../../test/fixtures/kernel/task-waits-fixture.ts";
 import { writeSnapshot } from "../journal/snapshot.ts";
 
 describe("the timeout of a wait in a task", () => {

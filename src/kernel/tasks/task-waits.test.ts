@@ -1,8 +1,14 @@
 // Sleeps and waits inside a task: the attempt ends as suspended, nothing is burnt, the answer is a step (DESIGN 3.1, 3.2).
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { KernelRun } from "../../../test/conformance/scenarios/kernel-run.ts";
-import { answers, counts, replayed, tasks, waiting } from "../../../test/conformance/scenarios/task-waits.ts";
+import { KernelRun } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
+import {
+  answers,
+  counts,
+  replayed,
+  tasks,
+  waiting,
+} from "../../../test/fixtures/kernel/task-waits-fixture.ts";
 import { restore } from "../journal/replay.ts";
 import { writeSnapshot } from "../journal/snapshot.ts";
 

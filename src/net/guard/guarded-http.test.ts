@@ -8,7 +8,7 @@ import { type AddressInfo, connect, createServer as createTcpServer, Socket } fr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { needCommand } from "../../../test/tools/need-command.ts";
+import { needCommand } from "../../../test/fixtures/need-command.ts";
 import { unwrap } from "../../std/rejection.ts";
 import { AllowList } from "./allow-list.ts";
 import { type Dial, GuardedHttp, type GuardOptions } from "./guarded-http.ts";

@@ -1,5 +1,11 @@
 import { expect, test } from "vitest";
-import { commit as commitTo, endedHead, logRow, start, step } from "../../../test/store/example-writes.ts";
+import {
+  commit as commitTo,
+  endedHead,
+  logRow,
+  start,
+  step,
+} from "../../../test/fixtures/store/example-writes.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { type ExecutionWrite, fenceOf } from "../store.ts";
 import { MemoryStore } from "./memory-store.ts";

@@ -1,7 +1,7 @@
 // Commits on their way to a database that the test plays: what travels together, in which order it is written and told,
 // and what becomes of the others when one fails.
 import { expect, test } from "vitest";
-import { entry, start, step } from "../../../test/store/example-writes.ts";
+import { entry, start, step } from "../../../test/fixtures/store/example-writes.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { type Commit, type CommitVerdict, type MailboxMessage, StoreFault } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";

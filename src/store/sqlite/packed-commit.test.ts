@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { logRow, start, step } from "../../../test/store/example-writes.ts";
+import { logRow, start, step } from "../../../test/fixtures/store/example-writes.ts";
 import { unpackLog } from "../packed-log.ts";
 import { packWrites, unpackWrites } from "./packed-commit.ts";
 

@@ -1,8 +1,8 @@
 // Every answer of a server, with any change to it: a worker reads it or takes it for no answer, and never throws.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { effort } from "../../../test/tools/long.ts";
-import { mutated } from "../../../test/workers/mutated-json.ts";
+import { effort } from "../../../test/fixtures/long.ts";
+import { mutated } from "../../../test/fixtures/workers/mutated-json.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Claimed, EventsAnswer, WorkItem } from "../../protocol/worker-wire.ts";
 import { SeededRandom } from "../../std/random.ts";

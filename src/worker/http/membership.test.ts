@@ -1,7 +1,7 @@
 // At which nodes a worker has sessions: the machine alone, in virtual time.
 import { describe, expect, test } from "vitest";
-import { effort } from "../../../test/tools/long.ts";
-import { MembershipWorld, MODES } from "../../../test/workers/membership-world.ts";
+import { effort } from "../../../test/fixtures/long.ts";
+import { MembershipWorld, MODES } from "../../../test/fixtures/workers/membership-world-fixture.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { FIRST, Membership } from "./membership.ts";
 import type { MembershipOutput } from "./membership-io.ts";
@@ -11,7 +11,7 @@ const B = "http://b";
 const C = "http://c";
 
 /** The machine, with registrations answered by hand. */
-class Bench {
+class MembershipFixture {
   now = 0;
   readonly machine: Membership;
   readonly names = new Map<number, string>();
@@ -80,8 +80,8 @@ class Bench {
 }
 
 /** Sessions at three nodes that name each other. */
-function three(): Bench {
-  const bench = new Bench([A, B, C]);
+function three(): MembershipFixture {
+  const bench = new MembershipFixture([A, B, C]);
   bench.register(A, [A, B, C]);
   for (const url of [A, B, C]) bench.register(url, [A, B, C]);
   expect(bench.open).toEqual([A, B, C]);
@@ -90,7 +90,7 @@ function three(): Bench {
 
 describe("a worker", () => {
   test("begins at whichever address answers first, and has a session at each node that is named", () => {
-    const bench = new Bench([A, B]);
+    const bench = new MembershipFixture([A, B]);
     expect(bench.open).toEqual([FIRST]);
     bench.register(B, [B, C]);
     // Until one of them is in touch, the first session stays.
@@ -100,7 +100,7 @@ describe("a worker", () => {
   });
 
   test("keeps the session at its address when the nodes that are named cannot be reached", () => {
-    const bench = new Bench(["http://balancer"]);
+    const bench = new MembershipFixture(["http://balancer"]);
     bench.register("http://balancer", [A, B]);
     for (let i = 0; i < 20; i++) {
       for (const url of [A, B]) bench.refuse(url);
@@ -148,7 +148,7 @@ describe("a worker", () => {
   });
 
   test("prefers an address that has not failed: one that registers workers and fails their claims keeps nobody", () => {
-    const bench = new Bench([A, B]);
+    const bench = new MembershipFixture([A, B]);
     bench.register(A, null);
     bench.fails(FIRST);
     bench.pass(200);
@@ -158,7 +158,7 @@ describe("a worker", () => {
   });
 
   test("is told to be refused only if it was never registered and every address refuses it", () => {
-    const bench = new Bench([A, B]);
+    const bench = new MembershipFixture([A, B]);
     bench.refuse(A, true);
     bench.refuse(B, false);
     expect(bench.said.map(({ kind }) => kind)).not.toContain("refused");
@@ -167,7 +167,7 @@ describe("a worker", () => {
     bench.pass(5_000);
     bench.refuse(B, true);
     expect(bench.said.map(({ kind }) => kind)).toContain("refused");
-    const registered = new Bench([A]);
+    const registered = new MembershipFixture([A]);
     registered.register(A, null);
     registered.input({ kind: "failed", session: registered.id(FIRST), route: "heartbeat", what: "403" });
     registered.pass(5_000);

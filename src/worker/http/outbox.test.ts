@@ -1,6 +1,6 @@
 // Events on their way: numbers, batches, acknowledgements, repeats, refusals. The server is the test.
 import { describe, expect, test } from "vitest";
-import { makeGrant } from "../../../test/conformance/worker-bench.ts";
+import { makeGrant } from "../../../test/fixtures/workers/worker-fixture.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Report, ReportedAttempt } from "../../protocol/work.ts";
 import type { EventsAnswer, EventsRequest } from "../../protocol/worker-wire.ts";

@@ -1,7 +1,7 @@
 // A project that a token is bound to uses its own topics only, however its commands come to be sent.
 import { expect, test } from "vitest";
 import { topic } from "../../../src/sdk/topic.ts";
-import { type Api, serve, until } from "../../server/api-bench.ts";
+import { type Api, serve, until } from "../../fixtures/server/api-fixture.ts";
 
 const PERSISTED = {
   cmd_post_op: {

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { WorkflowDocument } from "rondo/client";
 import { expect, test } from "vitest";
-import { type CliProcess, folder, startCli } from "../../cli/cli-process.ts";
-import { needCommand } from "../../tools/need-command.ts";
+import { type CliProcess, folder, startCli } from "../../fixtures/cli/cli-process-fixture.ts";
+import { needCommand } from "../../fixtures/need-command.ts";
 
 const ROOT = fileURLToPath(new URL("../../..", import.meta.url));
 const GUIDE = readFileSync(join(ROOT, "docs/commands.md"), "utf8");

@@ -1,7 +1,15 @@
 // Command workflows in a cluster: every node takes them in, lists them and reads them, whoever has them.
 import { expect, test } from "vitest";
-import { twoNodes } from "../../server/two-nodes.ts";
-import { documentOf, pageOf, pathOf, reaches, read, step, TopicWorker } from "./command-bench.ts";
+import {
+  documentOf,
+  pageOf,
+  pathOf,
+  reaches,
+  read,
+  step,
+  TopicWorker,
+} from "../../fixtures/broker/command-fixture.ts";
+import { twoNodes } from "../../fixtures/server/two-nodes-fixture.ts";
 
 const P = "project-x";
 

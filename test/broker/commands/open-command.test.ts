@@ -16,8 +16,8 @@ import { attemptsOf } from "../../../src/server/other-nodes.ts";
 import { isRejection, unwrap } from "../../../src/std/rejection.ts";
 import { MemoryStore } from "../../../src/store/memory/memory-store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { type Api, folder, serve, textOf, until } from "../../server/api-bench.ts";
-import { pathOf, read, step, TopicWorker } from "./command-bench.ts";
+import { pathOf, read, step, TopicWorker } from "../../fixtures/broker/command-fixture.ts";
+import { type Api, folder, serve, textOf, until } from "../../fixtures/server/api-fixture.ts";
 
 const P = "project-x";
 const A = step("a", "A_CMD");

@@ -2,8 +2,18 @@
 // worker over HTTP: remote-receipts.test.ts.
 import { Fatal, topic, workflow } from "rondo";
 import { describe, expect, test } from "vitest";
-import { ended, until } from "../../server/api-bench.ts";
-import { eventsOf, P, RECEIPTED, reaches, read, served, statuses, step, submit } from "./command-bench.ts";
+import {
+  eventsOf,
+  P,
+  RECEIPTED,
+  reaches,
+  read,
+  served,
+  statuses,
+  step,
+  submit,
+} from "../../fixtures/broker/command-fixture.ts";
+import { ended, until } from "../../fixtures/server/api-fixture.ts";
 
 describe("in process", () => {
   test("L3 three commands on three topics go out one after another, and all are complete at the end", async () => {

@@ -1,6 +1,5 @@
 // Commands on the embedded store, done by a worker over HTTP whose every word is the test's.
 import { describe, expect, test } from "vitest";
-import { ended, folder, serve } from "../../server/api-bench.ts";
 import {
   eventsOf,
   P,
@@ -13,7 +12,8 @@ import {
   submit,
   TopicWorker,
   type Work,
-} from "./command-bench.ts";
+} from "../../fixtures/broker/command-fixture.ts";
+import { ended, folder, serve } from "../../fixtures/server/api-fixture.ts";
 
 describe("over HTTP", () => {
   test("a command carries both hashes and the mark that tells its receipt", async () => {

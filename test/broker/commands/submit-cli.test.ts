@@ -1,7 +1,7 @@
 // `rondo submit` as its users meet it, and files with topics at `rondo run`, `rondo worker` and `rondo dev`.
 import type { ProjectDocument, WorkflowDocument } from "rondo/client";
 import { expect, test } from "vitest";
-import { cli, folder, jsonLines, startCli, startServer } from "../../cli/cli-process.ts";
+import { cli, folder, jsonLines, startCli, startServer } from "../../fixtures/cli/cli-process-fixture.ts";
 
 const TOPICS = `
 import { Fatal, topic } from "rondo";

@@ -1,8 +1,17 @@
 // Command workflows over HTTP: handed in, refused, found again, read and listed.
 import { connect } from "rondo/client";
 import { describe, expect, test } from "vitest";
-import { STORES, serve, textOf, until } from "../../server/api-bench.ts";
-import { documentOf, EXAMPLE, eventsOf, pageOf, pathOf, read, statuses, step } from "./command-bench.ts";
+import {
+  documentOf,
+  EXAMPLE,
+  eventsOf,
+  pageOf,
+  pathOf,
+  read,
+  statuses,
+  step,
+} from "../../fixtures/broker/command-fixture.ts";
+import { STORES, serve, textOf, until } from "../../fixtures/server/api-fixture.ts";
 
 const P = "project-x";
 const PATH = pathOf(P);

@@ -8,11 +8,11 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import type { ServerOptions } from "../../../src/compose/compose-server.ts";
 import { importInto } from "../../../src/compose/compose-transfer.ts";
 import { topic } from "../../../src/sdk/topic.ts";
-import { type Api, ended, STORES, serve, until } from "../../server/api-bench.ts";
-import { PostgresServer, TestDatabase } from "../../store/postgres-server.ts";
-import { temporaryDirectory } from "../../store/temporary-directory.ts";
-import { exportToFile } from "../../store/transfer/export-to-file.ts";
-import { DaprStub } from "./dapr-stub.ts";
+import { DaprStub } from "../../fixtures/broker/dapr-stub-fixture.ts";
+import { type Api, ended, STORES, serve, until } from "../../fixtures/server/api-fixture.ts";
+import { exportToFile } from "../../fixtures/store/export-to-file.ts";
+import { PostgresServer, TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
+import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
 
 const RETRY = { attempts: 5, backoff: "constant", min: "10ms", max: "10ms" };
 const PERSISTENCE = {

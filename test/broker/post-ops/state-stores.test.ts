@@ -9,10 +9,10 @@ import { MemoryStore } from "../../../src/store/memory/memory-store.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { openSqliteStore } from "../../../src/store/sqlite/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
-import { TestDatabase } from "../../store/postgres-server.ts";
-import { temporaryDirectory } from "../../store/temporary-directory.ts";
-import { DaprStub } from "./dapr-stub.ts";
-import { RedisServer } from "./redis-server.ts";
+import { DaprStub } from "../../fixtures/broker/dapr-stub-fixture.ts";
+import { RedisServer } from "../../fixtures/broker/redis-server-fixture.ts";
+import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
+import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
 
 let database: TestDatabase;
 let redis: RedisServer;

@@ -2,11 +2,11 @@
 import { afterEach, describe, expect, test } from "vitest";
 import type { AmqpWorker } from "../../../src/worker/amqp/amqp-worker.ts";
 import type { HandlerCode, ProcessContext } from "../../../src/worker/handler-code.ts";
-import { until } from "../../faults/until.ts";
-import { openTestBroker } from "../rabbitmq-server.ts";
-import type { TestBroker } from "../test-broker.ts";
-import { attempt, StandIn } from "./stand-in.ts";
-import { testWorker } from "./test-worker.ts";
+import { testWorker } from "../../fixtures/broker/amqp-worker-fixture.ts";
+import { attempt, StandIn } from "../../fixtures/broker/engine-stand-in-fixture.ts";
+import { openTestBroker } from "../../fixtures/broker/rabbitmq-server-fixture.ts";
+import type { TestBroker } from "../../fixtures/broker/test-broker-fixture.ts";
+import { until } from "../../fixtures/until.ts";
 
 const USE = "flow.work";
 const ends: (() => Promise<unknown>)[] = [];

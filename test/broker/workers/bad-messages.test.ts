@@ -1,11 +1,11 @@
 // Messages that a worker cannot read: each goes to the dead-letter queue, from every place that the worker consumes.
 import type { Channel } from "amqplib";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { until } from "../../faults/until.ts";
-import { openTestBroker } from "../rabbitmq-server.ts";
-import type { TestBroker } from "../test-broker.ts";
-import { attempt, StandIn } from "./stand-in.ts";
-import { testWorker } from "./test-worker.ts";
+import { testWorker } from "../../fixtures/broker/amqp-worker-fixture.ts";
+import { attempt, StandIn } from "../../fixtures/broker/engine-stand-in-fixture.ts";
+import { openTestBroker } from "../../fixtures/broker/rabbitmq-server-fixture.ts";
+import type { TestBroker } from "../../fixtures/broker/test-broker-fixture.ts";
+import { until } from "../../fixtures/until.ts";
 
 const USE = "flow.work";
 const TOPIC = "SUM_CMD";

@@ -1,6 +1,6 @@
 // What `rondo worker --broker` refuses, and how it says so.
 import { expect, test } from "vitest";
-import { CliProcess, folder } from "../../cli/cli-process.ts";
+import { CliProcess, folder } from "../../fixtures/cli/cli-process-fixture.ts";
 
 const FLOW = `import { workflow } from "rondo";
 export const w = workflow({ name: "w" }).phase("a", { process: () => 1 });`;

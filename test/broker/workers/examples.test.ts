@@ -5,10 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { until } from "../../faults/until.ts";
-import { TestDatabase } from "../../store/postgres-server.ts";
-import { openTestBroker } from "../rabbitmq-server.ts";
-import { ExampleBench, hasPika, runPython } from "./example-bench.ts";
+import { ExampleFixture, hasPika, runPython } from "../../fixtures/broker/example-fixture.ts";
+import { openTestBroker } from "../../fixtures/broker/rabbitmq-server-fixture.ts";
+import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
+import { until } from "../../fixtures/until.ts";
 
 const isPika = hasPika();
 const TEXT = "to be or not to be that is the question ".repeat(30).trim();
@@ -53,7 +53,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
   test.skipIf(!isPika)(
     "the worker in Python enumerates, processes, does a command and returns; SIGTERM ends it with exit code 0",
     async () => {
-      const bench = await ExampleBench.open(await storeOf(kind));
+      const bench = await ExampleFixture.open(await storeOf(kind));
       const child = await bench.python();
       const handle = await bench.server.rondo.start("letters", { text: TEXT });
       expect(await handle.result({ timeout: 100_000 })).toEqual({ words: WORDS });
@@ -73,7 +73,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
   test.skipIf(!isPika)(
     "the worker in Python goes on after its connections were closed",
     async () => {
-      const bench = await ExampleBench.open(await storeOf(kind));
+      const bench = await ExampleFixture.open(await storeOf(kind));
       await bench.python();
       const handle = await bench.server.rondo.start("letters", { text: TEXT });
       await until(
@@ -87,7 +87,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
   );
 
   test("the worker of rondo worker --broker does the same, and ends with exit code 0", async () => {
-    const bench = await ExampleBench.open(await storeOf(kind));
+    const bench = await ExampleFixture.open(await storeOf(kind));
     const worker = await bench.worker("amqp/orders.ts");
     const handle = await bench.server.rondo.start("orders", { lines: LINES });
     expect(await handle.result({ timeout: 100_000 })).toEqual({ reserved: LINES.length });
@@ -101,7 +101,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
   }, 90_000);
 
   test("a worker that is killed loses nothing: another does its tasks", async () => {
-    const bench = await ExampleBench.open(await storeOf(kind));
+    const bench = await ExampleFixture.open(await storeOf(kind));
     const first = await bench.worker("amqp/orders.ts");
     const many = Array.from({ length: 2_000 }, (_, i) => ({ article: `a${i}`, count: i }));
     const handle = await bench.server.rondo.start("orders", { lines: many });

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { z } from "zod";
 import type { BrokerView } from "../../../src/protocol/broker-view.ts";
 import { Metrics } from "../../../src/server/metrics.ts";
-import { serve } from "../../server/api-bench.ts";
+import { serve } from "../../fixtures/server/api-fixture.ts";
 
 const datasource = z.strictObject({ type: z.literal("prometheus"), uid: z.literal("${datasource}") });
 const panel = z.strictObject({

@@ -7,7 +7,7 @@ import { parse } from "yaml";
 import { z } from "zod";
 import { buildProgram } from "../../../src/cli/program/program.ts";
 import { SETTINGS } from "../../../src/config/settings.ts";
-import { renderChart } from "./render-chart.ts";
+import { renderChart } from "../../fixtures/cli/render-chart.ts";
 
 const CHART = "deploy/helm/rondo";
 const SECRET = { store: "postgres://rondo:x@db:5432/rondo", secret: "s", adminToken: "a" };

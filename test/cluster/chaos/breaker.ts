@@ -4,8 +4,8 @@
  * comes back, connections to it are cut. `heal` ends all of that.
  */
 import type { SeededRandom } from "../../../src/std/random.ts";
-import type { FaultProcess } from "../../faults/fault-process.ts";
-import type { ClusterBench, NodePlace } from "../processes/cluster-bench.ts";
+import type { ClusterFixture, NodePlace } from "../../fixtures/cluster/cluster-processes-fixture.ts";
+import type { FaultProcess } from "../../fixtures/faults/fault-process-fixture.ts";
 
 const KINDS = [
   ...Array.from({ length: 10 }, () => "kill -9" as const),
@@ -30,7 +30,7 @@ export class Breaker {
   readonly faults: Record<string, number> = {};
   /** What must not have happened meanwhile. */
   readonly wrong: string[] = [];
-  readonly #bench: ClusterBench;
+  readonly #bench: ClusterFixture;
   readonly #random: SeededRandom;
   readonly #options: BreakerOptions;
   /** Faults whose end comes later. */
@@ -43,7 +43,7 @@ export class Breaker {
   #restarts = 0;
   #isHealing = false;
 
-  constructor(bench: ClusterBench, random: SeededRandom, options: BreakerOptions) {
+  constructor(bench: ClusterFixture, random: SeededRandom, options: BreakerOptions) {
     this.#bench = bench;
     this.#random = random;
     this.#options = options;

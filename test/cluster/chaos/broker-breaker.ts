@@ -2,8 +2,8 @@
 import type { ConsumeMessage, GetMessage } from "amqplib";
 import { connect } from "amqplib";
 import type { SeededRandom } from "../../../src/std/random.ts";
-import type { RabbitServer } from "../../broker/rabbitmq-server.ts";
-import type { TestBroker } from "../../broker/test-broker.ts";
+import type { RabbitServer } from "../../fixtures/broker/rabbitmq-server-fixture.ts";
+import type { TestBroker } from "../../fixtures/broker/test-broker-fixture.ts";
 
 /** What it may break besides the broker. */
 export interface BreakerParts {

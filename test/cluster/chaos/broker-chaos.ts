@@ -12,9 +12,9 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { openServer } from "../../../src/compose/compose-server.ts";
 import { SeededRandom } from "../../../src/std/random.ts";
-import { RabbitServer } from "../../broker/rabbitmq-server.ts";
-import { TestBroker } from "../../broker/test-broker.ts";
-import { Ledger } from "../../faults/ledger.ts";
+import { RabbitServer } from "../../fixtures/broker/rabbitmq-server-fixture.ts";
+import { TestBroker } from "../../fixtures/broker/test-broker-fixture.ts";
+import { Ledger } from "../../fixtures/faults/ledger.ts";
 import { BrokerBreaker } from "./broker-breaker.ts";
 import { BrokerLoad, type Outcome, Receiver } from "./broker-load.ts";
 

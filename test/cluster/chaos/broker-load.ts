@@ -5,8 +5,8 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { connect, type RemoteClient } from "../../../src/client/connect.ts";
-import { audit, type ExecutionView, type JournalEvent } from "../../faults/audit.ts";
-import type { Noted } from "../../faults/ledger.ts";
+import { audit, type ExecutionView, type JournalEvent } from "../../fixtures/faults/audit.ts";
+import type { Noted } from "../../fixtures/faults/ledger.ts";
 
 const PROJECT = "chaos";
 const TOPIC = "CHAOS_CMD_ADD";

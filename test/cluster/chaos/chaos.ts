@@ -7,9 +7,9 @@ import { cpSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { SeededRandom } from "../../../src/std/random.ts";
 import { partitionOf } from "../../../src/store/partition-of.ts";
-import type { ExecutionView } from "../../faults/audit.ts";
-import { PostgresServer } from "../../store/postgres-server.ts";
-import { ClusterBench } from "../processes/cluster-bench.ts";
+import { ClusterFixture } from "../../fixtures/cluster/cluster-processes-fixture.ts";
+import type { ExecutionView } from "../../fixtures/faults/audit.ts";
+import { PostgresServer } from "../../fixtures/store/postgres-server-fixture.ts";
 import { Breaker } from "./breaker.ts";
 import { readEpochs, watchEpochs } from "./epoch-watch.ts";
 import { Load } from "./load.ts";
@@ -70,7 +70,7 @@ export function isWell(report: ChaosReport): boolean {
 export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   const server = await PostgresServer.make();
   try {
-    const bench = await ClusterBench.open({ nodes: NODES, server, leaseMs: options.leaseMs, flows: FLOWS });
+    const bench = await ClusterFixture.open({ nodes: NODES, server, leaseMs: options.leaseMs, flows: FLOWS });
     try {
       const report = await new Chaos(bench, options).run();
       if (!isWell(report) && options.keep !== undefined) keep(bench, options.keep);
@@ -84,13 +84,13 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
 }
 
 class Chaos {
-  readonly #bench: ClusterBench;
+  readonly #bench: ClusterFixture;
   readonly #options: ChaosOptions;
   readonly #load: Load;
   readonly #breaker: Breaker;
   readonly #lastMs: Record<string, number> = {};
 
-  constructor(bench: ClusterBench, options: ChaosOptions) {
+  constructor(bench: ClusterFixture, options: ChaosOptions) {
     const { seed, say, leaseMs } = options;
     this.#bench = bench;
     this.#options = options;
@@ -212,7 +212,7 @@ class Chaos {
 }
 
 /** What there is to read afterwards: the ledgers, and what every process said. */
-function keep(bench: ClusterBench, folder: string): void {
+function keep(bench: ClusterFixture, folder: string): void {
   cpSync(bench.folder, folder, { recursive: true, filter: (path) => !path.endsWith(".sock") });
   bench.keepLines(folder);
 }

@@ -3,7 +3,7 @@
  * the transaction that writes it, the epoch that its execution was written in must be the epoch of its partition, and
  * the connection must be one of the owner's. It also counts how often partitions were taken.
  */
-import type { ClusterBench } from "../processes/cluster-bench.ts";
+import type { ClusterFixture } from "../../fixtures/cluster/cluster-processes-fixture.ts";
 
 const WATCH = `
   CREATE SCHEMA chaos;
@@ -60,12 +60,12 @@ export interface EpochReport {
 }
 
 /** Begins to look. */
-export async function watchEpochs(bench: ClusterBench): Promise<void> {
+export async function watchEpochs(bench: ClusterFixture): Promise<void> {
   await bench.query(WATCH);
 }
 
 /** What came of it. */
-export async function readEpochs(bench: ClusterBench): Promise<EpochReport> {
+export async function readEpochs(bench: ClusterFixture): Promise<EpochReport> {
   const one = async (sql: string): Promise<number> =>
     (await bench.query<{ n: number }>(`SELECT count(*)::int AS n FROM ${sql}`))[0]?.n ?? 0;
   const stale = await bench.query("SELECT * FROM chaos.stale ORDER BY at LIMIT 100");

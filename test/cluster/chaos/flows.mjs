@@ -6,7 +6,7 @@ import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import { workflow } from "rondo";
 
-export { brisk, journey, kid } from "../../faults/flows.mjs";
+export { brisk, journey, kid } from "../../fixtures/faults/flows.mjs";
 
 const heartbeat = process.env.HEARTBEAT ?? "2s";
 const retry = { attempts: 5, crashes: 100, min: "1ms", max: "20ms" };

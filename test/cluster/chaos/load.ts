@@ -5,7 +5,7 @@
 import { appendFileSync } from "node:fs";
 import { join } from "node:path";
 import type { SeededRandom } from "../../../src/std/random.ts";
-import type { ClusterBench } from "../processes/cluster-bench.ts";
+import type { ClusterFixture } from "../../fixtures/cluster/cluster-processes-fixture.ts";
 
 /** What was acknowledged, and what must come of it. */
 export interface Acknowledged {
@@ -28,13 +28,13 @@ export class Load {
   offered = 0;
   /** Refusals that must not be. */
   readonly wrong: string[] = [];
-  readonly #bench: ClusterBench;
+  readonly #bench: ClusterFixture;
   readonly #random: SeededRandom;
   readonly #file: string;
   readonly #underWay = new Set<Promise<void>>();
   #isOver = false;
 
-  constructor(bench: ClusterBench, random: SeededRandom) {
+  constructor(bench: ClusterFixture, random: SeededRandom) {
     this.#bench = bench;
     this.#random = random;
     this.#file = join(bench.folder, "acknowledged.ndjson");

@@ -4,7 +4,7 @@ import { type OwnedEngine, OwnershipDriver } from "../../../src/cluster/ownershi
 import { placement } from "../../../src/cluster/ownership/placement.ts";
 import { systemClock } from "../../../src/std/clock.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
-import { PostgresServer, TestDatabase } from "../../store/postgres-server.ts";
+import { PostgresServer, TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
 
 const PARTITIONS = 256;
 const LEASE_MS = 5_000;

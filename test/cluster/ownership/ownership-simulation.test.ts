@@ -1,6 +1,6 @@
 // Ownership in simulated histories; and, since a harness that finds nothing is worth nothing, with bugs on purpose.
 import { describe, expect, test } from "vitest";
-import { BUGS, type Bug, OwnershipWorld } from "./ownership-world.ts";
+import { BUGS, type Bug, OwnershipWorld } from "../../fixtures/cluster/ownership-world-fixture.ts";
 
 const SEEDS = 150;
 /** A bug must show within so many. */

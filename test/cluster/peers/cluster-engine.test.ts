@@ -5,7 +5,7 @@ import { newOwnId } from "../../../src/engine/engine-port.ts";
 import { isRejection, reject } from "../../../src/std/rejection.ts";
 import { partitionOf } from "../../../src/store/partition-of.ts";
 import { StoreFault } from "../../../src/store/store.ts";
-import { go, PARTITIONS, PeerWorld, start } from "./peer-world.ts";
+import { go, PARTITIONS, PeerWorld, start } from "../../fixtures/cluster/peer-world-fixture.ts";
 
 async function two() {
   const world = new PeerWorld();

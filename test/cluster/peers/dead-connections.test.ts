@@ -2,8 +2,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { PeerClient } from "../../../src/cluster/peers/peer-client.ts";
 import { PeerKey } from "../../../src/cluster/peers/peer-key.ts";
-import { ByteProxy } from "../../faults/byte-proxy.ts";
-import { PeerWorld } from "./peer-world.ts";
+import { PeerWorld } from "../../fixtures/cluster/peer-world-fixture.ts";
+import { ByteProxy } from "../../fixtures/faults/byte-proxy-fixture.ts";
 
 const CONNECTIONS = 8;
 

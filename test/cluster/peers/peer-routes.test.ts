@@ -2,7 +2,13 @@
 import { describe, expect, test } from "vitest";
 import { digestOf, PeerKey } from "../../../src/cluster/peers/peer-key.ts";
 import { HttpConnection } from "../../../src/net/http-connection.ts";
-import { go, PARTITIONS, type PeerNode, PeerWorld, start } from "./peer-world.ts";
+import {
+  go,
+  PARTITIONS,
+  type PeerNode,
+  PeerWorld,
+  start,
+} from "../../fixtures/cluster/peer-world-fixture.ts";
 
 interface Raw {
   readonly name?: string;

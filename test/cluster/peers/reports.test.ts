@@ -1,7 +1,7 @@
 // What workers say to a node about executions of others reaches their owners, in order, and the verdicts come back.
 import { describe, expect, test } from "vitest";
 import type { Grant, Report } from "../../../src/protocol/work.ts";
-import { type PeerNode, PeerWorld, planOf, start } from "./peer-world.ts";
+import { type PeerNode, PeerWorld, planOf, start } from "../../fixtures/cluster/peer-world-fixture.ts";
 
 const CODED = planOf([{ name: "a", handlers: { h: { use: "code" } } }]);
 

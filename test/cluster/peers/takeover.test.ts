@@ -1,6 +1,12 @@
 // Nodes that take and hand over partitions by themselves, while somebody uses them.
 import { describe, expect, test } from "vitest";
-import { go, PARTITIONS, type PeerNode, PeerWorld, start } from "./peer-world.ts";
+import {
+  go,
+  PARTITIONS,
+  type PeerNode,
+  PeerWorld,
+  start,
+} from "../../fixtures/cluster/peer-world-fixture.ts";
 
 async function three() {
   const world = new PeerWorld();

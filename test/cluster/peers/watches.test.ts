@@ -1,6 +1,6 @@
 // Watches of executions of other nodes: one stream for all who watch one, wherever it moves, and none when nobody does.
 import { describe, expect, test } from "vitest";
-import { go, PeerWorld, start } from "./peer-world.ts";
+import { go, PeerWorld, start } from "../../fixtures/cluster/peer-world-fixture.ts";
 
 async function two(streamsMax = 1_000) {
   const world = new PeerWorld();

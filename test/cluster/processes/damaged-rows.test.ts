@@ -1,12 +1,12 @@
 // Rows of every table are garbled under two nodes: what is damaged stays where it is, whichever node has it.
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { until } from "../../faults/until.ts";
-import { MAKE_TEAR, tear } from "../../store/torn-values.ts";
-import type { ClusterBench, NodePlace } from "./cluster-bench.ts";
-import { openCluster } from "./open-cluster.ts";
+import type { ClusterFixture, NodePlace } from "../../fixtures/cluster/cluster-processes-fixture.ts";
+import { openCluster } from "../../fixtures/cluster/open-cluster-fixture.ts";
+import { MAKE_TEAR, tear } from "../../fixtures/store/torn-values.ts";
+import { until } from "../../fixtures/until.ts";
 
-const flows = fileURLToPath(new URL("damage-flows.mjs", import.meta.url));
+const flows = fileURLToPath(new URL("../../fixtures/cluster/damage-flows.mjs", import.meta.url));
 
 /**
  * `damaged`: the execution cannot go on and says so. `derived`: it is shown right by its id, the audit finds what follows
@@ -193,7 +193,7 @@ test("rows of every table are garbled: damage stays where it is, on both nodes, 
 });
 
 /** Does to each execution what its case says. */
-async function garble(bench: ClusterBench, ids: ReadonlyMap<string, readonly string[]>): Promise<void> {
+async function garble(bench: ClusterFixture, ids: ReadonlyMap<string, readonly string[]>): Promise<void> {
   for (const [name, of] of ids) {
     const sql = CASES[name]?.[1];
     if (sql === undefined) continue;

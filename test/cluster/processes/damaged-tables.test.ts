@@ -1,12 +1,12 @@
 // Rows that belong to no execution, or to many, are garbled under two nodes: no node stops, and work goes on.
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import type { FaultProcess } from "../../faults/fault-process.ts";
-import { until } from "../../faults/until.ts";
-import type { ClusterBench, NodePlace } from "./cluster-bench.ts";
-import { openCluster } from "./open-cluster.ts";
+import type { ClusterFixture, NodePlace } from "../../fixtures/cluster/cluster-processes-fixture.ts";
+import { openCluster } from "../../fixtures/cluster/open-cluster-fixture.ts";
+import type { FaultProcess } from "../../fixtures/faults/fault-process-fixture.ts";
+import { until } from "../../fixtures/until.ts";
 
-const flows = fileURLToPath(new URL("damage-flows.mjs", import.meta.url));
+const flows = fileURLToPath(new URL("../../fixtures/cluster/damage-flows.mjs", import.meta.url));
 const BYTES = "'\\x7b22ff00c328a0a122'::bytea::text";
 const IDS = Array.from({ length: 6 }, (_, i) => `e${i}`);
 
@@ -32,7 +32,7 @@ test("rows that nodes share, a definition and counts are garbled: no node stops,
 });
 
 /** All executions go on, and nobody has to repair anything. */
-async function garbleSharedRows(bench: ClusterBench): Promise<void> {
+async function garbleSharedRows(bench: ClusterFixture): Promise<void> {
   const [a, b] = bench.nodes as [NodePlace, NodePlace];
   const phase = async (id: string, at: NodePlace) =>
     (await bench.insistAt(at, "GET", `/v1/executions/${id}`)) as { phase: string | null; status: string };
@@ -55,7 +55,7 @@ async function garbleSharedRows(bench: ClusterBench): Promise<void> {
 }
 
 /** Its executions are damaged until it is put again, the others are not; counts are found and derived anew. */
-async function garbleDefinition(bench: ClusterBench, worker: FaultProcess): Promise<void> {
+async function garbleDefinition(bench: ClusterFixture, worker: FaultProcess): Promise<void> {
   for (const id of IDS) {
     await bench.start("other", {}, `other-${id}`);
     await bench.start("hold", {}, `hold-${id}`);

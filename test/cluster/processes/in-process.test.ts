@@ -1,7 +1,7 @@
 /** Nodes that host code themselves: what one of them hosts is done for all. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { openRondo, workflow } from "../../../src/index.ts";
-import { PostgresServer } from "../../store/postgres-server.ts";
+import { PostgresServer } from "../../fixtures/store/postgres-server-fixture.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {

@@ -1,10 +1,10 @@
 // Real nodes over one PostgreSQL, and real workers: what a node does for the executions of others, and what becomes of
 // its own when it goes.
 import { expect, test } from "vitest";
-import { until } from "../../faults/until.ts";
-import { claimByHand, sayByHand } from "./by-hand-worker.ts";
-import type { NodePlace } from "./cluster-bench.ts";
-import { openCluster } from "./open-cluster.ts";
+import { claimByHand, sayByHand } from "../../fixtures/cluster/by-hand-worker-fixture.ts";
+import type { NodePlace } from "../../fixtures/cluster/cluster-processes-fixture.ts";
+import { openCluster } from "../../fixtures/cluster/open-cluster-fixture.ts";
+import { until } from "../../fixtures/until.ts";
 
 const timeout = 120_000;
 

@@ -1,21 +1,21 @@
 // Nodes that are paused one after another, so that each in its turn believes to be alone: workers find their way back.
 import { expect, test } from "vitest";
 import { SeededRandom } from "../../../src/std/random.ts";
-import type { FaultProcess } from "../../faults/fault-process.ts";
-import { until } from "../../faults/until.ts";
-import { effort } from "../../tools/long.ts";
-import type { ClusterBench, NodePlace } from "./cluster-bench.ts";
-import { openCluster } from "./open-cluster.ts";
+import type { ClusterFixture, NodePlace } from "../../fixtures/cluster/cluster-processes-fixture.ts";
+import { openCluster } from "../../fixtures/cluster/open-cluster-fixture.ts";
+import type { FaultProcess } from "../../fixtures/faults/fault-process-fixture.ts";
+import { effort } from "../../fixtures/long.ts";
+import { until } from "../../fixtures/until.ts";
 
 /** The URLs of the nodes whose leases run. */
-async function members(bench: ClusterBench): Promise<string[]> {
+async function members(bench: ClusterFixture): Promise<string[]> {
   const rows = await bench.query<{ url: string }>(
     "SELECT url FROM rondo.nodes WHERE lease_until > extract(epoch FROM clock_timestamp()) * 1000 ORDER BY url",
   );
   return rows.map(({ url }) => url);
 }
 
-async function pause(bench: ClusterBench, places: readonly NodePlace[]): Promise<void> {
+async function pause(bench: ClusterFixture, places: readonly NodePlace[]): Promise<void> {
   for (const place of places) place.running.signal("SIGSTOP");
   const urls = places.map(({ url }) => url);
   await until(

@@ -1,8 +1,12 @@
 // Owners that are not owners any more: what they write is refused, what they believe does no harm.
 import { expect, test } from "vitest";
-import { until } from "../../faults/until.ts";
-import type { ClusterBench, NodePlace, PartitionRow } from "./cluster-bench.ts";
-import { openCluster } from "./open-cluster.ts";
+import type {
+  ClusterFixture,
+  NodePlace,
+  PartitionRow,
+} from "../../fixtures/cluster/cluster-processes-fixture.ts";
+import { openCluster } from "../../fixtures/cluster/open-cluster-fixture.ts";
+import { until } from "../../fixtures/until.ts";
 
 const timeout = 120_000;
 
@@ -61,7 +65,7 @@ test("A9, F3: what two nodes find at the same time is done once: the next phase 
 });
 
 /** Resolves when a node has all partitions, with them. */
-async function takenBy(bench: ClusterBench, place: NodePlace): Promise<readonly PartitionRow[]> {
+async function takenBy(bench: ClusterFixture, place: NodePlace): Promise<readonly PartitionRow[]> {
   let rows: readonly PartitionRow[] = [];
   await until(
     `${place.url} has everything`,
@@ -75,7 +79,7 @@ async function takenBy(bench: ClusterBench, place: NodePlace): Promise<readonly 
 }
 
 /** Executions that were last written in an earlier epoch than their partition was taken in; it may have moved since. */
-async function staleRows(bench: ClusterBench, taken: readonly PartitionRow[]): Promise<unknown[]> {
+async function staleRows(bench: ClusterFixture, taken: readonly PartitionRow[]): Promise<unknown[]> {
   const rows = await bench.query<{ id: string; partition: number; epoch: number }>(
     "SELECT id, partition, epoch::int AS epoch FROM rondo.executions",
   );

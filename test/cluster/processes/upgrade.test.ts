@@ -1,27 +1,27 @@
 // A rolling upgrade with real processes: nodes and workers of version 0.2 and of this version over one database.
 import { expect, test } from "vitest";
-import { claimByHand, sayByHand } from "./by-hand-worker.ts";
-import type { ClusterBench, NodePlace } from "./cluster-bench.ts";
-import { landedProgram } from "./landed-program.ts";
-import { openCluster } from "./open-cluster.ts";
+import { claimByHand, sayByHand } from "../../fixtures/cluster/by-hand-worker-fixture.ts";
+import type { ClusterFixture, NodePlace } from "../../fixtures/cluster/cluster-processes-fixture.ts";
+import { landedProgram } from "../../fixtures/cluster/landed-program-fixture.ts";
+import { openCluster } from "../../fixtures/cluster/open-cluster-fixture.ts";
 
 const timeout = 120_000;
 const OLD = landedProgram("0.2.0");
 
 /** A cluster of one old node; the second place is free. */
-async function oldCluster(): Promise<{ bench: ClusterBench; first: NodePlace; second: NodePlace }> {
+async function oldCluster(): Promise<{ bench: ClusterFixture; first: NodePlace; second: NodePlace }> {
   const bench = await openCluster({ nodes: 2, startedNodes: 1, program: OLD });
   const [first, second] = bench.nodes as [NodePlace, NodePlace];
   second.program = undefined;
   return { bench, first, second };
 }
 
-async function startJourney(bench: ClusterBench, id: string): Promise<void> {
+async function startJourney(bench: ClusterFixture, id: string): Promise<void> {
   await bench.start("journey", { tasks: 4, kids: 2 }, id);
 }
 
 /** Sends the signals that a journey waits for, and expects its output and a clean audit. */
-async function endJourney(bench: ClusterBench, id: string): Promise<void> {
+async function endJourney(bench: ClusterFixture, id: string): Promise<void> {
   for (const name of ["told", "approved"])
     await bench.insist("POST", `/v1/executions/${id}/signals`, { name, data: 1, id: `${id}-${name}` });
   expect(await bench.ended(id)).toMatchObject({

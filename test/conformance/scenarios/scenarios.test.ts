@@ -1,7 +1,7 @@
 // Every transcript in this folder, replayed. UPDATE=1 writes what came instead; then review the diff.
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { replayTranscript } from "./transcript.ts";
+import { replayTranscript } from "../../fixtures/kernel/transcript-fixture.ts";
 
 const folder = new URL(".//", import.meta.url);
 const files = readdirSync(folder).filter((name) => name.endsWith(".txt"));

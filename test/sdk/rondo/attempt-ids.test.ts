@@ -2,8 +2,8 @@
 import { DirectoryInUse, openRondo, RondoError, topic, workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { afterEach, describe, expect, test, vi } from "vitest";
-import { temporaryDirectory } from "../../store/temporary-directory.ts";
-import { failure } from "./open.ts";
+import { failure } from "../../fixtures/sdk/open-rondo-fixture.ts";
+import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
 
 const ID = /^run\.[a-z]+\.\d+\.[a-z]+\.\d+\.-?\d+\.\d+\.\d+\.\d+$/;
 

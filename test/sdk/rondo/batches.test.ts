@@ -2,7 +2,7 @@
 import { workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { expect, test } from "vitest";
-import { all, open } from "./open.ts";
+import { all, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 test("tasks come in groups, every one has its own outcome, failed ones are tried again", async () => {
   const groups: number[][] = [];

@@ -2,7 +2,7 @@
 import { ExecutionFailed, Fatal, workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
-import { all, failure, open } from "./open.ts";
+import { all, failure, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 describe("a child that is given as an object", () => {
   const grandchild = workflow<number>({ name: "grandchild" })

@@ -1,7 +1,7 @@
 // What later code is told of tasks that failed: the number, the task itself, and the error.
 import { Fatal, workflow } from "rondo";
 import { expect, test } from "vitest";
-import { all, open } from "./open.ts";
+import { all, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 test("failures come with their tasks: enumerated, listed, or the input", async () => {
   const refuse = (name: string) => {

@@ -3,7 +3,7 @@ import { ExecutionFailed, Fatal, handler, workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { all, failure, open } from "./open.ts";
+import { all, failure, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 /** The example of the README, with a bucket that is a list. */
 const thumbnails = workflow({ name: "thumbnails", input: z.object({ bucket: z.string() }) })

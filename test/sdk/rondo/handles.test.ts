@@ -2,7 +2,7 @@
 import { ExecutionCancelled, ExecutionFailed, Fatal, RondoError, workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
-import { all, failure, open } from "./open.ts";
+import { all, failure, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 const waits = workflow<unknown>({ name: "waits" })
   .waitFor("go")

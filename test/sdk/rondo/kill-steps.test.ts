@@ -4,9 +4,9 @@ import { once } from "node:events";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { temporaryDirectory } from "../../store/temporary-directory.ts";
+import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
 
-const SCRIPT = fileURLToPath(new URL("./steps-child.mjs", import.meta.url));
+const SCRIPT = fileURLToPath(new URL("../../fixtures/sdk/steps-child.mjs", import.meta.url));
 
 /** Runs a life of the process until it says a line that begins so, or ends; then kills it. Returns its lines. */
 async function live(directory: string, stopAt: string, until: string): Promise<string[]> {

@@ -2,7 +2,7 @@
 import { workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
-import { all, failure, open } from "./open.ts";
+import { all, failure, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 const chatty = workflow<{ n: number }>({ name: "chatty" }).phase("a", {
   enumerate: ({ input, log }) => {

@@ -2,7 +2,7 @@
 import { ExecutionFailed, openRondo, RondoError, workflow } from "rondo";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { failure, open } from "./open.ts";
+import { failure, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 class Point {
   x = 1;

@@ -3,7 +3,7 @@ import { workflow } from "rondo";
 import { beforeAll, describe, expect, test } from "vitest";
 import { possibleJails } from "../../../src/worker/sandbox/jail.ts";
 import { findJail } from "../../../src/worker/sandbox/jail-probe.ts";
-import { all, failure, open } from "./open.ts";
+import { all, failure, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 /** Where no jail can be had, what is shown here is shown without the outer layer. */
 let unsafeNoJail = false;

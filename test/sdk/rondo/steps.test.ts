@@ -3,7 +3,7 @@ import { Fatal, workflow } from "rondo";
 import { testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { all, failure, open } from "./open.ts";
+import { all, failure, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 describe("step", () => {
   test("is not run again after a failure: its result is the one it had", async () => {

@@ -2,7 +2,7 @@
 import { Fatal, RetryAfter, RondoError, workflow } from "rondo";
 import { simulate, testRondo } from "rondo/testing";
 import { describe, expect, test } from "vitest";
-import { all, failure } from "./open.ts";
+import { all, failure } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 const HOUR = 3_600_000;
 

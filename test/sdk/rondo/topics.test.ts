@@ -8,7 +8,7 @@ import type { AnyWorkflow } from "../../../src/sdk/workflow.ts";
 import { systemClock } from "../../../src/std/clock.ts";
 import { SeededRandom } from "../../../src/std/random.ts";
 import { MemoryStore } from "../../../src/store/memory/memory-store.ts";
-import { all, failure, open } from "./open.ts";
+import { all, failure, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 /** A workflow that is data: one command per phase. */
 function commands(...steps: readonly [topic: string, cmd: object, handler?: object][]): AnyWorkflow {

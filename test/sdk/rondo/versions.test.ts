@@ -1,7 +1,7 @@
 // Several versions of a handler's code in one worker (B9): the highest that fits gets the work.
 import { handler, workflow } from "rondo";
 import { expect, test } from "vitest";
-import { all, open } from "./open.ts";
+import { all, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 function flow(name: string, version?: string) {
   const code = handler({

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { ExecutionFailed } from "../../../src/sdk/errors.ts";
 import type { ExecutionHandle, RondoClient } from "../../../src/sdk/handle.ts";
 import { workflow } from "../../../src/sdk/workflow.ts";
-import { same, some } from "./same.ts";
+import { same, some } from "../../fixtures/sdk/same-type.ts";
 
 const sized = workflow({
   name: "sized",

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { handler } from "../../../src/sdk/handler.ts";
 import { workflow } from "../../../src/sdk/workflow.ts";
-import { same } from "./same.ts";
+import { same } from "../../fixtures/sdk/same-type.ts";
 
 export const forty = workflow({ name: "forty", input: z.object({ bucket: z.string() }) })
   .phase("p1", {

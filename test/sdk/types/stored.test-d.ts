@@ -1,7 +1,7 @@
 /** Type tests of `Stored`: compiled by tsc, never run. */
 import type { Stored } from "../../../src/sdk/stored.ts";
 import type { Json } from "../../../src/std/json.ts";
-import { same, some } from "./same.ts";
+import { same, some } from "../../fixtures/sdk/same-type.ts";
 
 interface Tree {
   readonly at: Date;

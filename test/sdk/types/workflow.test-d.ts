@@ -4,7 +4,7 @@ import { handler } from "../../../src/sdk/handler.ts";
 import { type WorkflowInput, type WorkflowOutput, workflow } from "../../../src/sdk/workflow.ts";
 import type { Json } from "../../../src/std/json.ts";
 import type { BatchAttempt, TaskError } from "../../../src/worker/handler-code.ts";
-import { same, some } from "./same.ts";
+import { same, some } from "../../fixtures/sdk/same-type.ts";
 
 const schema = z.object({ bucket: z.string(), size: z.number().default(3), since: z.coerce.date() });
 interface Seen {

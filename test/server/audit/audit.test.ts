@@ -8,7 +8,7 @@ import { decodeEntry } from "../../../src/kernel/journal/journal-entry.ts";
 import { unwrap } from "../../../src/std/rejection.ts";
 import { MemoryStore } from "../../../src/store/memory/memory-store.ts";
 import type { HostedWorkflow } from "../../../src/worker/handler-code.ts";
-import { open } from "../../sdk/rondo/open.ts";
+import { open } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 const count = (n: number) => Array.from({ length: n }, (_, i) => i);
 

@@ -2,7 +2,7 @@
 import { openRondo, workflow } from "rondo";
 import { expect, test } from "vitest";
 import type { Store } from "../../../src/store/store.ts";
-import { useStores } from "../../store/transfer/stores.ts";
+import { useStores } from "../../fixtures/store/stores-on-disk-fixture.ts";
 
 const kinds = useStores();
 const flow = workflow({ name: "short" })

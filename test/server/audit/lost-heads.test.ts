@@ -5,10 +5,10 @@ import { workflow } from "rondo";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { openServer } from "../../../src/compose/compose-server.ts";
 import { loadDriver } from "../../../src/store/sqlite/driver.ts";
-import { ask } from "../../cli/cli-here.ts";
-import { PageDatabase } from "../../docs/page-database.ts";
-import { TestDatabase } from "../../store/postgres-server.ts";
-import { temporaryDirectory } from "../../store/temporary-directory.ts";
+import { ask } from "../../fixtures/cli/cli-here-fixture.ts";
+import { PageDatabase } from "../../fixtures/docs/page-database-fixture.ts";
+import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
+import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
 
 const approval = workflow({ name: "approval" })
   .waitFor("go", { timeout: "1d" })

@@ -5,8 +5,8 @@ import { workflow } from "rondo";
 import { expect, onTestFinished, test } from "vitest";
 import { openServer } from "../../../src/compose/compose-server.ts";
 import { loadDriver } from "../../../src/store/sqlite/driver.ts";
-import { ask } from "../../cli/cli-here.ts";
-import { temporaryDirectory } from "../../store/temporary-directory.ts";
+import { ask } from "../../fixtures/cli/cli-here-fixture.ts";
+import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
 
 const approval = workflow({ name: "approval" })
   .waitFor("go", { timeout: "1d" })

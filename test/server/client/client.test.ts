@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
 import { RemoteRondo } from "../../../src/client/connect.ts";
 import { openServer, type ServerOptions } from "../../../src/compose/compose-server.ts";
-import { CuttingProxy } from "./cutting-proxy.ts";
+import { CuttingProxy } from "../../fixtures/server/cutting-proxy-fixture.ts";
 
 const double = workflow({ name: "double", input: z.object({ n: z.number() }) })
   .phase("twice", {

@@ -8,8 +8,8 @@ import { openServer } from "../../../src/compose/compose-server.ts";
 import { checkedEntry, type Entry } from "../../../src/kernel/journal/journal-entry.ts";
 import { MemoryStore } from "../../../src/store/memory/memory-store.ts";
 import type { LoadedExecution, Store } from "../../../src/store/store.ts";
-import { ask } from "../../cli/cli-here.ts";
-import { all, failure } from "../../sdk/rondo/open.ts";
+import { ask } from "../../fixtures/cli/cli-here-fixture.ts";
+import { all, failure } from "../../fixtures/sdk/open-rondo-fixture.ts";
 
 const approval = workflow({ name: "approval" })
   .waitFor("approved")

@@ -5,8 +5,8 @@ import { describe, expect, test } from "vitest";
 import { withServer } from "../../../src/cli/server/find-server.ts";
 import { RemoteRondo } from "../../../src/client/connect.ts";
 import { Requester } from "../../../src/client/requester.ts";
-import { twoNodes } from "../two-nodes.ts";
-import { CuttingProxy } from "./cutting-proxy.ts";
+import { CuttingProxy } from "../../fixtures/server/cutting-proxy-fixture.ts";
+import { twoNodes } from "../../fixtures/server/two-nodes-fixture.ts";
 
 const WAITING = { name: "approval", phases: [{ name: "wait", handlers: { wait: { waitFor: "go" } } }] };
 

@@ -1,7 +1,7 @@
 // The demo in a browser: what is on the page, and its buttons.
 import { expect, test } from "vitest";
-import { CliProcess, folder } from "../../cli/cli-process.ts";
-import { findBarriers, hasBrowser, openPage } from "../../dashboard/browser.ts";
+import { CliProcess, folder } from "../../fixtures/cli/cli-process-fixture.ts";
+import { findBarriers, hasBrowser, openPage } from "../../fixtures/dashboard/browser-fixture.ts";
 
 test.runIf(hasBrowser)(
   "the page shows all parts as they are played, and its buttons do harm",

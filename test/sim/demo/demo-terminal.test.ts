@@ -2,10 +2,10 @@
 import { existsSync, readdirSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
-import { CliProcess, folder } from "../../cli/cli-process.ts";
-import { until } from "../../faults/until.ts";
-import { needCommand } from "../../tools/need-command.ts";
-import { Terminal } from "./terminal.ts";
+import { CliProcess, folder } from "../../fixtures/cli/cli-process-fixture.ts";
+import { needCommand } from "../../fixtures/need-command.ts";
+import { Terminal } from "../../fixtures/sim/terminal-fixture.ts";
+import { until } from "../../fixtures/until.ts";
 
 const MAIN = fileURLToPath(new URL("../../../dist/tools/demo/main.js", import.meta.url));
 const CTRL_C = "\u0003";

@@ -7,7 +7,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, onTestFinished, test } from "vitest";
-import { CliProcess, folder } from "../../cli/cli-process.ts";
+import { CliProcess, folder } from "../../fixtures/cli/cli-process-fixture.ts";
 
 const TASKS = 20_000;
 const number = (text: string, pattern: RegExp): number => {

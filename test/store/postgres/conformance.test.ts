@@ -1,10 +1,10 @@
 // The suites that every adapter passes, over a real PostgreSQL.
 import { afterAll, beforeAll, vi } from "vitest";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
-import { PARTITIONS } from "../cluster-node.ts";
-import { describeStore } from "../conformance.ts";
-import { describeCluster } from "../conformance-cluster.ts";
-import { TestDatabase } from "../postgres-server.ts";
+import { PARTITIONS } from "../../fixtures/store/cluster-node-fixture.ts";
+import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
+import { describeStore } from "../suites/conformance.ts";
+import { describeCluster } from "../suites/conformance-cluster.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {

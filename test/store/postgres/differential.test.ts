@@ -1,9 +1,9 @@
 // The same random operations through the memory store (the oracle) and through PostgreSQL.
 import { afterAll, beforeAll, test } from "vitest";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
-import { effort } from "../../tools/long.ts";
-import { expectEqualAnswers } from "../differential.ts";
-import { TestDatabase } from "../postgres-server.ts";
+import { effort } from "../../fixtures/long.ts";
+import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
+import { expectEqualAnswers } from "../suites/differential.ts";
 
 /** With a schema of its own for each. */
 const RUNS = effort({ usual: 25, long: 150 });

@@ -5,12 +5,12 @@ import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from
 import { SeededRandom } from "../../../src/std/random.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { fenceOf, type Store, StoreFault, type StoreInfo } from "../../../src/store/store.ts";
-import { StoreChild } from "../child-process.ts";
-import { entry, start } from "../example-writes.ts";
-import { describeKill } from "../kill.ts";
-import { openWhole } from "../open-whole.ts";
-import { expectWholePairs } from "../pairs.ts";
-import { PostgresServer, TestDatabase } from "../postgres-server.ts";
+import { StoreChild } from "../../fixtures/store/child-process-fixture.ts";
+import { entry, start } from "../../fixtures/store/example-writes.ts";
+import { openWhole } from "../../fixtures/store/open-whole-fixture.ts";
+import { expectWholePairs } from "../../fixtures/store/pairs-fixture.ts";
+import { PostgresServer, TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
+import { describeKill } from "../suites/kill.ts";
 
 let server: PostgresServer;
 let database: TestDatabase;

@@ -8,10 +8,10 @@ import { decodeEntry, encodeEntries, UnknownVersion } from "../../../src/kernel/
 import { SeededRandom } from "../../../src/std/random.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { type JournalRow, StoreFault } from "../../../src/store/store.ts";
-import { effort } from "../../tools/long.ts";
-import { commit, start } from "../example-writes.ts";
-import { openWhole } from "../open-whole.ts";
-import { TestDatabase } from "../postgres-server.ts";
+import { effort } from "../../fixtures/long.ts";
+import { commit, start } from "../../fixtures/store/example-writes.ts";
+import { openWhole } from "../../fixtures/store/open-whole-fixture.ts";
+import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
 
 const READS = effort({ usual: 300, long: 3_000 });
 

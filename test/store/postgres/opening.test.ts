@@ -10,9 +10,9 @@ import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { declareDatabaseRestored } from "../../../src/store/postgres/schema-place.ts";
 import { beginSession } from "../../../src/store/postgres/session.ts";
 import { fenceOf, type StoreInfo } from "../../../src/store/store.ts";
-import { commit, start, step } from "../example-writes.ts";
-import { openWhole } from "../open-whole.ts";
-import { PostgresServer, TestDatabase } from "../postgres-server.ts";
+import { commit, start, step } from "../../fixtures/store/example-writes.ts";
+import { openWhole } from "../../fixtures/store/open-whole-fixture.ts";
+import { PostgresServer, TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
 
 let server: PostgresServer;
 let database: TestDatabase;

@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import type { ExecutionWrite, StoreInfo } from "../../../src/store/store.ts";
-import { commit, endedHead, headOf, logRow, start, step } from "../example-writes.ts";
-import { openWhole } from "../open-whole.ts";
-import { PostgresServer } from "../postgres-server.ts";
+import { commit, endedHead, headOf, logRow, start, step } from "../../fixtures/store/example-writes.ts";
+import { openWhole } from "../../fixtures/store/open-whole-fixture.ts";
+import { PostgresServer } from "../../fixtures/store/postgres-server-fixture.ts";
 
 const EXECUTIONS = 4_000;
 const EACH = 200;

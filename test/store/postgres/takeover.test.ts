@@ -5,9 +5,9 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { PHASES_IN_JOURNAL } from "../../../src/store/postgres/migrations/phases-in-journal.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { fenceOf, type StoreInfo } from "../../../src/store/store.ts";
-import { PARTITIONS, startIn } from "../cluster-node.ts";
-import { entry, start, step } from "../example-writes.ts";
-import { TestDatabase } from "../postgres-server.ts";
+import { PARTITIONS, startIn } from "../../fixtures/store/cluster-node-fixture.ts";
+import { entry, start, step } from "../../fixtures/store/example-writes.ts";
+import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
 
 const TAKEOVERS = 40;
 const WAIT = { timeout: 60_000, interval: 0 };

@@ -5,10 +5,18 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from "v
 import { DamagedData } from "../../../src/kernel/journal/damage.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import type { StoredHead, StoreInfo } from "../../../src/store/store.ts";
-import { commit, endedHead, entry, headOf, logRow, start, step } from "../example-writes.ts";
-import { openWhole } from "../open-whole.ts";
-import { PostgresServer, TestDatabase } from "../postgres-server.ts";
-import { MAKE_TEAR, tear } from "../torn-values.ts";
+import {
+  commit,
+  endedHead,
+  entry,
+  headOf,
+  logRow,
+  start,
+  step,
+} from "../../fixtures/store/example-writes.ts";
+import { openWhole } from "../../fixtures/store/open-whole-fixture.ts";
+import { PostgresServer, TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
+import { MAKE_TEAR, tear } from "../../fixtures/store/torn-values.ts";
 
 const IDS = Array.from({ length: 9 }, (_, i) => `e${i}`);
 /** The one whose values are torn. */

@@ -3,9 +3,9 @@ import { join } from "node:path";
 import { openRondo, workflow } from "rondo";
 import { expect, test } from "vitest";
 import { importInto, restoreDamagedIn } from "../../../src/compose/compose-transfer.ts";
-import { temporaryDirectory } from "../temporary-directory.ts";
-import { exportToFile } from "./export-to-file.ts";
-import { type StoreKind, useStores } from "./stores.ts";
+import { exportToFile } from "../../fixtures/store/export-to-file.ts";
+import { type StoreKind, useStores } from "../../fixtures/store/stores-on-disk-fixture.ts";
+import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
 
 const kinds = useStores();
 

@@ -12,7 +12,7 @@ import { exportLines } from "../../../src/transfer/export-lines.ts";
 import { type Line, parseLine } from "../../../src/transfer/line.ts";
 import { importStore } from "../../../src/transfer/move-store.ts";
 import { openOwned } from "../../../src/transfer/owned-store.ts";
-import { contentOf } from "./store-content.ts";
+import { contentOf } from "../../fixtures/store/store-content.ts";
 
 const clock = systemClock();
 

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { migrateDatabase } from "../../../src/compose/compose-transfer.ts";
 import { MIGRATIONS } from "../../../src/store/postgres/migrations/migrations.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
-import { openWhole } from "../open-whole.ts";
-import { TestDatabase } from "../postgres-server.ts";
+import { openWhole } from "../../fixtures/store/open-whole-fixture.ts";
+import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {

@@ -7,9 +7,9 @@ import { storeOf } from "../../../src/compose/compose.ts";
 import { exportFrom, importInto } from "../../../src/compose/compose-transfer.ts";
 import type { Line } from "../../../src/transfer/line.ts";
 import { seal } from "../../../src/transfer/sealed-text.ts";
-import { temporaryDirectory } from "../temporary-directory.ts";
-import { exportToFile } from "./export-to-file.ts";
-import { contentOf } from "./store-content.ts";
+import { exportToFile } from "../../fixtures/store/export-to-file.ts";
+import { contentOf } from "../../fixtures/store/store-content.ts";
+import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
 
 const nap = workflow({ name: "nap" }).sleep("rest", "1h");
 

@@ -4,12 +4,12 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { storeOf } from "../../../src/compose/compose.ts";
 import { exportFrom, importInto } from "../../../src/compose/compose-transfer.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
-import { TestDatabase } from "../postgres-server.ts";
-import { temporaryDirectory } from "../temporary-directory.ts";
-import { exportToFile } from "./export-to-file.ts";
-import { ENDS, firstLife, secondLife } from "./lives.ts";
-import { contentOf } from "./store-content.ts";
-import { wholeDatabase } from "./whole-database.ts";
+import { exportToFile } from "../../fixtures/store/export-to-file.ts";
+import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
+import { contentOf } from "../../fixtures/store/store-content.ts";
+import { ENDS, firstLife, secondLife } from "../../fixtures/store/transfer-lives-fixture.ts";
+import { wholeDatabase } from "../../fixtures/store/whole-database-fixture.ts";
+import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {

@@ -8,7 +8,7 @@ import {
   type ScriptEnd,
   type ScriptEvent,
 } from "../../../src/worker/sandbox/script-attempt.ts";
-import { attemptOf } from "./sandbox.ts";
+import { attemptOf } from "../../fixtures/workers/sandbox-fixture.ts";
 
 const start = { kind: "run_started", run: 0 };
 const finish = { kind: "run_finished", run: 0, state: "1", durationMs: 1, memoryBytes: 1 };

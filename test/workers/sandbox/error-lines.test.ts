@@ -1,6 +1,6 @@
 // The line told of an error is a line of what the user wrote; where the engine does not know it, none is told.
 import { expect, test } from "vitest";
-import { attemptOf, runToEnd, testPool } from "./sandbox.ts";
+import { attemptOf, runToEnd, testPool } from "../../fixtures/workers/sandbox-fixture.ts";
 
 const pool = await testPool();
 

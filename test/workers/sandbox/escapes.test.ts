@@ -3,7 +3,7 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { SandboxPool } from "../../../src/worker/sandbox/sandbox-pool.ts";
 import type { ScriptEnd } from "../../../src/worker/sandbox/script-attempt.ts";
-import { attemptOf, runToEnd, testPool } from "./sandbox.ts";
+import { attemptOf, runToEnd, testPool } from "../../fixtures/workers/sandbox-fixture.ts";
 
 type Case = [name: string, expression: string, expected: Partial<ScriptEnd> | Record<string, unknown>];
 

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test, vi } from "vitest";
 import { type Jail, NO_JAIL, possibleJails } from "../../../src/worker/sandbox/jail.ts";
 import { findJail, holesIn, probeJail } from "../../../src/worker/sandbox/jail-probe.ts";
 import { openSandboxPool } from "../../../src/worker/sandbox/sandbox-pool.ts";
-import { attemptOf, runToEnd, testPool } from "./sandbox.ts";
+import { attemptOf, runToEnd, testPool } from "../../fixtures/workers/sandbox-fixture.ts";
 
 // Where a machine has no jail (a container without namespaces), there is none to test; refusal is tested below.
 const jail: Jail | null = await findJail(possibleJails()).catch(() => null);

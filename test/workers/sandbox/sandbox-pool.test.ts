@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { beforeAll, describe, expect, test, vi } from "vitest";
 import type { SandboxPool } from "../../../src/worker/sandbox/sandbox-pool.ts";
 import type { ScriptEvent } from "../../../src/worker/sandbox/script-attempt.ts";
-import { attemptOf, runToEnd, testPool } from "./sandbox.ts";
+import { attemptOf, runToEnd, testPool } from "../../fixtures/workers/sandbox-fixture.ts";
 
 let pool: SandboxPool;
 beforeAll(async () => {
