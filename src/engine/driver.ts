@@ -364,7 +364,7 @@ export class Engine implements EnginePort {
   }
 
   async #read(output: ReadOutput): Promise<void> {
-    const read = () => readFor(this.#store, output);
+    const read = async () => readFor(this.#store, output);
     const answer = await this.#patience.with(read, () => this.hasStopped);
     if (answer !== null) this.#input(answer);
   }

@@ -1,4 +1,4 @@
-/** What a node asks of the store, as reads: each output becomes one call, whose answer is the input that it waits for. */
+/** Performs the reads of a node: each output becomes one call of the store, and the result becomes the input that the node waits for. */
 
 import { compilePlan, type Plan } from "../kernel/definition/plan.ts";
 import { readDefinition } from "../kernel/definition/read-definition.ts";
@@ -10,78 +10,106 @@ import type { Input, Output } from "./io.ts";
 /** No snapshot is of this version. */
 const NO_FOLD = -1;
 
-type ReadKind =
-  | "load"
-  | "get-definition"
-  | "find-workflow"
-  | "read-page"
-  | "scan-work"
-  | "scan-timers"
-  | "scan-mailbox";
+const READS = [
+  "load",
+  "get-definition",
+  "find-workflow",
+  "read-page",
+  "scan-work",
+  "scan-timers",
+  "scan-mailbox",
+] as const;
 
-/** An output that is answered by reading. */
-export type ReadOutput = Extract<Output, { kind: ReadKind }>;
+/** An output that asks for a read. */
+export type ReadOutput = Extract<Output, { kind: (typeof READS)[number] }>;
 
-/** The answer to a read. */
-export async function readFor(store: Store, output: ReadOutput): Promise<Input> {
+export function isRead(output: Output): output is ReadOutput {
+  return (READS as readonly string[]).includes(output.kind);
+}
+
+/** The methods of a store that a node reads by. A store in memory may answer without a promise. */
+type ReadStore = {
+  [M in "load" | "getDefinition" | "readJournal" | "scanWork" | "scanTimers" | "scanMail"]: (
+    ...args: Parameters<Store[M]>
+  ) => ReturnType<Store[M]> | Awaited<ReturnType<Store[M]>>;
+};
+
+type FoundPlan = { readonly plan: Plan | null; readonly damage?: string };
+
+interface ReadOptions {
+  /** The version of the snapshots that are read. */
+  readonly foldVersion?: number;
+  /** Finds the plan of a definition. By default it compiles the stored one. */
+  readonly planOf?: (found: { readonly body: string } | null, hash: string) => FoundPlan;
+}
+
+/** The answer to a read: a promise, unless the store answers without one. */
+export function readFor(
+  store: ReadStore,
+  output: ReadOutput,
+  { foldVersion = FOLD_VERSION, planOf = definitionOf }: ReadOptions = {},
+): Input | Promise<Input> {
   switch (output.kind) {
     case "load": {
-      const foldVersion = output.whole === true ? NO_FOLD : FOLD_VERSION;
-      const loaded = await store.load(output.ids, { foldVersion });
-      return {
+      const { ids, load, whole = false } = output;
+      return after(store.load(ids, { foldVersion: whole ? NO_FOLD : foldVersion }), (loaded) => ({
         kind: "loaded",
-        load: output.load,
-        loads: output.ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })),
-      };
+        load,
+        loads: ids.map((id, i) => ({ id, loaded: loaded[i] ?? null })),
+      }));
     }
     case "get-definition": {
       const { hash } = output;
-      return { kind: "definition", hash, ...definitionOf(await store.getDefinition({ hash }), hash) };
+      return after(store.getDefinition({ hash }), (found) => ({
+        kind: "definition",
+        hash,
+        ...planOf(found, hash),
+      }));
     }
     case "find-workflow": {
       const { workflow } = output;
-      const found = await store.getDefinition({ newestOf: workflow });
-      const { plan } = definitionOf(found, found?.hash ?? "");
-      return { kind: "workflow-found", workflow, plan };
+      return after(store.getDefinition({ newestOf: workflow }), (found) => ({
+        kind: "workflow-found",
+        workflow,
+        plan: planOf(found, found?.hash ?? "").plan,
+      }));
     }
     case "read-page": {
       const { execution, seq } = output;
-      const [entry] = await store.readJournal({ execution, from: seq, to: seq, rowsMax: 1 });
-      return { kind: "page-read", execution, seq, entry: entry ?? null };
+      return after(store.readJournal({ execution, from: seq, to: seq, rowsMax: 1 }), ([entry]) => ({
+        kind: "page-read",
+        execution,
+        seq,
+        entry: entry ?? null,
+      }));
     }
     case "scan-work": {
-      const { after, each } = output;
-      return {
-        kind: "work-scanned",
-        heads: await store.scanWork({ after, each, partitions: output.partitions }),
-        each,
-      };
+      const { kind: _, ...scan } = output;
+      return after(store.scanWork(scan), (heads) => ({ kind: "work-scanned", heads, each: scan.each }));
     }
     case "scan-timers": {
-      const { until, max } = output;
-      return {
-        kind: "timers-scanned",
-        timers: await store.scanTimers({ until, max, partitions: output.partitions }),
-        until,
-        max,
-      };
+      const { kind: _, ...scan } = output;
+      const { until, max } = scan;
+      return after(store.scanTimers(scan), (timers) => ({ kind: "timers-scanned", timers, until, max }));
     }
     case "scan-mailbox": {
-      const { after, max } = output;
-      return {
+      const { kind: _, ...scan } = output;
+      return after(store.scanMail(scan), (messages) => ({
         kind: "mailbox-scanned",
-        messages: await store.scanMail({ after, max, partitions: output.partitions }),
-        max,
-      };
+        messages,
+        max: scan.max,
+      }));
     }
   }
 }
 
+/** Applies a function to the answer of a store, at once if the answer is there. */
+function after<T>(answer: T | Promise<T>, toInput: (value: T) => Input): Input | Promise<Input> {
+  return answer instanceof Promise ? answer.then(toInput) : toInput(answer);
+}
+
 /** The plan of a stored definition; null: there is none, it is damaged, or this version cannot read it. */
-function definitionOf(
-  found: { readonly body: string } | null,
-  hash: string,
-): { readonly plan: Plan | null; readonly damage?: string } {
+function definitionOf(found: { readonly body: string } | null, hash: string): FoundPlan {
   if (found === null) return { plan: null, damage: "it is not in the store" };
   const stored = readDefinition(found.body, hash);
   if (stored === null) return { plan: null, damage: "it does not have the hash that it is stored under" };

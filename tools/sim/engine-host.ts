@@ -8,7 +8,7 @@ import type { Input, Output } from "../../src/engine/io.ts";
 import type { EngineNode } from "../../src/engine/node.ts";
 import type { PostOpTask } from "../../src/engine/post-ops/post-ops.ts";
 import type { Settings } from "../../src/engine/settings.ts";
-import type { ReadOutput } from "../../src/engine/store-reads.ts";
+import { type ReadOutput, readFor } from "../../src/engine/store-reads.ts";
 import type { Plan } from "../../src/kernel/definition/plan.ts";
 import { VOCABULARY, type Vocabulary } from "../../src/kernel/journal/vocabulary.ts";
 import type { Report } from "../../src/protocol/work.ts";
@@ -18,7 +18,6 @@ import { DAMAGED, type Head } from "../../src/store/store.ts";
 import { Alarm } from "./alarm.ts";
 import { QUANTUM } from "./check/ledger.ts";
 import { Roster } from "./check/roster.ts";
-import { readFor } from "./node-reads.ts";
 import { must } from "./trace.ts";
 import { postOpOutcome } from "./workload/random-command.ts";
 import type { World } from "./world.ts";
@@ -132,8 +131,12 @@ export abstract class EngineHost {
   /** What the process reads, in this version. */
   protected vocabulary: Vocabulary = VOCABULARY;
 
-  private get sources() {
-    return { tables: this.tables, plans: this.plans, foldVersion: this.vocabulary.fold };
+  /** The answer to a read, from the tables as they are now. They answer without a promise. */
+  #answerOf(output: ReadOutput): Input {
+    return readFor(this.tables, output, {
+      foldVersion: this.vocabulary.fold,
+      planOf: (found, hash) => ({ plan: found === null ? null : (this.plans.get(hash) ?? null) }),
+    }) as Input;
   }
 
   /** A new process. */
@@ -314,7 +317,7 @@ export abstract class EngineHost {
   #read(output: ReadOutput): void {
     const withinMs = output.kind === "get-definition" ? this.random.pick([5, 5, 500]) : 5;
     this.answer(() => {
-      const answer = readFor(this.sources, output);
+      const answer = this.#answerOf(output);
       if (answer.kind === "loaded")
         for (const { loaded } of answer.loads) if (loaded !== null) this.world.ledger.checkLoad(loaded);
       const read = this.world.garbled.read(answer);
@@ -396,7 +399,7 @@ export abstract class EngineHost {
     for (let i = 0; i < 5; i++) {
       for (const output of node?.advance(this.clock()) ?? []) {
         if (output.kind === "inspected") return "why" in output.inspection ? output.inspection.why : null;
-        if (output.kind === "load") node?.input(readFor(this.sources, output), this.clock());
+        if (output.kind === "load") node?.input(this.#answerOf(output), this.clock());
       }
     }
     return null;

@@ -10,6 +10,7 @@ import { DAMAGED, type LoadedExecution, type StoredHead, workKey } from "../../s
 import { forgetSent, SentSlots } from "../dispatch/sent-commands.ts";
 import { isServed, mayBeServed } from "../dispatch/served.ts";
 import type { NodeState } from "../node-state.ts";
+import { StoreScan } from "../store-scan.ts";
 import { declareDamaged, type Found, refuseDamaged } from "./damages.ts";
 import { canWant, hashInJournal, restoreSlot } from "./restore-execution.ts";
 import { type Queued, Slot } from "./slot.ts";
@@ -37,9 +38,7 @@ export class ExecutionCache {
   readonly #sent: SentSlots;
   /** There is work in the store that is not in memory. */
   #backlog = true;
-  #scanning = false;
-  /** Everything is to be looked at again once the scan under way is over. */
-  #isStale = false;
+  readonly #scan = new StoreScan();
   #after: Record<string, number> = {};
   #working = 0;
   /** Executions with work in memory, by (project, workflow). */
@@ -101,14 +100,14 @@ export class ExecutionCache {
     this.#behind.add(pair);
     // A new one is younger than all that was looked at; any other may have been passed over.
     if (!isNew) delete this.#after[pair];
-    if (this.#scanning) this.#meanwhile.set(pair, isNew && (this.#meanwhile.get(pair) ?? true));
+    if (this.#scan.isRunning) this.#meanwhile.set(pair, isNew && (this.#meanwhile.get(pair) ?? true));
   }
 
   /** New workers may serve what was passed over: look at everything again. */
   rescan(): void {
     this.#after = {};
     this.#backlog = true;
-    this.#isStale = this.#scanning;
+    this.#scan.invalidate();
     for (const slot of this.#node.slots.values()) this.count(slot);
   }
 
@@ -171,12 +170,12 @@ export class ExecutionCache {
       if (others.length > 0) node.emit({ kind: "load", ids: others, load: this.#loads });
       if (doubted.length > 0) node.emit({ kind: "load", ids: doubted, load: this.#loads, whole: true });
     }
-    if (!this.#backlog || this.#scanning || node.closing) return;
+    if (!this.#backlog || this.#scan.isRunning || node.closing) return;
     const isThin =
       this.#working < node.settings.windowMax / 2 ||
       [...this.#behind].some((pair) => !this.#perPair.has(pair));
     if (!isThin) return;
-    this.#scanning = true;
+    this.#scan.start();
     node.emit({
       kind: "scan-work",
       after: { ...this.#after },
@@ -186,7 +185,7 @@ export class ExecutionCache {
   }
 
   scanned(heads: readonly StoredHead[], each: number): void {
-    this.#scanning = false;
+    const isStale = this.#scan.finish();
     const perPair = new Map<string, number>();
     const coming = new Set<string>();
     const cut = new Set<string>();
@@ -219,8 +218,7 @@ export class ExecutionCache {
     }
     this.#meanwhile.clear();
     this.#backlog = this.#behind.size > 0;
-    if (!this.#isStale) return;
-    this.#isStale = false;
+    if (!isStale) return;
     this.#after = {};
     this.#backlog = true;
   }

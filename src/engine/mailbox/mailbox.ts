@@ -11,6 +11,7 @@ import { seal, unseal } from "../../std/seal.ts";
 import type { MailboxMessage, StoredMailboxMessage } from "../../store/store.ts";
 import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { NodeState } from "../node-state.ts";
+import { StoreScan } from "../store-scan.ts";
 
 const SCAN_MAX = 1_000;
 
@@ -45,9 +46,7 @@ export class Mailbox {
   #isCut = false;
   // @plant mailbox not scanned after a restart
   #wantsScan = true;
-  #scanning = false;
-  /** Everything is to be looked at again once the scan under way is over. */
-  #isStale = false;
+  readonly #scan = new StoreScan();
 
   constructor(node: NodeState, cache: ExecutionCache) {
     this.#node = node;
@@ -56,18 +55,18 @@ export class Mailbox {
 
   /** Asks for letters in the store, if there may be some that are not in memory. */
   ask(): void {
-    if (!this.#wantsScan || this.#scanning || this.#open.size >= SCAN_MAX || this.#node.closing) return;
+    if (!this.#wantsScan || this.#scan.isRunning || this.#open.size >= SCAN_MAX || this.#node.closing) return;
     const { tenures } = this.#node;
     // Where others store letters too, one that is seen late can come before one that was seen.
     if (!tenures.isWhole && !this.#isCut) this.#after = 0;
     if (this.#after === 0) this.#node.damagedLetters.clear();
-    this.#scanning = true;
+    this.#scan.start();
     this.#node.emit({ kind: "scan-mailbox", after: this.#after, max: SCAN_MAX, partitions: tenures.scope });
   }
 
   /** Every letter to executions of this node is known: in memory, or as one that cannot be read. */
   get areKnown(): boolean {
-    return !this.#wantsScan && !this.#scanning;
+    return !this.#wantsScan && !this.#scan.isRunning;
   }
 
   /** A commit's outcome is not known: its letters may be in the store. */
@@ -75,11 +74,11 @@ export class Mailbox {
     this.#after = 0;
     this.#isCut = false;
     this.#wantsScan = true;
-    this.#isStale = this.#scanning;
+    this.#scan.invalidate();
   }
 
   scanned(messages: readonly StoredMailboxMessage[], max: number): void {
-    this.#scanning = false;
+    const isStale = this.#scan.finish();
     this.#isCut = messages.length >= max;
     if (!this.#isCut) this.#wantsScan = false;
     for (const message of messages) {
@@ -87,7 +86,7 @@ export class Mailbox {
       if (!this.#taken.has(message.id)) this.deliver(message);
     }
     this.#taken.clear();
-    if (this.#isStale) this.rescan();
+    if (isStale) this.rescan();
   }
 
   /**
@@ -100,9 +99,9 @@ export class Mailbox {
       this.#node.emit({ kind: "mail-sent", partitions: [tenures.partitionOf(message.to)] });
       return;
     }
-    if (!this.#wantsScan && !this.#scanning && this.#open.size < SCAN_MAX) return this.deliver(message);
+    if (!this.#wantsScan && !this.#scan.isRunning && this.#open.size < SCAN_MAX) return this.deliver(message);
     this.#wantsScan = true;
-    this.#isStale = this.#scanning;
+    this.#scan.invalidate();
   }
 
   /** Puts a committed letter into its receiver's queue. */
@@ -165,7 +164,7 @@ export class Mailbox {
   close(ids: readonly string[]): void {
     for (const id of ids) {
       this.#open.delete(id);
-      if (this.#scanning) this.#taken.add(id);
+      if (this.#scan.isRunning) this.#taken.add(id);
     }
   }
 

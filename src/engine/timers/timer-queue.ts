@@ -6,6 +6,7 @@
 import { Heap } from "../../std/heap.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import type { Settings } from "../settings.ts";
+import { StoreScan } from "../store-scan.ts";
 
 /** The name of a wake-up that exists in memory only. */
 export const WAKE = "~wake";
@@ -19,10 +20,8 @@ export class TimerQueue {
   readonly #heap = new Heap<Armed>((a, b) => a.due < b.due || (a.due === b.due && a.order < b.order));
   readonly #due = new Map<string, number>();
   #order = 0;
-  #scanning = false;
+  readonly #scan = new StoreScan();
   #nextScanAt = 0;
-  /** The scan under way does not show everything. */
-  #isStale = false;
   /** Timers up to here are in memory, unless their number forced a cut. */
   #knownUntil = 0;
 
@@ -58,7 +57,7 @@ export class TimerQueue {
   /** Everything is to be looked at again: there are partitions whose timers are not known. */
   rescan(): void {
     this.#nextScanAt = 0;
-    this.#isStale = this.#scanning;
+    this.#scan.invalidate();
   }
 
   /** Forgets the timers of executions that are not this node's any more. */
@@ -68,8 +67,8 @@ export class TimerQueue {
 
   /** The scan to ask for now, if one is due. */
   wantedScan(now: number): { until: number; max: number } | null {
-    if (this.#scanning || now < this.#nextScanAt) return null;
-    this.#scanning = true;
+    if (this.#scan.isRunning || now < this.#nextScanAt) return null;
+    this.#scan.start();
     const until = now + this.#settings.timerHorizonMs;
     // From now on, so that a timer committed while the scan runs is not missed.
     this.#knownUntil = Math.max(this.#knownUntil, until);
@@ -77,7 +76,7 @@ export class TimerQueue {
   }
 
   scanned(timers: readonly StoredTimer[], until: number, options: { max: number; now: number }): void {
-    this.#scanning = false;
+    const isStale = this.#scan.finish();
     const isCut = timers.length >= options.max;
     this.#knownUntil = isCut ? (timers.at(-1) as StoredTimer).due : until;
     for (const { execution, timer, due } of timers) this.set(execution, timer, due);
@@ -85,7 +84,7 @@ export class TimerQueue {
     this.#nextScanAt = isCut
       ? Math.max(options.now + 100, this.#knownUntil)
       : options.now + this.#settings.timerHorizonMs / 2;
-    if (this.#isStale) this.rescan();
+    if (isStale) this.rescan();
   }
 
   /** The next timer that is due, taken out. */
@@ -105,7 +104,7 @@ export class TimerQueue {
   nextAt(): number {
     return Math.min(
       this.#heap.peek()?.due ?? Number.POSITIVE_INFINITY,
-      this.#scanning ? Number.POSITIVE_INFINITY : this.#nextScanAt,
+      this.#scan.isRunning ? Number.POSITIVE_INFINITY : this.#nextScanAt,
     );
   }
 }

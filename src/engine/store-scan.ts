@@ -1,0 +1,29 @@
+/**
+ * The state of a repeated scan of the store (work, timers, mailbox messages). Rows that are stored while a scan runs may be
+ * missing in its result: `invalidate` then makes the scan stale, and another one has to follow.
+ */
+export class StoreScan {
+  #isRunning = false;
+  #isStale = false;
+
+  get isRunning(): boolean {
+    return this.#isRunning;
+  }
+
+  start(): void {
+    this.#isRunning = true;
+  }
+
+  /** Marks the running scan, if there is one, as stale. */
+  invalidate(): void {
+    this.#isStale = this.#isRunning;
+  }
+
+  /** Ends the scan; true: it was stale. */
+  finish(): boolean {
+    const isStale = this.#isStale;
+    this.#isRunning = false;
+    this.#isStale = false;
+    return isStale;
+  }
+}
