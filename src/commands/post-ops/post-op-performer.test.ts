@@ -26,7 +26,7 @@ interface PostOpFixture {
   readonly store: MemoryStore;
 }
 
-async function bench(
+async function setUp(
   options: {
     allow?: string[];
     secrets?: WebhookSecretsGiven;
@@ -130,7 +130,7 @@ async function serve(
 
 describe("persistence", () => {
   test("keeps the enriched result under store, key and partition, with who wrote it", async () => {
-    const { performer } = await bench();
+    const { performer } = await setUp();
     expect(await perform(performer, persistence())).toEqual({ kind: "done" });
     const place = { store: "statestore-discovery", key: "project-x", partition: "project-x" };
     expect(await performer.readState(place)).toEqual({
@@ -145,18 +145,18 @@ describe("persistence", () => {
   test.each(["constructor", "__proto__", "toString"])(
     "in a store named %s is like in any other",
     async (store) => {
-      const { performer } = await bench();
+      const { performer } = await setUp();
       expect(await perform(performer, persistence({ store }))).toEqual({ kind: "done" });
       expect(await performer.readState({ store, key: "project-x", partition: "project-x" })).toMatchObject({
         value: RESULT,
       });
-      const named = await bench({ stores: { known: "embedded" } });
+      const named = await setUp({ stores: { known: "embedded" } });
       expect(await perform(named.performer, persistence({ store }))).toMatchObject({ fatal: true });
     },
   );
 
   test("that is repeated, or older than what is there, is done and changes nothing", async () => {
-    const { performer, store } = await bench();
+    const { performer, store } = await setUp();
     await perform(performer, persistence());
     const before = await store.listDocuments("state", { max: 9 });
     expect(await perform(performer, persistence())).toEqual({ kind: "done" });
@@ -165,7 +165,7 @@ describe("persistence", () => {
   });
 
   test("fails for good where it would fail again", async () => {
-    const { performer } = await bench({ stores: { here: "embedded" } });
+    const { performer } = await setUp({ stores: { here: "embedded" } });
     expect(await perform(performer, persistence())).toMatchObject({
       kind: "failed",
       fatal: true,
@@ -193,7 +193,7 @@ describe("persistence", () => {
   });
 
   test("to a store that is down fails, and may be tried again", async () => {
-    const { performer } = await bench({
+    const { performer } = await setUp({
       stores: { db: "postgres://x@127.0.0.1:1/x", web: "http://127.0.0.1:1", cache: "redis://127.0.0.1:1" },
     });
     for (const store of ["db", "web", "cache"]) {
@@ -209,7 +209,7 @@ describe("persistence", () => {
 describe("a broadcast", () => {
   test("is a POST of the result, with an id that all tries share", async () => {
     const { calls, host, url } = await serve();
-    const { performer } = await bench({ allow: [host] });
+    const { performer } = await setUp({ allow: [host] });
     for (const attempt of [1, 2])
       expect(await perform(performer, { ...broadcast(url), attempt })).toEqual({
         kind: "done",
@@ -231,7 +231,7 @@ describe("a broadcast", () => {
     "says %j instead, if that is its static payload",
     async (staticPayload) => {
       const { calls, host, url } = await serve();
-      const { performer } = await bench({ allow: [host] });
+      const { performer } = await setUp({ allow: [host] });
       await perform(performer, broadcast(url, { staticPayload }));
       expect(calls.map(({ body }) => body)).toEqual([JSON.stringify(staticPayload)]);
     },
@@ -244,11 +244,11 @@ describe("a broadcast", () => {
     const sign = (key: Buffer | string) =>
       `v1,${createHmac("sha256", key).update(`${base.id}.1794700800.${RESULT}`).digest("base64")}`;
     const keys = [Buffer.from(encoded.slice(6), "base64"), plain];
-    const { performer } = await bench({ allow: [host], secrets: [encoded, plain] });
+    const { performer } = await setUp({ allow: [host], secrets: [encoded, plain] });
     await perform(performer, broadcast(url));
-    const byHost = await bench({ allow: [host], secrets: { "*": [encoded], "127.0.0.1": [plain] } });
+    const byHost = await setUp({ allow: [host], secrets: { "*": [encoded], "127.0.0.1": [plain] } });
     await perform(byHost.performer, broadcast(url));
-    const elsewhere = await bench({ allow: [host], secrets: { "example.com": [plain] } });
+    const elsewhere = await setUp({ allow: [host], secrets: { "example.com": [plain] } });
     await perform(elsewhere.performer, broadcast(url));
     expect(calls.map(({ headers }) => headers["webhook-signature"])).toEqual([
       keys.map(sign).join(" "),
@@ -288,7 +288,7 @@ describe("a broadcast", () => {
     [503, { "retry-after": new Date(0).toUTCString() }, { retryAfterMs: 0 }],
   ] as const)("that is answered with %i %j ends accordingly", async (status, headers, expected) => {
     const { host, url } = await serve((response) => void response.writeHead(status, headers).end("no"));
-    const { performer } = await bench({ allow: [host] });
+    const { performer } = await setUp({ allow: [host] });
     const { message = "", ...rest } = expected as { message?: string; kind?: string };
     const outcome = await perform(performer, broadcast(url));
     if (rest.kind === "done") return expect(outcome).toEqual({ kind: "done" });
@@ -298,7 +298,7 @@ describe("a broadcast", () => {
 
   test("that nobody answers, or too slowly, may be tried again", async () => {
     const silent = await serve(() => {});
-    const { performer } = await bench({ allow: [silent.host, "127.0.0.1:1"] });
+    const { performer } = await setUp({ allow: [silent.host, "127.0.0.1:1"] });
     expect(await perform(performer, broadcast("http://127.0.0.1:1/"))).toEqual({
       kind: "failed",
       error: { name: "NoAnswer", code: "ECONNREFUSED", message: expect.any(String) },
@@ -315,7 +315,7 @@ describe("a broadcast", () => {
       sent.push(url);
       return { kind: "answer", status: 204, headers: {}, text: "", isCut: false };
     };
-    const { performer } = await bench({ guard: { refusalOf: () => null, send } });
+    const { performer } = await setUp({ guard: { refusalOf: () => null, send } });
     await Promise.all([
       perform(performer, broadcast("http://a.test/")),
       perform(performer, broadcast("http://b.test/", { staticPayload: 1 })),
@@ -326,7 +326,7 @@ describe("a broadcast", () => {
 
   test("to a target that is not allowed sends nothing, and says what to do", async () => {
     const { calls, url } = await serve();
-    const { performer } = await bench();
+    const { performer } = await setUp();
     expect(await perform(performer, broadcast(url))).toMatchObject({
       fatal: true,
       error: { name: "ForbiddenTarget", message: expect.stringContaining("to allowTargets") },
@@ -340,7 +340,7 @@ describe("a broadcast", () => {
 });
 
 test("what the settings would refuse can be asked beforehand", async () => {
-  const { performer } = await bench({ stores: { here: "embedded" } });
+  const { performer } = await setUp({ stores: { here: "embedded" } });
   const at = (store: string, key = "k", partition: string | null = null) =>
     performer.refusalOf({ store, key, partition });
   expect(at("here")).toBeNull();

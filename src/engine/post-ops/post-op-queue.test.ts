@@ -13,7 +13,7 @@ const tell = (...hosts: string[]) => ({
 });
 
 /** With two places, one target has one of them at most while the other is free. */
-function bench(settings = { postOpsMax: 2, postOpsEach: 2 }): NodeFixture {
+function setUp(settings = { postOpsMax: 2, postOpsEach: 2 }): NodeFixture {
   const made = new NodeFixture(settings);
   made.join("w1", ["topic:CMD_A"]);
   return made;
@@ -33,7 +33,7 @@ function end(on: NodeFixture, which: string, error?: string): void {
 }
 
 test("one whose target has room waits for the one before it, whose target has none", () => {
-  const on = bench();
+  const on = setUp();
   run(on, "e1", "x");
   run(on, "e2", "x", "y");
   expect(begun(on)).toEqual(["e1 x#1"]);
@@ -42,7 +42,7 @@ test("one whose target has room waits for the one before it, whose target has no
 });
 
 test("nothing of another execution waits for it", () => {
-  const on = bench();
+  const on = setUp();
   run(on, "e1", "x");
   run(on, "e2", "x", "y");
   run(on, "e3", "y");
@@ -50,7 +50,7 @@ test("nothing of another execution waits for it", () => {
 });
 
 test("nor what the same execution owes for another receipt", () => {
-  const on = bench({ postOpsMax: 4, postOpsEach: 4 });
+  const on = setUp({ postOpsMax: 4, postOpsEach: 4 });
   run(on, "e0", "x");
   run(on, "e1", "x");
   on.join("w1", ["topic:CMD_A", "topic:CMD_B"]);
@@ -65,7 +65,7 @@ test("nor what the same execution owes for another receipt", () => {
 });
 
 test("one that has begun and failed holds nothing up, though it waits for its time or for room", () => {
-  const on = bench({ postOpsMax: 2, postOpsEach: 1 });
+  const on = setUp({ postOpsMax: 2, postOpsEach: 1 });
   run(on, "e1", "x", "y", "z");
   end(on, "e1 x#1", "busy");
   expect(begun(on)).toEqual(["e1 x#1", "e1 y#1"]);

@@ -12,7 +12,7 @@ const TASK = {
   plan: { timeoutMs: 1_000 },
 } as unknown as PostOpTask;
 
-function bench(perform: PostOps["perform"] | null): {
+function setUp(perform: PostOps["perform"] | null): {
   clock: VirtualClock;
   runner: PostOpRunner;
   heard: Extract<Input, { kind: "performed" }>[];
@@ -26,7 +26,7 @@ function bench(perform: PostOps["perform"] | null): {
 }
 
 test("the outcome is told with the try that it is of", async () => {
-  const { clock, runner, heard } = bench(async () => ({ kind: "done" }));
+  const { clock, runner, heard } = setUp(async () => ({ kind: "done" }));
   runner.run(TASK);
   await clock.settle();
   expect(heard).toEqual([
@@ -52,7 +52,7 @@ test.each<[string, PostOps["perform"], string]>([
   ],
   ["throws no error", () => Promise.reject("text"), "the performer threw something that is no error"],
 ])("a performer that %s has failed", async (_, perform, message) => {
-  const { clock, runner, heard } = bench(perform);
+  const { clock, runner, heard } = setUp(perform);
   runner.run(TASK);
   await clock.settle();
   expect(heard).toMatchObject([{ outcome: { kind: "failed", error: { message } } }]);
@@ -61,7 +61,7 @@ test.each<[string, PostOps["perform"], string]>([
 test("one that does not end in its time has failed and is told to stop; what it says then is not heard", async () => {
   let finish: () => void = () => {};
   let isAborted = false;
-  const { clock, runner, heard } = bench(
+  const { clock, runner, heard } = setUp(
     (_, signal) =>
       new Promise((resolve) => {
         signal.addEventListener("abort", () => (isAborted = true));
@@ -81,7 +81,7 @@ test("one that does not end in its time has failed and is told to stop; what it 
 
 test("after a stop nothing is told, and what is under way is told to stop", async () => {
   let isAborted = false;
-  const { clock, runner, heard } = bench(
+  const { clock, runner, heard } = setUp(
     (_, signal) =>
       new Promise((resolve) =>
         signal.addEventListener("abort", () => {
@@ -98,14 +98,14 @@ test("after a stop nothing is told, and what is under way is told to stop", asyn
 });
 
 test("without a performer nothing begins", async () => {
-  const { runner } = bench(null);
+  const { runner } = setUp(null);
   runner.run(TASK);
   expect(runner.isBusy).toBe(false);
   await runner.idle(1_000);
 });
 
 test("whoever waits for the end of all hears of it, or of the end of its patience", async () => {
-  const { clock, runner } = bench(() => new Promise(() => {}));
+  const { clock, runner } = setUp(() => new Promise(() => {}));
   runner.run(TASK);
   let isOver = false;
   const idle = runner.idle(100).then(() => {

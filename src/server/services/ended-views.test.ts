@@ -6,7 +6,7 @@ import type { JournalRange } from "../../store/store.ts";
 import { EndedViews } from "./ended-views.ts";
 
 /** An engine and a journal of one execution, and how often the engine is asked. */
-function bench() {
+function setUp() {
   const world = {
     rows: [{ seq: 1, count: 3, at: 10, body: "" }] as Entry[],
     view: { revision: 3, finishedAt: 10, output: 1 } as unknown,
@@ -28,13 +28,13 @@ function bench() {
 }
 
 test("what has ended is asked of the engine once, while its journal stays as it is", async () => {
-  const { world, views } = bench();
+  const { world, views } = setUp();
   for (let i = 0; i < 3; i++) expect(await views.inspect("a")).toMatchObject({ view: { output: 1 } });
   expect(world.asked).toBe(1);
 });
 
 test("one that runs is asked for each time", async () => {
-  const { world, views } = bench();
+  const { world, views } = setUp();
   world.view = { revision: 3, finishedAt: null };
   await views.inspect("a");
   await views.inspect("a");
@@ -42,7 +42,7 @@ test("one that runs is asked for each time", async () => {
 });
 
 test("a retry, an event after the end, another execution of the same id, and none at all are seen", async () => {
-  const { world, views } = bench();
+  const { world, views } = setUp();
   await views.inspect("a");
   world.rows.push({ seq: 4, count: 1, at: 11, body: "" });
   world.view = { revision: 4, finishedAt: 10, output: 2 };

@@ -15,7 +15,7 @@ interface Call {
   fail(error: Error): Promise<void>;
 }
 
-function bench() {
+function setUp() {
   const clock = new VirtualClock();
   /** What happened, in order. */
   const log: string[] = [];
@@ -85,7 +85,7 @@ function made(execution: string, { body, letters, taken, fence = FENCE }: Made =
 }
 
 test("what is issued in one turn travels together, and what is issued meanwhile in the next call", async () => {
-  const { clock, log, calls, commit } = bench();
+  const { clock, log, calls, commit } = setUp();
   void commit("a", made("e1"));
   void commit("b", made("e2"));
   await clock.settle();
@@ -100,7 +100,7 @@ test("what is issued in one turn travels together, and what is issued meanwhile 
 });
 
 test("the next call is on its way before the verdicts of the last are told, and they are told in order", async () => {
-  const { clock, log, calls, commit } = bench();
+  const { clock, log, calls, commit } = setUp();
   void commit("a", made("e1"));
   await clock.settle();
   void commit("b", made("e2"));
@@ -112,7 +112,7 @@ test("the next call is on its way before the verdicts of the last are told, and 
 });
 
 test("a call that fails fails its own commits only, and what they wrote is looked up before it is written to again", async () => {
-  const { clock, log, calls, found, commit } = bench();
+  const { clock, log, calls, found, commit } = setUp();
   void commit("a", made("e1"));
   await clock.settle();
   void commit("b", made("e2"));
@@ -130,7 +130,7 @@ test("a call that fails fails its own commits only, and what they wrote is looke
 });
 
 test("an id that is taken by a row nobody knew of is looked up, and the commit is told that it exists", async () => {
-  const { clock, calls, found, commit } = bench();
+  const { clock, calls, found, commit } = setUp();
   const verdict = commit("a", made("e1"));
   await clock.settle();
   await calls[0]?.fail(Object.assign(new Error("duplicate key"), { code: "23505", severity: "ERROR" }));
@@ -140,7 +140,7 @@ test("an id that is taken by a row nobody knew of is looked up, and the commit i
 });
 
 test("what must be alone runs after the commits before it and before those after it", async () => {
-  const { clock, log, calls, queue, commit } = bench();
+  const { clock, log, calls, queue, commit } = setUp();
   let end = (): void => {};
   void commit("a", made("e1"));
   const alone = queue.alone(async () => {
@@ -162,7 +162,7 @@ test("what must be alone runs after the commits before it and before those after
 });
 
 test("when something fails alone, whoever asked hears of it, and commits go on", async () => {
-  const { clock, log, calls, queue, commit } = bench();
+  const { clock, log, calls, queue, commit } = setUp();
   const alone = queue.alone(() => Promise.reject(new Error("no")));
   void commit("a", made("e1"));
   await expect(alone).rejects.toThrow("no");
@@ -193,7 +193,7 @@ test.each<[string, Commit, Commit]>([
     made("e2", { body: "x".repeat(5_000_000) }),
   ],
 ])("a commit that %s goes after it, in a call of its own", async (_, first, second) => {
-  const { clock, log, calls, commit } = bench();
+  const { clock, log, calls, commit } = setUp();
   void commit("a", first);
   void commit("b", second);
   await clock.settle();
@@ -205,7 +205,7 @@ test.each<[string, Commit, Commit]>([
 });
 
 test("a call takes so many commits, and the rest goes in the next", async () => {
-  const { clock, calls, log, commit } = bench();
+  const { clock, calls, log, commit } = setUp();
   for (let i = 0; i < 300; i++) void commit(`c${i}`, made(`e${i}`));
   await clock.settle();
   await calls[0]?.ok();
@@ -218,14 +218,14 @@ test("a call takes so many commits, and the rest goes in the next", async () => 
 });
 
 test("a commit of another generation is refused without a call", async () => {
-  const { calls, commit } = bench();
+  const { calls, commit } = setUp();
   const verdict = await commit("a", made("e1", { fence: { generation: "old", epochs: { 0: 1 } } }));
   expect(verdict).toMatchObject({ kind: "fenced" });
   expect(calls).toEqual([]);
 });
 
 test("it is idle once nothing is under way and all are told", async () => {
-  const { clock, log, calls, queue, commit } = bench();
+  const { clock, log, calls, queue, commit } = setUp();
   void commit("a", made("e1"));
   await clock.settle();
   void commit("b", made("e2"));

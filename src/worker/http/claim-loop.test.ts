@@ -9,7 +9,7 @@ import type { Called } from "./server-link.ts";
 const NOTHING: Claimed = { work: [], inputs: {}, phases: {}, cancel: [], lost: [] };
 const some = (n: number) => ({ ...NOTHING, work: Array(n).fill({}) }) as Claimed;
 
-function bench(capacity: number) {
+function setUp(capacity: number) {
   const clock = new VirtualClock();
   const sent: (ClaimWaits & {
     max: number;
@@ -57,7 +57,7 @@ function bench(capacity: number) {
 }
 
 test("a claim asks for all the room there is, and one at a time is under way", async () => {
-  const { begin, clock, loop, sent, end } = bench(10);
+  const { begin, clock, loop, sent, end } = setUp(10);
   await begin();
   loop.wake();
   await clock.settle();
@@ -69,7 +69,7 @@ test("a claim asks for all the room there is, and one at a time is under way", a
 });
 
 test("without room a claim for nothing waits, after a moment; room supersedes it", async () => {
-  const { begin, clock, sent, end } = bench(2);
+  const { begin, clock, sent, end } = setUp(2);
   await begin();
   await sent[0]?.answer(some(2));
   expect(sent).toHaveLength(1);
@@ -82,7 +82,7 @@ test("without room a claim for nothing waits, after a moment; room supersedes it
 });
 
 test("C2 empty answers that did not wait are backed off from; work begins anew", async () => {
-  const { begin, clock, sent } = bench(10);
+  const { begin, clock, sent } = setUp(10);
   await begin();
   const waits: number[] = [];
   for (let i = 0; i < 6; i++) {
@@ -100,7 +100,7 @@ test("C2 empty answers that did not wait are backed off from; work begins anew",
 });
 
 test("an empty answer after a long wait is followed by the next claim at once", async () => {
-  const { begin, clock, sent } = bench(10);
+  const { begin, clock, sent } = setUp(10);
   await begin();
   await clock.advance(5_000);
   await sent[0]?.answer(NOTHING);
@@ -109,7 +109,7 @@ test("an empty answer after a long wait is followed by the next claim at once", 
 });
 
 test("claims are long once signs of life have come, and short again after one that failed", async () => {
-  const { begin, clock, loop, sent } = bench(10);
+  const { begin, clock, loop, sent } = setUp(10);
   const asked = () => {
     const { waitMs, keepAlive } = sent.at(-1) as ClaimWaits;
     return [waitMs, keepAlive?.everyMs, keepAlive?.isTrusted];
@@ -137,7 +137,7 @@ test("claims are long once signs of life have come, and short again after one th
 });
 
 test("C17 stopping with a claim open: it is superseded by one for nothing, and none comes after", async () => {
-  const { begin, clock, loop, sent, taken } = bench(10);
+  const { begin, clock, loop, sent, taken } = setUp(10);
   await begin();
   let isStopped = false;
   const stopped = loop.stop().then(() => {
@@ -159,13 +159,13 @@ test("C17 stopping with a claim open: it is superseded by one for nothing, and n
 });
 
 test("stopping without a claim open is over at once", async () => {
-  const { loop, sent } = bench(10);
+  const { loop, sent } = setUp(10);
   await loop.stop();
   expect(sent).toEqual([]);
 });
 
 test("a claim that failed is backed off from, and the next one does not wait", async () => {
-  const { begin, clock, sent, taken } = bench(10);
+  const { begin, clock, sent, taken } = setUp(10);
   await begin();
   await clock.advance(3_000);
   await sent[0]?.answer(null);
@@ -178,7 +178,7 @@ test("a claim that failed is backed off from, and the next one does not wait", a
 });
 
 test("a session that is registered anew claims at once, beside the claim that waits", async () => {
-  const { begin, loop, sent } = bench(10);
+  const { begin, loop, sent } = setUp(10);
   await begin();
   loop.restart();
   expect(sent.map(({ max, waitMs }) => [max, waitMs])).toEqual([
@@ -188,7 +188,7 @@ test("a session that is registered anew claims at once, beside the claim that wa
 });
 
 test("a session that has ended claims no more", async () => {
-  const { begin, clock, loop, sent } = bench(10);
+  const { begin, clock, loop, sent } = setUp(10);
   await begin();
   loop.end();
   await sent[0]?.answer(null);

@@ -10,7 +10,7 @@ import type { Called } from "./server-link.ts";
 
 const idOf = (task: number) => `e1.a.1.a.1.${task}.1.0.1`;
 
-function bench(tasks: number, answer: (request: HeartbeatRequest) => Called<HeartbeatAnswer>) {
+function setUp(tasks: number, answer: (request: HeartbeatRequest) => Called<HeartbeatAnswer>) {
   const clock = new VirtualClock();
   const held = new HeldAttempts();
   for (let task = 0; task < tasks; task++) {
@@ -43,7 +43,7 @@ function bench(tasks: number, answer: (request: HeartbeatRequest) => Called<Hear
 
 test("each attempt has a word of its own: those that are lost are stopped, the others go on", async () => {
   const value: HeartbeatAnswer = { [idOf(0)]: "lost", [idOf(1)]: "continue", [idOf(2)]: "cancel" };
-  const { clock, sent, words, beats } = bench(3, () => ({ kind: "answered", value }));
+  const { clock, sent, words, beats } = setUp(3, () => ({ kind: "answered", value }));
   beats.beat();
   await clock.settle();
   expect(sent.map(({ tokens }) => Object.keys(tokens))).toEqual([[idOf(0), idOf(1), idOf(2)]]);
@@ -51,7 +51,7 @@ test("each attempt has a word of its own: those that are lost are stopped, the o
 });
 
 test("one whose receipt is on its way is not stopped any more", async () => {
-  const { clock, held, words, beats } = bench(1, () => ({ kind: "answered", value: { [idOf(0)]: "lost" } }));
+  const { clock, held, words, beats } = setUp(1, () => ({ kind: "answered", value: { [idOf(0)]: "lost" } }));
   const attempt = held.get(idOf(0));
   if (attempt !== undefined) held.end(attempt);
   beats.beat();
@@ -66,7 +66,7 @@ test("what is refused as a whole stops nothing, and the next beat comes in time"
     code: "invalid_input",
     message: "no",
   };
-  const { clock, sent, words, beats } = bench(1, () => refused);
+  const { clock, sent, words, beats } = setUp(1, () => refused);
   beats.beat();
   await clock.settle();
   await clock.advance(10_000);
@@ -76,7 +76,7 @@ test("what is refused as a whole stops nothing, and the next beat comes in time"
 
 test("an attempt is beaten where it is at home; one without a home everywhere, and the answer says where it is", async () => {
   const value: HeartbeatAnswer = { [idOf(0)]: "not_owner", [idOf(1)]: "continue" };
-  const { clock, held, sent, homes, words, beats } = bench(3, () => ({ kind: "answered", value }));
+  const { clock, held, sent, homes, words, beats } = setUp(3, () => ({ kind: "answered", value }));
   const [, second, third] = [0, 1, 2].map((task) => held.get(idOf(task)));
   if (second === undefined || third === undefined) throw new Error("they are held");
   held.move(second, null);
@@ -89,7 +89,7 @@ test("an attempt is beaten where it is at home; one without a home everywhere, a
 });
 
 test("a beat that is wanted while one is under way follows it", async () => {
-  const { clock, sent, beats } = bench(1, () => ({ kind: "answered", value: {} }));
+  const { clock, sent, beats } = setUp(1, () => ({ kind: "answered", value: {} }));
   beats.beat();
   beats.beat();
   await clock.settle();

@@ -20,7 +20,7 @@ interface Sent extends EventsRequest {
   readonly numbers: readonly (readonly [string, number, string])[];
 }
 
-function bench(tasks: number) {
+function setUp(tasks: number) {
   const held = new HeldAttempts();
   for (let task = 0; task < tasks; task++) {
     const id = idOf(task);
@@ -94,7 +94,7 @@ function stored({ events }: EventsRequest, verdicts: Record<string, string> = {}
 
 describe("events", () => {
   test("are numbered per attempt from 1, with the token of each attempt", async () => {
-    const { outbox, sent } = bench(2);
+    const { outbox, sent } = setUp(2);
     void outbox.send([started(0, 1), receipts(0)]);
     expect(sent[0]?.numbers).toEqual([
       [idOf(0), 1, "started"],
@@ -113,7 +113,7 @@ describe("events", () => {
   });
 
   test("gather while a request is under way, and go out together with the next", async () => {
-    const { outbox, sent } = bench(4);
+    const { outbox, sent } = setUp(4);
     for (const task of [0, 1, 2, 3]) void outbox.send([receipts(task)]);
     expect(sent.map(({ events }) => events.length)).toEqual([1]);
     await sent[0]?.reply(stored(sent[0]));
@@ -121,7 +121,7 @@ describe("events", () => {
   });
 
   test("resolve with a verdict for each word, once all are acknowledged", async () => {
-    const { outbox, sent, acknowledged, held } = bench(3);
+    const { outbox, sent, acknowledged, held } = setUp(3);
     const verdicts = outbox.send([started(2), receipts(0, 1)]);
     expect(held.open).toBe(1);
     expect(held.size).toBe(3);
@@ -134,7 +134,7 @@ describe("events", () => {
   });
 
   test("that were not stored are sent again with the same numbers, before what came later", async () => {
-    const { outbox, sent } = bench(2);
+    const { outbox, sent } = setUp(2);
     void outbox.send([started(0), started(1)]);
     void outbox.send([receipts(0)]);
     await sent[0]?.reply({
@@ -148,7 +148,7 @@ describe("events", () => {
   });
 
   test("stay under a size per request; one that is larger goes alone", async () => {
-    const { outbox, sent } = bench(5);
+    const { outbox, sent } = setUp(5);
     const large = (task: number): Report => {
       const payload = JSON.stringify("x".repeat(task === 0 ? 2_000_000 : 400_000));
       const outcome = { status: "done" as const, payload };
@@ -160,7 +160,7 @@ describe("events", () => {
   });
 
   test("after the receipt of an attempt are not sent", async () => {
-    const { outbox, sent } = bench(1);
+    const { outbox, sent } = setUp(1);
     void outbox.send([receipts(0)]);
     expect(await outbox.send([started(0)])).toEqual([["stale"]]);
     expect(sent).toHaveLength(1);
@@ -169,7 +169,7 @@ describe("events", () => {
 
 describe("an attempt that the server does not take", () => {
   test("is found by sending less at a time, and dropped; the others arrive", async () => {
-    const { outbox, sent, dropped } = bench(8);
+    const { outbox, sent, dropped } = setUp(8);
     const verdicts = outbox.send([receipts(0, 1, 2, 3, 4, 5, 6, 7)]);
     const refusal: Called<EventsAnswer> = {
       kind: "refused",
@@ -193,7 +193,7 @@ describe("an attempt that the server does not take", () => {
   });
 
   test("is sent again before it is dropped: the request may have been damaged on its way", async () => {
-    const { outbox, sent, dropped } = bench(1);
+    const { outbox, sent, dropped } = setUp(1);
     void outbox.send([receipts(0)]);
     const garbled: Called<EventsAnswer> = {
       ...{ kind: "refused", status: 400, code: "invalid_json", message: "the body is not JSON" },
@@ -206,7 +206,7 @@ describe("an attempt that the server does not take", () => {
   });
 
   test("is not dropped by an answer that says nothing about it", async () => {
-    const { outbox, sent, dropped, clock } = bench(1);
+    const { outbox, sent, dropped, clock } = setUp(1);
     void outbox.send([receipts(0)]);
     await sent[0]?.reply({ kind: "answered", value: { stored: {}, verdicts: {} } });
     await clock.advance(1_000);
@@ -215,7 +215,7 @@ describe("an attempt that the server does not take", () => {
   });
 
   test("because an earlier event is missing there is dropped, not sent for ever", async () => {
-    const { outbox, sent, dropped } = bench(1);
+    const { outbox, sent, dropped } = setUp(1);
     void outbox.send([receipts(0)]);
     await sent[0]?.reply({ kind: "answered", value: { stored: { [idOf(0)]: 0 }, verdicts: {} } });
     expect(dropped).toEqual([idOf(0)]);
@@ -233,7 +233,7 @@ describe("an attempt that another node has", () => {
   const numbers = ({ numbers: list }: Sent) => list.map(([attempt, n]) => `${attempt} ${n}`);
 
   test("keeps all of its events in order until that node is found; the others arrive", async () => {
-    const { outbox, sent, held, acknowledged } = bench(2);
+    const { outbox, sent, held, acknowledged } = setUp(2);
     void outbox.send([started(0, 1)]);
     void outbox.send([receipts(0)]);
     await sent[0]?.reply(elsewhere(sent[0], 1));
@@ -253,7 +253,7 @@ describe("an attempt that another node has", () => {
   });
 
   test("since its node is gone: what was under way comes before what was said meanwhile", async () => {
-    const { outbox, sent, held, gone } = bench(1);
+    const { outbox, sent, held, gone } = setUp(1);
     void outbox.send([started(0)]);
     gone.isGone = true;
     void outbox.send([receipts(0)]);
@@ -271,7 +271,7 @@ describe("an attempt that another node has", () => {
 });
 
 test("closing resolves what waits, and nothing more is sent", async () => {
-  const { outbox, queue, sent } = bench(2);
+  const { outbox, queue, sent } = setUp(2);
   const verdicts = outbox.send([receipts(0, 1)]);
   const settled = outbox.empty();
   outbox.close();

@@ -17,7 +17,7 @@ interface Asked {
 /** What the server does with a request: cuts it off, or answers. */
 type Answer = "cut" | "hole" | readonly [status: number, body: unknown];
 
-async function bench(answer: (asked: Asked) => Answer | Promise<Answer>) {
+async function setUp(answer: (asked: Asked) => Answer | Promise<Answer>) {
   const asked: Asked[] = [];
   const server = createServer((request, response) => {
     let body = "";
@@ -81,7 +81,7 @@ const value = (body: unknown) => body as Record<string, unknown> | null;
 
 test("reading waits out a server that is not there, or not ready", async () => {
   const answers: Answer[] = ["cut", "cut", [503, { code: "not_ready" }], [429, {}], [200, { data: [] }]];
-  const { asked, link, failures, heard, pass } = await bench(() => answers.shift() as Answer);
+  const { asked, link, failures, heard, pass } = await setUp(() => answers.shift() as Answer);
   expect(await pass(link.read("/v1/x", "t1"))).toBe('{"data":[]}');
   expect(asked.map(({ path, token }) => `${path} ${token}`)).toEqual(Array(5).fill("/v1/x Bearer t1"));
   expect(failures).toHaveLength(4);
@@ -89,13 +89,13 @@ test("reading waits out a server that is not there, or not ready", async () => {
 });
 
 test("a refusal is final for what is read", async () => {
-  const { asked, link, pass } = await bench(() => [409, { code: "stale_attempt", detail: "it is over" }]);
+  const { asked, link, pass } = await setUp(() => [409, { code: "stale_attempt", detail: "it is over" }]);
   await expect(pass(link.read("/v1/x", "t1"))).rejects.toThrow("409 stale_attempt: it is over");
   expect(asked).toHaveLength(1);
 });
 
 test("whoever waits for a server is let go when the link is closed", async () => {
-  const { link, pass } = await bench(() => "cut");
+  const { link, pass } = await setUp(() => "cut");
   const read = link.read("/v1/x", "t1");
   await link.close();
   await expect(pass(read)).rejects.toThrow("the worker ends");
@@ -103,7 +103,7 @@ test("whoever waits for a server is let go when the link is closed", async () =>
 
 test("once the server is there again, nobody waits for the end of a back-off", async () => {
   let isThere = false;
-  const { link, clock, failures } = await bench(({ path }) =>
+  const { link, clock, failures } = await setUp(({ path }) =>
     isThere ? [200, { path }] : [503, { code: "not_ready" }],
   );
   const read = link.read("/v1/x", "t1");
@@ -116,7 +116,7 @@ test("once the server is there again, nobody waits for the end of a back-off", a
 });
 
 test("what is sent once waits for a session that is registered for the first time, not for one that has failed", async () => {
-  const { address, link, asked } = await bench(() => [200, {}]);
+  const { address, link, asked } = await setUp(() => [200, {}]);
   link.notReady();
   const first = link.post("heartbeat", "{}", { read: value, isOnce: true });
   link.ready(address);
@@ -139,7 +139,7 @@ test("an answer that cannot be read ends the request, and is reported as a failu
     [418, "teapot"],
     [404, "nothing here"],
   ];
-  const { link, failures, pass } = await bench(() => answers.shift() as Answer);
+  const { link, failures, pass } = await setUp(() => answers.shift() as Answer);
   const read = (body: unknown) => ((body as { work?: unknown } | null)?.work === undefined ? null : body);
   for (let left = answers.length; left > 0; left--)
     expect(await pass(link.post("claim", "{}", { read, isOnce: true }))).toEqual({ kind: "unsent" });
@@ -149,7 +149,7 @@ test("an answer that cannot be read ends the request, and is reported as a failu
 });
 
 test("only events are refused as such; others are tried again", async () => {
-  const { link, pass, failures } = await bench(() => [422, { code: "invalid_input", detail: "no" }]);
+  const { link, pass, failures } = await setUp(() => [422, { code: "invalid_input", detail: "no" }]);
   expect(await pass(link.post("events", "{}", { read: value }))).toMatchObject({
     ...{ kind: "refused", status: 422, code: "invalid_input" },
   });
@@ -160,7 +160,7 @@ test("only events are refused as such; others are tried again", async () => {
 
 test("a request that is swallowed is given up in time, and sent again as it was; others are not held up", async () => {
   let holes = 1;
-  const { link, asked, pass, failures } = await bench(({ path }) =>
+  const { link, asked, pass, failures } = await setUp(({ path }) =>
     path.endsWith("/events") && holes-- > 0 ? "hole" : [200, {}],
   );
   const events = link.post("events", '{"events":[1]}', { read: value });
@@ -174,7 +174,7 @@ test("a request that is swallowed is given up in time, and sent again as it was;
 
 test("a server that does not know the worker is reported, and the request waits until it is registered again", async () => {
   let isKnown = false;
-  const { address, link, asked } = await bench(() =>
+  const { address, link, asked } = await setUp(() =>
     isKnown ? [200, {}] : [404, { code: "not_found", detail: "no such worker" }],
   );
   const beat = link.post("heartbeat", "{}", { read: value });
@@ -199,7 +199,7 @@ test("a registration says what came of it, whatever the server answers", async (
     [404, "no such page"],
     [422, { code: "invalid_input", detail: "name: no", path: "name" }],
   ];
-  const { address, link } = await bench(() => answers.shift() as Answer);
+  const { address, link } = await setUp(() => answers.shift() as Answer);
   const results: string[] = [];
   for (let left = answers.length; left > 0; left--) {
     const result = await link.register(address);
@@ -212,7 +212,7 @@ test("a registration says what came of it, whatever the server answers", async (
 });
 
 test("where the server will not ask at the worker's address, it registers without one, and keeps to that", async () => {
-  const { address, asked, link } = await bench(({ body }) =>
+  const { address, asked, link } = await setUp(({ body }) =>
     body.includes('"url"')
       ? [422, { code: "invalid_input", path: "url", detail: "url: no" }]
       : [200, { worker: "w1", heartbeatMs: 1, leaseMs: 1 }],
@@ -224,7 +224,7 @@ test("where the server will not ask at the worker's address, it registers withou
 
 test("a link that is closed still takes work that is on its way, and waits for nothing else", async () => {
   const held: ((answer: Answer) => void)[] = [];
-  const { asked, link, failures } = await bench(() => new Promise<Answer>((resolve) => held.push(resolve)));
+  const { asked, link, failures } = await setUp(() => new Promise<Answer>((resolve) => held.push(resolve)));
   const claim = link.post("claim", "{}", { read: value, waitMs: 5_000, isOnce: true });
   while (held.length < 1) await new Promise((resolve) => setImmediate(resolve));
   const beat = link.post("heartbeat", "{}", { read: value });
@@ -244,7 +244,7 @@ test("a registration that is under way when the link is closed is undone", async
   const answered = new Promise<Answer>((resolve) => {
     answer = resolve;
   });
-  const { address, asked, link } = await bench(({ path }) => (path === "/v1/workers" ? answered : [200, {}]));
+  const { address, asked, link } = await setUp(({ path }) => (path === "/v1/workers" ? answered : [200, {}]));
   link.notReady();
   const registering = link.register(address);
   while (asked.length === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -255,7 +255,7 @@ test("a registration that is under way when the link is closed is undone", async
 });
 
 test("a registration that is never answered holds up the end of the link for a while only", async () => {
-  const { address, asked, link, pass } = await bench(() => "hole");
+  const { address, asked, link, pass } = await setUp(() => "hole");
   link.notReady();
   const registering = link.register(address);
   while (asked.length === 0) await new Promise((resolve) => setImmediate(resolve));
@@ -266,7 +266,7 @@ test("a registration that is never answered holds up the end of the link for a w
 
 test("a claim that is not answered is given up a while after its link is closed", async () => {
   let isAsked = false;
-  const { link, pass } = await bench(() => {
+  const { link, pass } = await setUp(() => {
     isAsked = true;
     return "hole";
   });
@@ -282,7 +282,7 @@ test("after a request that was swallowed, connections that idle are not used aga
   const swallowed: string[] = [];
   const waiting: ((answer: Answer) => void)[] = [];
   let isGathering = true;
-  const { link } = await bench(({ socket, path }) => {
+  const { link } = await setUp(({ socket, path }) => {
     sockets.add(socket);
     if (dead.has(socket)) {
       swallowed.push(path);

@@ -154,7 +154,7 @@ describe("the Dockerfile", () => {
     for (const copy of of("COPY").filter((one) => !one.startsWith("--from")))
       for (const source of copy.split(" ").slice(0, -1)) expect(existsSync(source), source).toBe(true);
     expect(of("COPY", last).flatMap((copy) => copy.split(" ").at(-1))).toEqual([
-      ".//",
+      "./",
       "bin",
       "node_modules",
       "dist",

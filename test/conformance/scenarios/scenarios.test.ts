@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { replayTranscript } from "../../fixtures/kernel/transcript-fixture.ts";
 
-const folder = new URL(".//", import.meta.url);
+const folder = new URL("./", import.meta.url);
 const files = readdirSync(folder).filter((name) => name.endsWith(".txt"));
 
 test.each(files)("%s", (name) => {
