@@ -301,6 +301,112 @@ const markers: Rule = (files) => {
   return complaints;
 };
 
+/** Words of an earlier version in names of files, types and variables, and the words that took their place. */
+const RENAMED: Readonly<Record<string, string>> = {
+  desk: "queue, or the name of its class",
+  door: "inputs",
+  voice: "announcer",
+  errand: "post-op",
+  audience: "pending replies",
+  heir: "ownership",
+  mortal: "killable process",
+  residency: "cache",
+  parcel: "message of the token",
+  letter: "mail, or message (a dead letter is a task that failed for good)",
+};
+const OLD_WORD = new RegExp(`^(?:${Object.keys(RENAMED).join("|")})s?$`);
+/** Names that cannot change: fields of stored documents, of messages between nodes, and tables. */
+const KEPT_NAMES = /^(?:parcels|letters?|letters_n|post_letters_\d+)$/;
+const words: Rule = (files) =>
+  [...sources(files), ...files.filter(({ path }) => path.endsWith(".test.ts"))].flatMap(({ path, text }) => {
+    const complaints: string[] = [];
+    const check = (name: string, where: string): void => {
+      const parts = wordsOf(name);
+      parts.forEach((part, i) => {
+        if (!OLD_WORD.test(part) || KEPT_NAMES.test(name)) return;
+        if (part.startsWith("letter") && parts[i - 1] === "dead") return;
+        const instead = RENAMED[part] ?? RENAMED[part.slice(0, -1)];
+        complaints.push(`${where}: "${name}" has the word "${part}"; write ${instead}`);
+      });
+    };
+    check(basename(path), path);
+    const code = blank(text, "comments and strings");
+    for (const { index, 1: name } of code.matchAll(
+      /\b(?:class|interface|type|function|const|let|enum)\s+([A-Za-z_]\w*)/g,
+    ))
+      check(name as string, `${path}:${lineAt(text, index)}`);
+    return complaints;
+  });
+
+/** Lines under which a file with one importer beside it belongs into that importer. */
+const CRUMB_LINES = 60;
+/** Small files that are seams, each with the reason. */
+const SEAMS: Readonly<Record<string, string>> = {};
+
+const crumbs: Rule = (files) => {
+  const own = sources(files).filter(({ path }) => path.startsWith("src/"));
+  const importers = new Map<string, Set<string>>();
+  for (const file of own)
+    for (const { target } of imports(file)) {
+      const known = importers.get(target) ?? new Set();
+      importers.set(target, known.add(file.path));
+    }
+  return own.flatMap(({ path, text }) => {
+    const [by, ...others] = importers.get(path) ?? [];
+    if (by === undefined || others.length > 0 || posix.dirname(by) !== posix.dirname(path)) return [];
+    if (lineCount(text) >= CRUMB_LINES || path in SEAMS) return [];
+    return [`${path}: ${lineCount(text)} lines, imported by ${basename(by)} alone; move it in there`];
+  });
+};
+
+const MAP = "ARCHITECTURE.md";
+const MAP_LINES_MAX = 150;
+
+/** The map stays short, and names files that exist. */
+const map: Rule = (files) => {
+  const paths = new Set(files.map(({ path }) => path));
+  return files
+    .filter(({ path }) => path === MAP)
+    .flatMap(({ text }) => {
+      const lines = lineCount(text);
+      const named = Array.from(
+        text.matchAll(/`([\w./-]+\/[\w.-]+\.(?:ts|mjs|md))`/g),
+        ([, name]) => name as string,
+      );
+      const missing = named.filter((name) => !paths.has(name) && !paths.has(`src/${name}`));
+      return [
+        ...(lines > MAP_LINES_MAX ? [`${MAP}: ${lines} lines, over ${MAP_LINES_MAX}`] : []),
+        ...missing.map((name) => `${MAP}: there is no file ${name}`),
+      ];
+    });
+};
+
+/** Each noun of the glossary is a word of a file's or a class's name, so the glossary explains the code as it is. */
+const glossary: Rule = (files) => {
+  const names = sources(files).flatMap(({ path, text }) => [
+    basename(path),
+    ...Array.from(text.matchAll(/\b(?:class|interface|type) ([A-Z]\w*)/g), ([, name]) => name as string),
+  ]);
+  const used = new Set(names.flatMap(wordsOf));
+  return files
+    .filter(({ path }) => path === MAP)
+    .flatMap(({ text }) => {
+      const table = text.slice(text.indexOf("## Glossary"));
+      const rows = Array.from(table.matchAll(/^\| (?!noun)([a-z-]+) \| [^|]+ \| ?([a-z-]*) ?\|/gm));
+      const nouns = rows.flatMap(([, left, right]) => [left as string, right as string]).filter(Boolean);
+      return nouns
+        .filter((noun) => !wordsOf(noun).every((word) => used.has(word) || used.has(`${word}s`)))
+        .map((noun) => `${MAP}: the glossary has "${noun}", which no file and no class is called after`);
+    });
+};
+
+function wordsOf(name: string): string[] {
+  return name
+    .replaceAll(/([a-z0-9])([A-Z])/g, "$1-$2")
+    .toLowerCase()
+    .split(/[-_.#]/);
+}
+
 const ALL_RULES = {
   layers,
   browserSafe,
@@ -314,6 +420,9 @@ const ALL_RULES = {
   machineTraces,
   lockFile,
   markers,
+  words,
+  map,
+  glossary,
 } satisfies Record<string, Rule>;
 
 describe("the tree keeps the rule", () => {
@@ -370,10 +479,26 @@ describe("a planted file is caught by", () => {
     ["lockFile", "package-lock.json", '{"packages":{"node_modules/a":{"resolved":"https://a/b"}}}'],
     ["markers", "src/kernel/a.ts", "// @plant no bug of this name\na();"],
     ["markers", "tools/sim/bugs.ts", ""],
+    ["words", "src/engine/timer-desk.ts", ""],
+    ["words", "src/engine/a.ts", "export class LetterQueue {}"],
+    ["words", "src/engine/a.test.ts", "const errands = 1;"],
+    ["map", "ARCHITECTURE.md", "see `engine/no-such-file.ts`"],
+    ["map", "ARCHITECTURE.md", "a line\n".repeat(151)],
+    ["glossary", "ARCHITECTURE.md", "## Glossary\n| gizmo | a thing | | |\n"],
   ];
   test.each(caught)("%s: %s: %s", (name, path, text) => {
     expect(ALL_RULES[name]([{ path, text }])).toEqual([expect.stringContaining(path)]);
   });
+});
+
+test("a crumb is caught: a small file with one importer beside it", () => {
+  const small = { path: "src/kernel/b.ts", text: "export const b = 1;" };
+  const importer = { path: "src/kernel/a.ts", text: 'import { b } from "./b.ts";' };
+  expect(crumbs([small, importer])).toEqual([expect.stringContaining("src/kernel/b.ts")]);
+  expect(crumbs([small, importer, { ...importer, path: "src/kernel/c.ts" }])).toEqual([]);
+  expect(crumbs([small, { path: "src/engine/a.ts", text: 'import { b } from "../kernel/b.ts";' }])).toEqual(
+    [],
+  );
 });
 
 describe("no rule complains about", () => {
@@ -388,6 +513,7 @@ describe("no rule complains about", () => {
     ["src/kernel/a.ts", `// What it owns.\n${"x;\n".repeat(699)}`],
     ["src/kernel/b.test.ts", 'import { b } from "../../test/fixtures/kernel/b.ts";'],
     ["test/server/audit/a.test.ts", 'import { b } from "../../fixtures/b.ts";\nimport { c } from "../c.ts";'],
+    ["src/kernel/dead-letters.ts", "// Desk\nexport class DeadLetterList {}"],
     ["docs/a.md", "GET /v1/home/items, https://example.com/home/x"],
   ];
   test.each(fine)("%s: %s", (path, text) => {

@@ -41,7 +41,7 @@ import { nowFor } from "./timers/now-for.ts";
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
 /** How long a close waits for post-operations under way: what does not end by then is done again after the next open. */
-const ERRANDS_GRACE_MS = 5_000;
+const POST_OPS_GRACE_MS = 5_000;
 
 export class Engine implements EnginePort {
   readonly #store: Store;
@@ -196,7 +196,7 @@ export class Engine implements EnginePort {
     await this.#idle();
     const isHandedOver = await this.#handOver();
     // Words may have come meanwhile; what is owed to others may end too, if it does so soon.
-    const until = this.#clock.now() + ERRANDS_GRACE_MS;
+    const until = this.#clock.now() + POST_OPS_GRACE_MS;
     do {
       await this.#postOpRunner.idle(until - this.#clock.now());
       await this.#idle();

@@ -51,9 +51,9 @@ export interface ImportOptions {
 export async function importStore({ owned, lines, signal }: ImportOptions): Promise<Moved> {
   const tally = new Tally();
   try {
-    const desk = new LineImporter(owned);
-    for await (const line of counted(lines, tally, signal)) await desk.add(line);
-    await desk.finish();
+    const importer = new LineImporter(owned);
+    for await (const line of counted(lines, tally, signal)) await importer.add(line);
+    await importer.finish();
   } finally {
     await owned.close({ clean: false });
   }

@@ -39,7 +39,7 @@ describe.each([
   }
 
   /** The one that takes its place. */
-  const heir = (): Promise<FaultProcess> => bench.worker({ args, heartbeat: "1s" });
+  const successor = (): Promise<FaultProcess> => bench.worker({ args, heartbeat: "1s" });
 
   test("after a claim that it never read: the task runs once, and no attempt is burnt", async () => {
     const worker = await victim();
@@ -48,7 +48,7 @@ describe.each([
     const { cut } = await claimed;
     await worker.kill();
     cut();
-    await heir();
+    await successor();
     await bench.ended(id);
     expect(bench.begun(id)).toEqual(["0#1"]);
     expect(await bench.eventsOf(id, "tasks.lost")).toEqual([]);
@@ -63,7 +63,7 @@ describe.each([
     await bench.journaled(id, "task.step", 4);
     await worker.kill();
     for (const [task, [where = ""]] of Object.entries(hold)) bench.openGate(id, Number(task), where);
-    await heir();
+    await successor();
     await bench.ended(id);
     expect(bench.begun(id)).toEqual(["0#1", "0#2", "1#1", "1#2", "2#1", "2#2", "3#1", "3#2"]);
     const ran = bench.ledger
@@ -81,7 +81,7 @@ describe.each([
     const { cut } = await stored;
     await worker.kill();
     cut();
-    await heir();
+    await successor();
     await bench.ended(id);
     const ran = bench.ledger.find({ what: "step", execution: id });
     expect(ran.map(({ name, attempt }) => [name, attempt])).toEqual([
@@ -102,8 +102,8 @@ describe.each([
     cut();
     await bench.ended(id);
     const { revision } = await bench.ended(id);
-    // What is in its spool is said once more by the heir: nothing comes of it.
-    await heir();
+    // What is in its spool is said once more by the successor: nothing comes of it.
+    await successor();
     const after = await bench.startTasks({ tasks: 1 }, "brisk");
     await bench.ended(after);
     expect((await bench.ended(id)).revision).toBe(revision);
@@ -122,7 +122,7 @@ describe.each([
     await worker.kill();
     cut();
     bench.openGate(id, 1, "in-a");
-    await heir();
+    await successor();
     await bench.ended(id);
     expect(bench.begun(id)).toEqual(args.length > 0 ? ["0#1", "1#1", "1#2"] : ["0#1", "0#2", "1#1", "1#2"]);
   });

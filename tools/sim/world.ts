@@ -407,8 +407,8 @@ export class World {
 
   /** Everything has ended, and nothing is on its way any more. */
   #isOver(): boolean {
-    const hasLetters = this.#tables.scanMail({ after: 0, max: 1, partitions: null }).length > 0;
-    if (!this.#isHealed || hasLetters || !this.ledger.allEnded(this.#executions.keys())) return false;
+    const hasMail = this.#tables.scanMail({ after: 0, max: 1, partitions: null }).length > 0;
+    if (!this.#isHealed || hasMail || !this.ledger.allEnded(this.#executions.keys())) return false;
     // Looked at now and then: it takes a while.
     if (this.timeline.now < this.#lookAt) return false;
     this.#lookAt = this.timeline.now + SETTLED_EVERY_MS;

@@ -32,7 +32,7 @@ interface FailedBroadcast {
   readonly tasks: readonly { readonly error: unknown }[];
 }
 
-const LETTERS_MAX = 1_000;
+const DEAD_LETTERS_MAX = 1_000;
 const LOOK_MS = 100;
 const LOOKS_MAX = 50;
 
@@ -61,7 +61,7 @@ export async function withDeadLetters(
     requester,
     "/v1/dead-letters",
     query,
-    LETTERS_MAX,
+    DEAD_LETTERS_MAX,
   ))
     if (postOp !== null) failed.push({ id, ...postOp, error: tasks[0]?.error ?? null });
   return failed.length === 0 ? document : { ...document, dead_letters: failed };

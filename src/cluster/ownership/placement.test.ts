@@ -45,8 +45,8 @@ test("one that leaves gives its own to all others, and nothing else moves", () =
   after.forEach((place, partition) => {
     if (before[partition] !== gone) expect(place).toBe(before[partition]);
   });
-  const heirs = after.filter((_, partition) => before[partition] === gone);
-  expect(new Set(heirs)).toEqual(new Set(left));
+  const owners = after.filter((_, partition) => before[partition] === gone);
+  expect(new Set(owners)).toEqual(new Set(left));
 });
 
 test("places are the same in every version", () => {

@@ -12,7 +12,7 @@ const url = z.string().min(1).max(2_000);
 const name = z.string().min(1).max(1_000);
 const timerName = z.object({ execution: name, timer: name });
 
-const parcel = z.object({
+const message = z.object({
   from: url,
   incarnation: z.string().max(200),
   number: count,
@@ -34,7 +34,7 @@ const tokenSchema: z.ZodType<Token> = z.object({
   members: z.array(url).max(MEMBERS_MAX),
   hash: z.string().max(200),
   maps: z.array(z.object({ url, hash: z.string().max(200) })).max(MEMBERS_MAX),
-  parcels: z.array(parcel).max(MEMBERS_MAX),
+  parcels: z.array(message).max(MEMBERS_MAX),
 });
 
 const stateSchema: z.ZodType<RingState> = z.object({

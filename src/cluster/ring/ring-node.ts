@@ -5,7 +5,7 @@
  * 1. The token comes: an older one than was seen is dropped. If it was sent by another map than this node's, the sender
  *    is asked for its full state first; of two maps the one that was read later counts.
  * 2. Parcels are read: hints of letters in own partitions, timers of executors that are watched here, deaths.
- * 3. The node's own parcel comes home and the next one is put in; the token goes to the next that answers, at once if
+ * 3. The node's own message comes home and the next one is put in; the token goes to the next that answers, at once if
  *    something is new and else after a while. Alone, the node is its own next one.
  * 4. Without a token for a few cycles, one is made anew. All may do so: the greater stamp lives.
  *
@@ -231,36 +231,36 @@ export class RingNode {
     this.#cycle.arrived(this.#now);
     const home = token.parcels.find(({ from }) => from === this.#url) ?? null;
     this.#queue.home(home, this.#watchers());
-    // A parcel whose sender is gone does not go round for ever.
+    // A message whose sender is gone does not go round for ever.
     const hopsMax = 2 * Math.max(this.#map.members.length, token.members.length, 1);
-    const parcels = token.parcels.flatMap((parcel) =>
-      parcel.from === this.#url || parcel.hops >= hopsMax ? [] : [this.#read(parcel)],
+    const parcels = token.parcels.flatMap((message) =>
+      message.from === this.#url || message.hops >= hopsMax ? [] : [this.#read(message)],
     );
     this.#seen = { ...token, parcels };
     this.#place = { kind: "held", token: this.#seen };
   }
 
-  /** Reads another node's parcel and takes out what is for this one. */
-  #read(parcel: TokenMessage): TokenMessage {
-    for (const { partition } of parcel.hints) if (this.#owns(partition)) this.#letters.add(partition);
+  /** Reads another node's message and takes out what is for this one. */
+  #read(message: TokenMessage): TokenMessage {
+    for (const { partition } of message.hints) if (this.#owns(partition)) this.#letters.add(partition);
     const watched = this.#map.watchedBy(this.#url, this.#settings.clockworkers);
-    if (parcel.watchers.includes(this.#url) || watched.includes(this.#map.indexOf(parcel.from))) {
-      for (const timer of parcel.timers) this.#watch.set(timer);
-      for (const name of parcel.ended) this.#watch.ended(name);
-      if (parcel.scan) this.#watch.rescan(this.#now);
+    if (message.watchers.includes(this.#url) || watched.includes(this.#map.indexOf(message.from))) {
+      for (const timer of message.timers) this.#watch.set(timer);
+      for (const name of message.ended) this.#watch.ended(name);
+      if (message.scan) this.#watch.rescan(this.#now);
     }
     // Everybody hears of a death once: on the first round.
-    if (parcel.hops < this.#map.members.length)
-      for (const death of parcel.deaths) {
+    if (message.hops < this.#map.members.length)
+      for (const death of message.deaths) {
         if (death.url === this.#url) continue;
         this.#suspects.reported(death, this.#now);
         this.#readMembers(`${death.url} does not answer`);
       }
     return {
-      ...parcel,
-      hops: parcel.hops + 1,
-      hints: parcel.hints.filter(({ partition }) => !this.#owns(partition)),
-      watchers: parcel.watchers.filter((url) => url !== this.#url),
+      ...message,
+      hops: message.hops + 1,
+      hints: message.hints.filter(({ partition }) => !this.#owns(partition)),
+      watchers: message.watchers.filter((url) => url !== this.#url),
     };
   }
 
@@ -277,12 +277,12 @@ export class RingNode {
     const { token } = this.#place;
     if (this.#now < this.#passAt(token)) return;
     const next = this.#map.next(this.#url, (member) => this.#suspects.isSuspect(member, this.#now));
-    const parcel = this.#queue.pack({
+    const message = this.#queue.pack({
       from: this.#url,
       incarnation: this.#incarnation,
       watchers: this.#watchers(),
     });
-    const sent = passedOn(token, { url: this.#url, map: this.#map, parcel });
+    const sent = passedOn(token, { url: this.#url, map: this.#map, message });
     this.#see(sent);
     this.#sentAt = this.#now;
     if (next === null) {

@@ -1,7 +1,7 @@
 /**
  * What a node has to tell the ring: hints of letters, timers set and ended, members that did not answer. It waits here
- * until the token comes, goes round in one parcel, and is forgotten when that has come home and everyone it was for has
- * taken it out. Things about the same partition, timer or member merge, so the desk is bounded; too many timers
+ * until the token comes, goes round in one message, and is forgotten when that has come home and everyone it was for has
+ * taken it out. Things about the same partition, timer or member merge, so the outbox is bounded; too many timers
  * become a flag to scan.
  */
 import type { StoredTimer } from "../../store/store.ts";
@@ -68,7 +68,7 @@ export class TokenOutbox {
     return own;
   }
 
-  /** The parcel for the token that is about to leave; null: there is nothing to tell. */
+  /** The message for the token that is about to leave; null: there is nothing to tell. */
   pack(sender: { from: string; incarnation: string; watchers: readonly string[] }): TokenMessage | null {
     // Nobody watches: whoever comes to do so begins by a scan.
     if (sender.watchers.length === 0) this.#forgetTimers();
@@ -82,7 +82,7 @@ export class TokenOutbox {
       this.#told.clear();
       this.#scan = true;
     }
-    const parcel: TokenMessage = {
+    const message: TokenMessage = {
       ...sender,
       number: ++this.#number,
       urgent: this.isUrgent,
@@ -98,20 +98,20 @@ export class TokenOutbox {
     this.#deaths.clear();
     this.#forgetTimers();
     this.isUrgent = false;
-    this.#aboard = isEmpty ? null : parcel;
+    this.#aboard = isEmpty ? null : message;
     return this.#aboard;
   }
 
   /**
-   * The token is here again, with the parcel or without. What was not taken out of it stays to be told; `watchers` are
+   * The token is here again, with the message or without. What was not taken out of it stays to be told; `watchers` are
    * those of now.
    */
-  home(parcel: TokenMessage | null, watchers: readonly string[]): void {
+  home(message: TokenMessage | null, watchers: readonly string[]): void {
     const sent = this.#aboard;
     if (sent === null) return;
     this.#aboard = null;
-    const isMine = parcel?.number === sent.number && parcel.incarnation === sent.incarnation;
-    const back = isMine ? parcel : sent;
+    const isMine = message?.number === sent.number && message.incarnation === sent.incarnation;
+    const back = isMine ? message : sent;
     if (!isMine) this.isUrgent = true;
     for (const { partition, count } of back.hints)
       this.#hints.set(partition, (this.#hints.get(partition) ?? 0) + count);
@@ -122,7 +122,7 @@ export class TokenOutbox {
     for (const name of back.ended) this.#sayAgain({ ...name, due: null });
   }
 
-  /** The parcel never left: everything in it is to be told, with the next one. */
+  /** The message never left: everything in it is to be told, with the next one. */
   takeBack(watchers: readonly string[]): void {
     for (const death of this.#aboard?.deaths ?? []) this.#deaths.set(death.url, death);
     this.home(null, watchers);

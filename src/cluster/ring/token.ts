@@ -1,7 +1,7 @@
 /**
- * The token, as it goes from node to node. Each node has at most one parcel aboard: it puts it in, everybody it meets
+ * The token, as it goes from node to node. Each node has at most one message aboard: it puts it in, everybody it meets
  * reads it, and it is taken out where it began, after one full cycle. Whoever a thing in it is for takes that out; what
- * comes home was not taken, and a parcel that does not come home is sent again. The token is never the only copy of
+ * comes home was not taken, and a message that does not come home is sent again. The token is never the only copy of
  * anything.
  */
 import type { StoredTimer } from "../../store/store.ts";
@@ -39,7 +39,7 @@ export interface TokenMessage {
   readonly hints: readonly MailHint[];
   readonly timers: readonly StoredTimer[];
   readonly ended: readonly TimerName[];
-  /** There was more about timers than a parcel holds: its watchers read the store. */
+  /** There was more about timers than a message holds: its watchers read the store. */
   readonly scan: boolean;
   /** Clockworkers of `from` that have not read about its timers yet. */
   readonly watchers: readonly string[];
@@ -79,10 +79,10 @@ export function newToken({ epoch, maker, map }: { epoch: number; maker: string; 
   return { v: 1, epoch, maker, number: 0, members, hash: map.hash, maps: [], parcels: [] };
 }
 
-/** The token as it leaves a node: one hop further, with the node's map and parcel. */
+/** The token as it leaves a node: one hop further, with the node's map and message. */
 export function passedOn(
   token: Token,
-  { url, map, parcel }: { url: string; map: RingMap; parcel: TokenMessage | null },
+  { url, map, message }: { url: string; map: RingMap; message: TokenMessage | null },
 ): Token {
   const hashes = new Map(token.maps.map((one) => [one.url, one.hash]));
   hashes.set(url, map.hash);
@@ -95,6 +95,6 @@ export function passedOn(
       const hash = hashes.get(member.url);
       return hash === undefined ? [] : [{ url: member.url, hash }];
     }),
-    parcels: parcel === null ? token.parcels : [...token.parcels, parcel],
+    parcels: message === null ? token.parcels : [...token.parcels, message],
   };
 }

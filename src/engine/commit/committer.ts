@@ -162,7 +162,7 @@ export class Committer {
 
   #emit(stepped: readonly Stepped[]): void {
     const node = this.#node;
-    const mailDone = this.#mailbox.hasDone ? this.#mailbox.takeDone() : NO_LETTERS;
+    const mailDone = this.#mailbox.hasDone ? this.#mailbox.takeDone() : NO_MAIL;
     this.#underWay.set(++this.#commits, { stepped, mailDone });
     const writes = stepped.map(({ write }) => {
       assert(write !== null, "a stepped slot has a write");
@@ -179,4 +179,4 @@ export class Committer {
   }
 }
 
-const NO_LETTERS: readonly ReceivedMessage[] = [];
+const NO_MAIL: readonly ReceivedMessage[] = [];

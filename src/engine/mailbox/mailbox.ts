@@ -16,13 +16,13 @@ import { StoreScan } from "../store-scan.ts";
 const SCAN_MAX = 1_000;
 
 /** What the checksum of a letter covers besides its body (std/seal.ts). */
-function letterKey({ id, to }: Pick<MailboxMessage, "id" | "to">): string {
+function mailKey({ id, to }: Pick<MailboxMessage, "id" | "to">): string {
   return `${id}\n${to}`;
 }
 
 /** What is sent, as it is stored. */
 export function toMailboxMessage({ id, to, message }: Sent): MailboxMessage {
-  return { id, to, body: seal(JSON.stringify(message), letterKey({ id, to })) };
+  return { id, to, body: seal(JSON.stringify(message), mailKey({ id, to })) };
 }
 
 /** A letter that a commit takes without a write of its receiver. */
@@ -205,7 +205,7 @@ export class Mailbox {
 /** The message of a letter; a text: why it cannot be read. */
 function readMessage(mail: MailboxMessage & Pick<StoredMailboxMessage, "damage">): Sent["message"] | string {
   if (mail.damage !== undefined) return mail.damage;
-  const { text, state } = unseal(mail.body, letterKey(mail));
+  const { text, state } = unseal(mail.body, mailKey(mail));
   if (state === "broken") return WRONG_CHECKSUM;
   try {
     const message = JSON.parse(text) as Sent["message"] | null;

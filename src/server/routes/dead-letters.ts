@@ -31,7 +31,7 @@ const taskSchema = z.object({
   error: anyJson,
 });
 
-const letterSchema = z
+const deadLetterSchema = z
   .object({
     id: z.number().int(),
     execution: z.string(),
@@ -74,7 +74,7 @@ function listRoute(services: Services): Route {
         limit: limit(),
         cursor: integer(0, Number.MAX_SAFE_INTEGER, "the `next` of the page before").optional(),
       }),
-      answers: { 200: { description: "a page", schema: pageOf(letterSchema, "dead letters") } },
+      answers: { 200: { description: "a page", schema: pageOf(deadLetterSchema, "dead letters") } },
     },
     async ({ query: { limit: max, cursor: before, project: wanted, workflow, execution }, caller }) => {
       const project = projectFor(caller, wanted);
@@ -87,7 +87,7 @@ function listRoute(services: Services): Route {
         },
         { before: before ?? null, max },
       );
-      const data: z.output<typeof letterSchema>[] = [];
+      const data: z.output<typeof deadLetterSchema>[] = [];
       let chars = 0;
       for (const letter of letters) {
         if (chars >= PAGE_CHARS) return json({ data, next: String(data.at(-1)?.id) });
@@ -187,7 +187,10 @@ async function eventOf(
 }
 
 /** A letter with what its event says of its tasks, or of the post-operation. */
-async function show(services: Services, letter: StoredDeadLetter): Promise<z.output<typeof letterSchema>> {
+async function show(
+  services: Services,
+  letter: StoredDeadLetter,
+): Promise<z.output<typeof deadLetterSchema>> {
   const { order: id, execution, workflow, project, seq } = letter;
   const recorded = await eventOf(services, letter);
   const given = recorded?.event.kind === "postop.failed" ? recorded.event : null;

@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { Feed, type FeedSource, type SourcePiece } from "./feed.ts";
 
-/** Letters, one position each; reads take until they are let go. */
-class Letters implements FeedSource {
+/** A text whose characters have one position each; reads wait until they are released. */
+class Text implements FeedSource {
   text = "";
   readonly reads: string[] = [];
   readonly #held: (() => void)[] = [];
@@ -44,7 +44,7 @@ class Letters implements FeedSource {
 
 function world() {
   const clock = new VirtualClock();
-  const source = new Letters();
+  const source = new Text();
   return { clock, source, feed: new Feed(source, clock) };
 }
 

@@ -19,11 +19,11 @@ import {
 import { must } from "../trace.ts";
 import { tasksOf } from "../workload/behaviour.ts";
 import { Effects } from "./effects.ts";
-import { PostOpCheck } from "./errand-check.ts";
 import { Families } from "./families.ts";
 import { checkItem, checkName } from "./grant-item.ts";
 import { Leases } from "./leases.ts";
 import { Model } from "./model.ts";
+import { PostOpCheck } from "./post-op-check.ts";
 import { Records } from "./records.ts";
 import type { Roster } from "./roster.ts";
 

@@ -11,7 +11,7 @@ import { FIRST_TABLES } from "./first-tables.ts";
 import { FORGET_EXECUTIONS } from "./forget-executions.ts";
 import { MOVE_PARTITIONS } from "./move-partitions.ts";
 import { PHASES_IN_JOURNAL } from "./phases-in-journal.ts";
-import { POST_LETTERS } from "./post-letters.ts";
+import { POST_MAIL } from "./post-mail.ts";
 import { PUT_DERIVED } from "./put-derived.ts";
 import { SEARCH } from "./search.ts";
 import { UNCLEAN_ENDS } from "./unclean-ends.ts";
@@ -34,7 +34,7 @@ export const MIGRATIONS: readonly Migration[] = [
       WRITE_MARKS,
       WRITE_RECORDS,
       WRITE_COMMIT,
-      POST_LETTERS,
+      POST_MAIL,
       MOVE_PARTITIONS,
       FORGET_EXECUTIONS,
     ].join("\n"),

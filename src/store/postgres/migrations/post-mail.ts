@@ -1,5 +1,5 @@
 /** Letters that no execution's commit sends: stored without a fence, each id once. Columns as in write-commit.ts. */
-export const POST_LETTERS = String.raw`
+export const POST_MAIL = String.raw`
   CREATE FUNCTION post_letters_1(
     p_generation text, p_id text, p_partition int[], p_recipient text, p_body text
   ) RETURNS void LANGUAGE plpgsql AS $$
