@@ -1,6 +1,6 @@
 /**
- * Reads what a server answers to a worker. A server may be another program, an error page of a proxy or a response with
- * damaged bytes, so nothing is taken for granted: an answer of the wrong shape is null, and counts as no answer.
+ * Decodes the answers of a server to a worker. The answer may come from another program, from a proxy's error page, or with
+ * damaged bytes. An answer of the wrong form is null, and counts as no answer.
  */
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type {
@@ -10,135 +10,110 @@ import type {
   Registered,
   WorkItem,
 } from "../../protocol/worker-wire.ts";
+import {
+  type Decode,
+  decodeOrNull,
+  integer,
+  listOf,
+  mapOf,
+  number,
+  object,
+  oneOf,
+  optional,
+  orNull,
+  text,
+  where,
+} from "../../std/decode.ts";
 
-type Fields = Readonly<Record<string, unknown>>;
-
-/** More nodes than this are not believed. */
+/** Longer lists of nodes, and higher numbers of finished runs, are refused: each entry takes memory. */
 const NODES_MAX = 1_000;
-/** More finished runs than this are not believed: each takes a place in a list. */
 const RUNS_MAX = 100_000;
-const TEXTS = ["token", "execution", "workflow", "project", "phase", "handler", "use"];
-const DO = ["enumerate", "process", "next", "returns", "command", "script"];
+/** A server of a later version may add fields. */
+const MORE = { others: "kept" } as const;
+
+const string = text();
+const positive: Decode<number> = where(
+  "a number above zero",
+  (value) => Number.isFinite(value) && (value as number) > 0,
+);
+const attempt: Decode<string> = where(
+  "the id of an attempt",
+  (value) => typeof value === "string" && decodeAttempt(value) !== null,
+);
+const url: Decode<string> = where(
+  "an http or https address",
+  (value) => typeof value === "string" && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol),
+);
+const nodeList = listOf(url, { max: NODES_MAX });
+/** The nodes of the cluster, each once; null and a missing list both mean that the server names none. */
+const nodes: Decode<readonly string[] | undefined> = (value) =>
+  value === undefined || value === null ? undefined : [...new Set(nodeList(value))];
+
+const phaseCounts = listOf(
+  object({ phase: string, visit: integer(), handlers: listOf(object({ name: string }, MORE)) }, MORE),
+);
+
+const workItem = object(
+  {
+    attempt,
+    token: string,
+    do: oneOf(["enumerate", "process", "next", "returns", "command", "script"]),
+    execution: string,
+    workflow: string,
+    project: string,
+    phase: string,
+    handler: string,
+    use: string,
+    version: orNull(string),
+    traceparent: optional(string),
+    heartbeatMs: positive,
+    timeoutMs: orNull(positive),
+    visit: integer(1),
+    batch: integer(1),
+    finished: optional(integer(0, RUNS_MAX)),
+    steps: optional(listOf(object({ name: string, until: optional(number) }, MORE))),
+    runs: optional(listOf(object({ name: string, expression: string, timeoutMs: orNull(positive) }, MORE))),
+    resume: optional(object({ count: integer(), checksum: integer(Number.MIN_SAFE_INTEGER) }, MORE)),
+    phases: optional(phaseCounts),
+  },
+  MORE,
+) as Decode<unknown> as Decode<WorkItem>;
+
+const registered = object(
+  { worker: text({ min: 1 }), heartbeatMs: positive, leaseMs: positive, nodes },
+  { others: "dropped" },
+);
+
+const claimed = object(
+  {
+    work: listOf(workItem),
+    inputs: mapOf((value) => value),
+    phases: mapOf(phaseCounts),
+    cancel: listOf(attempt),
+    lost: listOf(attempt),
+    drain: (value) => (value === true ? value : undefined),
+    nodes,
+  },
+  { others: "dropped" },
+) as Decode<unknown> as Decode<Claimed>;
+
+const eventsAnswer = object(
+  { stored: mapOf(number), verdicts: mapOf(string) },
+  MORE,
+) as Decode<unknown> as Decode<EventsAnswer>;
 
 export function readRegistered(value: unknown): Registered | null {
-  if (!isFields(value)) return null;
-  const { worker, heartbeatMs, leaseMs } = value;
-  if (typeof worker !== "string" || worker === "") return null;
-  if (!isPositive(heartbeatMs) || !isPositive(leaseMs)) return null;
-  const nodes = readNodes(value["nodes"]);
-  return nodes === null ? null : { worker, heartbeatMs, leaseMs, ...(nodes === undefined ? {} : { nodes }) };
+  return decodeOrNull(registered, value);
 }
 
 export function readClaimed(value: unknown): Claimed | null {
-  if (!isFields(value)) return null;
-  const { work, inputs, phases, cancel, lost, drain } = value;
-  if (!Array.isArray(work) || !work.every(isWorkItem)) return null;
-  if (!isFields(inputs) || !isFields(phases) || !Object.values(phases).every(isPhaseCounts)) return null;
-  if (!isAttempts(cancel) || !isAttempts(lost)) return null;
-  const nodes = readNodes(value["nodes"]);
-  if (nodes === null) return null;
-  return {
-    ...{ work, inputs, cancel, lost, phases: phases as Claimed["phases"] },
-    ...(drain === true ? { drain } : {}),
-    ...(nodes === undefined ? {} : { nodes }),
-  };
+  return decodeOrNull(claimed, value);
 }
 
 export function readEventsAnswer(value: unknown): EventsAnswer | null {
-  if (!isFields(value)) return null;
-  const { stored, verdicts } = value;
-  const isRead =
-    isFields(stored) &&
-    isFields(verdicts) &&
-    Object.values(stored).every((n) => typeof n === "number") &&
-    Object.values(verdicts).every((verdict) => typeof verdict === "string");
-  return isRead ? (value as unknown as EventsAnswer) : null;
+  return decodeOrNull(eventsAnswer, value);
 }
 
 export function readHeartbeatAnswer(value: unknown): HeartbeatAnswer | null {
-  const isRead = isFields(value) && Object.values(value).every((word) => typeof word === "string");
-  return isRead ? (value as HeartbeatAnswer) : null;
-}
-
-/** Undefined: none are named; null: it is no list of URLs. */
-function readNodes(nodes: unknown): readonly string[] | undefined | null {
-  if (nodes === undefined || nodes === null) return undefined;
-  if (!Array.isArray(nodes) || nodes.length > NODES_MAX) return null;
-  return nodes.every(isUrl) ? [...new Set<string>(nodes)] : null;
-}
-
-function isUrl(url: unknown): url is string {
-  if (typeof url !== "string" || !URL.canParse(url)) return false;
-  return /^https?:$/.test(new URL(url).protocol);
-}
-
-function isWorkItem(value: unknown): value is WorkItem {
-  if (!isFields(value)) return false;
-  const { attempt, do: kind, version, traceparent, timeoutMs, heartbeatMs, visit, batch, finished } = value;
-  const { steps, runs, resume, phases } = value;
-  return (
-    isAttempt(attempt) &&
-    DO.includes(kind as string) &&
-    TEXTS.every((name) => typeof value[name] === "string") &&
-    (version === null || typeof version === "string") &&
-    isOptional(traceparent, (text) => typeof text === "string") &&
-    isPositive(heartbeatMs) &&
-    (timeoutMs === null || isPositive(timeoutMs)) &&
-    [visit, batch].every((count) => isCount(count) && count > 0) &&
-    isOptional(finished, (count) => isCount(count) && count <= RUNS_MAX) &&
-    isOptional(steps, (list) => Array.isArray(list) && list.every(isStep)) &&
-    isOptional(runs, (list) => Array.isArray(list) && list.every(isRun)) &&
-    isOptional(resume, (at) => isFields(at) && isCount(at["count"]) && Number.isInteger(at["checksum"])) &&
-    isOptional(phases, isPhaseCounts)
-  );
-}
-
-function isStep(step: unknown): boolean {
-  if (!isFields(step) || typeof step["name"] !== "string") return false;
-  return isOptional(step["until"], (until) => typeof until === "number");
-}
-
-function isRun(run: unknown): boolean {
-  if (!isFields(run)) return false;
-  const { name, expression, timeoutMs } = run;
-  return (
-    typeof name === "string" &&
-    typeof expression === "string" &&
-    (timeoutMs === null || isPositive(timeoutMs))
-  );
-}
-
-function isPhaseCounts(list: unknown): boolean {
-  return Array.isArray(list) && list.every(isPhaseCount);
-}
-
-function isPhaseCount(value: unknown): boolean {
-  if (!isFields(value)) return false;
-  const { phase, visit, handlers } = value;
-  const isHandler = (one: unknown): boolean => isFields(one) && typeof one["name"] === "string";
-  return typeof phase === "string" && isCount(visit) && Array.isArray(handlers) && handlers.every(isHandler);
-}
-
-function isAttempts(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every(isAttempt);
-}
-
-function isAttempt(value: unknown): value is string {
-  return typeof value === "string" && decodeAttempt(value) !== null;
-}
-
-function isOptional(value: unknown, is: (value: unknown) => boolean): boolean {
-  return value === undefined || is(value);
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isInteger(value) && (value as number) >= 0;
-}
-
-function isPositive(value: unknown): value is number {
-  return typeof value === "number" && Number.isFinite(value) && value > 0;
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return decodeOrNull(mapOf(string), value) as HeartbeatAnswer | null;
 }

@@ -1,0 +1,268 @@
+/**
+ * Decoders for outside input: messages, requests, settings, stored documents. A decoder returns the value with its type, or throws
+ * `Undecodable`. Decoders compose; `decode` runs one and gives a rejection instead of the exception. A value that fits is
+ * returned as it is, without a copy. Paths are built only for errors.
+ */
+import { type Rejection, type RejectionCode, reject } from "./rejection.ts";
+
+export type Decode<T> = (value: unknown) => T;
+export type Decoded<D> = D extends Decode<infer T> ? T : never;
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** A value does not have the wanted form. `path` leads to it from the decoded whole. */
+export class Undecodable extends Error {
+  path = "";
+  readonly hint: string | undefined;
+  readonly code: RejectionCode | undefined;
+  constructor(why: string, more: { hint?: string | undefined; code?: RejectionCode | undefined } = {}) {
+    super(why);
+    this.hint = more.hint;
+    this.code = more.code;
+  }
+}
+
+interface DecodeOptions {
+  /** The path of the value itself; by default it is the whole. */
+  readonly path?: string;
+  /** The code of the rejection, where the decoder has none of its own. */
+  readonly code?: RejectionCode;
+}
+
+/** Decodes a value, or returns the rejection with its path. */
+export function decode<T>(
+  read: Decode<T>,
+  value: unknown,
+  { path: base = "", code = "invalid_input" }: DecodeOptions = {},
+): T | Rejection {
+  try {
+    return read(value);
+  } catch (thrown) {
+    if (!(thrown instanceof Undecodable)) throw thrown;
+    const { message, hint } = thrown;
+    const path = join(base, thrown.path);
+    const more = { ...(path === "" ? {} : { path }), ...(hint === undefined ? {} : { hint }) };
+    return reject(thrown.code ?? code, path === "" ? message : `${path}: ${message}`, more);
+  }
+}
+
+/** Decodes a value; null if it does not have the form. */
+export function decodeOrNull<T>(read: Decode<T>, value: unknown): T | null {
+  try {
+    return read(value);
+  } catch (thrown) {
+    if (thrown instanceof Undecodable) return null;
+    throw thrown;
+  }
+}
+
+/** A decoder by a test of the value. `what` completes "... is not". */
+export function where<T>(what: string, test: (value: unknown) => boolean, hint?: string): Decode<T> {
+  return (value) => {
+    if (test(value)) return value as T;
+    throw new Undecodable(`${show(value)} is not ${what}`, { hint });
+  };
+}
+
+interface TextOptions {
+  readonly min?: number;
+  readonly max?: number;
+  readonly pattern?: RegExp;
+  /** What the text is; by default its length is named. */
+  readonly what?: string;
+  readonly hint?: string;
+}
+
+/** A well-formed string. */
+export function text({
+  min = 0,
+  max = Number.POSITIVE_INFINITY,
+  pattern,
+  what,
+  hint,
+}: TextOptions = {}): Decode<string> {
+  const length =
+    max === Number.POSITIVE_INFINITY
+      ? min > 0
+        ? "a text that is not empty"
+        : "a text"
+      : `a text of ${min} to ${max} characters`;
+  return where(
+    what ?? length,
+    (value) =>
+      typeof value === "string" &&
+      value.length >= min &&
+      value.length <= max &&
+      value.isWellFormed() &&
+      (pattern === undefined || pattern.test(value)),
+    hint,
+  );
+}
+
+/** A whole number within bounds. */
+export function integer(min = 0, max = Number.MAX_SAFE_INTEGER, what?: string): Decode<number> {
+  const range =
+    max === Number.MAX_SAFE_INTEGER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`;
+  return (value) => {
+    if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max)
+      return value as number;
+    const isQuoted = typeof value === "string" && /^\d+$/.test(value);
+    const hint = isQuoted ? "write it without quotes" : undefined;
+    throw new Undecodable(`${show(value)} is not ${what ?? range}`, { hint });
+  };
+}
+
+export const number: Decode<number> = where("a number", (value) => Number.isFinite(value));
+export const flag: Decode<boolean> = where("true or false", (value) => typeof value === "boolean");
+export const anything: Decode<unknown> = (value) => value;
+
+/** One of these values. */
+export function oneOf<const T extends string | number | boolean | null>(values: readonly T[]): Decode<T> {
+  const what = values.length === 1 ? show(values[0]) : `one of ${values.map(show).join(", ")}`;
+  return where(what, (value) => (values as readonly unknown[]).includes(value));
+}
+
+/** A list whose items are decoded each. */
+export function listOf<T>(
+  item: Decode<T>,
+  { min = 0, max = Number.POSITIVE_INFINITY } = {},
+): Decode<readonly T[]> {
+  const what = max === Number.POSITIVE_INFINITY ? "a list" : `a list of at most ${max}`;
+  return (value) => {
+    if (!Array.isArray(value) || value.length > max) throw new Undecodable(`${show(value)} is not ${what}`);
+    if (value.length < min) throw new Undecodable(`the list has ${value.length} items, and needs ${min}`);
+    const given: readonly unknown[] = value;
+    let found = given;
+    for (let i = 0; i < given.length; i++) {
+      const decoded = at(i, item, given[i]);
+      if (decoded === given[i]) continue;
+      if (found === given) found = [...given];
+      (found as unknown[])[i] = decoded;
+    }
+    return found as readonly T[];
+  };
+}
+
+/** An object with any keys, whose values are decoded each. */
+export function mapOf<T>(item: Decode<T>, key: Decode<string> = text()): Decode<Readonly<Record<string, T>>> {
+  return (value) => {
+    const given = plainObject(value);
+    const found: [string, T][] = [];
+    let isSame = true;
+    for (const [name, one] of Object.entries(given)) {
+      const decoded = at(name, item, one);
+      isSame &&= decoded === one;
+      found.push([key(name), decoded]);
+    }
+    return (isSame ? given : Object.fromEntries(found)) as Readonly<Record<string, T>>;
+  };
+}
+
+/** Marks a field that may be missing. */
+export function optional<T>(read: Decode<T>): Decode<T | undefined> {
+  return (value) => (value === undefined ? undefined : read(value));
+}
+
+/** The decoded value, or null. */
+export function orNull<T>(read: Decode<T>): Decode<T | null> {
+  return (value) => (value === null ? null : read(value));
+}
+
+/** The decoded value; `otherwise` if it is missing. */
+export function orElse<T, E>(read: Decode<T>, otherwise: E): Decode<T | E> {
+  return (value) => (value === undefined ? otherwise : read(value));
+}
+
+/** A decoded value that also passes a check. The check returns a rejection, or null. */
+export function checked<T>(read: Decode<T>, refuse: (value: T) => Rejection | null): Decode<T> {
+  return (value) => {
+    const decoded = read(value);
+    const refusal = refuse(decoded);
+    if (refusal === null) return decoded;
+    const { message, path, code, hint } = refusal;
+    const why =
+      path !== undefined && message.startsWith(`${path}: `) ? message.slice(path.length + 2) : message;
+    throw new Undecodable(why, { code, hint });
+  };
+}
+
+type ObjectOf<F> = {
+  readonly [K in keyof F as undefined extends Decoded<F[K]> ? never : K]: Decoded<F[K]>;
+} & {
+  readonly [K in keyof F as undefined extends Decoded<F[K]> ? K : never]?: Exclude<Decoded<F[K]>, undefined>;
+};
+
+/** What an object may have beside its fields: nothing, anything that is left out, or anything that is kept. */
+type Others = "refused" | "dropped" | "kept";
+
+/** An object with these fields. Unknown fields are refused by default, since most of them are misspelt. */
+export function object<const F extends Readonly<Record<string, Decode<unknown>>>>(
+  fields: F,
+  { others = "refused" }: { others?: Others } = {},
+): Decode<ObjectOf<F>> {
+  const entries = Object.entries(fields);
+  return (value) => {
+    const given = plainObject(value);
+    if (others === "refused")
+      for (const name in given)
+        if (!Object.hasOwn(fields, name)) throw unknownField(name, Object.keys(fields));
+    let found = others === "dropped" ? {} : given;
+    for (const [name, read] of entries) {
+      const decoded = at(name, read, given[name]);
+      if (decoded === (found as Fields)[name]) continue;
+      if (found === given) found = { ...given };
+      (found as Record<string, unknown>)[name] = decoded;
+    }
+    return found as ObjectOf<F>;
+  };
+}
+
+/** The fields of an object that is no list; null for anything else. */
+export function fieldsOf(value: unknown): Fields | null {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : null;
+}
+
+/** A value in the text of an error, cut short. */
+export function show(value: unknown): string {
+  const shown = value === undefined ? "nothing" : (JSON.stringify(value) ?? `a ${typeof value}`);
+  return shown.length <= 60 ? shown : `${shown.slice(0, 59)}…`;
+}
+
+/** Whether two names are equal but for case, or for one character that is missing, added, wrong or swapped. */
+export function isNear(a: string, b: string): boolean {
+  const [x, y] = [a.toLowerCase(), b.toLowerCase()];
+  let head = 0;
+  while (head < x.length && x[head] === y[head]) head++;
+  const [p, q] = [x.slice(head), y.slice(head)];
+  if (p === q) return true;
+  const isSwapped = p.slice(2) === q.slice(2) && p[0] === q[1] && p[1] === q[0];
+  return isSwapped || p.slice(1) === q || p === q.slice(1) || p.slice(1) === q.slice(1);
+}
+
+/** Decodes a part of a value. The path of an error gets the name of the part. */
+function at<T>(part: string | number, read: Decode<T>, value: unknown): T {
+  try {
+    return read(value);
+  } catch (thrown) {
+    if (thrown instanceof Undecodable) thrown.path = join(typeof part === "number" ? `[${part}]` : part, thrown.path);
+    throw thrown;
+  }
+}
+
+function plainObject(value: unknown): Fields {
+  const fields = fieldsOf(value);
+  if (fields === null) throw new Undecodable(`${show(value)} is not an object`);
+  return fields;
+}
+
+function unknownField(name: string, known: readonly string[]): Undecodable {
+  const near = known.find((one) => isNear(name, one));
+  const all = `known are: ${known.join(", ")}`;
+  const hint = near === undefined ? all : `did you mean "${near}"? ${all}`;
+  const error = new Undecodable("there is no such field", { code: "unknown_field", hint });
+  error.path = name.slice(0, 60);
+  return error;
+}
+
+function join(path: string, more: string): string {
+  return path === "" || more === "" || more.startsWith("[") ? path + more : `${path}.${more}`;
+}
