@@ -1,17 +1,11 @@
 /// <reference lib="esnext.disposable" />
 /** `rondo/testing`: workflows under test, in memory, with a clock that the test moves and crashes that it causes. */
 import { scriptsOf } from "./compose/compose.ts";
-import {
-  A_FUNCTION,
-  AN_OBJECT,
-  type Called,
-  checkOptions,
-  type OptionRule,
-  wholeFrom,
-} from "./protocol/check-options.ts";
+import { anyFunction, anyObject, type Called, checkOptions } from "./protocol/check-options.ts";
 import type { LogLine } from "./rondo/local-rondo.ts";
 import { checkWorkflow } from "./sdk/check.ts";
 import type { AnyWorkflow } from "./sdk/workflow.ts";
+import { anything, type Decode, flag, integer, object, optional, where } from "./std/decode.ts";
 import { parseDuration } from "./std/duration.ts";
 import { SeededRandom } from "./std/random.ts";
 import { isRejection, type Rejection, RondoError } from "./std/rejection.ts";
@@ -46,38 +40,47 @@ export interface TestOptions {
   readonly unsafeNoJail?: boolean;
 }
 
-const WORKFLOWS: OptionRule = { what: "a list of workflows and topics", is: Array.isArray };
+const workflowList = where("a list of workflows and topics", Array.isArray);
 
 const TEST = {
   name: "testRondo",
   example: "testRondo({ workflows: [mine] })",
-  options: {
-    workflows: { ...WORKFLOWS, isNeeded: true },
-    seed: { what: "a number or a text", is: (value) => ["number", "string"].includes(typeof value) },
-    capacity: wholeFrom(1),
-    onLog: A_FUNCTION,
-    target: A_FUNCTION,
-    unsafeNoJail: { what: "true or false", is: (value) => typeof value === "boolean" },
-  } satisfies Readonly<Record<keyof TestOptions, OptionRule>>,
+  options: object(
+    {
+      workflows: workflowList,
+      seed: optional(where("a number or a text", (value) => ["number", "string"].includes(typeof value))),
+      capacity: optional(integer(1)),
+      onLog: anyFunction,
+      target: anyFunction,
+      unsafeNoJail: optional(flag),
+    } satisfies Readonly<Record<keyof TestOptions, Decode<unknown>>>,
+    { what: "testRondo" },
+  ),
 } satisfies Called;
 
 const SIMULATE = {
   name: "simulate",
   example: "simulate(mine, { seeds: 100, input: {} })",
-  options: {
-    seeds: {
-      what: "a whole number, or a list of them",
-      is: (value) => [value].flat().every((seed) => Number.isSafeInteger(seed) && (seed as number) >= 0),
-    },
-    input: { what: "JSON", is: () => true },
-    nodes: wholeFrom(1),
-    workflows: WORKFLOWS,
-    signals: AN_OBJECT,
-    crashesMax: wholeFrom(0),
-    within: { what: 'a duration such as "30d"', is: (value) => !isRejection(parseDuration(value, "within")) },
-    target: A_FUNCTION,
-    check: A_FUNCTION,
-  } satisfies Readonly<Record<keyof SimulateOptions, OptionRule>>,
+  options: object(
+    {
+      seeds: optional(
+        where("a whole number, or a list of them", (value) =>
+          [value].flat().every((seed) => Number.isSafeInteger(seed) && (seed as number) >= 0),
+        ),
+      ),
+      input: anything,
+      nodes: optional(integer(1)),
+      workflows: optional(workflowList),
+      signals: anyObject,
+      crashesMax: optional(integer()),
+      within: optional(
+        where('a duration such as "30d"', (value) => !isRejection(parseDuration(value, "within"))),
+      ),
+      target: anyFunction,
+      check: anyFunction,
+    } satisfies Readonly<Record<keyof SimulateOptions, Decode<unknown>>>,
+    { what: "simulate" },
+  ),
 } satisfies Called;
 
 /** All timers are kept in memory, so that a year passes in as many steps as it has timers. */

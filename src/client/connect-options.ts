@@ -1,5 +1,6 @@
 /** The options of `connect`: checked when it is called, so that a mistake is not told as a server that cannot be reached. */
-import { A_FUNCTION, type Called, checkOptions, wholeFrom } from "../protocol/check-options.ts";
+import { anyFunction, type Called, checkOptions } from "../protocol/check-options.ts";
+import { type Decode, object, optional, secret, where } from "../std/decode.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import type { Fetch } from "./transport.ts";
 
@@ -21,26 +22,40 @@ const EXAMPLE = 'connect({ url: "http://127.0.0.1:7777" })';
 const CONNECT = {
   name: "connect",
   example: EXAMPLE,
-  options: {
-    url: {
-      what: "one address",
-      is: (value) => typeof value === "string",
-      hint: `${EXAMPLE}; several are given as urls: ["http://...", "http://..."]`,
-    },
-    urls: {
-      what: "a list of addresses",
-      is: (value) => Array.isArray(value) && value.every((one) => typeof one === "string"),
-      hint: 'connect({ urls: ["http://127.0.0.1:7777", "http://127.0.0.1:7778"] })',
-    },
-    // What is wrong with it is not shown: it is a secret.
-    token: {
-      what: "a text without spaces and control characters",
-      is: (value) => typeof value === "string" && /^[\x21-\x7e]+$/.test(value),
-      hint: "as `rondo token create` has shown it",
-    },
-    fetch: A_FUNCTION,
-    reconnectMs: wholeFrom(0, "in milliseconds, such as 60000"),
-  } satisfies Readonly<Record<keyof ConnectOptions, Called["options"][string]>>,
+  options: object(
+    {
+      url: optional(
+        where(
+          "one address",
+          (value) => typeof value === "string",
+          `${EXAMPLE}; several are given as urls: ["http://...", "http://..."]`,
+        ),
+      ),
+      urls: optional(
+        where(
+          "a list of addresses",
+          (value) => Array.isArray(value) && value.every((one) => typeof one === "string"),
+          'connect({ urls: ["http://127.0.0.1:7777", "http://127.0.0.1:7778"] })',
+        ),
+      ),
+      token: optional(
+        secret(
+          "a text without spaces and control characters",
+          (value) => typeof value === "string" && /^[\x21-\x7e]+$/.test(value),
+          "as `rondo token create` has shown it",
+        ),
+      ),
+      fetch: anyFunction,
+      reconnectMs: optional(
+        where(
+          "a whole number from 0",
+          (value) => Number.isSafeInteger(value) && (value as number) >= 0,
+          "in milliseconds, such as 60000",
+        ),
+      ),
+    } satisfies Readonly<Record<keyof ConnectOptions, Decode<unknown>>>,
+    { what: "connect" },
+  ),
 } satisfies Called;
 
 /** The addresses, without slashes at their ends; throws a `RondoError` that says what is wrong with the options. */

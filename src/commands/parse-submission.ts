@@ -6,7 +6,7 @@
  * definition's part (submission-definition.ts).
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
-import { checkExecutionId } from "../protocol/check-request.ts";
+import { refuseExecutionId } from "../kernel/definition/names.ts";
 import { type Json, toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 
@@ -111,7 +111,7 @@ function workflow(value: unknown, path: string, key: string | null): SubmittedWo
   if (key !== null && given !== undefined && given !== key)
     throw refused(join(path, "workflow_id"), "is not what it stands under", "leave one of the two out");
   const id = given ?? key;
-  const wrong = id === null ? null : checkExecutionId(id);
+  const wrong = id === null ? null : refuseExecutionId(id);
   if (wrong !== null) {
     const at = given === undefined ? path : join(path, "workflow_id");
     throw refused(at, wrong.message.replace(/^id: /, ""), wrong.hint);

@@ -9,20 +9,24 @@ import { Engine, type EngineOptions } from "../engine/driver.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Settings } from "../engine/settings.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";
-import {
-  A_FUNCTION,
-  A_LIST,
-  A_TEXT,
-  AN_OBJECT,
-  type Called,
-  checkOptions,
-  type OptionRule,
-  wholeFrom,
-} from "../protocol/check-options.ts";
+import { anyFunction, anyObject, type Called, checkOptions } from "../protocol/check-options.ts";
 import { DirectoryInUse } from "../rondo/directory-in-use.ts";
 import { type Elsewhere, LocalRondo, type LogLine } from "../rondo/local-rondo.ts";
 import type { OtherNodes } from "../server/other-nodes.ts";
 import { type Clock, systemClock } from "../std/clock.ts";
+import {
+  anything,
+  type Decode,
+  fieldsOf,
+  flag,
+  integer,
+  listOf,
+  object,
+  optional,
+  secret,
+  text,
+  where,
+} from "../std/decode.ts";
 import { decorate } from "../std/decorate.ts";
 import { type Random, systemRandom } from "../std/random.ts";
 import { RondoError, reject } from "../std/rejection.ts";
@@ -68,30 +72,35 @@ const REMOTE_SILENCE_MS = 30_000;
 const OPEN = {
   name: "openRondo",
   example: 'openRondo({ store: "file:.rondo" })',
-  options: {
-    store: { ...A_TEXT, is: (value) => typeof value === "string" || isStore(value) },
-    capacity: wholeFrom(1),
-    clock: AN_OBJECT,
-    random: AN_OBJECT,
-    settings: AN_OBJECT,
-    secrets: A_LIST,
-    unsafeNoJail: { what: "true or false", is: (value) => typeof value === "boolean" },
-    onLog: A_FUNCTION,
-    onFault: A_FUNCTION,
-    onFaultLine: A_FUNCTION,
-    onStop: A_FUNCTION,
-    stateStores: AN_OBJECT,
-    allowTargets: A_LIST,
-    webhookSecrets: { what: "a list, or an object of lists", is: (value) => Object(value) === value },
-    broker: {
-      what: "the address of a broker",
-      is: (value) => value === null || isBrokerUrl(value),
-      hint: 'openRondo({ broker: "amqp://user:password@127.0.0.1:5672" })',
-    },
-    prefix: A_TEXT,
-    brokerSettings: AN_OBJECT,
-    receiptTopics: A_LIST,
-  } satisfies Readonly<Record<keyof OpenOptions, OptionRule>>,
+  options: object(
+    {
+      store: optional(where("a text or a store", (value) => typeof value === "string" || isStore(value))),
+      capacity: optional(integer(1)),
+      clock: anyObject,
+      random: anyObject,
+      settings: anyObject,
+      secrets: optional(secret("a list", Array.isArray)),
+      unsafeNoJail: optional(flag),
+      onLog: anyFunction,
+      onFault: anyFunction,
+      onFaultLine: anyFunction,
+      onStop: anyFunction,
+      stateStores: optional(secret("an object", (value) => fieldsOf(value) !== null)),
+      allowTargets: optional(listOf(anything)),
+      webhookSecrets: optional(secret("a list, or an object of lists", (value) => Object(value) === value)),
+      broker: optional(
+        secret(
+          "the address of a broker",
+          (value) => value === null || isBrokerUrl(value),
+          'openRondo({ broker: "amqp://user:password@127.0.0.1:5672" })',
+        ),
+      ),
+      prefix: optional(text()),
+      brokerSettings: anyObject,
+      receiptTopics: optional(listOf(anything)),
+    } satisfies Readonly<Record<keyof OpenOptions, Decode<unknown>>>,
+    { what: "openRondo" },
+  ),
 } satisfies Called;
 
 /**

@@ -6,18 +6,18 @@ const refusal = (value: unknown) => (isRejection(value) ? value.message : "accep
 
 describe("options of a start", () => {
   test.each([
-    [null, "options: must be an object"],
-    [{ priority: 3 }, 'a start has no option "priority"'],
-    [{ ID: "x" }, 'a start has no option "ID"'],
+    [null, "options: null is not an object"],
+    [{ priority: 3 }, "priority: a start has no such field"],
+    [{ ID: "x" }, "ID: a start has no such field"],
     [{ project: null }, "project: null is not a project's name"],
     [{ project: "a/b" }, 'project: "a/b" is not a project\'s name'],
     [{ id: 123 }, "id: is not an execution id: it is not a text (its type is number)"],
     [{ id: "a~b" }, 'id: "a~b" is not an execution id: it holds a ~, which only the engine\'s own ids have'],
-    [{ tags: null }, "tags: must be an object of short texts"],
+    [{ tags: null }, "tags: null is not an object"],
     [{ tags: { a: 1 } }, "tags.a: is not a tag: it is not a text (its type is number)"],
     [
       { tags: Object.fromEntries(Array.from({ length: 65 }, (_, i) => [`t${i}`, ""])) },
-      "tags: 65 tags; at most 64 are allowed",
+      "tags: it has 65 entries; at most 64 are allowed",
     ],
     [{ startAt: null }, "startAt: null is not a time"],
     [{ startAt: "5" }, 'startAt: "5" is not a time'],
@@ -43,11 +43,11 @@ describe("options of a start", () => {
 });
 
 test("options of pause, resume, cancel and retry are short texts", () => {
-  expect(refusal(checkControl({ by: 10n }))).toBe("by: must be a text of 1 to 200 characters");
+  expect(refusal(checkControl({ by: 10n }))).toBe("by: a bigint is not a text of 1 to 200 characters");
   expect(refusal(checkControl({ reason: "x".repeat(3_000) }))).toBe(
-    "reason: must be a text of 1 to 2000 characters",
+    `reason: "${"x".repeat(58)}… is not a text of 1 to 2000 characters`,
   );
-  expect(refusal(checkControl({ id: {} }))).toBe("id: must be a text of 1 to 200 characters");
+  expect(refusal(checkControl({ id: {} }))).toBe("id: {} is not a text of 1 to 200 characters");
   expect(checkControl({})).toEqual({ id: undefined, by: "api", reason: null });
 });
 
@@ -56,7 +56,7 @@ test("a signal has a name and, if any, a short id", () => {
     'name: "a\\nb" is not a signal\'s name: it holds the control character U+000A',
   );
   expect(checkSignal("1st / für Anna", undefined)).toBeNull();
-  expect(refusal(checkSignal("go", "x".repeat(201)))).toBe("id: must be a text of 1 to 200 characters");
+  expect(refusal(checkSignal("go", "x".repeat(201)))).toMatch("is not a text of 1 to 200 characters");
   expect(checkSignal("go", "a")).toBeNull();
 });
 

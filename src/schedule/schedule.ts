@@ -7,28 +7,17 @@
  * `overlap`, while the execution started last is still open: `allow`, `skip` (the due time passes), `queue` (the due
  * time waits for the end; one can wait, later ones pass).
  */
-import { LIMITS, NAME_PATTERN } from "../kernel/definition/definition.ts";
-import { checkStart } from "../protocol/check-request.ts";
+import { LIMITS } from "../kernel/definition/definition.ts";
+import { writtenName } from "../kernel/definition/names.ts";
+import { startLabels } from "../protocol/check-request.ts";
+import { anything, decode, object, oneOf, orElse, text } from "../std/decode.ts";
 import { sha256 } from "../std/hash.ts";
 import { type Json, toStoredText } from "../std/json.ts";
-import { isRejection, type Rejection, type RejectionCode, reject } from "../std/rejection.ts";
+import { isRejection, type Rejection, type RejectionCode } from "../std/rejection.ts";
 import { CronTimes, cronFields } from "./cron-times.ts";
 
 export const MISFIRES = ["fireOnce", "skip", "all"] as const;
 export const OVERLAPS = ["allow", "skip", "queue"] as const;
-const FIELDS = [
-  "id",
-  "workflow",
-  "input",
-  "cron",
-  "timeZone",
-  "misfire",
-  "overlap",
-  "project",
-  "tags",
-] as const;
-/** With `~` and a due time it is an execution's id. */
-const ID_PATTERN = /^[A-Za-z][A-Za-z0-9_-]{0,59}$/;
 /** The version of the form of documents. */
 export const VERSION = 1;
 
@@ -120,71 +109,42 @@ export function keyedExecutionOf(schedule: string, key: string): string {
   return `${schedule}~key-${sha256(key).slice(0, 32)}`;
 }
 
-/** A schedule as written by users, or what is wrong with it. */
+const schedule = object(
+  {
+    // With `~` and a due time it is an execution's id.
+    id: text({
+      pattern: /^[A-Za-z][A-Za-z0-9_-]{0,59}$/,
+      what: "a schedule's id",
+      hint: "a letter, then up to 59 letters, digits, _ or -",
+    }),
+    workflow: writtenName("a workflow's name"),
+    input: anything,
+    cron: anything,
+    timeZone: orElse(anything, "UTC"),
+    misfire: orElse(oneOf(MISFIRES), "fireOnce"),
+    overlap: orElse(oneOf(OVERLAPS), "allow"),
+    ...startLabels,
+  },
+  { what: "a schedule" },
+);
+
+/** Decodes a schedule as written by users. */
 export function checkSchedule(data: unknown): ScheduleSpec | Rejection {
-  if (typeof data !== "object" || data === null || Array.isArray(data))
-    return invalid("schedule", "must be an object");
-  const unknown = Object.keys(data).find((key) => !(FIELDS as readonly string[]).includes(key));
-  if (unknown !== undefined) {
-    return reject("unknown_field", `a schedule has no field "${unknown.slice(0, 60)}"`, {
-      path: unknown.slice(0, 60),
-      hint: `known are: ${FIELDS.join(", ")}`,
-    });
-  }
-  const given = data as { readonly [K in (typeof FIELDS)[number]]?: unknown };
-  const { id, workflow, cron, timeZone = "UTC", misfire = "fireOnce", overlap = "allow" } = given;
-  if (typeof id !== "string" || !ID_PATTERN.test(id))
-    return invalid(
-      "id",
-      `${show(id)} is not a schedule's id`,
-      "a letter, then up to 59 letters, digits, _ or -",
-    );
-  if (typeof workflow !== "string" || !NAME_PATTERN.test(workflow))
-    return invalid(
-      "workflow",
-      `${show(workflow)} is not a workflow's name`,
-      "a letter, then up to 39 letters, digits, _ or -",
-    );
-  const times = CronTimes.parse(cron, timeZone);
+  const given = decode(schedule, data, { whole: "schedule" });
+  if (isRejection(given)) return given;
+  const times = CronTimes.parse(given.cron, given.timeZone);
   if (isRejection(times)) return times;
-  if (!isOneOf(MISFIRES, misfire))
-    return invalid("misfire", `${show(misfire)} is not a misfire policy`, `one of ${MISFIRES.join(", ")}`);
-  if (!isOneOf(OVERLAPS, overlap))
-    return invalid("overlap", `${show(overlap)} is not an overlap policy`, `one of ${OVERLAPS.join(", ")}`);
   const input = toStoredText(given.input, { bytesMax: LIMITS.inputBytes, what: "input" });
   if (typeof input !== "string") return input;
-  const start = checkStart({
-    ...(given.project === undefined ? {} : { project: given.project }),
-    ...(given.tags === undefined ? {} : { tags: given.tags }),
-  });
-  if (isRejection(start)) return start;
   return {
-    id,
-    workflow,
+    ...given,
     input: JSON.parse(input) as Json,
-    cron: cronFields(cron as string),
-    timeZone: timeZone as string,
-    misfire,
-    overlap,
-    project: start.project,
-    tags: start.tags,
+    cron: cronFields(given.cron as string),
+    timeZone: given.timeZone as string,
   };
 }
 
 /** A document: what it holds, under the version of its form. */
 export function encode(content: object): string {
   return JSON.stringify({ v: VERSION, ...content });
-}
-
-function isOneOf<T extends string>(known: readonly T[], value: unknown): value is T {
-  return (known as readonly unknown[]).includes(value);
-}
-
-function invalid(path: string, why: string, hint?: string): Rejection {
-  return reject("invalid_input", `${path}: ${why}`, { path, ...(hint === undefined ? {} : { hint }) });
-}
-
-function show(value: unknown): string {
-  if (value === undefined) return "nothing";
-  return typeof value === "string" ? `"${value.slice(0, 60)}"` : `a value of type ${typeof value}`;
 }

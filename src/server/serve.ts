@@ -72,11 +72,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     clock,
     store,
     check: (request) => starts.check(request),
-    start: (request) =>
-      starts.start({
-        ...{ ...request, startAt: undefined, deadline: undefined, trace: null },
-        isAdmitted: true,
-      }),
+    start: (request) => starts.start({ ...request, trace: null, isAdmitted: true }),
     isOpen: async (execution) => {
       const view = await viewOf(engine, execution);
       return view !== null && !hasEnded(view);

@@ -3,7 +3,10 @@
  * `Undecodable`. Decoders compose; `decode` runs one and gives a rejection instead of the exception. A value that fits is
  * returned as it is, without a copy. Paths are built only for errors.
  */
-import { type Rejection, type RejectionCode, reject } from "./rejection.ts";
+import { isRejection, type Rejection, type RejectionCode, reject } from "./rejection.ts";
+
+/** Names in a path are cut to this length. */
+const PART_MAX = 60;
 
 export type Decode<T> = (value: unknown) => T;
 export type Decoded<D> = D extends Decode<infer T> ? T : never;
@@ -24,6 +27,8 @@ export class Undecodable extends Error {
 interface DecodeOptions {
   /** The path of the value itself; by default it is the whole. */
   readonly path?: string;
+  /** The path of an error that concerns the whole value. */
+  readonly whole?: string;
   /** The code of the rejection, where the decoder has none of its own. */
   readonly code?: RejectionCode;
 }
@@ -32,17 +37,23 @@ interface DecodeOptions {
 export function decode<T>(
   read: Decode<T>,
   value: unknown,
-  { path: base = "", code = "invalid_input" }: DecodeOptions = {},
+  { path: base = "", whole = "", code = "invalid_input" }: DecodeOptions = {},
 ): T | Rejection {
   try {
     return read(value);
   } catch (thrown) {
     if (!(thrown instanceof Undecodable)) throw thrown;
     const { message, hint } = thrown;
-    const path = join(base, thrown.path);
+    const path = join(base, thrown.path) || whole;
     const more = { ...(path === "" ? {} : { path }), ...(hint === undefined ? {} : { hint }) };
     return reject(thrown.code ?? code, path === "" ? message : `${path}: ${message}`, more);
   }
+}
+
+/** The rejection of a value; null if the value has the form. */
+export function refusal(read: Decode<unknown>, value: unknown, options?: DecodeOptions): Rejection | null {
+  const decoded = decode(read, value, options);
+  return isRejection(decoded) && decoded !== value ? decoded : null;
 }
 
 /** Decodes a value; null if it does not have the form. */
@@ -60,6 +71,14 @@ export function where<T>(what: string, test: (value: unknown) => boolean, hint?:
   return (value) => {
     if (test(value)) return value as T;
     throw new Undecodable(`${show(value)} is not ${what}`, { hint });
+  };
+}
+
+/** Like `where`, for values that no error may show. */
+export function secret<T>(what: string, test: (value: unknown) => boolean, hint?: string): Decode<T> {
+  return (value) => {
+    if (test(value)) return value as T;
+    throw new Undecodable(`this is not ${what}`, { hint });
   };
 }
 
@@ -142,16 +161,23 @@ export function listOf<T>(
   };
 }
 
-/** An object with any keys, whose values are decoded each. */
-export function mapOf<T>(item: Decode<T>, key: Decode<string> = text()): Decode<Readonly<Record<string, T>>> {
+/** An object with any keys, whose values are decoded each. `key` checks the keys. */
+export function mapOf<T>(
+  item: Decode<T>,
+  { key = anything, max = Number.POSITIVE_INFINITY }: { key?: Decode<unknown>; max?: number } = {},
+): Decode<Readonly<Record<string, T>>> {
   return (value) => {
     const given = plainObject(value);
+    const entries = Object.entries(given);
+    if (entries.length > max)
+      throw new Undecodable(`it has ${entries.length} entries; at most ${max} are allowed`);
     const found: [string, T][] = [];
     let isSame = true;
-    for (const [name, one] of Object.entries(given)) {
+    for (const [name, one] of entries) {
+      at(name, key, name);
       const decoded = at(name, item, one);
       isSame &&= decoded === one;
-      found.push([key(name), decoded]);
+      found.push([name, decoded]);
     }
     return (isSame ? given : Object.fromEntries(found)) as Readonly<Record<string, T>>;
   };
@@ -168,8 +194,13 @@ export function orNull<T>(read: Decode<T>): Decode<T | null> {
 }
 
 /** The decoded value; `otherwise` if it is missing. */
-export function orElse<T, E>(read: Decode<T>, otherwise: E): Decode<T | E> {
+export function orElse<T, const E>(read: Decode<T>, otherwise: E): Decode<T | E> {
   return (value) => (value === undefined ? otherwise : read(value));
+}
+
+/** The decoded value, turned into another. */
+export function mapped<T, U>(read: Decode<T>, to: (value: T) => U): Decode<U> {
+  return (value) => to(read(value));
 }
 
 /** A decoded value that also passes a check. The check returns a rejection, or null. */
@@ -194,17 +225,20 @@ type ObjectOf<F> = {
 /** What an object may have beside its fields: nothing, anything that is left out, or anything that is kept. */
 type Others = "refused" | "dropped" | "kept";
 
-/** An object with these fields. Unknown fields are refused by default, since most of them are misspelt. */
+/**
+ * An object with these fields. Unknown fields are refused by default, since most of them are misspelt. `what` names the
+ * object in that refusal.
+ */
 export function object<const F extends Readonly<Record<string, Decode<unknown>>>>(
   fields: F,
-  { others = "refused" }: { others?: Others } = {},
+  { others = "refused", what }: { others?: Others; what?: string } = {},
 ): Decode<ObjectOf<F>> {
   const entries = Object.entries(fields);
   return (value) => {
     const given = plainObject(value);
     if (others === "refused")
       for (const name in given)
-        if (!Object.hasOwn(fields, name)) throw unknownField(name, Object.keys(fields));
+        if (!Object.hasOwn(fields, name)) throw unknownField(name, Object.keys(fields), what);
     let found = others === "dropped" ? {} : given;
     for (const [name, read] of entries) {
       const decoded = at(name, read, given[name]);
@@ -223,8 +257,19 @@ export function fieldsOf(value: unknown): Fields | null {
 
 /** A value in the text of an error, cut short. */
 export function show(value: unknown): string {
-  const shown = value === undefined ? "nothing" : (JSON.stringify(value) ?? `a ${typeof value}`);
+  const shown = value === undefined ? "nothing" : (jsonOf(value) ?? `a ${typeof value}`);
   return shown.length <= 60 ? shown : `${shown.slice(0, 59)}…`;
+}
+
+function jsonOf(value: unknown): string | undefined {
+  if (typeof value === "number") return String(value);
+  try {
+    return JSON.stringify(value);
+  } catch (thrown) {
+    // A BigInt, or an object that contains itself.
+    if (thrown instanceof TypeError) return undefined;
+    throw thrown;
+  }
 }
 
 /** Whether two names are equal but for case, or for one character that is missing, added, wrong or swapped. */
@@ -243,7 +288,8 @@ function at<T>(part: string | number, read: Decode<T>, value: unknown): T {
   try {
     return read(value);
   } catch (thrown) {
-    if (thrown instanceof Undecodable) thrown.path = join(typeof part === "number" ? `[${part}]` : part, thrown.path);
+    if (thrown instanceof Undecodable)
+      thrown.path = join(typeof part === "number" ? `[${part}]` : part.slice(0, PART_MAX), thrown.path);
     throw thrown;
   }
 }
@@ -254,12 +300,13 @@ function plainObject(value: unknown): Fields {
   return fields;
 }
 
-function unknownField(name: string, known: readonly string[]): Undecodable {
+function unknownField(name: string, known: readonly string[], what?: string): Undecodable {
   const near = known.find((one) => isNear(name, one));
   const all = `known are: ${known.join(", ")}`;
   const hint = near === undefined ? all : `did you mean "${near}"? ${all}`;
-  const error = new Undecodable("there is no such field", { code: "unknown_field", hint });
-  error.path = name.slice(0, 60);
+  const why = what === undefined ? "there is no such field" : `${what} has no such field`;
+  const error = new Undecodable(why, { code: "unknown_field", hint });
+  error.path = name.slice(0, PART_MAX);
   return error;
 }
 

@@ -101,7 +101,7 @@ test("a search finds words in ids, workflows, tags and errors, page by page", as
     const ids = async (options: object) => (await rondo.list(options)).data.map(({ id }) => id);
     expect(await ids({ tags: { team: "dev" } })).toEqual(["run-3", "run-1"]);
     expect(await ids({ q: "no such key" })).toEqual(["broken"]);
-    await expect(rondo.list({ tag: "dev" } as object)).rejects.toThrow('a list has no option "tag"');
+    await expect(rondo.list({ tag: "dev" } as object)).rejects.toThrow("tag: a list has no such field");
   }
   const dry = await api.post("/v1/executions/bulk", {
     action: "retry",

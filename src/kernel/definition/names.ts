@@ -4,8 +4,10 @@
  * such a name becomes a part of something else (an attempt's id, an event's id, an idempotency key), it is written by
  * `encodeName`.
  */
+import { anything, checked, type Decode, text } from "../../std/decode.ts";
 import { byteLength } from "../../std/json.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
+import { NAME_PATTERN } from "./definition.ts";
 
 /** Longest name, in bytes of UTF-8. */
 export const NAME_BYTES_MAX = 200;
@@ -56,6 +58,21 @@ export function refuseExecutionId(value: unknown, path = "id"): Rejection | null
     whyNoExecutionId(value) ??
     ((value as string).includes(ENGINE_MARK) ? "holds a ~, which only the engine's own ids have" : null);
   return why === null ? null : refusal(value, path, `is not an execution id: it ${why}`);
+}
+
+/** Decodes a name that is composed at run time. */
+export function composedName(what: string): Decode<string> {
+  return checked(anything as Decode<string>, (value) => refuseName(value, "", what));
+}
+
+/** Decodes the id that a user gives to an execution. */
+export const executionId: Decode<string> = checked(anything as Decode<string>, (value) =>
+  refuseExecutionId(value, ""),
+);
+
+/** Decodes a name that is written in code. */
+export function writtenName(what: string): Decode<string> {
+  return text({ pattern: NAME_PATTERN, what, hint: "a letter, then up to 39 letters, digits, _ or -" });
 }
 
 /** The version of events that a node must read to take an execution of this id. */

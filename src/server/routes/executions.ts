@@ -1,7 +1,7 @@
 /** Starting, listing and reading executions. */
 import { z } from "@hono/zod-openapi";
-import { fieldsOf } from "../../protocol/check-options.ts";
 import { checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
+import { fieldsOf } from "../../std/decode.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { listOrSearch } from "../../store/search-heads.ts";
 import type { StoredHead } from "../../store/store.ts";

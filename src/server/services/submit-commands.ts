@@ -72,11 +72,9 @@ async function submitOne(
   const at = workflow.path === "" ? "workflow_id" : `${workflow.path}.workflow_id`;
   const id = workflow.id ?? (key === null ? undefined : keyedId(project, key, `commands ${i}`));
   const started = await starts.begin(known, "{}", {
-    id,
+    ...(id === undefined ? {} : { id }),
     project,
     tags: { [COMMANDS_TAG]: workflowHash },
-    startAt: undefined,
-    deadline: undefined,
     trace,
     isAdmitted: true,
   });

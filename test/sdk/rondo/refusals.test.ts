@@ -255,15 +255,19 @@ describe("openRondo refuses", () => {
   const cases: [what: string, options: unknown, message: string][] = [
     ["null", null, "openRondo takes an object of options"],
     ["a text", "memory:", 'openRondo takes an object of options (openRondo({ store: "file:.rondo" }))'],
-    ["a misspelt option", { stor: "memory:" }, 'openRondo has no option "stor" (known are: store, capacity'],
-    ["a store that is a number", { store: 5 }, "store: must be a text"],
-    ["a store that is none", { store: {} }, "store: must be a text"],
+    [
+      "a misspelt option",
+      { stor: "memory:" },
+      'stor: openRondo has no such field (did you mean "store"? known are: store, capacity',
+    ],
+    ["a store that is a number", { store: 5 }, "store: 5 is not a text or a store"],
+    ["a store that is none", { store: {} }, "store: {} is not a text or a store"],
     ["a store of another kind", { store: "redis://h" }, '"redis://h" is not a store this version knows'],
-    ["a capacity of nothing", { store: "memory:", capacity: 0 }, "capacity: must be a whole number from 1"],
-    ["a broker of another kind", { store: "memory:", broker: "http://h" }, "broker: must be the address"],
-    ["targets as a text", { store: "memory:", allowTargets: "h" }, "allowTargets: must be a list"],
-    ["state stores as a number", { store: "memory:", stateStores: 5 }, "stateStores: must be an object"],
-    ["a log that is no function", { store: "memory:", onLog: console }, "onLog: must be a function"],
+    ["a capacity of nothing", { store: "memory:", capacity: 0 }, "capacity: 0 is not a whole number from 1"],
+    ["a broker of another kind", { store: "memory:", broker: "http://h" }, "broker: this is not the address"],
+    ["targets as a text", { store: "memory:", allowTargets: "h" }, 'allowTargets: "h" is not a list'],
+    ["state stores as a number", { store: "memory:", stateStores: 5 }, "stateStores: this is not an object"],
+    ["a log that is no function", { store: "memory:", onLog: console }, "onLog: {} is not a function"],
   ];
   test.each(cases)("%s, and opens nothing", async (_what, options, message) => {
     const refused = await failure(openRondo(options as never));

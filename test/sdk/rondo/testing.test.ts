@@ -311,12 +311,12 @@ test("what is given wrongly is refused with what to write", async () => {
   const mine = workflow({ name: "mine" }).sleep("nap", 1);
   const refused: [call: () => Promise<unknown>, message: string][] = [
     [() => testRondo(undefined as never), "testRondo takes an object of options"],
-    [() => testRondo({} as never), "workflows: must be a list of workflows and topics"],
+    [() => testRondo({} as never), "workflows: nothing is not a list of workflows and topics"],
     [() => testRondo({ workflows: mine } as never), "(testRondo({ workflows: [mine] }))"],
     [() => simulate(undefined as never, { input: {} as never }), "this is not a workflow"],
     [() => simulate(mine, undefined as never), "simulate takes an object of options"],
-    [() => simulate(mine, { seeds: 2.5, input: {} }), "seeds: must be a whole number, or a list of them"],
-    [() => simulate(mine, { within: "5 days", input: {} }), "within: must be a duration"],
+    [() => simulate(mine, { seeds: 2.5, input: {} }), "seeds: 2.5 is not a whole number, or a list of them"],
+    [() => simulate(mine, { within: "5 days", input: {} }), 'within: "5 days" is not a duration'],
   ];
   for (const [call, message] of refused) {
     const error = await failure(call());

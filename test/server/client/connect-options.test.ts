@@ -21,16 +21,20 @@ describe("connect refuses", () => {
     ["nothing", undefined, "connect takes an object of options"],
     ["a text", URL_1, "connect takes an object of options"],
     ["no address", {}, "connect needs the address of a server"],
-    ["a list as its address", { url: [URL_1] }, 'url: must be one address (connect({ url: "http://'],
-    ["an address as its list", { urls: URL_1 }, "urls: must be a list of addresses"],
-    ["a list of something else", { urls: [7777] }, "urls: must be a list of addresses"],
+    ["a list as its address", { url: [URL_1] }, '] is not one address (connect({ url: "http://'],
+    ["an address as its list", { urls: URL_1 }, "is not a list of addresses"],
+    ["a list of something else", { urls: [7777] }, "urls: [7777] is not a list of addresses"],
     ["what is no address", { url: "localhost" }, '"localhost" is not the address of a server'],
     ["an address of another kind", { url: "ftp://host" }, '"ftp://host" is not the address of a server'],
     ["two addresses in one text", { url: `${URL_1},${URL_1}` }, "is not the address of a server"],
-    ["a token that is a number", { url: URL_1, token: 5 }, "token: must be a text"],
-    ["a fetch that is none", { url: URL_1, fetch: "fetch" }, "fetch: must be a function"],
-    ["a time as a text", { url: URL_1, reconnectMs: "5s" }, "reconnectMs: must be a whole number"],
-    ["a misspelt option", { url: URL_1, tokn: "t" }, 'connect has no option "tokn" (known are: url, urls'],
+    ["a token that is a number", { url: URL_1, token: 5 }, "token: this is not a text"],
+    ["a fetch that is none", { url: URL_1, fetch: "fetch" }, 'fetch: "fetch" is not a function'],
+    ["a time as a text", { url: URL_1, reconnectMs: "5s" }, 'reconnectMs: "5s" is not a whole number'],
+    [
+      "a misspelt option",
+      { url: URL_1, tokn: "t" },
+      'tokn: connect has no such field (did you mean "token"? known are: url, urls',
+    ],
   ];
   test.each(cases)("%s", (_what, options, message) => {
     const error = refusal(() => connect(options as never));
@@ -40,7 +44,7 @@ describe("connect refuses", () => {
 
   test("a token with a line's end, and does not show it", () => {
     const error = refusal(() => connect({ url: URL_1, token: "rondo_secret\n" }));
-    expect(error.message).toContain("token: must be a text");
+    expect(error.message).toContain("token: this is not a text");
     expect(error.message).not.toContain("rondo_secret");
   });
 });
@@ -56,12 +60,20 @@ describe("a start is refused before anything is sent", () => {
   const cases: [what: string, start: () => Promise<unknown>, message: string][] = [
     ["of nothing", () => client.start(undefined as never, {} as never), "this is not a workflow"],
     ["of a function", () => client.start((() => mine) as never, {} as never), "this is not a workflow"],
-    ["with options that are none", () => client.start(mine, {}, null as never), "options: must be an object"],
-    ["with a misspelt option", () => client.run(mine, {}, { idd: "a" } as never), 'has no option "idd"'],
+    [
+      "with options that are none",
+      () => client.start(mine, {}, null as never),
+      "options: null is not an object",
+    ],
+    [
+      "with a misspelt option",
+      () => client.run(mine, {}, { idd: "a" } as never),
+      "idd: a start has no such field",
+    ],
     [
       "at a time that is none",
       () => client.start(mine, {}, { startAt: new Date("tomorrow") }),
-      "startAt: a value of type object is not a time",
+      "startAt: null is not a time",
     ],
   ];
   test.each(cases)("%s", async (_what, start, message) => {
