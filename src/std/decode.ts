@@ -242,7 +242,7 @@ export function object<const F extends Readonly<Record<string, Decode<unknown>>>
     let found = others === "dropped" ? {} : given;
     for (const [name, read] of entries) {
       const decoded = at(name, read, given[name]);
-      if (decoded === (found as Fields)[name]) continue;
+      if (decoded === found[name]) continue;
       if (found === given) found = { ...given };
       (found as Record<string, unknown>)[name] = decoded;
     }
