@@ -7,7 +7,7 @@ import { cli, fileServer } from "../fixtures/cli/cli-process-fixture.ts";
 /** Modules of ours that a light verb may load, at most. */
 const MODULES_MAX = 90;
 const HEAVY =
-  /\/node_modules\/(?!commander\/|canonicalize\/)|\/dist\/(?:api|engine|local|store\/sqlite|store\/memory|worker|script|sim|bench)\//;
+  /\/node_modules\/(?!commander\/|canonicalize\/)|\/dist\/(?:tools|src\/(?:server|engine|rondo|store\/sqlite|store\/memory|worker))\//;
 
 /** Writes the address of every module that the process loads to a file. */
 const RECORDER = `
