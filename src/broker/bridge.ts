@@ -8,8 +8,12 @@
  * 4. Without a connection, or while the broker takes no messages, the bridge claims no work; granted work waits.
  * 5. The store registers the queues, for the process or node that comes next (queue-registry.ts).
  */
+
+import type { TopicRegistry } from "../commands/topic-registry.ts";
 import type { WorkerLink } from "../engine/driver-options.ts";
+import type { EnginePort } from "../engine/engine-port.ts";
 import type { Inspection } from "../engine/io.ts";
+import type { Plan } from "../kernel/definition/plan.ts";
 import { toFault } from "../net/amqp/broker-fault.ts";
 import { BrokerConnection, type BrokerSession } from "../net/amqp/connection.ts";
 import { DeadLetters } from "../net/amqp/dead-letters.ts";
@@ -25,9 +29,12 @@ import {
   type SentAt,
   type Serves,
 } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import type { Random } from "../std/random.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { atMost, every } from "../std/within.ts";
-import type { AmqpBridgeOptions } from "./bridge-options.ts";
+import type { Store } from "../store/store.ts";
+import type { BridgeParts } from "./bridge-parts.ts";
 import { EventPublisher } from "./event-publisher.ts";
 import { type BrokerNames, brokerNames } from "./names.ts";
 import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
@@ -42,7 +49,23 @@ import { VisitQueueSet } from "./visits/visit-queue-set.ts";
 import type { VisitQueues } from "./visits/visit-queues.ts";
 import { TaskWriter } from "./write-message.ts";
 
-export type { AmqpBridgeOptions } from "./bridge-options.ts";
+export interface AmqpBridgeOptions {
+  /** `amqp://` or `amqps://`. */
+  readonly url: string;
+  readonly prefix: string;
+  readonly engine: EnginePort;
+  readonly store: Store;
+  /** A definition by its hash; null: there is none that this version can read. */
+  readonly planOf: (hash: string) => Promise<Plan | null>;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** The roles of topics. */
+  readonly topicRegistry: Pick<TopicRegistry, "claim">;
+  /** Patterns of queues that receipts may be consumed from although they have messages or consumers. */
+  readonly receiptTopics: readonly string[];
+  readonly settings?: Partial<BrokerSettings>;
+  readonly onFault: (fault: Error) => void;
+}
 
 export class AmqpBridge implements WorkerLink {
   readonly #options: AmqpBridgeOptions;
@@ -50,9 +73,7 @@ export class AmqpBridge implements WorkerLink {
   readonly #names: BrokerNames;
   readonly #connection: BrokerConnection;
   readonly #publisher: Publisher;
-  readonly #repair = new QueueRepair((fault) => this.#options.onFault(fault));
   readonly #dead: DeadLetters;
-  readonly #queueRegistry: QueueRegistry;
   readonly #inbox: ReceiptInbox;
   readonly #enumerations: OpenEnumerations;
   readonly #topics: Topics;
@@ -70,14 +91,29 @@ export class AmqpBridge implements WorkerLink {
   readonly #timers: (() => void)[] = [];
 
   constructor(options: AmqpBridgeOptions) {
-    const { url, prefix, store, clock, random, onFault, topicRegistry, receiptTopics, planOf } = options;
+    const { url, prefix, engine, store, clock, random, onFault, topicRegistry, receiptTopics, planOf } =
+      options;
     this.#options = options;
     this.#settings = { ...DEFAULT_BROKER_SETTINGS, ...options.settings };
     this.#names = brokerNames(prefix);
     this.#publisher = new Publisher(clock, (count) => this.#noteFull(count));
-    this.#queueRegistry = new QueueRegistry(store);
-    this.#dead = new DeadLetters({ ...this.#shared, dead: this.#names.dead });
-    const parts = { ...this.#shared, dead: this.#dead };
+    const shared = {
+      worker: BROKER_WORKER,
+      engine,
+      store,
+      clock,
+      names: this.#names,
+      publisher: this.#publisher,
+      repair: new QueueRepair(onFault),
+      queueRegistry: new QueueRegistry(store),
+      settings: this.#settings,
+      silentMs: (heardAt: number) => clock.now() - Math.max(heardAt, this.#openedAt),
+      session: () => this.#session,
+      // Faults during the close are not reported.
+      onFault: (fault: Error) => (this.#isClosed ? undefined : onFault(fault)),
+    };
+    this.#dead = new DeadLetters({ ...shared, dead: this.#names.dead });
+    const parts: BridgeParts = { ...shared, dead: this.#dead };
     this.#inbox = new ReceiptInbox({
       ...parts,
       mayCount: (at, use) => this.#singles.mayCount(at, use),
@@ -87,16 +123,15 @@ export class AmqpBridge implements WorkerLink {
     this.#topics = new Topics({
       ...parts,
       inbox: this.#inbox,
-      store,
       planOf,
       topicRegistry,
       receiptTopics,
       findCommand: (receipt, topic) => this.findCommand(receipt, topic),
     });
-    this.#events = new EventPublisher({ ...this.#shared, store, isUp: () => this.#session !== null });
+    this.#events = new EventPublisher({ ...parts, isUp: () => this.#session !== null });
     this.#visits = new VisitQueueSet(
       {
-        ...this.#shared,
+        ...parts,
         isUnpublished: (place) => this.#singles.has(place),
         onFinished: (delivery, visit) => this.#inbox.onFinished(delivery, visit),
       },
@@ -104,16 +139,13 @@ export class AmqpBridge implements WorkerLink {
     );
     this.#served = new ServedAtBroker(this.#names, () => this.#join());
     this.#singles = new SingleTasks({
-      ...this.#shared,
+      ...parts,
       enumeratesNow: (session, use) => this.#served.enumeratesNow(session, use),
       open: (grant) => this.#publishTasks({ ...grant, items: [] }),
       publish: (grant) => void this.#publishTasks(grant),
     });
     this.#connection = new BrokerConnection({
-      url,
-      name: `rondo ${prefix}`,
-      clock,
-      random,
+      ...{ url, name: `rondo ${prefix}`, clock, random, onFault },
       isSplit: true,
       prefetch: this.#settings.prefetch,
       answerMs: this.#settings.answerMs,
@@ -124,7 +156,6 @@ export class AmqpBridge implements WorkerLink {
         this.#openedAt = clock.now();
         this.#claim();
       },
-      onFault,
     });
   }
 
@@ -133,24 +164,6 @@ export class AmqpBridge implements WorkerLink {
   /** Why receipts may not be consumed from a queue; null: they may, or there is no connection to ask. */
   refusesReceipts(receiptTopic: string): Promise<Rejection | null> {
     return this.#topics.refusesReceipts(receiptTopic);
-  }
-
-  get #shared() {
-    const { engine, clock, onFault } = this.#options;
-    return {
-      worker: BROKER_WORKER,
-      engine,
-      clock,
-      // Faults during the close are not reported.
-      onFault: (fault: Error) => (this.#isClosed ? undefined : onFault(fault)),
-      names: this.#names,
-      publisher: this.#publisher,
-      repair: this.#repair,
-      silentMs: (heardAt: number) => clock.now() - Math.max(heardAt, this.#openedAt),
-      queueRegistry: this.#queueRegistry,
-      settings: this.#settings,
-      session: () => this.#session,
-    };
   }
 
   get view(): BrokerView {

@@ -7,7 +7,7 @@
  * 3. Receipts of commands that counted are also published on an exchange of their own (topics/receipt-relay.ts).
  * 4. The end of an execution is also published to a queue of its own, if a client declared one.
  */
-import type { EnginePort } from "../engine/engine-port.ts";
+
 import { EVENTS_DUE } from "../engine/mailbox/outbox.ts";
 import type { EventsOut } from "../engine/mailbox/outbox-port.ts";
 import { encodeName } from "../kernel/definition/names.ts";
@@ -15,20 +15,14 @@ import type { Recorded } from "../kernel/event.ts";
 import { decodeReadable } from "../kernel/journal/journal-entry.ts";
 import { publicEvent } from "../kernel/journal/public-event.ts";
 import { toFault } from "../net/amqp/broker-fault.ts";
-import type { Outgoing, Publisher } from "../net/amqp/publisher.ts";
-import type { Clock } from "../std/clock.ts";
-import type { Store } from "../store/store.ts";
-import type { BrokerNames } from "./names.ts";
+import type { Outgoing } from "../net/amqp/publisher.ts";
+import type { BridgeParts } from "./bridge-parts.ts";
 import { receiptMessage } from "./topics/receipt-relay.ts";
 
-export interface EventPublisherOptions {
-  readonly engine: EnginePort;
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly names: BrokerNames;
-  readonly publisher: Publisher;
+type Shared = Pick<BridgeParts, "engine" | "store" | "clock" | "names" | "publisher" | "onFault">;
+
+export interface EventPublisherOptions extends Shared {
   readonly isUp: () => boolean;
-  readonly onFault: (fault: Error) => void;
 }
 
 /** Commits whose events are kept in memory; beyond that they are read from the journal later. */

@@ -1,19 +1,18 @@
 /**
- * Messages from workers, read field by field: a broker takes whatever anybody writes. What passes can be stored and
- * says whose word it is; anything else is a rejection, whose message is the reason among the dead letters.
+ * Reads messages from workers, to which anybody can write. A message that passes can be stored, and proves its attempt by a
+ * token. Anything else is a rejection, whose message is the reason in the dead-letter queue.
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { refuseName } from "../kernel/definition/names.ts";
 import type { Outcome } from "../kernel/message.ts";
-import { ROLL_CALL_HELD_MAX, rollCallId } from "../protocol/amqp-wire.ts";
+import { ROLL_CALL_HELD_MAX, type RollCallMessage, rollCallId } from "../protocol/amqp-wire.ts";
 import { ATTEMPT_ID_CHARS_MAX, checkToken, decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
+import { type Fields, invalid, isCount, refuseShape, type Shape } from "../protocol/read-body.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 
-type Fields = Readonly<Record<string, unknown>>;
-
-/** The last word on an attempt at a task or, with `at.task` -1, at an enumeration. */
+/** The receipt of a task or, with `at.task` -1, of an enumeration. */
 export interface TaskReport {
   readonly at: ReportedAttempt;
   readonly ms: number;
@@ -31,12 +30,20 @@ export interface ReadItem {
 const STATUSES = ["done", "failed", "crashed", "killed", "cancelled"] as const;
 const KEY_CHARS_MAX = 1_000;
 const WORKER_CHARS_MAX = 200;
+const ROLL_CALL: Shape = {
+  roll_call: "count",
+  task_queue: "queue",
+  token: "text",
+  worker: "text",
+  consumes: "flag",
+  held: "list",
+};
 
-/** Whose word a message is: its attempt, by an id that its token fits. */
+/** The attempt of a message, if its token is right. */
 export function readAttempt(fields: Fields, key: string): ReportedAttempt | Rejection {
   const { attempt, token } = fields;
   if (typeof attempt !== "string" || typeof token !== "string")
-    return invalid("it lacks `attempt` or `token`, as they were in what it answers");
+    return invalid("it lacks `attempt` or `token`, which repeat those of the message that it answers");
   const at = decodeAttempt(attempt);
   if (at === null) return invalid("`attempt` is not the id of an attempt");
   if (!checkToken(key, attempt, token))
@@ -53,7 +60,7 @@ export function readAttempt(fields: Fields, key: string): ReportedAttempt | Reje
   return at;
 }
 
-/** What a worker answered to a roll call of a task queue. */
+/** The answer of a worker to a roll call of a task queue. */
 export interface ReadRollCall {
   readonly rollCall: number;
   readonly worker: string;
@@ -67,20 +74,27 @@ export function isRollCall(fields: Fields): boolean {
 }
 
 export function readRollCall(fields: Fields, taskQueue: string, key: string): ReadRollCall | Rejection {
-  const { roll_call: rollCall, task_queue, token, worker, consumes, held } = fields;
-  if (!isCount(rollCall)) return invalid("`roll_call` is not the number of a roll call");
+  const refusal = refuseShape(fields, ROLL_CALL);
+  if (refusal !== null) return refusal;
+  const {
+    roll_call: rollCall,
+    task_queue,
+    token,
+    worker,
+    consumes,
+    held,
+  } = fields as unknown as RollCallMessage;
   if (task_queue !== taskQueue) return invalid("`task_queue` is not the queue of these tasks");
-  if (typeof token !== "string" || !checkToken(key, rollCallId(taskQueue, rollCall), token))
+  if (!checkToken(key, rollCallId(taskQueue, rollCall), token))
     return reject("unauthorised", "`token` is not the token of this roll call");
-  if (typeof worker !== "string" || worker === "" || worker.length > WORKER_CHARS_MAX)
+  if (worker === "" || worker.length > WORKER_CHARS_MAX)
     return invalid(`\`worker\` is not a text of 1 to ${WORKER_CHARS_MAX} characters`);
-  if (typeof consumes !== "boolean") return invalid("`consumes` is not true or false");
-  if (!Array.isArray(held) || held.length > ROLL_CALL_HELD_MAX)
+  if (held.length > ROLL_CALL_HELD_MAX)
     return invalid(`\`held\` is not a list of at most ${ROLL_CALL_HELD_MAX} attempts`);
-  for (const id of held)
+  for (const id of held as readonly unknown[])
     if (typeof id !== "string" || id.length > ATTEMPT_ID_CHARS_MAX)
       return invalid("`held` has something that is not the id of an attempt");
-  return { rollCall, worker, consumes, held: held as readonly string[] };
+  return { rollCall, worker, consumes, held };
 }
 
 /** A finished message, or an enumerated one. */
@@ -109,12 +123,12 @@ function readOutcome(fields: Fields, isEnumeration: boolean): Outcome | Rejectio
   return { status, ...readError(error, status) };
 }
 
-/** Whether a worker's word on an attempt is one of those that there are. */
+/** Whether a value is the status of a receipt. */
 export function isStatus(status: unknown): status is (typeof STATUSES)[number] {
   return (STATUSES as readonly unknown[]).includes(status);
 }
 
-/** What an error says, in any shape: a worker in another language need not know ours. */
+/** Reads an error of any shape: workers in other languages may have their own. */
 export function readError(
   error: unknown,
   status: string,
@@ -136,7 +150,7 @@ export function readError(
   };
 }
 
-/** An intake message: one task, or several from a position on. It need not say which attempt it is of. */
+/** A message of an intake: one task, or several from a position on. It need not name its attempt. */
 export function readItems(fields: Fields, at: ReportedAttempt, key: string): readonly ReadItem[] | Rejection {
   const { workflow_id, phase, handler, position, items, attempt, token } = fields;
   if (workflow_id !== at.execution || phase !== at.phase || handler !== at.handler)
@@ -183,7 +197,7 @@ function readItem({ data, key, identity }: Fields, position: number): ReadItem |
   };
 }
 
-/** The outcome of what cannot be stored. */
+/** The outcome of a task whose result or data cannot be stored. */
 export function notStorable({ code, message, hint, path }: Rejection): Outcome & { status: "failed" } {
   const payload = JSON.stringify({ name: "NotStorable", code, message, hint, path });
   return { status: "failed", fatal: true, payload };
@@ -191,12 +205,4 @@ export function notStorable({ code, message, hint, path }: Rejection): Outcome &
 
 function cut(text: unknown, max: number): string | undefined {
   return typeof text === "string" && text !== "" ? text.slice(0, max).toWellFormed() : undefined;
-}
-
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
-}
-
-function invalid(why: string): Rejection {
-  return reject("invalid_input", why);
 }

@@ -1,6 +1,6 @@
 /** Messages to workers. Payloads are JSON text already, so bodies are joined as text. */
 import type { EnumerateMessage, ProcessMessage, TaskMessage } from "../protocol/amqp-wire.ts";
-import { encodeAttempt, signAttempt } from "../protocol/attempt-id.ts";
+import { encodeAttempt, reportedAttempt, signAttempt } from "../protocol/attempt-id.ts";
 import { markCommand } from "../protocol/command-wire.ts";
 import { idempotencyPrefix } from "../protocol/idempotency-key.ts";
 import type { Grant, GrantItem, ReportedAttempt } from "../protocol/work.ts";
@@ -29,12 +29,6 @@ export interface TaskCopy {
   readonly body: Buffer;
 }
 
-/** The attempt of an item of a grant. */
-export function attemptOf(grant: Grant, { number: task, attempt, claim }: GrantItem): ReportedAttempt {
-  const { execution, phase, visit, handler, round, epoch } = grant;
-  return { execution, phase, visit, handler, round, epoch, task, attempt, claim };
-}
-
 /** Writes the tasks of one grant. */
 export class TaskWriter {
   readonly #grant: Grant;
@@ -57,7 +51,7 @@ export class TaskWriter {
 
   write(item: GrantItem): TaskCopy {
     const { number } = item;
-    const id = encodeAttempt(attemptOf(this.#grant, item));
+    const id = encodeAttempt(reportedAttempt(this.#grant, item));
     const own = `,"task":${number},"attempt":"${id}","token":"${signAttempt(this.#key, id)}"`;
     const idempotency = `,"idempotency_key":"${this.#keyPrefix}${number}"`;
     const body = `${this.#head}${own}${idempotency},"data":${item.task ?? "null"}${this.#tail}`;
@@ -113,7 +107,7 @@ export function processBody(
 
 /** A command as it goes to its topic. */
 export function commandBody(grant: Grant, item: GrantItem, key: string): TaskCopy {
-  const id = encodeAttempt(attemptOf(grant, item));
+  const id = encodeAttempt(reportedAttempt(grant, item));
   return { id, body: Buffer.from(markCommand(grant, item, { id, token: signAttempt(key, id) })) };
 }
 

@@ -1,10 +1,10 @@
 /**
- * The id of an attempt as it goes over wires: everything that tells it apart, joined by dots (the execution's id
- * percent-encoded, so that it has none), so that any owner can read it; and its token, an HMAC of that id with the store's key, so that any owner can check it.
+ * Ids and tokens of attempts. An id joins everything that names the attempt by dots (the execution's id is percent-encoded and
+ * so has none): any owner can decode it. A token is an HMAC of the id with the store's key: any owner can check it.
  */
 import { createHmac } from "node:crypto";
 import { decodeName, encodeName } from "../kernel/definition/names.ts";
-import type { ReportedAttempt, ReportPlace } from "./work.ts";
+import type { Beat, GrantItem, ReportedAttempt, ReportPlace } from "./work.ts";
 
 const EXECUTION = "((?:[A-Za-z0-9_:~-]|%[0-9A-F]{2})+)";
 const NAME = "([A-Za-z][A-Za-z0-9_-]{0,39})";
@@ -13,24 +13,43 @@ const PATTERN = new RegExp(
   `^${[EXECUTION, NAME, COUNT, NAME, COUNT, "(-1|0|[1-9][0-9]{0,14})", COUNT, COUNT, COUNT].join("\\.")}$`,
 );
 
-/** Longer than any id: one of 200 bytes, all of them encoded, and the rest. */
+/** Longer than any id: an execution's id of 200 bytes, all of them encoded, and the rest. */
 export const ATTEMPT_ID_CHARS_MAX = 1_000;
 
-/** For callers whose token does not fit the id. */
+/** The hint for a token that does not match the id. */
 export const ATTEMPT_HINT =
   "send the token that came with this attempt; percent-encode its id in the URL, so that each % in it is %25";
+
+/** The attempt of an item of a grant. */
+export function reportedAttempt(place: ReportPlace, item: GrantItem): ReportedAttempt {
+  const { execution, phase, visit, handler, round, epoch } = place;
+  const { number: task, attempt, claim } = item;
+  return { execution, phase, visit, handler, round, epoch, task, attempt, claim };
+}
+
+/** Attempts as beats: grouped by handler of a visit and epoch. */
+export function beatsOf(attempts: Iterable<ReportedAttempt>): Beat[] {
+  const byPlace = new Map<string, Beat & { attempts: Beat["attempts"][number][] }>();
+  for (const { task, attempt, claim, ...place } of attempts) {
+    const key = `${attemptPrefix(place)}${place.epoch}`;
+    const beat = byPlace.get(key) ?? { ...place, attempts: [] };
+    beat.attempts.push({ task, attempt, claim });
+    byPlace.set(key, beat);
+  }
+  return [...byPlace.values()];
+}
 
 /** The id as text. `task` -1 is the enumeration. */
 export function encodeAttempt(at: ReportedAttempt): string {
   return `${attemptPrefix(at)}${at.task}.${at.attempt}.${at.claim}.${at.epoch}`;
 }
 
-/** What the ids of all attempts at one place begin with. */
+/** The common beginning of the ids of all attempts of one handler of a visit. */
 export function attemptPrefix({ execution, phase, visit, handler, round }: ReportPlace): string {
   return `${encodeName(execution)}.${phase}.${visit}.${handler}.${round}.`;
 }
 
-/** What an id says; null: it is none. */
+/** The attempt of an id; null: it is not an id. */
 export function decodeAttempt(id: string): ReportedAttempt | null {
   const parts = id.length > ATTEMPT_ID_CHARS_MAX ? null : PATTERN.exec(id);
   const execution = parts === null ? null : decodeName(parts[1] as string);
@@ -53,12 +72,12 @@ export function signAttempt(key: string, id: string): string {
   return createHmac("sha256", key).update(id).digest("base64url");
 }
 
-/** Whether the token is the attempt's; takes as long for a wrong one as for the right one. */
+/** Whether the token is the attempt's, compared in constant time. */
 export function checkToken(key: string, id: string, token: string): boolean {
   return isSameToken(signAttempt(key, id), token);
 }
 
-/** Whether two tokens are the same, without telling by its time where they differ. */
+/** Whether two tokens are the same, compared in constant time. */
 export function isSameToken(expected: string, given: string): boolean {
   let difference = expected.length ^ given.length;
   for (let i = 0; i < expected.length; i++) difference |= expected.charCodeAt(i) ^ (given.charCodeAt(i) | 0);

@@ -1,15 +1,10 @@
 /** Where an attempt is: told apart by execution, phase visit, handler, round and epoch. */
-import { encodeAttempt } from "../protocol/attempt-id.ts";
-import type { GrantItem, ReportedAttempt, ReportPlace } from "../protocol/work.ts";
+import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
+import type { GrantItem, ReportPlace } from "../protocol/work.ts";
 
 /** Just the place of a grant. */
 export function reportPlace({ execution, phase, visit, handler, round, epoch }: ReportPlace): ReportPlace {
   return { execution, phase, visit, handler, round, epoch };
-}
-
-/** One attempt of a grant, as reports name it. */
-export function reportedAttempt(place: ReportPlace, item: GrantItem): ReportedAttempt {
-  return { ...reportPlace(place), task: item.number, attempt: item.attempt, claim: item.claim };
 }
 
 /** Who logs: the attempt as lines of logs name it. */

@@ -1,12 +1,11 @@
 /** The objects user code gets. Parts that cost something (abort signal, readers, logs, steps) are made on first use. */
 
 import type { Outcome } from "../kernel/message.ts";
-import { encodeAttempt } from "../protocol/attempt-id.ts";
+import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import { idempotencyKey } from "../protocol/idempotency-key.ts";
 import type { Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
-import { reportedAttempt } from "./attempt-place.ts";
 import type {
   BatchAttempt,
   BatchContext,

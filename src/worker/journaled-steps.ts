@@ -7,18 +7,19 @@
  * are journaled before the attempt ends, or they would be done twice; not so the one that a sleep is inside of, since it
  * cannot end before the sleep.
  */
+
 import { AsyncLocalStorage } from "node:async_hooks";
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { NAME_RULE, whyNoName } from "../kernel/definition/names.ts";
 import type { TaskWait } from "../kernel/message.ts";
 import { CHECKPOINTS_MAX } from "../kernel/tasks/checkpoint.ts";
+import { reportedAttempt } from "../protocol/attempt-id.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import type { Checkpoint, Grant, GrantItem, Report } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection } from "../std/rejection.ts";
-import { reportedAttempt } from "./attempt-place.ts";
 import type { ResultsSource } from "./results-reader.ts";
 
 /** What steps need of their attempt. */

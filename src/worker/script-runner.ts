@@ -2,13 +2,14 @@
  * Script tasks at a worker: their runs are done by a sandbox, which is opened with the first of them and knows nothing
  * of attempts. Each finished run is journaled before the receipt; a later attempt goes on after the last of them.
  */
+
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
+import { reportedAttempt } from "../protocol/attempt-id.ts";
 import type { ScriptWork } from "../protocol/work.ts";
 import { assert } from "../std/assert.ts";
 import { byteLength } from "../std/json.ts";
 import { RondoError } from "../std/rejection.ts";
-import { reportedAttempt } from "./attempt-place.ts";
 import type { AttemptContext } from "./context.ts";
 import { handedBack, threw } from "./outcome.ts";
 

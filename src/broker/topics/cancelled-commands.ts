@@ -4,32 +4,22 @@
  * that do not know the field `commands` stop nothing.
  */
 
-import type { Publisher } from "../../net/amqp/publisher.ts";
-import type { CancelConsumerMessage } from "../../protocol/amqp-wire.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
-import type { Clock } from "../../std/clock.ts";
-import type { BrokerNames } from "../names.ts";
-import type { BrokerSettings } from "../settings.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
+import { publishCancel } from "../visits/visit-announcer.ts";
 
-export interface CancelledCommandsParts {
-  readonly names: BrokerNames;
-  readonly publisher: Publisher;
-  readonly settings: BrokerSettings;
-  readonly clock: Clock;
-}
+type Parts = Pick<BridgeParts, "names" | "publisher" | "settings" | "clock">;
 
 /** Ids in one message. */
 const PORTION = 500;
 
-let messages = 0;
-
 export class CancelledCommands {
-  readonly #parts: CancelledCommandsParts;
+  readonly #parts: Parts;
   /** Ids of the attempts cancelled in this turn, by the queue that tasks of their handler would have. */
   readonly #ids = new Map<string, string[]>();
 
-  constructor(parts: CancelledCommandsParts) {
+  constructor(parts: Parts) {
     this.#parts = parts;
   }
 
@@ -44,23 +34,13 @@ export class CancelledCommands {
   }
 
   #announce(): void {
-    const { names, publisher, settings } = this.#parts;
-    for (const [queue, ids] of this.#ids) {
-      for (let from = 0; from < ids.length; from += PORTION) {
-        const message: CancelConsumerMessage = {
+    for (const [queue, ids] of this.#ids)
+      for (let from = 0; from < ids.length; from += PORTION)
+        publishCancel(this.#parts, {
           task_queue: queue,
           reason: "cancelled",
           commands: ids.slice(from, from + PORTION),
-        };
-        publisher.publish({
-          exchange: names.cancelConsumer,
-          key: "",
-          id: `cancel-commands~${++messages}`,
-          body: Buffer.from(JSON.stringify(message)),
-          expirationMs: settings.broadcastMs * 12,
         });
-      }
-    }
     this.#ids.clear();
   }
 }

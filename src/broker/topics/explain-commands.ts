@@ -2,10 +2,12 @@
  * Explains the commands of an execution that are at the broker, on request: the queue of a topic shows how many messages and
  * consumers it has. A command that no worker can have is PENDING.
  */
+
 import type { Inspection } from "../../engine/io.ts";
 import type { CommandView } from "../../kernel/command/command-view.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession, QueueCounts } from "../../net/amqp/connection.ts";
+import { commandKey, type Topic } from "./open-commands.ts";
 
 export interface ExplainParts {
   /** Null: there is no connection to the broker. */
@@ -65,4 +67,21 @@ async function standingOf(parts: ExplainParts, command: CommandView): Promise<St
   const { ready } = counts;
   const sentence = `Nobody consumes the topic ${topic} at the broker; ${ready} ${ready === 1 ? "message waits" : "messages wait"} there.`;
   return { canHold: ready === 0, sentence };
+}
+
+/** The state of an execution's commands, for `explainCommands`. */
+export function explainedBy(
+  session: BrokerSession | null,
+  topics: ReadonlyMap<string, Topic>,
+  execution: string,
+): ExplainParts {
+  return {
+    session,
+    isConfirmed: ({ topic, phase, handler, queued }) =>
+      queued === undefined
+        ? undefined
+        : topics.get(topic)?.open.get(commandKey({ execution, phase, handler, ...queued }))?.isConfirmed,
+    faultOf: (topic) => topics.get(topic)?.fault ?? null,
+    lastConsumers: (topic) => topics.get(topic)?.consumers,
+  };
 }

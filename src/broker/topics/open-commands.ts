@@ -1,9 +1,75 @@
-/** The open commands of this node, by topic and by handler of a visit. */
+/** The open commands of this node, by topic and by handler of a visit; and which of them are lost, settled or too many. */
+import type { EnginePort } from "../../engine/engine-port.ts";
+import type { QueueCounts } from "../../net/amqp/connection.ts";
+import { encodeAttempt } from "../../protocol/attempt-id.ts";
+import type { ReportedAttempt, SentAt } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
-import { overflowOf } from "./lost-commands.ts";
+import type { BrokerSettings } from "../settings.ts";
 import type { ReceiptTopics } from "./receipt-topics.ts";
-import { type Command, newTopic, type Topic } from "./topic.ts";
+
+/** A command that was sent, or is to be sent, and has no receipt yet. */
+export interface Command {
+  readonly at: ReportedAttempt;
+  /** The id of the attempt, and of the message. */
+  readonly id: string;
+  /** Null: it is at the broker, or was sent by another process. Such a command is released before it is sent again. */
+  body: Buffer | null;
+  readonly receiptTopic: string;
+  readonly project: string;
+  /** When it was given to the publisher; null: not yet. */
+  sentAt: number | null;
+  /** Confirmed by the broker. */
+  isConfirmed: boolean;
+}
+
+/** A command topic, with the commands of this node that are open there. */
+export interface Topic {
+  readonly name: string;
+  /** Commands without a receipt, by `commandKey`. */
+  readonly open: Map<string, Command>;
+  /** Commands that were released because they are lost: sending them again does not restart the silence. */
+  readonly returning: Set<string>;
+  /** The declaration of its queue; null: it has to be declared. */
+  declared: Promise<void> | null;
+  /** Some commands were sent by other processes: workers elsewhere that serve the topic now do not have them. */
+  isAdopted: boolean;
+  /** When a command was sent, or a receipt came, last. */
+  heardAt: number;
+  /** Checks in a row that found the queue empty and without consumers. */
+  strikes: number;
+  /** Consumers at the last check; undefined: there was none. */
+  consumers?: number;
+  /** Why the last command could not be sent; null: it could. */
+  fault: string | null;
+  /** How often commands were sent again since `heardAt` because no receipt came. */
+  silences: number;
+}
+
+/** A topic without commands. */
+export function newTopic(name: string, now: number): Topic {
+  return {
+    name,
+    open: new Map(),
+    returning: new Set(),
+    declared: null,
+    isAdopted: false,
+    heardAt: now,
+    strikes: 0,
+    silences: 0,
+    fault: null,
+  };
+}
+
+/** A command that another process sent, or that was forgotten here. */
+export function sentCommand({ attempt: at, receiptTopic, project }: SentAt): Command {
+  return { at, id: encodeAttempt(at), body: null, receiptTopic, project, sentAt: 0, isConfirmed: true };
+}
+
+/** The identity of an attempt at a command, whichever node sent it. */
+export function commandKey(at: VisitPlace & { readonly task: number; readonly attempt: number }): string {
+  return `${visitKey(at)}/${at.task}/${at.attempt}`;
+}
 
 export class OpenCommands {
   readonly topics = new Map<string, Topic>();
@@ -58,4 +124,84 @@ export class OpenCommands {
       this.remove(topic, key);
     }
   }
+}
+
+/** Checks of an empty topic without consumers until its commands count as lost. */
+const STRIKES_MAX = 2;
+
+/** Commands of a topic that are kept here; others come back when the engine asks for them (`Topics.adopt`). */
+const KEPT_MAX = 30_000;
+/** Commands that are sent again at a time, and the pause between two portions. */
+const PORTION = 500;
+const PORTION_MS = 250;
+
+interface Lost {
+  /** Some commands are not confirmed, and should be by now. */
+  readonly stuck: boolean;
+  /** Commands to be sent again; null: none counts as lost. */
+  readonly gone: readonly (readonly [string, Command])[] | null;
+}
+
+/** Finds the lost commands of a topic whose queue has no message ready, or which has no queue (`counts` is null). */
+export function findLost(
+  topic: Topic,
+  counts: QueueCounts | null,
+  at: {
+    readonly now: number;
+    readonly settings: BrokerSettings;
+    readonly silentMs: (heardAt: number) => number;
+  },
+): Lost {
+  const { now, settings, silentMs } = at;
+  let stuck = false;
+  for (const { sentAt, isConfirmed } of topic.open.values())
+    if (!isConfirmed && sentAt !== null && now - sentAt >= settings.answerMs) stuck = true;
+  const gone = [...topic.open].filter(
+    ([, { sentAt, isConfirmed }]) => sentAt !== null && (stuck || isConfirmed),
+  );
+  if (gone.length === 0) {
+    topic.strikes = 0;
+    return { stuck, gone: null };
+  }
+  // A worker may take long: commands are sent again less and less often.
+  const isSilent =
+    topic.silences < settings.silencesMax &&
+    silentMs(topic.heardAt) >= settings.silenceMs * 2 ** topic.silences;
+  if (counts === null) topic.declared = null;
+  if (counts !== null && counts.consumers === 0) topic.strikes++;
+  if (counts !== null && topic.strikes < STRIKES_MAX && !isSilent) return { stuck, gone: null };
+  if (isSilent) topic.silences++;
+  topic.strikes = 0;
+  topic.heardAt = now;
+  return { stuck, gone };
+}
+
+/** Commands that are settled or belong to another node, as far as memory shows: most executions are not in memory. */
+export function settledIn(
+  topic: Topic,
+  { engine, worker }: { readonly engine: EnginePort; readonly worker: string },
+): readonly string[] {
+  const settled: string[] = [];
+  for (const [key, { at }] of topic.open) {
+    const isOver = engine.isResident(at.execution) && engine.holderOf(at)?.worker !== worker;
+    if (isOver || !engine.isOwn(at.execution)) settled.push(key);
+  }
+  return settled;
+}
+
+/** The oldest confirmed commands, if there are too many to keep. */
+export function overflowOf({ open }: Topic): readonly (readonly [string, Command])[] {
+  const overflow: (readonly [string, Command])[] = [];
+  for (const entry of open) {
+    if (open.size - overflow.length <= KEPT_MAX) break;
+    if (entry[1].isConfirmed) overflow.push(entry);
+  }
+  return overflow;
+}
+
+/** Sends commands again in portions, because their executions have to be loaded into memory for it. */
+export function sendInPortions<T>(all: readonly T[], clock: Clock, send: (one: T) => unknown): void {
+  for (const one of all.slice(0, PORTION)) send(one);
+  const rest = all.slice(PORTION);
+  if (rest.length > 0) clock.after(PORTION_MS, () => sendInPortions(rest, clock, send));
 }

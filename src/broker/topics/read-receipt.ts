@@ -5,11 +5,10 @@
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import type { Outcome } from "../../kernel/message.ts";
+import type { Fields } from "../../protocol/read-body.ts";
 import { toStoredText } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { isStatus, notStorable, readError } from "../read-message.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
 
 /** The mark of a receipt: `cmd_metadata.rondo`. Null: it has none. A value that is not an object is a changed mark. */
 export function readReceiptMark(fields: Fields): { readonly mark: Fields | null } | Rejection {

@@ -2,24 +2,22 @@
  * Finds the command that a message on a receipt topic is the receipt of, and its outcome. A message that is no receipt, or
  * has no command, goes to the dead-letter queue with the reason.
  */
+
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Outcome } from "../../kernel/message.ts";
 import { BrokerFault, toFault } from "../../net/amqp/broker-fault.ts";
-import type { DeadLetters } from "../../net/amqp/dead-letters.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import { readFields } from "../../protocol/read-body.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
 import { readAttempt } from "../read-message.ts";
 import type { ReceiptInbox } from "../visits/receipt-inbox.ts";
 import { readReceipt, readReceiptMark } from "./read-receipt.ts";
 
-export interface ReceiptIntakeParts {
-  readonly engine: EnginePort;
+export interface ReceiptIntakeParts extends Pick<BridgeParts, "engine" | "dead" | "onFault"> {
   readonly inbox: ReceiptInbox;
-  readonly dead: DeadLetters;
   readonly findCommand: FindCommand;
-  readonly onFault: (fault: Error) => void;
 }
 
 /** Finds the one open command that a receipt without a mark can be of, by its hashes and its topic; or the reason why not. */

@@ -8,29 +8,25 @@
  *    consumers, or is listed by the operator. So a name in a document never empties a queue of another application.
  * 3. The store registers the queues that were consumed (QueueRegistry) and the role of each name (TopicRegistry).
  */
+
 import type { TopicRegistry } from "../../commands/topic-registry.ts";
 import { matchesTopic } from "../../kernel/command/topic-rules.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
-import type { QueueRepair } from "../../net/amqp/queue-repair.ts";
-import type { Clock } from "../../std/clock.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
 import { declareTopic } from "../topology.ts";
-import type { QueueRegistry } from "../visits/queue-registry.ts";
 
-export interface ReceiptTopicsParts {
-  readonly queueRegistry: QueueRegistry;
+type Shared = Pick<BridgeParts, "queueRegistry" | "repair" | "clock" | "session" | "onFault">;
+
+export interface ReceiptTopicsParts extends Shared {
   readonly topicRegistry: Pick<TopicRegistry, "claim">;
-  readonly repair: QueueRepair;
-  readonly clock: Clock;
-  /** Patterns of queues that the operator allows to be consumed, whatever is in them. */
+  /** Patterns of queues that the operator allows to be consumed although they have messages or consumers. */
   readonly receiptTopics: readonly string[];
-  readonly session: () => BrokerSession | null;
   readonly onReceipt: (delivery: Delivery) => void;
   /** No command of a topic is known any more, but there may be one in the store. */
   readonly onUnsure: () => void;
-  readonly onFault: (fault: Error) => void;
 }
 
 interface ReceiptTopic {

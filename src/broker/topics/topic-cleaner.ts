@@ -4,15 +4,12 @@
  * the search ends at a message that was delivered a few times, and a message near the limit is published as a new one.
  * A command that the search does not find may still be delivered to a worker, whose receipt then changes nothing.
  */
+
 import type { Channel, GetMessage } from "amqplib";
 import { toFault } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import { messageIdOf } from "../../protocol/amqp-wire.ts";
-
-export interface TopicCleanerParts {
-  readonly session: () => BrokerSession | null;
-  readonly onFault: (fault: Error) => void;
-}
+import type { BridgeParts } from "../bridge-parts.ts";
 
 /** Messages that one search reads. */
 const DEPTH_MAX = 1_000;
@@ -22,12 +19,12 @@ const DELIVERIES_MAX = 2;
 const DELIVERIES_NEAR_LIMIT = 3;
 
 export class TopicCleaner {
-  readonly #parts: TopicCleanerParts;
+  readonly #parts: Pick<BridgeParts, "session" | "onFault">;
   /** Ids of messages to remove, by topic. */
   readonly #unwanted = new Map<string, Set<string>>();
   readonly #busy = new Set<string>();
 
-  constructor(parts: TopicCleanerParts) {
+  constructor(parts: Pick<BridgeParts, "session" | "onFault">) {
     this.#parts = parts;
   }
 

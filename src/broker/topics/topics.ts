@@ -3,6 +3,7 @@
  * its receipt topic. A node consumes the receipt topics of its open commands (receipt-topics.ts). The engine passes a
  * receipt of another node's command on to that node.
  */
+
 import type { Inspection } from "../../engine/io.ts";
 import { topicError } from "../../kernel/command/command-state.ts";
 import { topicUse } from "../../kernel/command/topic.ts";
@@ -10,32 +11,34 @@ import type { Outcome } from "../../kernel/message.ts";
 import { toFault, toReported } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
-import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
+import { beatsOf, decodeAttempt, encodeAttempt, reportedAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, Grant, ReportedAttempt, ReportPlace, SentAt } from "../../protocol/work.ts";
 import type { Rejection } from "../../std/rejection.ts";
-import { beatsOf } from "../beats.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
 import { declareTopic } from "../topology.ts";
-import { attemptOf, commandBody } from "../write-message.ts";
-import { CancelledCommands, type CancelledCommandsParts } from "./cancelled-commands.ts";
-import { explainCommands } from "./explain-commands.ts";
-import { findLost, sendInPortions, settledIn } from "./lost-commands.ts";
-import { OpenCommands } from "./open-commands.ts";
+import { commandBody } from "../write-message.ts";
+import { CancelledCommands } from "./cancelled-commands.ts";
+import { explainCommands, explainedBy } from "./explain-commands.ts";
+import {
+  type Command,
+  commandKey,
+  findLost,
+  OpenCommands,
+  sendInPortions,
+  sentCommand,
+  settledIn,
+  type Topic,
+} from "./open-commands.ts";
 import { type ReceiptIntakeParts, readDelivery } from "./receipt-intake.ts";
 import { ReceiptTopics, type ReceiptTopicsParts } from "./receipt-topics.ts";
-import { type Command, commandKey, explainedBy, sentCommand, type Topic } from "./topic.ts";
 import { removeMessages, TopicCleaner } from "./topic-cleaner.ts";
 import { WaitingCommands, type WaitingCommandsParts } from "./waiting-commands.ts";
 
 export interface TopicsParts
-  extends Omit<ReceiptTopicsParts, "onReceipt" | "onUnsure">,
-    ReceiptIntakeParts,
-    CancelledCommandsParts,
-    Omit<WaitingCommandsParts, "engine" | "queueRegistry"> {
-  /** The name under which the bridge is a worker of the engine. */
-  readonly worker: string;
-  /** Milliseconds of silence since then. Time without a connection, or with a blocked broker, does not count. */
-  readonly silentMs: (heardAt: number) => number;
-}
+  extends BridgeParts,
+    Pick<ReceiptTopicsParts, "topicRegistry" | "receiptTopics">,
+    Pick<ReceiptIntakeParts, "inbox" | "findCommand">,
+    Pick<WaitingCommandsParts, "planOf"> {}
 
 const ADOPTED_MAX = 10_000;
 
@@ -86,7 +89,7 @@ export class Topics {
     const { topic: name, receiptTopic } = grant.command;
     const topic = this.#open.topic(name);
     for (const item of grant.items) {
-      const at = attemptOf(grant, item);
+      const at = reportedAttempt(grant, item);
       const key = commandKey(at);
       this.#open.remove(topic, commandKey({ ...at, attempt: at.attempt - 1 }));
       this.#open.add(topic, key, {

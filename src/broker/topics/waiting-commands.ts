@@ -6,24 +6,22 @@
  * 2. A search reads these rows until each of the topics has a known command. The engine knows whether a command is open.
  * 3. A topic without a command is not consumed.
  */
+
 import { RETRY_TIMER } from "../../engine/commit/stepping.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
-import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { SentAt } from "../../protocol/work.ts";
-import type { Clock } from "../../std/clock.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { sleep } from "../../std/within.ts";
 import type { Store, StoredHead } from "../../store/store.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
 import type { QueueRegistry } from "../visits/queue-registry.ts";
 import type { ReceiptTopics } from "./receipt-topics.ts";
 
-export interface WaitingCommandsParts {
+export interface WaitingCommandsParts extends Pick<BridgeParts, "clock" | "session"> {
   readonly store: Pick<Store, "scanTimers" | "load">;
   readonly engine: Pick<EnginePort, "isOwn" | "inspect">;
   readonly queueRegistry: Pick<QueueRegistry, "topics">;
-  readonly clock: Clock;
-  readonly session: () => BrokerSession | null;
   /** A definition by its hash; null: there is none that this version can read. */
   readonly planOf: (hash: string) => Promise<Plan | null>;
 }

@@ -4,24 +4,20 @@
  * `enumerated` comes on a queue that all enumerations share, so it may come before the last tasks: the enumeration ends
  * when all tasks that it counts are journaled.
  */
-import type { EnginePort } from "../../engine/engine-port.ts";
+
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { type EnumerationOutcome, endsEnumeration } from "../../kernel/message.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
-import type { DeadLetters } from "../../net/amqp/dead-letters.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
 import { readFields } from "../../protocol/read-body.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
 import { isRejection } from "../../std/rejection.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
 import { notStorable, type ReadItem, readItems, readTaskReport, type TaskReport } from "../read-message.ts";
 
-export interface EnumerationParts {
-  readonly worker: string;
-  readonly engine: EnginePort;
-  readonly dead: DeadLetters;
-  readonly onFault: (fault: Error) => void;
+export interface EnumerationParts extends Pick<BridgeParts, "worker" | "engine" | "dead" | "onFault"> {
   /** Tasks are told apart by identity; if not, identities are ignored. */
   readonly byIdentity: boolean;
   /** Unacknowledged deliveries that a consumer may have: a missing task cannot come behind this many. */

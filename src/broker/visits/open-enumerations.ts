@@ -2,24 +2,19 @@
 
 import { toFault, toReported } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
-import type { DeadLetters } from "../../net/amqp/dead-letters.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
-import { type CancelConsumerMessage, SHARED_QUEUE } from "../../protocol/amqp-wire.ts";
-import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
+import { SHARED_QUEUE } from "../../protocol/amqp-wire.ts";
+import { beatsOf, decodeAttempt, encodeAttempt, reportedAttempt } from "../../protocol/attempt-id.ts";
 import { readFields } from "../../protocol/read-body.ts";
 import type { Grant, GrantItem } from "../../protocol/work.ts";
 import { isRejection } from "../../std/rejection.ts";
-import { beatsOf } from "../beats.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
 import { readTaskReport, type TaskReport } from "../read-message.ts";
 import { assertIntake } from "../topology.ts";
-import { attemptOf, enumerateBody } from "../write-message.ts";
+import { enumerateBody } from "../write-message.ts";
 import { Enumeration } from "./enumeration.ts";
-import type { BridgeParts } from "./visit-parts.ts";
-
-export interface OpenEnumerationsParts extends BridgeParts {
-  readonly dead: DeadLetters;
-}
+import { publishCancel } from "./visit-announcer.ts";
 
 interface Open {
   readonly enumeration: Enumeration;
@@ -40,14 +35,14 @@ interface Open {
 const STRIKES_MAX = 2;
 
 export class OpenEnumerations {
-  readonly #parts: OpenEnumerationsParts;
+  readonly #parts: BridgeParts;
   readonly #open = new Map<string, Open>();
   /** How often an enumeration was released because nothing came of it. */
   readonly #silences = new Map<string, number>();
   /** Deletions of enumerate queues that are under way, by queue. */
   readonly #deletions = new Map<string, Promise<void>>();
 
-  constructor(parts: OpenEnumerationsParts) {
+  constructor(parts: BridgeParts) {
     this.#parts = parts;
   }
 
@@ -56,13 +51,10 @@ export class OpenEnumerations {
 
   /** Sends an enumeration to a worker. */
   start(grant: Grant, item: GrantItem): void {
-    const { worker, engine, names, dead, clock, onFault, settings } = this.#parts;
-    const at = attemptOf(grant, item);
+    const { engine, names, clock, settings } = this.#parts;
+    const at = reportedAttempt(grant, item);
     const enumeration = new Enumeration(at, names.intake(at), grant.resume?.count ?? 0, {
-      worker,
-      engine,
-      dead,
-      onFault,
+      ...this.#parts,
       byIdentity: grant.byIdentity === true,
       prefetch: settings.prefetch,
       onEnd: (ended) => this.#remove(ended.id),
@@ -305,17 +297,10 @@ export class OpenEnumerations {
     const open = this.#open.get(id);
     if (open === undefined) return;
     this.#open.delete(id);
-    const { publisher, names, settings, queueRegistry } = this.#parts;
+    const { publisher, queueRegistry } = this.#parts;
     const { intake } = open.enumeration;
     publisher.forget((message) => message.id === id);
-    const message: CancelConsumerMessage = { task_queue: intake, reason: "finished" };
-    publisher.publish({
-      exchange: names.cancelConsumer,
-      key: "",
-      id: `cancel~${id}`,
-      body: Buffer.from(JSON.stringify(message)),
-      expirationMs: settings.broadcastMs * 12,
-    });
+    publishCancel(this.#parts, { task_queue: intake, reason: "finished" });
     this.#run(open, async (session) => {
       if (open.consumer !== null) await session.cancel(open.consumer);
       await session.withChannel((channel) => channel.deleteQueue(intake));

@@ -2,32 +2,26 @@
  * Receipts from workers on their way to the engine. Receipts of one turn go as one report, and each delivery is
  * acknowledged after the commit that counts it. A message that cannot be read goes to the dead-letter queue.
  */
-import type { EnginePort } from "../../engine/engine-port.ts";
+
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";
-import type { DeadLetters } from "../../net/amqp/dead-letters.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import { attemptPrefix, encodeAttempt } from "../../protocol/attempt-id.ts";
 import { readFields } from "../../protocol/read-body.ts";
 import type { Report, ReportedAttempt, ReportedReceipt, ReportPlace } from "../../protocol/work.ts";
-import type { Clock } from "../../std/clock.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { DAMAGED } from "../../store/store.ts";
-import type { BrokerNames } from "../names.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
 import { isRollCall, readAttempt, readRollCall, readTaskReport, type TaskReport } from "../read-message.ts";
 import type { VisitQueues } from "./visit-queues.ts";
 
-export interface ReceiptInboxParts {
-  readonly worker: string;
-  readonly engine: EnginePort;
-  readonly names: BrokerNames;
-  readonly clock: Clock;
-  readonly dead: DeadLetters;
+type Shared = Pick<BridgeParts, "worker" | "engine" | "names" | "clock" | "dead" | "onFault">;
+
+export interface ReceiptInboxParts extends Shared {
   /** Whether a receipt may count; one that may not is dropped. */
   readonly mayCount: (at: ReportedAttempt, use: string) => true | Promise<boolean>;
   /** The receipt of an enumeration. */
   readonly onEnumerated: (report: TaskReport, delivery: Delivery) => void;
-  readonly onFault: (fault: Error) => void;
 }
 
 /** The pause before a receipt is reported again that no node took. */

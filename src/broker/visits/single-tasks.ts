@@ -10,28 +10,23 @@
  *    between the count and the delivery.
  * Each decision asks the broker again. An earlier count never lets a task through.
  */
-import type { EnginePort } from "../../engine/engine-port.ts";
+
 import { BrokerFault, toFault } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
+import { beatsOf, reportedAttempt } from "../../protocol/attempt-id.ts";
 import type { Grant, GrantItem, ReportedAttempt } from "../../protocol/work.ts";
-import type { Clock } from "../../std/clock.ts";
-import { beatsOf } from "../beats.ts";
-import { type BrokerNames, type VisitPlace, visitKey } from "../names.ts";
-import { attemptOf } from "../write-message.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
+import { type VisitPlace, visitKey } from "../names.ts";
 import type { VisitQueues } from "./visit-queues.ts";
 
-export interface SingleTasksParts {
-  readonly worker: string;
-  readonly engine: EnginePort;
-  readonly names: BrokerNames;
-  readonly clock: Clock;
-  readonly session: () => BrokerSession | null;
+type Shared = Pick<BridgeParts, "worker" | "engine" | "names" | "clock" | "session" | "onFault">;
+
+export interface SingleTasksParts extends Shared {
   /** Whether the code's enumerate queue has consumers now. The engine is told before this resolves. */
   readonly enumeratesNow: (session: BrokerSession, use: string) => Promise<boolean>;
   /** Opens and announces the queues of a grant. */
   readonly open: (grant: Grant) => VisitQueues;
   readonly publish: (grant: Grant) => void;
-  readonly onFault: (fault: Error) => void;
 }
 
 interface Held {
@@ -54,7 +49,7 @@ export class SingleTasks {
 
   /** Holds the task of a grant back until its queue has a consumer and the code does not enumerate. */
   hold(grant: Grant): void {
-    const held: Held = { grant, at: attemptOf(grant, grant.items[0] as GrantItem), isChecking: false };
+    const held: Held = { grant, at: reportedAttempt(grant, grant.items[0] as GrantItem), isChecking: false };
     this.#held.set(visitKey(grant), held);
     void this.#parts.open(grant).idle.then(() => this.#checkSoon(held, 0));
   }

@@ -1,9 +1,8 @@
 /** Announces the queues of one handler of a visit to every worker: where they are, and that they end. */
 
-import type { Publisher } from "../../net/amqp/publisher.ts";
 import type { CancelConsumerMessage } from "../../protocol/amqp-wire.ts";
-import type { BrokerNames, VisitPlace } from "../names.ts";
-import type { BrokerSettings } from "../settings.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
+import type { VisitPlace } from "../names.ts";
 import { processBody, type SignedRollCall, type VisitFacts } from "../write-message.ts";
 
 /** Announcements with a larger input are sent less often. */
@@ -15,17 +14,13 @@ let messages = 0;
 export class VisitAnnouncer {
   readonly #place: VisitPlace;
   readonly #facts: VisitFacts;
-  readonly #parts: {
-    readonly names: BrokerNames;
-    readonly publisher: Publisher;
-    readonly settings: BrokerSettings;
-  };
+  readonly #parts: Pick<BridgeParts, "names" | "publisher" | "settings">;
   #announced = 0;
 
   constructor(
     place: VisitPlace,
     facts: VisitFacts,
-    parts: { readonly names: BrokerNames; readonly publisher: Publisher; readonly settings: BrokerSettings },
+    parts: Pick<BridgeParts, "names" | "publisher" | "settings">,
   ) {
     this.#place = place;
     this.#facts = facts;
@@ -57,16 +52,22 @@ export class VisitAnnouncer {
 
   /** Tells every worker to stop consuming the queues. */
   cancel(reason: NonNullable<CancelConsumerMessage["reason"]>, lone: boolean): void {
-    const { names, publisher, settings } = this.#parts;
-    for (const queue of [names.tasks(this.#place), ...(lone ? [names.alone(this.#place)] : [])]) {
-      const message: CancelConsumerMessage = { task_queue: queue, reason };
-      publisher.publish({
-        exchange: names.cancelConsumer,
-        key: "",
-        id: `cancel~${++messages}`,
-        body: Buffer.from(JSON.stringify(message)),
-        expirationMs: settings.broadcastMs * 12,
-      });
-    }
+    const { names } = this.#parts;
+    for (const queue of [names.tasks(this.#place), ...(lone ? [names.alone(this.#place)] : [])])
+      publishCancel(this.#parts, { task_queue: queue, reason });
   }
+}
+
+/** Publishes `cancel.consumer`, which every worker gets. */
+export function publishCancel(
+  { names, publisher, settings }: Pick<BridgeParts, "names" | "publisher" | "settings">,
+  message: CancelConsumerMessage,
+): void {
+  publisher.publish({
+    exchange: names.cancelConsumer,
+    key: "",
+    id: `cancel~${++messages}`,
+    body: Buffer.from(JSON.stringify(message)),
+    expirationMs: settings.broadcastMs * 12,
+  });
 }

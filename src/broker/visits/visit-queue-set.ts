@@ -3,8 +3,7 @@ import { isRejection } from "../../std/rejection.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
 import type { VisitFacts } from "../write-message.ts";
 import type { RegisteredVisit } from "./queue-registry.ts";
-import type { VisitParts } from "./visit-parts.ts";
-import { VisitQueues } from "./visit-queues.ts";
+import { type VisitParts, VisitQueues } from "./visit-queues.ts";
 
 export class VisitQueueSet {
   readonly #visits = new Map<string, VisitQueues>();

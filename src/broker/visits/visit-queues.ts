@@ -11,9 +11,10 @@
 
 import { BrokerFault, toReported } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { Outgoing } from "../../net/amqp/publisher.ts";
-import { decodeAttempt } from "../../protocol/attempt-id.ts";
-import { beatsOf } from "../beats.ts";
+import { beatsOf, decodeAttempt } from "../../protocol/attempt-id.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
 import type { ReadRollCall } from "../read-message.ts";
 import { assertVisit, removeReady } from "../topology.ts";
@@ -21,11 +22,17 @@ import type { TaskCopy, VisitFacts } from "../write-message.ts";
 import { LoneTasks } from "./lone-tasks.ts";
 import { RollCalls } from "./roll-calls.ts";
 import { VisitAnnouncer } from "./visit-announcer.ts";
-import type { VisitParts } from "./visit-parts.ts";
 
 /** Checks of an empty queue without consumers until its tasks count as lost. */
 const STRIKES_MAX = 2;
 const HELD_MAX = 100_000;
+
+export interface VisitParts extends BridgeParts {
+  /** Whether the one task of this handler is held back, and so not at the broker. */
+  readonly isUnpublished: (place: VisitPlace) => boolean;
+  /** A message of the finished queue. */
+  readonly onFinished: (delivery: Delivery, visit: VisitQueues) => void;
+}
 
 export class VisitQueues {
   readonly place: VisitPlace;

@@ -3,7 +3,9 @@
  * the consuming: deliveries are acknowledged over it until it is closed.
  */
 import type { Channel, ConsumeMessage } from "amqplib";
+import { FANOUT } from "../../protocol/amqp-wire.ts";
 import type { Clock } from "../../std/clock.ts";
+import { every } from "../../std/within.ts";
 import { type BrokerFault, toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./connection.ts";
 import { Delivery, type Lane, watchLane } from "./delivery.ts";
@@ -172,5 +174,49 @@ export class RecoveringConsumer {
     this.#consumer = consumer;
     const fault = await consumer.open(session);
     if (queue !== null) repair.note(session, queue, fault);
+  }
+}
+
+export interface FanoutConsumerOptions
+  extends Pick<RecoveringConsumerOptions, "clock" | "onNote" | "repair" | "prefetch" | "onDelivery"> {
+  readonly fanouts: () => Iterable<string>;
+}
+
+const REBIND_MS = 15_000;
+
+/**
+ * Consumes an exclusive queue that is bound to fanout exchanges. The bindings are declared again now and then, since an
+ * exchange may have been deleted.
+ */
+export class FanoutConsumer extends RecoveringConsumer {
+  readonly #stopRebinding: () => void;
+
+  constructor(options: FanoutConsumerOptions) {
+    let bound: { readonly channel: Channel; readonly queue: string } | null = null;
+    const bind = async (channel: Channel, queue: string): Promise<void> => {
+      for (const fanout of options.fanouts()) {
+        await channel.assertExchange(fanout, "fanout", FANOUT);
+        await channel.bindQueue(queue, fanout, "");
+      }
+    };
+    super({
+      ...options,
+      queue: null,
+      prepare: async (channel) => {
+        const { queue } = await channel.assertQueue("", { exclusive: true, autoDelete: true });
+        bound = { channel, queue };
+        await bind(channel, queue);
+        return queue;
+      },
+    });
+    this.#stopRebinding = every(options.clock, REBIND_MS, () => {
+      // If this breaks the channel, the consumer opens another one.
+      if (bound !== null && this.isAttached) bind(bound.channel, bound.queue).catch(() => {});
+    });
+  }
+
+  override async stop(): Promise<void> {
+    this.#stopRebinding();
+    await super.stop();
   }
 }

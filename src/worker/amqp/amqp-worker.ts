@@ -11,7 +11,7 @@
  */
 import { receiptTopicOf, topicOf } from "../../kernel/command/topic.ts";
 import { BrokerConnection, type BrokerSession } from "../../net/amqp/connection.ts";
-import { RecoveringConsumer } from "../../net/amqp/consumer.ts";
+import { FanoutConsumer, RecoveringConsumer } from "../../net/amqp/consumer.ts";
 import { DeadLetters } from "../../net/amqp/dead-letters.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import { Publisher } from "../../net/amqp/publisher.ts";
@@ -28,11 +28,20 @@ import { type HostedPart, withChildren } from "../handler-code.ts";
 import { Worker, type WorkerOptions } from "../worker.ts";
 import { Answers } from "./answers.ts";
 import { CancelledCommands } from "./cancelled-commands.ts";
-import { ControlQueue } from "./control-queue.ts";
 import { HeldAttempts } from "./held-attempts.ts";
-import { readCancelConsumer, readCommand, readEnumerate, readProcess, readTask } from "./read-message.ts";
+import {
+  commandGrant,
+  enumerateGrant,
+  foreignAttempt,
+  readCancelConsumer,
+  readCommand,
+  readEnumerate,
+  readProcess,
+  readTask,
+  type TaskBatch,
+  taskGrant,
+} from "./read-message.ts";
 import { type TaskQueue, TaskQueues } from "./task-queues.ts";
-import { commandGrant, enumerateGrant, foreignAttempt, type TaskBatch, taskGrant } from "./write-grant.ts";
 
 export interface AmqpWorkerOptions {
   readonly url: string;
@@ -62,6 +71,8 @@ export interface AmqpWorkerOptions {
 const STOP_MS = 5_000;
 /** Enumerations of one handler that run at a time. */
 const ENUMERATIONS_MAX = 4;
+/** Unacknowledged control messages. */
+const CONTROL_PREFETCH = 100;
 const ANSWER_MS = 20_000;
 
 const TOO_DEEP = "the message is nested too deeply";
@@ -82,7 +93,8 @@ export class AmqpWorker {
   #session: BrokerSession | null = null;
   readonly #tasks: TaskQueues;
   readonly #worker: Worker;
-  readonly #control: ControlQueue;
+  /** The worker's own queue, for `process` and `cancel.consumer`. */
+  readonly #control: FanoutConsumer;
   readonly #consumers: readonly RecoveringConsumer[];
   /** The wire names of handlers, by the fanout that announces their queues. */
   readonly #uses = new Map<string, string>();
@@ -130,8 +142,9 @@ export class AmqpWorker {
       onBug,
     });
     const { uses, topics } = this.#host();
-    this.#control = new ControlQueue({
+    this.#control = new FanoutConsumer({
       ...this.#recovery,
+      prefetch: () => CONTROL_PREFETCH,
       fanouts: () => [this.#names.cancelConsumer, ...this.#uses.keys()],
       onDelivery: (delivery) => this.#onControl(delivery),
     });

@@ -4,9 +4,8 @@
  */
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { EnumerateMessage } from "../../protocol/amqp-wire.ts";
-import { attemptPrefix, encodeAttempt } from "../../protocol/attempt-id.ts";
+import { beatsOf, encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, ReportedAttempt } from "../../protocol/work.ts";
-import { reportPlace } from "../attempt-place.ts";
 
 interface HeldOne {
   readonly id: string;
@@ -126,16 +125,7 @@ export class HeldAttempts {
   }
 
   #beats(matches: (held: Held) => boolean): readonly Beat[] {
-    const beats = new Map<string, Beat & { attempts: Beat["attempts"][number][] }>();
-    for (const held of this.#held.values()) {
-      if (!matches(held)) continue;
-      const place = `${attemptPrefix(held.at)}${held.at.epoch}`;
-      const beat = beats.get(place) ?? { ...reportPlace(held.at), attempts: [] };
-      const { task, attempt, claim } = held.at;
-      beat.attempts.push({ task, attempt, claim });
-      beats.set(place, beat);
-    }
-    return [...beats.values()];
+    return beatsOf([...this.#held.values()].filter(matches).map(({ at }) => at));
   }
 
   #keep(id: string, body: Buffer): void {

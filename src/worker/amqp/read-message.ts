@@ -1,4 +1,5 @@
-/** Messages from a broker, to which anybody can write: each is read field by field, or rejected with the reason. */
+/** Reads messages from the broker, to which anybody can write, and turns them into grants, which a worker runs. */
+import { topicUse } from "../../kernel/command/topic.ts";
 import type {
   CancelConsumerMessage,
   EnumerateMessage,
@@ -7,15 +8,11 @@ import type {
 } from "../../protocol/amqp-wire.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type { CommandMark } from "../../protocol/command-wire.ts";
-import { readFields } from "../../protocol/read-body.ts";
-import type { ReportedAttempt } from "../../protocol/work.ts";
-import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-
-type Fields = Readonly<Record<string, unknown>>;
-
-/** What a field may be; `?` marks one that may be absent. */
-type Kind = "text" | "queue" | "count" | "attempt" | "attempts" | "list" | "resume" | "do";
-type Shape = Readonly<Record<string, Kind | `${Kind}?`>>;
+import { type Fields, invalid, isCount, readShape, type Shape } from "../../protocol/read-body.ts";
+import type { Grant, GrantItem, ReportedAttempt } from "../../protocol/work.ts";
+import { isRejection, type Rejection } from "../../std/rejection.ts";
+import { reportPlace } from "../attempt-place.ts";
+import type { TaskQueue } from "./task-queues.ts";
 
 const PLACE = { workflow_id: "text", phase: "text", handler: "text" } as const;
 
@@ -50,39 +47,23 @@ const TASK: Shape = {
   phases: "list?",
 };
 
-const QUEUE_BYTES_MAX = 255;
-
-const CHECKS: Readonly<Record<Kind, { what: string; fits: (value: unknown) => boolean }>> = {
-  text: { what: "a text", fits: (value) => typeof value === "string" },
-  queue: { what: "the name of a queue", fits: isQueue },
-  count: { what: "a number from 0", fits: isCount },
-  attempt: { what: "the id of an attempt", fits: isAttempt },
-  attempts: {
-    what: "a list of ids of attempts",
-    fits: (value) => Array.isArray(value) && value.every(isAttempt),
-  },
-  list: { what: "a list", fits: Array.isArray },
-  resume: { what: "an object with `count` and `checksum`", fits: isResume },
-  do: { what: "`next` or `returns`", fits: (value) => value === "next" || value === "returns" },
-};
-
 export function readEnumerate(body: Buffer): EnumerateMessage | Rejection {
-  return read<EnumerateMessage>(body, ENUMERATE);
+  return readShape(body, ENUMERATE);
 }
 
 export function readProcess(body: Buffer): ProcessMessage | Rejection {
-  return read<ProcessMessage>(body, PROCESS);
+  return readShape(body, PROCESS);
 }
 
 export function readTask(body: Buffer): TaskMessage | Rejection {
-  return read<TaskMessage>(body, TASK);
+  return readShape(body, TASK);
 }
 
 export function readCancelConsumer(body: Buffer): CancelConsumerMessage | Rejection {
-  return read<CancelConsumerMessage>(body, { task_queue: "queue", commands: "attempts?" });
+  return readShape(body, { task_queue: "queue", commands: "attempts?" });
 }
 
-/** A command; its attempt and step are those of its mark, null if no engine has sent it. */
+/** A command with the attempt and step of its mark; the attempt is null if no engine has sent it. */
 export interface ReadCommand {
   readonly command: Fields;
   readonly at: ReportedAttempt | null;
@@ -90,47 +71,82 @@ export interface ReadCommand {
 }
 
 export function readCommand(body: Buffer): ReadCommand | Rejection {
-  const command = read<Fields>(body, { cmd_type: "text" });
+  const command = readShape<Fields>(body, { cmd_type: "text" });
   if (isRejection(command)) return command;
   const mark = (command as { cmd_metadata?: { rondo?: Partial<CommandMark> } | null }).cmd_metadata?.rondo;
   if (mark === undefined || mark === null) return { command, at: null, step: 0 };
   const at = typeof mark.attempt === "string" ? decodeAttempt(mark.attempt) : null;
   if (at === null) return invalid("`cmd_metadata.rondo.attempt` is not the id of an attempt");
-  return { command, at, step: isCount(mark.step) ? (mark.step as number) : 0 };
+  return { command, at, step: isCount(mark.step) ? mark.step : 0 };
 }
 
-function read<T>(body: Buffer, shape: Shape): T | Rejection {
-  const fields = readFields(body);
-  if (isRejection(fields)) return fields;
-  for (const [name, kind] of Object.entries(shape)) {
-    const value = fields[name];
-    const isOptional = kind.endsWith("?");
-    if (value === undefined && isOptional) continue;
-    const { what, fits } = CHECKS[(isOptional ? kind.slice(0, -1) : kind) as Kind];
-    if (value === undefined) return invalid(`it lacks \`${name}\``);
-    if (!fits(value)) return invalid(`\`${name}\` is not ${what}`);
-  }
-  return fields as T;
+/** Deliveries of one task queue that came in one turn. */
+export interface TaskBatch {
+  readonly queue: TaskQueue;
+  readonly at: ReportedAttempt;
+  readonly message: TaskMessage;
+  readonly items: GrantItem[];
 }
 
-function isAttempt(value: unknown): boolean {
-  return typeof value === "string" && decodeAttempt(value) !== null;
+const SHARED = {
+  ...{ project: "", version: null, heartbeatMs: 0, phases: [], resume: null, batch: 1 },
+  ...{ script: null, command: null, trace: null },
+} as const;
+
+/** An enumeration. */
+export function enumerateGrant(use: string, message: EnumerateMessage, at: ReportedAttempt): Grant {
+  const { resume } = message;
+  return {
+    ...SHARED,
+    ...reportPlace(at),
+    do: "enumerate",
+    use,
+    workflow: message.workflow ?? "",
+    input: JSON.stringify(message.input ?? null),
+    timeoutMs: message.timeout_ms ?? null,
+    resume: resume === undefined ? null : { ...resume, last: JSON.stringify(resume.last) },
+    items: [{ number: -1, attempt: at.attempt, claim: at.claim, task: null, checkpoints: null }],
+  };
 }
 
-function isQueue(value: unknown): boolean {
-  return typeof value === "string" && value !== "" && Buffer.byteLength(value) <= QUEUE_BYTES_MAX;
+/** Tasks, a decision or an output. */
+export function taskGrant({ queue, at, message, items }: TaskBatch): Grant {
+  return {
+    ...SHARED,
+    ...reportPlace(at),
+    do: message.do ?? "process",
+    use: queue.use,
+    workflow: queue.message.workflow ?? "",
+    input: queue.input,
+    timeoutMs: queue.message.timeout_ms ?? null,
+    phases: message.phases ?? [],
+    batch: queue.message.batch ?? 1,
+    items,
+  };
 }
 
-function isCount(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) >= 0;
+/** A command. */
+export function commandGrant(
+  topic: string,
+  at: ReportedAttempt,
+  { command, receiptTopic, step }: { command: object; receiptTopic: string; step: number },
+): Grant {
+  const { task: number, attempt, claim } = at;
+  return {
+    ...SHARED,
+    ...reportPlace(at),
+    do: "command",
+    use: topicUse(topic),
+    workflow: "",
+    input: "null",
+    timeoutMs: null,
+    command: { step, topic, receiptTopic },
+    items: [{ number, attempt, claim, task: JSON.stringify(command), checkpoints: null }],
+  };
 }
 
-function isResume(value: unknown): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  const { count, checksum } = value as { count?: unknown; checksum?: unknown };
-  return isCount(count) && Number.isSafeInteger(checksum);
-}
-
-function invalid(message: string): Rejection {
-  return reject("invalid_input", message);
+/** The attempt of a command that no engine sent. An engine counts rounds from 1, so it is no attempt of an execution. */
+export function foreignAttempt(task: number): ReportedAttempt {
+  const place = { execution: "foreign", phase: "command", visit: 1, handler: "command", round: 0, epoch: 0 };
+  return { ...place, task, attempt: 1, claim: 0 };
 }
