@@ -38,7 +38,7 @@ import type { BridgeParts } from "./bridge-parts.ts";
 import { EventPublisher } from "./event-publisher.ts";
 import { type BrokerNames, brokerNames } from "./names.ts";
 import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
-import type { FindCommand } from "./topics/receipt-intake.ts";
+import type { FindCommand } from "./topics/read-receipt.ts";
 import { Topics } from "./topics/topics.ts";
 import { OpenEnumerations } from "./visits/open-enumerations.ts";
 import { QueueRegistry } from "./visits/queue-registry.ts";

@@ -4,20 +4,24 @@
  * 1. Events are published after their commit. When a batch is confirmed, the engine is told how far it is.
  * 2. Events that are too many to keep, or were committed without a connection, are behind. The store lists executions that
  *    are behind (engine/mailbox/outbox.ts); each of them hands out the rest of its journal once it is in memory.
- * 3. Receipts of commands that counted are also published on an exchange of their own (topics/receipt-relay.ts).
+ * 3. Receipts of commands that counted are also published on an exchange of their own.
  * 4. The end of an execution is also published to a queue of its own, if a client declared one.
  */
 
 import { EVENTS_DUE } from "../engine/mailbox/outbox.ts";
 import type { EventsOut } from "../engine/mailbox/outbox-port.ts";
+import { procErr } from "../kernel/command/command-state.ts";
 import { encodeName } from "../kernel/definition/names.ts";
-import type { Recorded } from "../kernel/event.ts";
+import type { Plan } from "../kernel/definition/plan.ts";
+import type { CommandReceipted, Recorded } from "../kernel/event.ts";
 import { decodeReadable } from "../kernel/journal/journal-entry.ts";
 import { publicEvent } from "../kernel/journal/public-event.ts";
 import { toFault } from "../net/amqp/broker-fault.ts";
 import type { Outgoing } from "../net/amqp/publisher.ts";
+import { defined } from "../std/defined.ts";
+import type { Json } from "../std/json.ts";
 import type { BridgeParts } from "./bridge-parts.ts";
-import { receiptMessage } from "./topics/receipt-relay.ts";
+import type { BrokerNames } from "./names.ts";
 
 type Shared = Pick<BridgeParts, "engine" | "store" | "clock" | "names" | "publisher" | "onFault">;
 
@@ -208,4 +212,39 @@ export class EventPublisher {
       body: Buffer.from(JSON.stringify({ workflow_id: execution, status })),
     });
   }
+}
+
+/**
+ * The message of a receipt on the exchange of receipts, under a stable id and without the token; null: the plan has no such
+ * command. Rondo consumes the receipt topics, so other readers get receipts from this exchange.
+ */
+export function receiptMessage(
+  names: BrokerNames,
+  { execution, seq, plan }: { readonly execution: string; readonly seq: number; readonly plan: Plan },
+  event: CommandReceipted,
+): Outgoing | null {
+  const command = plan.commands[event.step]?.command;
+  if (command === undefined) return null;
+  const { cmd_type, cmd_data, cmd_metadata } = command.cmd;
+  const { step, task, attempt, attemptId: attempt_id, result, error, procStatus: proc_status } = event;
+  const body = {
+    cmd_type,
+    cmd_data,
+    cmd_metadata: {
+      ...cmd_metadata,
+      rondo: { workflow_id: execution, step, task, attempt, ...defined({ attempt_id }) },
+    },
+    ...(result === null ? { proc_err: procErr(error) } : { cmd_result: JSON.parse(result) as Json }),
+    proc_status,
+    target_topic_name: command.topic,
+    receipt_topic_name: command.receiptTopic,
+  };
+  return {
+    exchange: names.receipts,
+    key: command.receiptTopic,
+    // The broker routes it by this second key as well.
+    headers: { CC: [command.topic] },
+    id: `${encodeName(execution)}/${seq}~receipt`,
+    body: Buffer.from(JSON.stringify(body)),
+  };
 }

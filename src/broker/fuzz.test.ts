@@ -11,10 +11,10 @@ import { ROLL_CALL_HELD_MAX, rollCallId } from "../protocol/amqp-wire.ts";
 import { encodeAttempt, signAttempt } from "../protocol/attempt-id.ts";
 import { systemClock } from "../std/clock.ts";
 import { isRejection } from "../std/rejection.ts";
+import { receiptMessage } from "./event-publisher.ts";
 import { brokerNames } from "./names.ts";
 import { readItems, readRollCall, readTaskReport } from "./read-message.ts";
 import { readReceipt } from "./topics/read-receipt.ts";
-import { receiptMessage } from "./topics/receipt-relay.ts";
 
 const KEY = "k";
 const QUEUE = "rondo.workflow.ex_1.work.work.tasks";

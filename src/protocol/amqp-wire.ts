@@ -1,11 +1,11 @@
 /**
- * What crosses an AMQP broker between engine nodes and workers: names, how queues and exchanges are declared (both sides
- * declare what they share, so the arguments are here), and the JSON bodies. docs/protocol.md says it in words.
+ * The protocol between engine nodes and workers over an AMQP broker: names, arguments of shared queues and exchanges (which
+ * both sides declare), and the JSON bodies of messages. docs/protocol.md describes it.
  */
 import { sha256 } from "../std/hash.ts";
 import type { PhaseCounts } from "./work.ts";
 
-/** Names under a prefix; those of one visit's queues are told in messages, so nobody but the engine makes them. */
+/** Names under a prefix. The queues of one visit are not here: only the engine forms their names, and sends them in messages. */
 export function amqpNames(prefix: string): {
   enumerate(use: string): string;
   process(use: string): string;
@@ -13,7 +13,7 @@ export function amqpNames(prefix: string): {
   readonly enumerated: string;
   readonly cancelConsumer: string;
   readonly events: string;
-  /** The exchange for messages that nobody can read, and its queue. */
+  /** The dead-letter exchange, and its queue. */
   readonly dead: string;
 } {
   return {
@@ -31,7 +31,7 @@ export function amqpNames(prefix: string): {
 const PROPERTY_BYTES_MAX = 255;
 const HASHED = "sha256:";
 
-/** An id (ASCII) as the property of a message: one that is too long for it is replaced by its hash. */
+/** An id (ASCII) as the property of a message: the hash replaces an id that is too long. */
 export function messageIdOf(id: string): string {
   return id.length <= PROPERTY_BYTES_MAX ? id : `${HASHED}${sha256(id)}`;
 }
@@ -41,19 +41,19 @@ export function isHashedId(messageId: string): boolean {
   return messageId.startsWith(HASHED);
 }
 
-/** The enumerate queues and `enumerated`: classic, durable. */
+/** Arguments of the enumerate queues and of `enumerated`: classic, durable. */
 export const SHARED_QUEUE = { durable: true } as const;
 
-/** The fanouts `process` and `cancel.consumer`. */
+/** Arguments of the fanouts `process` and `cancel.consumer`. */
 export const FANOUT = { durable: true } as const;
 
-/** A command topic and a receipt topic: quorum, with a limit of deliveries. */
+/** Arguments of command topics and receipt topics: quorum queues with a limit of deliveries. */
 export const TOPIC_QUEUE = {
   durable: true,
   arguments: { "x-queue-type": "quorum", "x-delivery-limit": 4 },
 } as const;
 
-/** `enumerate`: one worker gets it. */
+/** `enumerate`: asks one worker to enumerate. */
 export interface EnumerateMessage {
   readonly workflow_id: string;
   /** The workflow's name. */
@@ -66,10 +66,10 @@ export interface EnumerateMessage {
   readonly task_queue: string;
   readonly finished_queue: string;
   readonly cancel_consumer_queue: string;
-  /** The attempt's id, opaque to workers; it is repeated in what they answer. */
+  /** The attempt's id, opaque to workers, who repeat it in their answers. */
   readonly attempt: string;
   readonly token: string;
-  /** What is journaled already. */
+  /** The tasks that are journaled already. */
   readonly resume?: { readonly count: number; readonly last: unknown; readonly checksum: number };
   readonly timeout_ms?: number;
 }
@@ -81,7 +81,7 @@ export interface IntakeItem {
   readonly identity?: string;
 }
 
-/** Where tasks in an intake are from; `position` counts from 0 (from `resume.count` for code that goes on there). */
+/** The enumeration of tasks in an intake; `position` counts from 0 (from `resume.count` for code that resumes). */
 interface IntakePlace {
   readonly workflow_id: string;
   readonly phase: string;
@@ -91,10 +91,10 @@ interface IntakePlace {
   readonly token?: string;
 }
 
-/** One task, or several of which the first has the position. */
+/** A message of an intake: one task, or several, of which the first has the position. */
 export type IntakeMessage = IntakePlace & (IntakeItem | { readonly items: readonly IntakeItem[] });
 
-/** The enumeration has ended: with `total` well, with `error` not. */
+/** The end of an enumeration: with `total` it is done, with `error` it failed. */
 export interface EnumeratedMessage {
   readonly workflow_id: string;
   readonly phase: string;
@@ -109,7 +109,7 @@ export interface EnumeratedMessage {
   readonly error?: WireError;
 }
 
-/** `process`: every worker gets it, again and again while the visit is open. */
+/** `process`: announces a task queue to every worker, again and again while the visit is open. */
 export interface ProcessMessage {
   readonly workflow_id: string;
   readonly workflow: string;
@@ -121,24 +121,24 @@ export interface ProcessMessage {
   readonly cancel_consumer_queue: string;
   /** The execution's input, which handlers see beside the task. */
   readonly input?: unknown;
-  /** How many of this queue a worker may have at a time, if that is limited. */
+  /** Tasks of this queue that a worker may have at a time, if that is limited. */
   readonly prefetch?: number;
-  /** How many tasks the handler takes together, if it takes several. */
+  /** Tasks that the handler processes together, if it processes several. */
   readonly batch?: number;
   readonly timeout_ms?: number;
-  /** Workers that know roll calls answer this one, with the token, into the finished queue (`RollCallMessage`). */
+  /** Workers answer this roll call, with the token, in the finished queue (`RollCallMessage`). */
   readonly roll_call?: number;
   readonly token?: string;
 }
 
-/** The answer to a roll call: which attempts out of a task queue a worker has. */
+/** The answer to a roll call: the attempts of a task queue that a worker has. */
 export interface RollCallMessage {
   readonly roll_call: number;
   readonly task_queue: string;
   readonly token: string;
-  /** Tells the process of the worker apart from others. */
+  /** Unique for the worker's process. */
   readonly worker: string;
-  /** Whether it consumes the queue; one that is stopping only ends what it has. */
+  /** Whether it consumes the queue; a worker that stops does not. */
   readonly consumes: boolean;
   /** The attempts that it has not acknowledged. */
   readonly held: readonly string[];
@@ -147,12 +147,12 @@ export interface RollCallMessage {
 /** Attempts in one answer to a roll call; a worker that has more does not answer. */
 export const ROLL_CALL_HELD_MAX = 10_000;
 
-/** What the token of a roll call signs. */
+/** The text that the token of a roll call signs. */
 export function rollCallId(taskQueue: string, rollCall: number): string {
   return `roll-call ${rollCall} ${taskQueue}`;
 }
 
-/** One task. */
+/** A task. */
 export interface TaskMessage {
   readonly workflow_id: string;
   readonly phase: string;
@@ -165,12 +165,12 @@ export interface TaskMessage {
   readonly data: unknown;
   readonly finished_queue: string;
   readonly idempotency_key: string;
-  /** Code that decides or returns instead of doing a task, and what it reads: counts of the phases so far. */
+  /** For code that decides or returns instead of running a task; it reads the counts of the phases so far. */
   readonly do?: "next" | "returns";
   readonly phases?: PhaseCounts;
 }
 
-/** The last word on an attempt at a task. */
+/** The receipt of a task. */
 export interface FinishedMessage {
   readonly workflow_id: string;
   readonly phase: string;
@@ -195,11 +195,11 @@ export interface WireError {
   readonly retryAfterMs?: number;
 }
 
-/** `cancel.consumer`: every worker stops consuming that queue and gives back what it has not begun. */
+/** `cancel.consumer`: every worker stops consuming the queue and returns tasks that have not begun. */
 export interface CancelConsumerMessage {
   readonly task_queue: string;
-  /** `paused`: what runs may end; else it is told to stop. */
+  /** `paused`: running tasks may end; otherwise they are told to stop. */
   readonly reason?: "paused" | "cancelled" | "finished";
-  /** Ids of attempts at commands that nobody waits for any more. */
+  /** Ids of attempts at commands that are cancelled. */
   readonly commands?: readonly string[];
 }

@@ -1,4 +1,4 @@
-/** The address of an AMQP broker, and what to check when no connection to it can be made. */
+/** The address of an AMQP broker, and the explanation of a failed connection. */
 
 /** Whether a text is the URL of a broker: `amqp://` or `amqps://` with a host. */
 export function isBrokerUrl(text: unknown): boolean {
@@ -14,7 +14,7 @@ export function showBroker(url: string): string {
   return `${protocol}//${hostname}:${port === "" ? usual : port}${pathname === "/" ? "" : pathname}`;
 }
 
-/** Why a connection failed, with the address and what to check. */
+/** Explains why a connection failed, with the address and a hint. */
 export function whyNoConnection(url: string, thrown: unknown): string {
   const { message = String(thrown), code } = thrown as { message?: string; code?: unknown };
   const { pathname, username } = new URL(url);
@@ -38,10 +38,10 @@ function explain(at: { message: string; code: unknown; vhost: string; user: stri
   // A broker that is starting or stopping closes the socket too.
   if (/Socket closed abruptly|ECONNRESET/.test(`${message} ${String(code)}`))
     return (
-      "what listens there closed the connection before it was open: the broker may be starting or stopping, or it may be " +
-      `something that does not speak AMQP; if it stays so, check the port: 5672, and 5671 with TLS (${message})`
+      "the server closed the connection before it was open: the broker may be starting or stopping, or it may be " +
+      `something that does not speak AMQP; if this goes on, check the port: 5672, and 5671 with TLS (${message})`
     );
   if (/frame|Expected ConnectionStart|Protocol/i.test(message))
-    return `what listens there does not speak AMQP; check the port: 5672, and 5671 with TLS (${message})`;
-  return message === "" ? "it failed without a reason" : message;
+    return `the server there does not speak AMQP; check the port: 5672, and 5671 with TLS (${message})`;
+  return message === "" ? "no reason is known" : message;
 }

@@ -1,17 +1,17 @@
 export type LinkState = "connecting" | "up" | "blocked" | "down" | "closed";
 
-/** How the broker stands, for those who look. */
+/** The state of the connection to the broker, for `/readyz`, metrics and the dashboard. */
 export interface BrokerView {
   readonly state: LinkState;
-  /** What is wrong; null: nothing. */
+  /** Why it is down or blocked; null: it is neither. */
   readonly fault: string | null;
   readonly prefix: string;
-  /** Handlers of visits that have queues. */
+  /** Handlers of visits that have queues at the broker. */
   readonly queues: number;
-  /** Messages published and not confirmed, and confirmed since the start. */
+  /** Unconfirmed messages, and messages confirmed since the start. */
   readonly unconfirmed: number;
   readonly published: number;
-  /** Last words of workers that counted, and messages that nobody could use, since the start. */
+  /** Receipts that counted, and messages that became dead letters, since the start. */
   readonly counted: number;
   readonly deadLetters: number;
 }

@@ -1,16 +1,16 @@
-/** A command as it goes out on a topic, over whichever transport: with what its receipt has to repeat. */
+/** A command as it is sent on a topic, with the mark that its receipt has to repeat. */
 import type { Json } from "../std/json.ts";
 import { idempotencyKey } from "./idempotency-key.ts";
 import type { Grant, GrantItem } from "./work.ts";
 
-/** What a receipt is told by: `cmd_metadata.rondo`. */
+/** The mark by which a receipt is matched to its command: `cmd_metadata.rondo`. */
 export interface CommandMark {
   readonly workflow_id: string;
-  /** Which command of the workflow, counted from 0. */
+  /** The number of the command within the workflow, from 0. */
   readonly step: number;
   /** The number of the task within its step. */
   readonly task: number;
-  /** The attempt's id, as wires have it. */
+  /** The attempt's id. */
   readonly attempt: string;
   readonly token: string;
   /** The same for all attempts of the task. */

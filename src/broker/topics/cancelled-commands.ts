@@ -1,9 +1,19 @@
 /**
- * Announces cancelled commands on the fanout `cancel.consumer`. A copy may still be in its topic or at a worker: Rondo's
- * workers stop it, or acknowledge it without running it. `task_queue` names a queue that commands never have, so workers
- * that do not know the field `commands` stop nothing.
+ * Cancelled commands: workers are told, and copies are removed from their topics.
+ *
+ * 1. The announcement goes out on the fanout `cancel.consumer`. A copy may still be in its topic or at a worker: Rondo's workers
+ *    stop it, or acknowledge it without running it. `task_queue` names a queue that commands never have, so workers that do not
+ *    know the field `commands` stop nothing.
+ * 2. A topic is shared with other applications, so every other message that the search reads is returned. That counts as a
+ *    delivery, and a quorum queue drops a message that was delivered too often. So the search ends at a message that was
+ *    delivered a few times, and a message near the limit is published as a new one. A command that the search does not find
+ *    may still be delivered to a worker, whose receipt then changes nothing.
  */
 
+import type { Channel, GetMessage } from "amqplib";
+import { toFault } from "../../net/amqp/broker-fault.ts";
+import type { BrokerSession } from "../../net/amqp/connection.ts";
+import { messageIdOf } from "../../protocol/amqp-wire.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
@@ -14,7 +24,7 @@ type Parts = Pick<BridgeParts, "names" | "publisher" | "settings" | "clock">;
 /** Ids in one message. */
 const PORTION = 500;
 
-export class CancelledCommands {
+export class CancelAnnouncer {
   readonly #parts: Parts;
   /** Ids of the attempts cancelled in this turn, by the queue that tasks of their handler would have. */
   readonly #ids = new Map<string, string[]>();
@@ -43,4 +53,104 @@ export class CancelledCommands {
         });
     this.#ids.clear();
   }
+}
+
+/** Messages that one search reads. */
+const DEPTH_MAX = 1_000;
+/** The search ends at a message that was delivered this often before. */
+const DELIVERIES_MAX = 2;
+/** A message that was delivered this often before is published anew: topics declared here allow 4 (`TOPIC_QUEUE`). */
+const DELIVERIES_NEAR_LIMIT = 3;
+
+export class TopicCleaner {
+  readonly #parts: Pick<BridgeParts, "session" | "onFault">;
+  /** Ids of messages to remove, by topic. */
+  readonly #unwanted = new Map<string, Set<string>>();
+  readonly #busy = new Set<string>();
+
+  constructor(parts: Pick<BridgeParts, "session" | "onFault">) {
+    this.#parts = parts;
+  }
+
+  /** Removes a message from a topic, now or when there is a connection. */
+  remove(topic: string, id: string): void {
+    const unwanted = this.#unwanted.get(topic) ?? new Set();
+    this.#unwanted.set(topic, unwanted.add(id));
+    this.#search(topic);
+  }
+
+  /** There is a connection. */
+  attach(): void {
+    for (const topic of this.#unwanted.keys()) this.#search(topic);
+  }
+
+  /** Runs one search at a time for each topic; commands that are cancelled meanwhile are left to the next search. */
+  #search(topic: string): void {
+    const session = this.#parts.session();
+    const unwanted = this.#unwanted.get(topic);
+    if (session === null || unwanted === undefined || this.#busy.has(topic)) return;
+    this.#unwanted.delete(topic);
+    this.#busy.add(topic);
+    removeMessages(session, topic, unwanted)
+      .catch((thrown: unknown) => {
+        // The connection was lost: `attach` searches again.
+        if (this.#parts.session() !== session)
+          this.#unwanted.set(topic, new Set([...unwanted, ...(this.#unwanted.get(topic) ?? [])]));
+        else this.#parts.onFault(toFault(thrown));
+      })
+      .finally(() => {
+        this.#busy.delete(topic);
+        this.#search(topic);
+      });
+  }
+}
+
+/** Removes these messages from a queue, as far as the search finds them. */
+export async function removeMessages(
+  session: BrokerSession,
+  queue: string,
+  ids: ReadonlySet<string>,
+): Promise<void> {
+  if (((await session.counts(queue))?.ready ?? 0) === 0) return;
+  await session.withChannel(async (channel) => {
+    const others = await search(channel, queue, new Set([...ids].map(messageIdOf)));
+    for (const message of others) await putBack(session, channel, { queue, message });
+  });
+}
+
+async function search(channel: Channel, queue: string, left: Set<string>): Promise<GetMessage[]> {
+  const others: GetMessage[] = [];
+  for (let seen = 0; seen < DEPTH_MAX && left.size > 0; seen++) {
+    const message = await channel.get(queue);
+    if (message === false) return others;
+    if (left.delete(String(message.properties.messageId))) channel.ack(message);
+    else {
+      others.push(message);
+      if (deliveriesOf(message) >= DELIVERIES_MAX) return others;
+    }
+  }
+  return others;
+}
+
+async function putBack(
+  session: BrokerSession,
+  channel: Channel,
+  { queue, message }: { readonly queue: string; readonly message: GetMessage },
+): Promise<void> {
+  if (deliveriesOf(message) < DELIVERIES_NEAR_LIMIT) return channel.nack(message, false, true);
+  await new Promise<void>((resolve, fail) => {
+    // The broker refuses a user's name that is not this connection's.
+    const { userId: _, headers, ...properties } = message.properties;
+    const { "x-delivery-count": __, ...kept } = headers ?? {};
+    const options = { ...properties, headers: kept, persistent: true };
+    session.publish.sendToQueue(queue, message.content, options, (error: unknown) =>
+      error === null ? resolve() : fail(toFault(error)),
+    );
+  });
+  channel.ack(message);
+}
+
+/** How often a quorum queue has delivered a message before. */
+function deliveriesOf({ properties }: GetMessage): number {
+  return Number(properties.headers?.["x-delivery-count"] ?? 0);
 }

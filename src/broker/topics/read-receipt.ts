@@ -1,14 +1,21 @@
 /**
- * Receipts of commands, as they come on receipt topics. A message is a receipt only if it says how the command ended: it
- * has `cmd_result`, or a `proc_err` that is not null, or the `status` that Rondo's own workers write. Anything else, the
- * command itself above all, says nothing and goes to the dead letters.
+ * Reads receipts of commands from receipt topics. A message is a receipt only if it says how the command ended: it has
+ * `cmd_result`, or a `proc_err` that is not null, or the `status` that Rondo's own workers write. A message that is no receipt
+ * (the command itself, for example), or has no command, goes to the dead-letter queue with the reason.
  */
+
+import type { EnginePort } from "../../engine/engine-port.ts";
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import type { Outcome } from "../../kernel/message.ts";
-import type { Fields } from "../../protocol/read-body.ts";
+import { BrokerFault, toFault } from "../../net/amqp/broker-fault.ts";
+import type { Delivery } from "../../net/amqp/delivery.ts";
+import { type Fields, readFields } from "../../protocol/read-body.ts";
+import type { ReportedAttempt } from "../../protocol/work.ts";
 import { toStoredText } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import { isStatus, notStorable, readError } from "../read-message.ts";
+import type { BridgeParts } from "../bridge-parts.ts";
+import { isStatus, notStorable, readAttempt, readError } from "../read-message.ts";
+import type { ReceiptInbox } from "../visits/receipt-inbox.ts";
 
 /** The mark of a receipt: `cmd_metadata.rondo`. Null: it has none. A value that is not an object is a changed mark. */
 export function readReceiptMark(fields: Fields): { readonly mark: Fields | null } | Rejection {
@@ -52,4 +59,65 @@ const FAILED = "the command failed";
 
 function isObject(value: unknown): value is Fields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export interface ReceiptIntakeParts extends Pick<BridgeParts, "engine" | "dead" | "onFault"> {
+  readonly inbox: ReceiptInbox;
+  readonly findCommand: FindCommand;
+}
+
+/** Finds the one open command that a receipt without a mark can be of, by its hashes and its topic; or the reason why not. */
+export type FindCommand = (
+  receipt: Readonly<Record<string, unknown>>,
+  topic: string,
+) => Promise<ReportedAttempt | Rejection>;
+
+/** Calls `onReceipt` with the attempt and its outcome, once they are known. */
+export function readDelivery(
+  parts: ReceiptIntakeParts,
+  delivery: Delivery,
+  onReceipt: (at: ReportedAttempt, outcome: Outcome) => void,
+): void {
+  const { inbox, dead, engine, onFault, findCommand } = parts;
+  const fields = readFields(delivery.message.content);
+  if (isRejection(fields)) return dead.put(delivery, fields.message);
+  const outcome = readReceipt(fields);
+  if (isRejection(outcome)) return dead.put(delivery, outcome.message);
+  const later = (thrown: unknown): void => {
+    onFault(thrown instanceof Error ? thrown : toFault(thrown));
+    inbox.retryLater(delivery, () => readDelivery(parts, delivery, onReceipt));
+  };
+  const read = readReceiptMark(fields);
+  if (isRejection(read)) return dead.put(delivery, read.message);
+  const { mark } = read;
+  if (mark === null) {
+    findCommand(fields, delivery.queue).then((at) => {
+      if (isRejection(at)) dead.put(delivery, at.message);
+      else onReceipt(at, outcome);
+    }, later);
+    return;
+  }
+  const { workflow_id, attempt, token, step } = mark;
+  const at = readAttempt({ workflow_id, attempt, token }, engine.info.key);
+  if (isRejection(at)) return dead.put(delivery, at.message);
+  const compare = (own: number | null): void => {
+    if (step !== undefined && own !== null && step !== own)
+      dead.put(delivery, "`rondo.step` is not the step of the attempt: send `rondo` back unchanged");
+    else onReceipt(at, outcome);
+  };
+  const known = engine.holderOf(at)?.step;
+  if (step === undefined || known !== undefined) return compare(known ?? null);
+  stepOf(engine, at).then(compare, later);
+}
+
+/** The step of an attempt that this node has no lease of; null: its execution has no such command. */
+async function stepOf(
+  engine: EnginePort,
+  { execution, phase, handler }: ReportedAttempt,
+): Promise<number | null> {
+  const found = await engine.inspect(execution);
+  if (!isRejection(found))
+    return found.commands?.find((one) => one.phase === phase && one.handler === handler)?.step ?? null;
+  if (found.code === "not_found") return null;
+  throw new BrokerFault(`a receipt of ${execution} waits: ${found.message}`);
 }

@@ -17,7 +17,7 @@ import type { Rejection } from "../../std/rejection.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import { declareTopic } from "../topology.ts";
 import { commandBody } from "../write-message.ts";
-import { CancelledCommands } from "./cancelled-commands.ts";
+import { CancelAnnouncer, removeMessages, TopicCleaner } from "./cancelled-commands.ts";
 import { explainCommands, explainedBy } from "./explain-commands.ts";
 import {
   type Command,
@@ -29,9 +29,8 @@ import {
   settledIn,
   type Topic,
 } from "./open-commands.ts";
-import { type ReceiptIntakeParts, readDelivery } from "./receipt-intake.ts";
+import { type ReceiptIntakeParts, readDelivery } from "./read-receipt.ts";
 import { ReceiptTopics, type ReceiptTopicsParts } from "./receipt-topics.ts";
-import { removeMessages, TopicCleaner } from "./topic-cleaner.ts";
 import { WaitingCommands, type WaitingCommandsParts } from "./waiting-commands.ts";
 
 export interface TopicsParts
@@ -48,14 +47,14 @@ export class Topics {
   readonly #receipts: ReceiptTopics;
   readonly #waiting: WaitingCommands;
   readonly #cleaner: TopicCleaner;
-  readonly #cancelled: CancelledCommands;
+  readonly #canceller: CancelAnnouncer;
   /** Commands that the broker has confirmed in this turn. */
   readonly #confirmed: ReportedAttempt[] = [];
 
   constructor(parts: TopicsParts) {
     this.#parts = parts;
     this.#cleaner = new TopicCleaner(parts);
-    this.#cancelled = new CancelledCommands(parts);
+    this.#canceller = new CancelAnnouncer(parts);
     this.#receipts = new ReceiptTopics({
       ...parts,
       onReceipt: (delivery) =>
@@ -141,7 +140,7 @@ export class Topics {
         const at = { ...place, ...one };
         const known = this.#open.remove(topic, commandKey(at));
         const id = known?.id ?? encodeAttempt(at);
-        this.#cancelled.add(at);
+        this.#canceller.add(at);
         // A command that the broker has not confirmed is not sent over the next connection, and may yet arrive over this one.
         if (known?.sentAt !== null) publisher.withdraw(id, () => this.#cleaner.remove(name, id));
       }

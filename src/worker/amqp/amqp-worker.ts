@@ -27,8 +27,7 @@ import { samePlace } from "../attempt-place.ts";
 import { type HostedPart, withChildren } from "../handler-code.ts";
 import { Worker, type WorkerOptions } from "../worker.ts";
 import { Answers } from "./answers.ts";
-import { CancelledCommands } from "./cancelled-commands.ts";
-import { HeldAttempts } from "./held-attempts.ts";
+import { CancelledCommands, HeldAttempts } from "./held-attempts.ts";
 import {
   commandGrant,
   enumerateGrant,

@@ -16,8 +16,14 @@ import type {
 import { ROLL_CALL_HELD_MAX } from "../../protocol/amqp-wire.ts";
 import type { Report } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
-import type { CancelledCommands } from "./cancelled-commands.ts";
-import type { Held, HeldAttempts, HeldCommand, HeldEnumeration, HeldTask } from "./held-attempts.ts";
+import type {
+  CancelledCommands,
+  Held,
+  HeldAttempts,
+  HeldCommand,
+  HeldEnumeration,
+  HeldTask,
+} from "./held-attempts.ts";
 
 export interface AnswersOptions {
   readonly held: HeldAttempts;

@@ -4,7 +4,7 @@
  */
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { EnumerateMessage } from "../../protocol/amqp-wire.ts";
-import { beatsOf, encodeAttempt } from "../../protocol/attempt-id.ts";
+import { attemptPrefix, beatsOf, encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, ReportedAttempt } from "../../protocol/work.ts";
 
 interface HeldOne {
@@ -151,4 +151,33 @@ export class HeldAttempts {
 function queueOf(held: Held): string | null {
   if (held.kind === "command") return null;
   return held.kind === "task" ? held.taskQueue : held.message.task_queue;
+}
+
+const CANCELLED_MAX = 10_000;
+
+/** The commands that `cancel.consumer` named, so that a later copy does not run. The oldest are forgotten. */
+export class CancelledCommands {
+  /** The last cancelled attempt of each task. */
+  readonly #attempts = new Map<string, number>();
+
+  add(at: ReportedAttempt): void {
+    const key = keyOf(at);
+    const attempt = Math.max(at.attempt, this.#attempts.get(key) ?? 0);
+    this.#attempts.delete(key);
+    this.#attempts.set(key, attempt);
+    for (const oldest of this.#attempts.keys()) {
+      if (this.#attempts.size <= CANCELLED_MAX) return;
+      this.#attempts.delete(oldest);
+    }
+  }
+
+  /** Whether this attempt, or a later attempt of the same task, was cancelled. */
+  has(at: ReportedAttempt): boolean {
+    return at.attempt <= (this.#attempts.get(keyOf(at)) ?? -1);
+  }
+}
+
+/** A retry of the execution starts another round, whose commands have other keys. */
+function keyOf(at: ReportedAttempt): string {
+  return `${attemptPrefix(at)}${at.task}`;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { CancelledCommands } from "./cancelled-commands.ts";
+import { CancelledCommands } from "./held-attempts.ts";
 
 const at = (execution: string, more: object = {}) => ({
   ...{ execution, phase: "p", visit: 1, handler: "h", round: 1, task: 0, attempt: 2, claim: 1, epoch: 1 },
