@@ -47,6 +47,12 @@ export async function assertIntake(
   await channel.assertQueue(intake, { durable: true, arguments: { "x-expires": settings.expiresMs } });
 }
 
+export function deleteQueues(session: BrokerSession, queues: readonly string[]): Promise<void> {
+  return session.withChannel(async (channel) => {
+    for (const queue of queues) await channel.deleteQueue(queue);
+  });
+}
+
 /** Removes all messages from queues that no consumer has, and returns them. */
 export async function removeReady(
   session: BrokerSession,

@@ -11,7 +11,7 @@ import { isRejection } from "../../std/rejection.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
 import { readTaskReport, type TaskReport } from "../read-message.ts";
-import { assertIntake } from "../topology.ts";
+import { assertIntake, deleteQueues } from "../topology.ts";
 import { enumerateBody } from "../write-message.ts";
 import { Enumeration } from "./enumeration.ts";
 import { publishCancel } from "./visit-announcer.ts";
@@ -81,7 +81,7 @@ export class OpenEnumerations {
     await repair.open(session, [queue], async () => {
       await session.withChannel((channel) => channel.assertQueue(queue, SHARED_QUEUE));
       await session.consume(queue, (delivery) => {
-        // Somebody deleted the queue.
+        // The queue was deleted.
         if (delivery === null) {
           this.consumeEnumerated(session).catch((thrown: unknown) => onFault(toFault(thrown)));
           return;
@@ -154,7 +154,7 @@ export class OpenEnumerations {
   }
 
   /**
-   * Deletes the enumerate queue of code that no visit here needs any more, unless somebody uses the queue. RabbitMQ confirms
+   * Deletes the enumerate queue of code that no visit here needs any more, unless the queue is in use. RabbitMQ confirms
    * a message that comes to a queue while it is deleted, and drops it. So none is published until the deletion is over.
    */
   deleteUnused(use: string): void {
@@ -168,7 +168,7 @@ export class OpenEnumerations {
       )
       .then(
         () => {},
-        // Somebody uses it, or the connection is gone: then the queue stays.
+        // It is in use, or the connection is gone: then the queue stays.
         () => {},
       )
       .then(() => {
@@ -206,7 +206,7 @@ export class OpenEnumerations {
       if (at !== null && (!engine.isOwn(at.execution) || this.#open.has(attempt))) continue;
       const session = this.#parts.session();
       if (session === null) return;
-      await session.withChannel((channel) => channel.deleteQueue(intake));
+      await deleteQueues(session, [intake]);
       if (at !== null) engine.release(this.#parts.worker, beatsOf([at]));
       await queueRegistry.removeIntake(attempt);
     }
@@ -303,7 +303,7 @@ export class OpenEnumerations {
     publishCancel(this.#parts, { task_queue: intake, reason: "finished" });
     this.#run(open, async (session) => {
       if (open.consumer !== null) await session.cancel(open.consumer);
-      await session.withChannel((channel) => channel.deleteQueue(intake));
+      await deleteQueues(session, [intake]);
       await queueRegistry.removeIntake(id);
     });
   }

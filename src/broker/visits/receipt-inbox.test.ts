@@ -4,7 +4,6 @@ import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { Clock } from "../../std/clock.ts";
 import { reject } from "../../std/rejection.ts";
-import { brokerNames } from "../names.ts";
 import { ReceiptInbox } from "./receipt-inbox.ts";
 
 const AT = {
@@ -40,7 +39,6 @@ function bench(verdicts: string[], inspections: readonly object[] = []) {
   const inbox = new ReceiptInbox({
     worker: "broker",
     engine: engine as unknown as EnginePort,
-    names: brokerNames("rondo"),
     clock,
     dead: {
       put: (one: Delivery, reason: string) => {

@@ -15,7 +15,7 @@ import type { BridgeParts } from "../bridge-parts.ts";
 import { isRollCall, readAttempt, readRollCall, readTaskReport, type TaskReport } from "../read-message.ts";
 import type { VisitQueues } from "./visit-queues.ts";
 
-type Shared = Pick<BridgeParts, "worker" | "engine" | "names" | "clock" | "dead" | "onFault">;
+type Shared = Pick<BridgeParts, "worker" | "engine" | "clock" | "dead" | "onFault">;
 
 export interface ReceiptInboxParts extends Shared {
   /** Whether a receipt may count; one that may not is dropped. */
@@ -77,8 +77,8 @@ export class ReceiptInbox {
   }
 
   #onRollCall(fields: Readonly<Record<string, unknown>>, delivery: Delivery, visit: VisitQueues): void {
-    const { names, engine, dead } = this.#parts;
-    const answer = readRollCall(fields, names.tasks(visit.place), engine.info.key);
+    const { engine, dead } = this.#parts;
+    const answer = readRollCall(fields, visit.tasks, engine.info.key);
     if (isRejection(answer)) return dead.put(delivery, answer.message);
     visit.onRollCall(answer);
     delivery.ack();
@@ -113,13 +113,13 @@ export class ReceiptInbox {
    * deliveries of the other tasks that it had, so the task is only a suspect. In the queue for lone tasks it is a crash.
    */
   #onDeadLettered(delivery: Delivery, visit: VisitQueues, { reason, queue }: Death): void {
-    const { engine, worker, names, dead } = this.#parts;
+    const { engine, worker, dead } = this.#parts;
     const fields = readFields(delivery.message.content);
     const at = isRejection(fields) ? fields : readAttempt(fields, engine.info.key);
     if (isRejection(at)) return dead.put(delivery, at.message);
     const id = encodeAttempt(at);
     if (engine.holderOf(at)?.worker !== worker) return delivery.ack();
-    if (queue === names.alone(visit.place) && reason !== "expired") {
+    if (queue === visit.alone && reason !== "expired") {
       visit.onReceipt(id);
       return this.accept({ at, ms: 0, outcome: CRASHED }, delivery);
     }

@@ -44,7 +44,7 @@ export class VisitAnnouncer {
         key: "",
         id: `process~${++messages}`,
         body: processBody(this.#place, this.#facts, names, { alone, rollCall: call }),
-        // Publishing to an exchange that somebody deleted breaks the connection; it is declared before the next announcement.
+        // Publishing to a deleted exchange breaks the connection; the exchange is declared before the next announcement.
         isRepeated: true,
         expirationMs: settings.broadcastMs * 3 * every,
       });

@@ -17,7 +17,7 @@ import { beatsOf, decodeAttempt } from "../../protocol/attempt-id.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
 import type { ReadRollCall } from "../read-message.ts";
-import { assertVisit, removeReady } from "../topology.ts";
+import { assertVisit, deleteQueues, removeReady } from "../topology.ts";
 import type { TaskCopy, VisitFacts } from "../write-message.ts";
 import { LoneTasks } from "./lone-tasks.ts";
 import { RollCalls } from "./roll-calls.ts";
@@ -38,6 +38,10 @@ export class VisitQueues {
   readonly place: VisitPlace;
   readonly key: string;
   readonly facts: VisitFacts;
+  /** Names of its queues. */
+  readonly tasks: string;
+  readonly alone: string;
+  readonly finished: string;
   readonly #parts: VisitParts;
   readonly #lone: LoneTasks;
   readonly #announcer: VisitAnnouncer;
@@ -72,10 +76,13 @@ export class VisitQueues {
     this.#isRegistered = isOld;
     this.#isOld = isOld;
     this.#heardAt = parts.clock.now();
-    this.#calls = new RollCalls(parts.names.tasks(this.place), parts);
+    this.tasks = parts.names.tasks(this.place);
+    this.alone = parts.names.alone(this.place);
+    this.finished = parts.names.finished(this.place);
+    this.#calls = new RollCalls(this.tasks, parts);
     this.#announcer = new VisitAnnouncer(this.place, facts, parts);
     this.#lone = new LoneTasks({
-      publish: (task) => this.#publish(task, parts.names.alone(this.place)),
+      publish: (task) => this.#publish(task, this.alone),
       declare: () => this.#run((session) => this.#declareLone(session)),
     });
   }
@@ -92,8 +99,7 @@ export class VisitQueues {
     if (wasWithdrawn) this.#announcer.reset();
     this.#heardAt = this.#parts.clock.now();
     if (alone) for (const task of tasks) this.#lone.add(task);
-    if (!alone && this.#isOpen && !this.#isOld)
-      for (const task of tasks) this.#publish(task, this.#parts.names.tasks(this.place));
+    if (!alone && this.#isOpen && !this.#isOld) for (const task of tasks) this.#publish(task, this.tasks);
     else if (!alone) for (const task of tasks) this.#backlog.push(task);
     if (!this.#isOpen || this.#isOld) this.open();
     else if (wasWithdrawn) this.broadcast();
@@ -148,7 +154,7 @@ export class VisitQueues {
   withdraw(why: "paused" | "cancelled"): void {
     if (this.#isOver || this.#isWithdrawn) return;
     this.#isWithdrawn = true;
-    this.release([...this.#backlog.splice(0), ...this.#lone.clear()].map(({ id }) => id));
+    this.#releaseBacklog();
     this.#announcer.cancel(why, this.#lone.isDeclared);
     this.#run((session) => this.#releaseReady(session));
   }
@@ -157,9 +163,9 @@ export class VisitQueues {
   giveWay(): void {
     if (this.#isOver || this.#isWithdrawn) return;
     this.#run(async (session) => {
-      const counts = await session.counts(this.#parts.names.tasks(this.place));
+      const counts = await session.counts(this.tasks);
       if (counts !== null && counts.consumers > 0) return;
-      this.release([...this.#backlog.splice(0), ...this.#lone.clear()].map(({ id }) => id));
+      this.#releaseBacklog();
       await this.#releaseReady(session);
     });
   }
@@ -201,11 +207,11 @@ export class VisitQueues {
   check(): void {
     if (this.#isOver || !this.#isOpen) return this.open();
     this.#run(async (session) => {
-      const { names, settings, silentMs } = this.#parts;
+      const { settings, silentMs } = this.#parts;
       const held = this.#published();
       if (held.length === 0 || !this.#isOpen) return;
-      const counts = await session.counts(names.tasks(this.place));
-      const lone = this.#lone.isDeclared ? await session.counts(names.alone(this.place)) : null;
+      const counts = await session.counts(this.tasks);
+      const lone = this.#lone.isDeclared ? await session.counts(this.alone) : null;
       if (counts === null || (this.#lone.isDeclared && lone === null)) return this.#onLost(held, true);
       if (counts.ready + (lone?.ready ?? 0) > 0) {
         this.#strikes = 0;
@@ -230,11 +236,8 @@ export class VisitQueues {
    * broker was killed stays so: it accepts messages and consumers and delivers nothing.
    */
   async #redeclare(session: BrokerSession, held: readonly string[]): Promise<void> {
-    const { names, publisher } = this.#parts;
-    publisher.forget((message) => this.#isOwn(message));
-    await session.withChannel((channel) => channel.deleteQueue(names.tasks(this.place)));
-    if (this.#lone.isDeclared)
-      await session.withChannel((channel) => channel.deleteQueue(names.alone(this.place)));
+    this.#parts.publisher.forget((message) => this.#isOwn(message));
+    await deleteQueues(session, this.#lone.isDeclared ? [this.tasks, this.alone] : [this.tasks]);
     this.#onLost(held, true);
   }
 
@@ -286,37 +289,36 @@ export class VisitQueues {
   }
 
   async #open(session: BrokerSession): Promise<void> {
-    const { names, queueRegistry, repair } = this.#parts;
+    const { queueRegistry, repair } = this.#parts;
     if (!this.#isRegistered) {
       await queueRegistry.putVisit({ place: this.place, use: this.facts.use });
       this.#isRegistered = true;
     }
     let isLost = false;
     if (!this.#isOpen) {
-      isLost = this.#isDeleted || (this.#wasOpen && (await session.counts(names.tasks(this.place))) === null);
+      isLost = this.#isDeleted || (this.#wasOpen && (await session.counts(this.tasks)) === null);
       this.#isDeleted = false;
-      const queues = [names.finished(this.place), names.tasks(this.place)];
+      const queues = [this.finished, this.tasks];
       await repair.open(session, queues, () => this.#declare(session));
       this.#isOpen = true;
       this.#wasOpen = true;
     }
     if (isLost) {
-      await removeReady(session, [names.tasks(this.place), names.alone(this.place)]);
+      await removeReady(session, [this.tasks, this.alone]);
       this.#onLost(this.#published(), false);
     }
     if (this.#isOld && this.#backlog.length > 0) await this.#removeStale(session);
     this.broadcast();
-    if (!this.#isOld)
-      for (const task of this.#backlog.splice(0)) this.#publish(task, names.tasks(this.place));
+    if (!this.#isOld) for (const task of this.#backlog.splice(0)) this.#publish(task, this.tasks);
     this.#lone.attach();
   }
 
   async #declare(session: BrokerSession): Promise<void> {
-    const { names, onFinished } = this.#parts;
+    const { onFinished } = this.#parts;
     await session.withChannel((channel) => assertVisit(channel, this.#topology));
-    this.#consumer = await session.consume(names.finished(this.place), (delivery) => {
+    this.#consumer = await session.consume(this.finished, (delivery) => {
       if (delivery !== null) return onFinished(delivery, this);
-      // Somebody deleted the queue, and with it receipts that were not delivered.
+      // The queue was deleted, and with it receipts that were not delivered.
       this.#isDeleted = true;
       this.#isOpen = false;
       this.open();
@@ -330,12 +332,12 @@ export class VisitQueues {
 
   /** Before the first task is published: removes messages of an earlier process whose attempts are not open any more. */
   async #removeStale(session: BrokerSession): Promise<void> {
-    const { names, engine, worker } = this.#parts;
-    const left = await removeReady(session, [names.tasks(this.place), names.alone(this.place)]);
+    const { engine, worker } = this.#parts;
+    const left = await removeReady(session, [this.tasks, this.alone]);
     this.#isOld = false;
     for (const task of left) {
       const at = decodeAttempt(task.id);
-      if (at !== null && engine.holderOf(at)?.worker === worker) this.#publish(task, names.tasks(this.place));
+      if (at !== null && engine.holderOf(at)?.worker === worker) this.#publish(task, this.tasks);
     }
   }
 
@@ -347,29 +349,27 @@ export class VisitQueues {
     this.broadcast();
   }
 
+  #releaseBacklog(): void {
+    this.release([...this.#backlog.splice(0), ...this.#lone.clear()].map(({ id }) => id));
+  }
+
   async #releaseReady(session: BrokerSession): Promise<void> {
-    const { names } = this.#parts;
-    const left = await removeReady(session, [names.tasks(this.place), names.alone(this.place)]);
+    const left = await removeReady(session, [this.tasks, this.alone]);
     this.release(left.map(({ id }) => id));
   }
 
   async #delete(session: BrokerSession): Promise<void> {
     if (this.#isGone) return;
-    const { names, queueRegistry } = this.#parts;
     if (this.#consumer !== null && this.#isOpen) await session.cancel(this.#consumer);
     this.#isOpen = false;
-    await session.withChannel(async (channel) => {
-      for (const queue of [names.tasks(this.place), names.alone(this.place)])
-        await channel.deleteQueue(queue);
-      await channel.deleteQueue(names.finished(this.place));
-    });
+    await deleteQueues(session, [this.tasks, this.alone, this.finished]);
     this.#isGone = true;
-    if (this.#isRegistered) await queueRegistry.removeVisit(this.place);
+    if (this.#isRegistered) await this.#parts.queueRegistry.removeVisit(this.place);
   }
 
   #publish(task: TaskCopy, queue: string): void {
-    const { publisher, settings, names } = this.#parts;
-    const alone = queue === names.alone(this.place);
+    const { publisher, settings } = this.#parts;
+    const alone = queue === this.alone;
     publisher.publish({
       key: queue,
       id: alone ? `${task.id}~alone` : task.id,
@@ -378,7 +378,7 @@ export class VisitQueues {
       expirationMs: settings.messageMs,
       done: (isRouted) => {
         if (isRouted || this.#isOver || this.#isGone) return;
-        // Somebody deleted the queue.
+        // The queue was deleted.
         this.#backlog.push(task);
         this.#isOpen = false;
         this.open();
@@ -387,8 +387,7 @@ export class VisitQueues {
   }
 
   #isOwn({ key }: Outgoing): boolean {
-    const { names } = this.#parts;
-    return key === names.tasks(this.place) || key === names.alone(this.place);
+    return key === this.tasks || key === this.alone;
   }
 
   /** Runs a step after the steps before it; without a connection the step is skipped, and `open` does it later. */
