@@ -1,14 +1,17 @@
 /// <reference lib="esnext.disposable" />
-/** The package's root: what a program imports from "rondo". */
+/** `rondo`: the exports for programs that write workflows and run them in process. */
+import type { Rondo } from "./rondo/rondo.ts";
+
 export { type OpenOptions, openRondo } from "./compose/compose.ts";
-export type { PublicEvent } from "./kernel/journal/public-event.ts";
-export type { ExecutionView, HandlerView, PhaseView } from "./kernel/view.ts";
+export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
+export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
-export type { LocalRondo, LogLine } from "./rondo/local-rondo.ts";
+export type { LogLine, Rondo } from "./rondo/rondo.ts";
 export type { Command, CommandSpec, PostOperations } from "./sdk/command.ts";
 export type { BatchContext, Context, EnumerateContext, TaskContext } from "./sdk/context.ts";
 export { ExecutionCancelled, ExecutionFailed, Fatal, RetryAfter } from "./sdk/errors.ts";
 export type {
+  CloseOptions,
   ControlOptions,
   EventsOptions,
   ExecutionHandle,
@@ -18,6 +21,7 @@ export type {
   LogsOptions,
   ResultOptions,
   RondoClient,
+  SignalOptions,
   StartOptions,
 } from "./sdk/handle.ts";
 export { type Handler, type HandlerOptions, type HandlerSpec, handler } from "./sdk/handler.ts";
@@ -34,5 +38,13 @@ export {
   workflow,
 } from "./sdk/workflow.ts";
 export type { Duration } from "./std/duration.ts";
+export type { Json } from "./std/json.ts";
 export { type RejectionCode, RondoError } from "./std/rejection.ts";
-export type { BatchAttempt, TaskError } from "./worker/handler-code.ts";
+export type { BatchAttempt, HostedTopic, TaskError } from "./worker/handler-code.ts";
+
+/**
+ * The former name of `Rondo`.
+ *
+ * @deprecated Use `Rondo`. The next version removes this name.
+ */
+export type LocalRondo = Rondo;

@@ -2,7 +2,7 @@
 /** `rondo/testing`: workflows under test, in memory, with a clock that the test moves and crashes that it causes. */
 import { scriptsOf } from "./compose/compose.ts";
 import { anyFunction, anyObject, type Called, checkOptions } from "./protocol/check-options.ts";
-import type { LogLine } from "./rondo/local-rondo.ts";
+import type { LogLine } from "./rondo/rondo.ts";
 import { checkWorkflow } from "./sdk/check.ts";
 import type { AnyWorkflow } from "./sdk/workflow.ts";
 import { anything, type Decode, flag, integer, object, optional, where } from "./std/decode.ts";

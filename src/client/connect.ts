@@ -12,6 +12,8 @@ import type {
   ExecutionHandle,
   ExecutionPage,
   ListOptions,
+  LogEntry,
+  LogsOptions,
   ResultOptions,
   RondoClient,
   StartOptions,
@@ -31,7 +33,7 @@ import {
   type SubmitOptions,
 } from "./command-client.ts";
 import { addressesOf, type ConnectOptions } from "./connect-options.ts";
-import { RemoteHandle, type RemoteParts } from "./remote-handle.ts";
+import { closedEarly, RemoteHandle, type RemoteParts } from "./remote-handle.ts";
 import { Requester } from "./requester.ts";
 
 /** Rondo at a server. */
@@ -49,6 +51,7 @@ export class RemoteRondo implements RemoteClient {
   readonly requester: Requester;
   readonly #parts: RemoteParts;
   readonly #commands: CommandClient;
+  readonly #closed = new AbortController();
   /** Definitions that the server has from us. */
   readonly #registered = new WeakMap<AnyWorkflow, Promise<unknown>>();
 
@@ -63,6 +66,7 @@ export class RemoteRondo implements RemoteClient {
       clock: systemClock({ hold: true }),
       random: systemRandom,
       reconnectMs: options.reconnectMs ?? RECONNECT_MS,
+      closed: this.#closed.signal,
     };
     this.#commands = commandClient(this.#parts);
   }
@@ -116,6 +120,25 @@ export class RemoteRondo implements RemoteClient {
     return this.requester.json<ExecutionPage>("/v1/executions", {
       query: { ...query, ...(tags === undefined ? {} : { tags: JSON.stringify(tags) }), detail: "full" },
     });
+  }
+
+  logs(id: string, options?: LogsOptions): AsyncIterable<LogEntry> {
+    return this.execution(id).logs(options);
+  }
+
+  async stateAt(id: string, seq: number): Promise<ExecutionView> {
+    if (!Number.isSafeInteger(seq))
+      throw new RondoError(reject("invalid_input", "seq: must be a whole number", { path: "seq" }));
+    const path = `/v1/executions/${encodeURIComponent(id)}`;
+    return this.requester.json<ExecutionView>(path, { query: { at: seq } });
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort(closedEarly("the client"));
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   submit(project: string, workflow: WorkflowSubmission, options?: SubmitOptions): Promise<WorkflowDocument>;

@@ -1,6 +1,6 @@
 /** An execution's handle over HTTP. */
 import type { PublicEvent } from "../kernel/journal/public-event.ts";
-import { type ExecutionView, hasEnded } from "../kernel/view.ts";
+import { type ExecutionView, hasEnded, type ShownStatus } from "../kernel/view.ts";
 import { ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
   ControlOptions,
@@ -9,6 +9,7 @@ import type {
   LogEntry,
   LogsOptions,
   ResultOptions,
+  SignalOptions,
 } from "../sdk/handle.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
@@ -27,6 +28,8 @@ export interface RemoteParts {
   readonly random: Random;
   /** How long streams go on without a connection. */
   readonly reconnectMs: number;
+  /** Aborted when the client is closed. */
+  readonly closed: AbortSignal;
 }
 
 const FINISHED = "workflow.finished";
@@ -41,35 +44,38 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   readonly id: string;
   readonly #parts: RemoteParts;
   readonly #path: string;
-  readonly #detach = new AbortController();
+  readonly #disposed = new AbortController();
+  /** Aborted when the handle is disposed or its client is closed. */
+  readonly #detached: AbortSignal;
 
   constructor(id: string, parts: RemoteParts) {
     this.id = id;
     this.#parts = parts;
+    this.#detached = AbortSignal.any([this.#disposed.signal, parts.closed]);
     this.#path = `/v1/executions/${encodeURIComponent(id)}`;
   }
 
   async result(options: ResultOptions = {}): Promise<Output> {
     const giveUp = this.#giveUp(options);
     try {
-      const before = await this.#status(giveUp.signal);
+      const before = await this.#describe(giveUp.signal);
       if (hasEnded(before)) return outputOf<Output>(before);
       const from = before.revision + 1;
       for await (const event of this.#events({ from, detail: "summary" }, giveUp.signal)) {
         if (event.kind !== FINISHED) continue;
         if (event["status"] === "done") return event["output"] as Output;
-        return outputOf<Output>(await this.#status(giveUp.signal));
+        return outputOf<Output>(await this.#describe(giveUp.signal));
       }
       giveUp.signal.throwIfAborted();
       // Ended between the two looks at it.
-      return outputOf<Output>(await this.#status(giveUp.signal));
+      return outputOf<Output>(await this.#describe(giveUp.signal));
     } finally {
       giveUp.stop();
     }
   }
 
   async *events(options: EventsOptions = {}): AsyncGenerator<PublicEvent> {
-    yield* this.#events(options, this.#detach.signal);
+    yield* this.#events(options, this.#detached);
   }
 
   async *logs(options: LogsOptions = {}): AsyncGenerator<LogEntry> {
@@ -78,7 +84,11 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     yield* follow ? this.#followLogs(cursor) : this.#readLogs(cursor);
   }
 
-  status(): Promise<ExecutionView> {
+  async status(): Promise<ShownStatus> {
+    return (await this.describe()).status;
+  }
+
+  describe(): Promise<ExecutionView> {
     return this.#parts.requester.json<ExecutionView>(this.#path);
   }
 
@@ -86,7 +96,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     return (await this.#parts.requester.json<{ why: string }>(`${this.#path}/why`)).why;
   }
 
-  async signal(name: string, data?: unknown, options: { id?: string } = {}): Promise<void> {
+  async signal(name: string, data?: unknown, options: SignalOptions = {}): Promise<void> {
     await this.#post("signals", { name, data: data ?? null }, options.id);
   }
 
@@ -107,11 +117,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#detach.abort(
-      new RondoError(
-        reject("not_ready", "the handle was closed before the execution ended", { hint: "it goes on" }),
-      ),
-    );
+    this.#disposed.abort(closedEarly("the handle"));
   }
 
   #control(kind: string, { id, ...body }: ControlOptions = {}): Promise<void> {
@@ -129,7 +135,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     });
   }
 
-  #status(signal: AbortSignal): Promise<ExecutionView> {
+  #describe(signal: AbortSignal): Promise<ExecutionView> {
     return this.#parts.requester.json<ExecutionView>(this.#path, { signal });
   }
 
@@ -144,7 +150,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     });
     for await (const item of stream) {
       if (item === "ended") {
-        const { finishedAt, revision } = await this.#status(signal);
+        const { finishedAt, revision } = await this.#describe(signal);
         if (!follow && finishedAt !== null && next > revision) return;
         continue;
       }
@@ -159,7 +165,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
 
   /** What whoever follows a damaged execution is told. */
   async #damaged({ data }: ServerEvent, signal: AbortSignal): Promise<Error> {
-    const view = await this.#status(signal);
+    const view = await this.#describe(signal);
     if (view.status === DAMAGED) return new ExecutionFailed(view);
     const { code, message, hint } = JSON.parse(data) as Pick<Rejection, "code" | "message" | "hint">;
     return new RondoError(reject(code, message, defined({ hint })));
@@ -170,7 +176,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     while (cursor !== null) {
       const page: { data: readonly ShownLine[]; next: string | null } = await this.#parts.requester.json(
         `${this.#path}/logs`,
-        { query: { cursor, limit: LOG_PAGE }, signal: this.#detach.signal },
+        { query: { cursor, limit: LOG_PAGE }, signal: this.#detached },
       );
       yield* page.data.map(entryOf);
       cursor = page.next;
@@ -178,13 +184,13 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async *#followLogs(cursor: string | undefined): AsyncGenerator<LogEntry> {
-    const { signal } = this.#detach;
+    const signal = this.#detached;
     const stream = followStream({ ...this.#parts, path: `${this.#path}/logs`, query: { cursor }, signal });
     for await (const item of stream) {
       if (item !== "ended") {
         if (item.kind === DAMAGED) throw await this.#damaged(item, signal);
         yield entryOf(JSON.parse(item.data) as ShownLine);
-      } else if ((await this.#status(signal)).finishedAt !== null) return;
+      } else if ((await this.#describe(signal)).finishedAt !== null) return;
     }
   }
 
@@ -194,13 +200,20 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     const ms = timeout === undefined ? null : unwrap(parseDuration(timeout, "timeout"));
     const stop =
       ms === null ? () => {} : this.#parts.clock.after(ms, () => late.abort(notEndedWithin(this.id, ms)));
-    const all = [late.signal, this.#detach.signal, ...(signal === undefined ? [] : [signal])];
+    const all = [late.signal, this.#detached, ...(signal === undefined ? [] : [signal])];
     return { signal: AbortSignal.any(all), stop };
   }
 
   #newId(): string {
     return newExecutionId(this.#parts.clock.now(), this.#parts.random).replace("ex_", "msg_");
   }
+}
+
+/** The error of a caller that waited for the end of an execution at a handle or client that was closed. */
+export function closedEarly(what: string): RondoError {
+  return new RondoError(
+    reject("not_ready", `${what} was closed before the execution ended`, { hint: "it goes on" }),
+  );
 }
 
 function entryOf({ id, ...line }: ShownLine): LogEntry {

@@ -15,15 +15,33 @@ import type { Random } from "../std/random.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 
+/** Options of RabbitMQ beside an engine. */
 export interface BrokerOptions {
-  /** `amqp://...`: handlers and topics that nobody else serves go to workers of this RabbitMQ. */
+  /**
+   * The address of RabbitMQ (`amqp://...`). Tasks of handlers and topics that no other worker serves go to its queues.
+   *
+   * @default null: there is no broker
+   */
   readonly broker?: string | null;
-  /** What the names of queues and exchanges there begin with; `rondo` by default. */
+  /**
+   * The prefix of the names of queues and exchanges at the broker.
+   *
+   * @default "rondo"
+   */
   readonly prefix?: string;
-  readonly brokerSettings?: Partial<BrokerSettings>;
-  /** Patterns of queues that receipts may be consumed from although they hold messages or have other consumers. */
+  /**
+   * Patterns of queues from which receipts may be consumed although the queues hold messages or have other consumers.
+   *
+   * @default []
+   */
   readonly receiptTopics?: readonly string[];
 }
+
+/** The options of an engine that depend on the broker, and engine settings. */
+type EngineOptions = BrokerOptions & {
+  readonly settings?: Partial<Settings>;
+  readonly projects?: Settings["projects"];
+};
 
 /** What names at a broker begin with, unless the settings say otherwise. */
 const DEFAULT_PREFIX = "rondo";
@@ -41,10 +59,11 @@ interface Beside {
 /** Settings of an engine: with a broker, its events are published; no topic begins with the prefix of its names. */
 export function engineSettings({
   settings,
+  projects,
   broker,
   prefix = DEFAULT_PREFIX,
-}: BrokerOptions & { readonly settings?: Partial<Settings> }): Partial<Settings> {
-  return { outbox: broker !== undefined && broker !== null, prefix, ...settings };
+}: EngineOptions): Partial<Settings> {
+  return { outbox: broker !== undefined && broker !== null, prefix, ...defined({ projects }), ...settings };
 }
 
 /** Finds the open command that a receipt without the name of an attempt is of, whichever node has it. */
@@ -81,12 +100,12 @@ function planOf(store: Store): (hash: string) => Promise<Plan | null> {
 
 /** Checks topics before workflows are started; it asks the broker that `brokerOf` gives, once there is one. */
 export function topicGuard(
-  { prefix = DEFAULT_PREFIX, settings }: BrokerOptions & { readonly settings?: Partial<Settings> },
+  options: EngineOptions,
   registry: TopicRegistry,
   brokerOf: () => Pick<AmqpBridge, "refusesReceipts"> | null,
 ): TopicGuard {
   return new TopicGuard({
-    rules: new TopicRules({ prefix, projects: settings?.projects ?? {} }),
+    rules: new TopicRules({ prefix: DEFAULT_PREFIX, projects: {}, ...engineSettings(options) }),
     registry,
     refusesReceipts: async (receiptTopic) => (await brokerOf()?.refusesReceipts(receiptTopic)) ?? null,
   });
@@ -95,7 +114,12 @@ export function topicGuard(
 /** Opens the bridge to the broker. Null: no broker is configured. */
 export async function openBroker(
   engine: EnginePort,
-  { broker, prefix = DEFAULT_PREFIX, brokerSettings, receiptTopics = [] }: BrokerOptions,
+  {
+    broker,
+    prefix = DEFAULT_PREFIX,
+    brokerSettings,
+    receiptTopics = [],
+  }: BrokerOptions & { readonly brokerSettings?: Partial<BrokerSettings> },
   beside: Beside,
 ): Promise<AmqpBridge | null> {
   if (broker === undefined || broker === null) return null;

@@ -3,7 +3,7 @@
 import { type AddressInfo, createServer } from "node:net";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { readManifest } from "../package-root.ts";
-import type { Elsewhere } from "../rondo/local-rondo.ts";
+import type { Elsewhere } from "../rondo/rondo.ts";
 import { defined } from "../std/defined.ts";
 import { newExecutionId } from "../std/id.ts";
 import { StoreClock } from "../store/store-clock.ts";
@@ -13,7 +13,7 @@ import {
   type Assembled,
   assembleOn,
   CAPACITY,
-  type OpenOptions,
+  type PartOptions,
   type SharedParts,
   type StoreDecorator,
   scriptsOf,
@@ -23,7 +23,7 @@ import {
 import { engineSettings } from "./compose-broker.ts";
 import { openPostOps } from "./compose-post-ops.ts";
 
-export interface ClusterOptions extends OpenOptions {
+export interface ClusterOptions extends PartOptions {
   /** The URL of the database. */
   readonly store: string;
   /** Where the other nodes reach this one. */

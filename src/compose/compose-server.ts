@@ -3,7 +3,7 @@
 import type { ClusterNode } from "../cluster/cluster-node.ts";
 import { PEER_PATH } from "../cluster/peers/peer-wire.ts";
 import { packageRoot, readManifest } from "../package-root.ts";
-import type { LocalRondo } from "../rondo/local-rondo.ts";
+import type { Rondo } from "../rondo/rondo.ts";
 import { urlOf } from "../server/http/listen.ts";
 import type { Metrics } from "../server/metrics.ts";
 import type { ApiConfig, ApiExtension, ApiLimits } from "../server/parts.ts";
@@ -15,12 +15,12 @@ import {
   type Assembled,
   assemble,
   isShared,
-  type OpenOptions,
+  type PartOptions,
   type StoreDecorator,
   UNDECORATED,
 } from "./compose.ts";
 
-export interface ServerOptions extends OpenOptions {
+export interface ServerOptions extends PartOptions {
   /** 127.0.0.1 by default; another address needs a token. */
   readonly host?: string;
   /** 7777 by default; 0: any that is free; null: only the directory's socket. */
@@ -122,14 +122,14 @@ async function openNode(
 
 /** A node in this process whose API can be served later, when it is worth it. */
 export interface Owner {
-  readonly rondo: LocalRondo;
+  readonly rondo: Rondo;
   /** Serves the API of the node from now on; closing what it gives closes the node too. */
   serve(options: ServerOptions, metrics?: Metrics): Promise<RondoServer>;
 }
 
 /** Opens a node that workers of other processes may have had tasks of, and may have again. */
 export async function openOwner(
-  options: OpenOptions & Pick<ServerOptions, "heartbeatMs"> & { readonly decorator?: StoreDecorator },
+  options: PartOptions & Pick<ServerOptions, "heartbeatMs"> & { readonly decorator?: StoreDecorator },
 ): Promise<Owner> {
   if (isShared(options.store)) {
     const server = await openServer({ ...options, port: 0 });

@@ -1,6 +1,7 @@
 /** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
 import { availableParallelism } from "node:os";
 import type { AmqpBridge } from "../broker/bridge.ts";
+import type { BrokerSettings } from "../broker/settings.ts";
 import { boundProjects } from "../commands/bound-projects.ts";
 import { withCommandIndex } from "../commands/open-command.ts";
 import type { TopicGuard } from "../commands/topic-guard.ts";
@@ -9,9 +10,9 @@ import { Engine, type EngineOptions } from "../engine/driver.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Settings } from "../engine/settings.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";
-import { anyFunction, anyObject, type Called, checkOptions } from "../protocol/check-options.ts";
+import { anyFunction, type Called, checkOptions } from "../protocol/check-options.ts";
 import { DirectoryInUse } from "../rondo/directory-in-use.ts";
-import { type Elsewhere, LocalRondo, type LogLine } from "../rondo/local-rondo.ts";
+import { type Elsewhere, type LogLine, Rondo } from "../rondo/rondo.ts";
 import type { OtherNodes } from "../server/other-nodes.ts";
 import { type Clock, systemClock } from "../std/clock.ts";
 import {
@@ -21,11 +22,11 @@ import {
   flag,
   integer,
   listOf,
+  mapOf,
   object,
   optional,
   secret,
   text,
-  where,
 } from "../std/decode.ts";
 import { decorate } from "../std/decorate.ts";
 import { type Random, systemRandom } from "../std/random.ts";
@@ -42,26 +43,75 @@ import { type LazyPostOps, openPostOps, type PostOpOptions } from "./compose-pos
 
 export { restoreBackup } from "../store/sqlite/restore-backup.ts";
 
+/** Options of `openRondo`. */
 export interface OpenOptions extends PostOpOptions, BrokerOptions {
-  /** `file:<directory>` (default `file:.rondo`), `memory:`, or `postgres://...`, which many nodes can share. */
-  readonly store?: string | Store;
-  /** Items in flight at the worker in this process. */
+  /**
+   * Where executions are stored: `file:<directory>`; `memory:`; or `postgres://...`, which several nodes can share.
+   *
+   * @default "file:.rondo"
+   */
+  readonly store?: string;
+  /**
+   * The most tasks that the worker of this process holds at a time. Half of them run, the others wait for their turn.
+   *
+   * @default 2_000
+   */
   readonly capacity?: number;
+  /**
+   * Limits by project: `concurrency` is the number of attempts at a time, `topics` are the patterns of the topics that
+   * commands of the project may use.
+   *
+   * @default {}
+   */
+  readonly projects?: ProjectLimits;
+  /**
+   * Values that logs and errors show as `[redacted]`. Each has at least 4 characters.
+   *
+   * @default []
+   */
+  readonly secrets?: readonly string[];
+  /**
+   * Runs scripts without the outer layer of their sandbox where the machine does not have it. For trusted scripts only.
+   *
+   * @default false
+   */
+  readonly unsafeNoJail?: boolean;
+  /**
+   * Called with each line that a handler logs.
+   *
+   * @default none: the lines are only stored
+   */
+  readonly onLog?: (line: LogLine) => void;
+  /**
+   * Called with each fault that the engine survives, such as a full disk, as often as the fault occurs.
+   *
+   * @default `onFaultLine` is called
+   */
+  readonly onFault?: (fault: Error) => void;
+  /**
+   * Called with a line of text when a fault begins, lasts, or is over. Not called if `onFault` is given.
+   *
+   * @default writes the line to stderr
+   */
+  readonly onFaultLine?: (line: string) => void;
+  /**
+   * Called when the engine cannot go on.
+   *
+   * @default ends the process, so that another one can open the store
+   */
+  readonly onStop?: (reason: Error) => void;
+}
+
+/** Limits of projects, by the name of the project. */
+export type ProjectLimits = Settings["projects"];
+
+/** Options of Rondo's parts: those of `openRondo`, and the doubles and engine settings of servers, tools and tests. */
+export interface PartOptions extends Omit<OpenOptions, "store"> {
+  readonly store?: string | Store;
   readonly clock?: Clock;
   readonly random?: Random;
   readonly settings?: Partial<Settings>;
-  /** Values that are written as `[redacted]` in logs and errors; each of at least 4 characters. */
-  readonly secrets?: readonly string[];
-  /** Runs scripts without the outer layer of their sandbox where it cannot be had. For trusted scripts only. */
-  readonly unsafeNoJail?: boolean;
-  /** Gets what handlers log, as they log it. */
-  readonly onLog?: (line: LogLine) => void;
-  /** Gets faults of the world that the engine works around, such as a full disk: each, as often as it comes. */
-  readonly onFault?: (fault: Error) => void;
-  /** Without `onFault`: gets lines about them, when one begins, lasts, or is over; stderr by default. */
-  readonly onFaultLine?: (line: string) => void;
-  /** Called if the engine had to stop; by default the process ends, since ownership must move on. */
-  readonly onStop?: (reason: Error) => void;
+  readonly brokerSettings?: Partial<BrokerSettings>;
 }
 
 /** Items in flight at a worker, unless asked for otherwise. */
@@ -74,11 +124,11 @@ const OPEN = {
   example: 'openRondo({ store: "file:.rondo" })',
   options: object(
     {
-      store: optional(where("a text or a store", (value) => typeof value === "string" || isStore(value))),
+      store: optional(text()),
       capacity: optional(integer(1)),
-      clock: anyObject,
-      random: anyObject,
-      settings: anyObject,
+      projects: optional(
+        mapOf(object({ concurrency: optional(integer(1)), topics: optional(listOf(text())) })),
+      ),
       secrets: optional(secret("a list", Array.isArray)),
       unsafeNoJail: optional(flag),
       onLog: anyFunction,
@@ -96,7 +146,6 @@ const OPEN = {
         ),
       ),
       prefix: optional(text()),
-      brokerSettings: anyObject,
       receiptTopics: optional(listOf(anything)),
     } satisfies Readonly<Record<keyof OpenOptions, Decode<unknown>>>,
     { what: "openRondo" },
@@ -104,13 +153,23 @@ const OPEN = {
 } satisfies Called;
 
 /**
- * Opens Rondo in this process.
+ * Opens Rondo in this process: an engine over a store, and a worker for the workflows that are given to `serve`.
  *
  * @throws DirectoryInUse (a `RondoError` with the code `conflict`) if a process has the directory open
+ * @throws RondoError with the code `invalid_input` if an option is wrong
+ * @example
+ * await using rondo = await openRondo({ store: "file:.rondo" });
+ * rondo.serve(nightly);
+ * console.log(await rondo.run(nightly, { bucket: "b" }));
  */
-export async function openRondo(options: OpenOptions = {}): Promise<LocalRondo> {
+export async function openRondo(options: OpenOptions = {}): Promise<Rondo> {
   const refused = checkOptions(options, OPEN);
   if (refused !== null) throw new RondoError(refused);
+  return openInProcess(options);
+}
+
+/** Opens Rondo in this process, with parts that only tools and tests replace. */
+export async function openInProcess(options: PartOptions): Promise<Rondo> {
   if (isShared(options.store)) {
     // A node of a cluster serves the others: they have to reach it.
     const { openServer } = await import("./compose-server.ts");
@@ -130,12 +189,8 @@ export async function openRondo(options: OpenOptions = {}): Promise<LocalRondo> 
   }
 }
 
-function isStore(value: unknown): boolean {
-  return typeof (value as Partial<Store> | null)?.commit === "function";
-}
-
 /** Whether many processes share the store that this names. */
-export function isShared(store: OpenOptions["store"]): boolean {
+export function isShared(store: PartOptions["store"]): boolean {
   return typeof store === "string" && /^postgres(ql)?:/.test(store);
 }
 
@@ -145,7 +200,7 @@ export interface Assembled {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  readonly rondo: LocalRondo;
+  readonly rondo: Rondo;
   readonly onFault: (fault: Error) => void;
   /** The broker, if there is one. */
   readonly broker: AmqpBridge | null;
@@ -161,7 +216,7 @@ export const UNDECORATED: StoreDecorator = (store) => store;
 
 /** Puts the parts together. */
 export async function assemble(
-  options: OpenOptions & Pick<EngineOptions, "settingsFor"> & { readonly decorator?: StoreDecorator },
+  options: PartOptions & Pick<EngineOptions, "settingsFor"> & { readonly decorator?: StoreDecorator },
 ): Promise<Assembled> {
   const parts = sharedParts(options);
   const { decorator = UNDECORATED } = options;
@@ -194,7 +249,7 @@ export type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
 };
 
 /** Those parts, from options. */
-export function sharedParts(options: OpenOptions): SharedParts {
+export function sharedParts(options: PartOptions): SharedParts {
   // Refused before anything is opened.
   new Secrets(options.secrets);
   const clock = options.clock ?? systemClock({ hold: true });
@@ -211,7 +266,7 @@ export function sharedParts(options: OpenOptions): SharedParts {
 /** Rondo over an engine that is open. */
 export async function assembleOn(
   opened: EnginePort,
-  options: OpenOptions & {
+  options: PartOptions & {
     readonly store: Store;
     readonly postOps: LazyPostOps;
     readonly elsewhere?: Elsewhere;
@@ -228,7 +283,7 @@ export async function assembleOn(
   const engine = broker === null ? opened : closedAfter(opened, broker);
   const topics = topicGuard(options, registry, () => broker);
   topics.bind(await boundProjects(store));
-  const rondo = new LocalRondo({
+  const rondo = new Rondo({
     engine,
     store,
     clock,

@@ -5,7 +5,7 @@ import { LIMITS } from "../kernel/definition/definition.ts";
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ControlMessage } from "../kernel/message.ts";
-import { type ExecutionView, hasEnded } from "../kernel/view.ts";
+import { type ExecutionView, hasEnded, type ShownStatus } from "../kernel/view.ts";
 import { checkControl, checkFrom, checkSignal } from "../protocol/check-request.ts";
 import { damagedRow, ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
@@ -15,6 +15,7 @@ import type {
   LogEntry,
   LogsOptions,
   ResultOptions,
+  SignalOptions,
 } from "../sdk/handle.ts";
 import type { Clock } from "../std/clock.ts";
 import { parseDuration } from "../std/duration.ts";
@@ -169,7 +170,11 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     }
   }
 
-  async status(): Promise<ExecutionView> {
+  async status(): Promise<ShownStatus> {
+    return (await this.describe()).status;
+  }
+
+  async describe(): Promise<ExecutionView> {
     return (await this.#inspect()).view;
   }
 
@@ -177,7 +182,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     return (await this.#inspect()).why;
   }
 
-  async signal(name: string, data?: unknown, options: { id?: string } = {}): Promise<void> {
+  async signal(name: string, data?: unknown, options: SignalOptions = {}): Promise<void> {
     const wrong = checkSignal(name, options.id);
     if (wrong !== null) throw new RondoError(wrong);
     const text = unwrap(toStoredText(data, { bytesMax: LIMITS.resultBytes, what: "signal" }));

@@ -1,139 +1,355 @@
-/** What a program holds of Rondo and of an execution. Types only: a process's own engine and the HTTP client implement them. */
+/** The interfaces that a program uses: Rondo, and an execution. The engine in this process and the HTTP client implement them. */
 import type { Detail, PublicEvent } from "../kernel/journal/public-event.ts";
-import type { ExecutionView } from "../kernel/view.ts";
+import type { ExecutionView, ShownStatus } from "../kernel/view.ts";
 import type { Duration } from "../std/duration.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./workflow.ts";
 
-/** How an execution starts. */
+/** Options of `start` and `run`. */
 export interface StartOptions {
-  /** Its id; made up by default. Starting the same workflow, input and id again finds the same execution. */
+  /**
+   * The id of the execution. A start with the same workflow, input and id finds the execution that exists.
+   *
+   * @default a new id
+   */
   readonly id?: string;
+  /**
+   * The project that the execution belongs to.
+   *
+   * @default "default"
+   */
   readonly project?: string;
+  /**
+   * Tags by which the execution can be found.
+   *
+   * @default {}
+   */
   readonly tags?: Readonly<Record<string, string>>;
-  /** Not before this time, as a date or in milliseconds since 1970. */
+  /**
+   * The execution starts no work before this time: a date, or milliseconds since 1970.
+   *
+   * @default now
+   */
   readonly startAt?: Date | number;
-  /** Cancelled with the reason `deadline` at this time. */
+  /**
+   * The execution is cancelled at this time, with the code `deadline`: a date, or milliseconds since 1970.
+   *
+   * @default none
+   */
   readonly deadline?: Date | number;
 }
 
-/** How long to wait for a result. */
+/** Options of `result` and `run`: how long to wait. Both end the waiting only; the execution goes on. */
 export interface ResultOptions {
-  /** Stops the waiting, not the execution. */
+  /**
+   * Ends the waiting when it is aborted.
+   *
+   * @default none
+   */
   readonly signal?: AbortSignal;
+  /**
+   * The longest time to wait.
+   *
+   * @default no limit
+   */
   readonly timeout?: Duration;
 }
 
-/** Which events to read. */
+/** Options of `events`. */
 export interface EventsOptions {
-  /** The first sequence number; 1 by default. */
+  /**
+   * The sequence number of the first event.
+   *
+   * @default 1
+   */
   readonly from?: number;
-  /** Lists as counts and ranges (`summary`, the default) or as rows. */
+  /**
+   * How lists of tasks are shown: as counts and ranges (`summary`), or with a row for each task (`full`).
+   *
+   * @default "summary"
+   */
   readonly detail?: Detail;
-  /** Go on after `workflow.finished`. */
+  /**
+   * Waits for further events after `workflow.finished`: a retry adds some.
+   *
+   * @default false
+   */
   readonly follow?: boolean;
 }
 
-/** Which lines of the logs to read. */
+/** Options of `logs`. */
 export interface LogsOptions {
-  /** Only what was stored later: the `order` of a line that was read before. */
+  /**
+   * Only lines that were stored after this one: the `order` of a line.
+   *
+   * @default 0
+   */
   readonly after?: number;
-  /** Go on with new lines as they come, until the execution ends. */
+  /**
+   * Waits for new lines until the execution ends.
+   *
+   * @default false
+   */
   readonly follow?: boolean;
 }
 
-/** A line that an attempt logged, as it is stored. */
+/** A stored log line of an attempt. */
 export interface LogEntry {
-  /** Grows in the order of storing; lines that were stored together have the same. */
+  /** Grows in the order of storing. Lines that were stored together have the same number. */
   readonly order: number;
-  /** When it was written, in milliseconds since 1970. */
+  /** When the line was written, in milliseconds since 1970. */
   readonly at: number;
+  /** The name of the phase. */
   readonly phase: string;
+  /** The number of the visit of the phase, from 1. */
   readonly visit: number;
+  /** The name of the handler. */
   readonly handler: string;
   /** The number of the task; -1 is the enumeration. */
   readonly task: number;
   /** The number of the attempt. */
   readonly attempt: number;
-  /** The id of the attempt, which no other attempt has. Servers of 0.2 do not say it. */
+  /** The unique id of the attempt. Servers of version 0.2 leave it out. */
   readonly attemptId?: string;
+  /** The name of the worker. */
   readonly worker: string;
-  /** debug, info, warn or error; progress; run (the life of a script's runs). */
+  /** `debug`, `info`, `warn` or `error`; `progress`; `run` for the start and end of a script's runs. */
   readonly level: string;
+  /** The text of the line. */
   readonly text: string;
-  /** The script's run that wrote it. */
+  /** The run of the script that wrote the line. */
   readonly run?: string;
 }
 
-/** Who asks for a change of an execution, and why. */
+/** Options of `pause`, `resume`, `cancel` and `retry`. */
 export interface ControlOptions {
+  /**
+   * Why the change is made; shown in the journal.
+   *
+   * @default none
+   */
   readonly reason?: string;
+  /**
+   * Who makes the change; shown in the journal.
+   *
+   * @default "api"
+   */
   readonly by?: string;
-  /** Makes a repetition of the request change nothing. */
+  /**
+   * Names the request: a second one with the same id changes nothing.
+   *
+   * @default a new id
+   */
   readonly id?: string;
 }
 
-/** One execution, from outside; not thenable, and disposing it detaches from the execution without touching it. */
+/** Options of `signal`. */
+export interface SignalOptions {
+  /**
+   * Names the signal: a second one with the same id changes nothing.
+   *
+   * @default a new id
+   */
+  readonly id?: string;
+}
+
+/**
+ * One execution. A handle is not a promise: await `result()`. Disposing a handle ends its waiting and its iterations; the
+ * execution goes on.
+ */
 export interface ExecutionHandle<Output> extends AsyncDisposable {
+  /** The id of the execution. */
   readonly id: string;
-  /** Waits for the output; throws `ExecutionFailed`, `ExecutionCancelled`, or a `RondoError` with the code `timeout`. */
+  /**
+   * Waits for the output of the execution.
+   *
+   * @throws ExecutionFailed if it failed or its stored data is damaged
+   * @throws ExecutionCancelled if it was cancelled
+   * @throws RondoError with the code `timeout` if it has not ended in time
+   * @example const output = await execution.result({ timeout: "1m" });
+   */
   result(options?: ResultOptions): Promise<Output>;
-  /** The journal, from the beginning and as it grows; ends when the execution does. */
+  /**
+   * Iterates over the journal: the events so far, then new ones as they come, until the execution ends.
+   *
+   * @throws ExecutionFailed after the readable events if the stored data is damaged
+   * @example for await (const event of execution.events()) console.log(event.seq, event.kind);
+   */
   events(options?: EventsOptions): AsyncIterable<PublicEvent>;
-  /** What its tasks logged, in the order of storing: what is there, or with `follow` until it ends. */
+  /**
+   * Iterates over the stored log lines of the execution's attempts, in the order of storing.
+   *
+   * @example for await (const { level, text } of execution.logs({ follow: true })) console.log(level, text);
+   */
   logs(options?: LogsOptions): AsyncIterable<LogEntry>;
-  /** The execution now. */
-  status(): Promise<ExecutionView>;
-  /** Sends a signal; with an `id`, a repetition changes nothing. */
-  signal(name: string, data?: unknown, options?: { readonly id?: string }): Promise<void>;
-  /** Starts nothing new until it is resumed. */
+  /**
+   * Reads the status of the execution, such as `running` or `done`.
+   *
+   * @throws RondoError with the code `not_found` if there is no such execution
+   */
+  status(): Promise<ShownStatus>;
+  /**
+   * Reads the execution as it is now: status, phases with their counts, output, error.
+   *
+   * @throws RondoError with the code `not_found` if there is no such execution
+   * @example const { status, phase, phases } = await execution.describe();
+   */
+  describe(): Promise<ExecutionView>;
+  /**
+   * Sends a signal. The next `waitFor` of this name gets the data, also if it begins later.
+   *
+   * @throws RondoError if the data does not fit the schema of the wait, or the execution has ended
+   * @example await execution.signal("approved", { by: "ada" });
+   */
+  signal(name: string, data?: unknown, options?: SignalOptions): Promise<void>;
+  /**
+   * Pauses the execution: attempts that run end, and no other starts until `resume`.
+   *
+   * @throws RondoError with the code `wrong_status` if it has ended
+   */
   pause(options?: ControlOptions): Promise<void>;
+  /**
+   * Resumes a paused execution.
+   *
+   * @throws RondoError with the code `wrong_status` if it has ended
+   */
   resume(options?: ControlOptions): Promise<void>;
+  /**
+   * Cancels the execution: attempts that run are aborted.
+   *
+   * @throws RondoError with the code `wrong_status` if it has ended
+   */
   cancel(options?: ControlOptions): Promise<void>;
-  /** Opens the next round of a failed or cancelled execution: all that is not done runs again. */
+  /**
+   * Opens the next round of a failed or cancelled execution: every task that is not done runs again.
+   *
+   * @throws RondoError with the code `wrong_status` if it neither failed nor was cancelled
+   */
   retry(options?: ControlOptions): Promise<void>;
-  /** Why it is not further, in one sentence. */
+  /** Explains in one sentence what the execution waits for. */
   why(): Promise<string>;
 }
 
-/** Which executions to list. */
+/** Options of `list`: which executions. Without any, all of them. */
 export interface ListOptions {
-  readonly project?: string;
-  readonly workflow?: string;
-  readonly status?: ExecutionView["status"];
   /**
-   * Words that must all fit: the beginning of its id, of its definition's hash (from 8 digits), the whole name of its
-   * workflow (case counts), a tag (`team=ops`, `team` or `ops`), or a word of its error. What was written within the last 2 s may
-   * be missing.
+   * Executions of this project.
+   *
+   * @default any
+   */
+  readonly project?: string;
+  /**
+   * Executions of the workflow of this name.
+   *
+   * @default any
+   */
+  readonly workflow?: string;
+  /**
+   * Executions with this status.
+   *
+   * @default any
+   */
+  readonly status?: ShownStatus;
+  /**
+   * Words that must all match. A word matches the beginning of the id, the beginning of the definition's hash (from 8
+   * digits), the whole name of the workflow (case counts), a tag (`team=ops`, `team` or `ops`), or a word of the error.
+   * Changes of the last 2 s may be missing.
+   *
+   * @default ""
    */
   readonly q?: string;
-  /** Tags that it must have; null stands for any value. Found as by `q`. */
+  /**
+   * Tags that the executions must have; null matches any value. The tags are searched like `q`.
+   *
+   * @default {}
+   */
   readonly tags?: Readonly<Record<string, string | null>>;
+  /**
+   * The most executions of one page, from 1 to 1,000.
+   *
+   * @default 50
+   */
   readonly limit?: number;
-  /** The `next` of the page before. */
+  /**
+   * The `next` of the page before.
+   *
+   * @default the first page
+   */
   readonly cursor?: string;
 }
 
-/** A page of executions, newest first; `next` is null on the last. */
+/** A page of executions, newest first. */
 export interface ExecutionPage {
+  /** The executions. A page of a search can have fewer than `limit` and still not be the last. */
   readonly data: readonly ExecutionView[];
+  /** The `cursor` of the next page; null on the last page. */
   readonly next: string | null;
 }
 
-/** Rondo as a program uses it; workflows are named by their object, or by name with their type as type argument. */
-export interface RondoClient {
-  /** Starts an execution; resolved when that is durable. */
+/**
+ * Rondo, in this process (`openRondo`), under test (`testRondo`) or at a server (`connect`). A workflow is given as its
+ * object, or by its name with its type as type argument.
+ */
+export interface RondoClient extends AsyncDisposable {
+  /**
+   * Starts an execution. The promise resolves when the start is durable.
+   *
+   * @throws RondoError with the code `invalid_input` if the input does not fit the schema, `not_found` if there is no such
+   * workflow, `conflict` if the id belongs to another start
+   * @example const execution = await rondo.start(nightly, { bucket: "b" }, { id: "nightly-1" });
+   */
   start<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
     options?: StartOptions,
   ): Promise<ExecutionHandle<WorkflowOutput<W>>>;
-  /** Starts an execution and waits for its output. */
+  /**
+   * Starts an execution and waits for its output: `start` and `result` in one call.
+   *
+   * @throws ExecutionFailed, ExecutionCancelled or RondoError, as `start` and `result` do
+   * @example const output = await rondo.run(nightly, { bucket: "b" });
+   */
   run<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
     options?: StartOptions & ResultOptions,
   ): Promise<WorkflowOutput<W>>;
-  /** The handle of an execution that exists; nothing is asked before the handle is used. */
+  /**
+   * Gives the handle of an execution. Its existence is checked when the handle is used.
+   *
+   * @example const output = await rondo.execution<typeof nightly>("nightly-1").result();
+   */
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>>;
+  /**
+   * Reads a page of executions, newest first.
+   *
+   * @throws RondoError with the code `invalid_input` if an option is wrong
+   * @example const { data, next } = await rondo.list({ workflow: "nightly", status: "failed" });
+   */
   list(options?: ListOptions): Promise<ExecutionPage>;
+  /** Iterates over the log lines of an execution: the same as `execution(id).logs(options)`. */
+  logs(id: string, options?: LogsOptions): AsyncIterable<LogEntry>;
+  /**
+   * Reads an execution as it was after the event with this sequence number.
+   *
+   * @throws RondoError with the code `invalid_input` if there is no such event
+   */
+  stateAt(id: string, seq: number): Promise<ExecutionView>;
+  /**
+   * Ends the use of Rondo. In process: takes no new work, lets running handlers end within `graceMs`, then releases the
+   * store; a handler that runs longer is aborted by its `signal`, and its task runs again when the store is opened next.
+   * Of a client: ends the waiting and the iterations of its handles. `await using` does the same.
+   *
+   * @example await rondo.close({ graceMs: 60_000 });
+   */
+  close(options?: CloseOptions): Promise<void>;
+}
+
+/** Options of `close`. */
+export interface CloseOptions {
+  /**
+   * How long running handlers may take to end, in milliseconds.
+   *
+   * @default 10_000
+   */
+  readonly graceMs?: number;
 }

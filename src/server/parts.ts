@@ -6,7 +6,7 @@ import type { StateEntry, StatePlace } from "../commands/state/state-store.ts";
 import type { TopicGuard } from "../commands/topic-guard.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { BrokerView } from "../protocol/broker-view.ts";
-import type { LocalRondo } from "../rondo/local-rondo.ts";
+import type { Rondo } from "../rondo/rondo.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import type { Rejection } from "../std/rejection.ts";
@@ -117,7 +117,7 @@ export interface ApiParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  readonly rondo: LocalRondo;
+  readonly rondo: Rondo;
   readonly config: ApiConfig;
   readonly metrics: Metrics;
   readonly definitions: Definitions;

@@ -4,7 +4,7 @@ import { SUBMISSION_NAMES } from "../commands/submission-definition.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import { type ExecutionView, hasEnded } from "../kernel/view.ts";
 import { Retention } from "../retention/retention.ts";
-import type { LocalRondo } from "../rondo/local-rondo.ts";
+import type { Rondo } from "../rondo/rondo.ts";
 import { Schedules } from "../schedule/schedules.ts";
 import { isRejection, RondoError } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
@@ -21,7 +21,7 @@ export interface RondoServer {
   readonly url: string;
   /** The directory's socket; null if the store has no directory. */
   readonly socket: string | null;
-  readonly rondo: LocalRondo;
+  readonly rondo: Rondo;
   readonly engine: EnginePort;
   /** Gives workers nothing more; resolves when whatever none of them has got is on its way back to the engine. */
   quiesce(): Promise<void>;

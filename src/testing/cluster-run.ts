@@ -6,7 +6,7 @@ import { OwnershipDriver } from "../cluster/ownership/ownership-driver.ts";
 import { Engine } from "../engine/driver.ts";
 import type { ClusterNotice, ClusterOutput } from "../engine/driver-options.ts";
 import { membersOf } from "../engine/limits/quota-exchange.ts";
-import { LocalRondo } from "../rondo/local-rondo.ts";
+import { Rondo } from "../rondo/rondo.ts";
 import { MemoryClusterStore } from "../store/memory/memory-cluster-store.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import { KillableProcess } from "./killable-process.ts";
@@ -22,13 +22,13 @@ export interface ClusterRunOptions extends Omit<ProcessRunOptions, "clock"> {
 }
 
 export class ClusterRun {
-  readonly rondo: LocalRondo;
+  readonly rondo: Rondo;
   readonly #engine: Engine;
   readonly #ownership: OwnershipDriver;
   readonly #process: KillableProcess;
 
   private constructor(parts: {
-    rondo: LocalRondo;
+    rondo: Rondo;
     engine: Engine;
     ownership: OwnershipDriver;
     process: KillableProcess;
@@ -80,7 +80,7 @@ export class ClusterRun {
       onMail: () => cluster.hear({ kind: "mail-stored" }),
       onStop,
     });
-    const rondo = new LocalRondo({
+    const rondo = new Rondo({
       engine,
       store,
       clock,

@@ -6,7 +6,7 @@
 import type { Performer } from "../commands/post-ops/post-op-performer.ts";
 import { Engine } from "../engine/driver.ts";
 import type { Settings } from "../engine/settings.ts";
-import { LocalRondo, type LogLine } from "../rondo/local-rondo.ts";
+import { type LogLine, Rondo } from "../rondo/rondo.ts";
 import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";
 import type { Random } from "../std/random.ts";
@@ -36,14 +36,14 @@ export interface ProcessRunOptions {
 }
 
 export class ProcessRun {
-  readonly rondo: LocalRondo;
+  readonly rondo: Rondo;
   readonly postOps: Performer;
   readonly #engine: Engine;
   readonly #process: KillableProcess;
 
   private constructor(parts: {
     engine: Engine;
-    rondo: LocalRondo;
+    rondo: Rondo;
     process: KillableProcess;
     postOps: Performer;
   }) {
@@ -68,7 +68,7 @@ export class ProcessRun {
     const store = process.store(withFaults(new MemoryStore(tables), options.faults));
     const postOps = options.postOps.performer(store, clock);
     const engine = await Engine.open({ store, clock, settings, postOps, onStop });
-    const rondo = new LocalRondo({
+    const rondo = new Rondo({
       engine,
       store,
       clock,

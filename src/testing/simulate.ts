@@ -268,5 +268,5 @@ async function drive<W extends AnyWorkflow>(t: Simulated, options: SimulateOptio
 }
 
 function status(t: Simulated): Promise<ExecutionView> {
-  return ask(t, () => t.execution(ID).status());
+  return ask(t, () => t.execution(ID).describe());
 }

@@ -1,7 +1,7 @@
 /** A handle that outlives crashes: it asks whichever engine lives, and waits on through the death of one. */
 import type { PublicEvent } from "../kernel/journal/public-event.ts";
-import type { ExecutionView } from "../kernel/view.ts";
-import type { LocalRondo } from "../rondo/local-rondo.ts";
+import type { ExecutionView, ShownStatus } from "../kernel/view.ts";
+import type { Rondo } from "../rondo/rondo.ts";
 import type {
   ControlOptions,
   EventsOptions,
@@ -9,13 +9,14 @@ import type {
   LogEntry,
   LogsOptions,
   ResultOptions,
+  SignalOptions,
 } from "../sdk/handle.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { ENDED, type KillableProcess } from "./killable-process.ts";
 
 /** Whoever answers, as long as it lives. */
 export interface Answering {
-  readonly rondo: LocalRondo;
+  readonly rondo: Rondo;
   readonly ended: KillableProcess["ended"];
 }
 
@@ -70,15 +71,19 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
     }
   }
 
-  status(): Promise<ExecutionView> {
+  status(): Promise<ShownStatus> {
     return this.#ask((handle) => handle.status());
+  }
+
+  describe(): Promise<ExecutionView> {
+    return this.#ask((handle) => handle.describe());
   }
 
   why(): Promise<string> {
     return this.#ask((handle) => handle.why());
   }
 
-  signal(name: string, data?: unknown, options?: { id?: string }): Promise<void> {
+  signal(name: string, data?: unknown, options?: SignalOptions): Promise<void> {
     return this.#ask((handle) => handle.signal(name, data, options));
   }
 

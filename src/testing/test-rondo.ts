@@ -6,9 +6,12 @@ import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { type Detail, type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type {
+  CloseOptions,
   ExecutionHandle,
   ExecutionPage,
   ListOptions,
+  LogEntry,
+  LogsOptions,
   ResultOptions,
   RondoClient,
   StartOptions,
@@ -31,7 +34,7 @@ export interface TestClock extends Clock {
 /** Time passes by a day at most: others may have something to say. */
 export const PASS_MAX_MS = 86_400_000;
 
-export class TestRondo implements RondoClient, AsyncDisposable {
+export class TestRondo implements RondoClient {
   readonly #options: Omit<ProcessRunOptions, "clock" | "onStop">;
   readonly #workflows: readonly (HostedWorkflow | HostedTopic)[];
   readonly #clock = new VirtualClock(() => this.#current?.isAtWork === true);
@@ -129,13 +132,25 @@ export class TestRondo implements RondoClient, AsyncDisposable {
     await this.#life;
   }
 
-  /** Lets go of everything; handlers that still run are aborted. */
-  async [Symbol.asyncDispose](): Promise<void> {
+  logs(id: string, options?: LogsOptions): AsyncIterable<LogEntry> {
+    return this.execution(id).logs(options);
+  }
+
+  /**
+   * Closes the engine and the worker. Handlers that still run after `graceMs` of virtual time are aborted.
+   *
+   * @default { graceMs: 0 }
+   */
+  async close({ graceMs = 0 }: CloseOptions = {}): Promise<void> {
     const run = await this.#life;
-    const closed = run.rondo.close({ graceMs: 0 });
-    await this.#clock.advance(0);
+    const closed = run.rondo.close({ graceMs });
+    await this.#clock.advance(graceMs);
     await closed;
     run.kill();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
   }
 
   async #begin(): Promise<ProcessRun> {

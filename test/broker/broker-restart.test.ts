@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { openRondo } from "rondo";
 import { expect, test } from "vitest";
+import { openInProcess } from "../../src/compose/compose.ts";
 import { described } from "../fixtures/broker/described-workflow.ts";
 import { RabbitServer } from "../fixtures/broker/rabbitmq-server-fixture.ts";
 import { RawWorker } from "../fixtures/broker/raw-worker-fixture.ts";
@@ -13,7 +13,7 @@ test("a broker that is killed and comes back: every task is counted once, and no
   const server = await RabbitServer.make();
   const directory = mkdtempSync(join(tmpdir(), "rondo-amqp-"));
   const brokerSettings = { broadcastMs: 300, lookMs: 200, silenceMs: 3_000 };
-  const rondo = await openRondo({
+  const rondo = await openInProcess({
     store: `file:${directory}`,
     broker: server.url,
     brokerSettings,
@@ -29,7 +29,7 @@ test("a broker that is killed and comes back: every task is counted once, and no
     const flow = described("flow", [{ name: "work", handlers: { work: { use: "work", tasks } } }]);
     await hire();
     const handle = await rondo.start(flow, null as never);
-    const done = async () => (await handle.status()).phases[0]?.handlers[0]?.done ?? 0;
+    const done = async () => (await handle.describe()).phases[0]?.handlers[0]?.done ?? 0;
     await until("it is under way", async () => (await done()) > 200);
     // What is durable is there again, at the same address.
     await workers[0]?.channel.assertQueue("kept", { durable: true });
@@ -41,7 +41,7 @@ test("a broker that is killed and comes back: every task is counted once, and no
       return typeof message === "object" && message.content.toString() === "still here";
     });
     await handle.result({ timeout: 90_000 });
-    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 2_000, done: 2_000 });
+    expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 2_000, done: 2_000 });
     await until("no queue is left", async () =>
       (await server.management.queues("/")).every(({ name }) => !name.includes(handle.id)),
     );

@@ -1,5 +1,5 @@
 // Commands that nobody waits for any more, over a real broker: cancelled, or settled by the receipt of an earlier sending.
-import type { LocalRondo } from "rondo";
+import type { Rondo } from "rondo";
 import { afterEach, describe, expect, test } from "vitest";
 import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
 import { described } from "../fixtures/broker/described-workflow.ts";
@@ -44,7 +44,7 @@ test("a worker stops a command that is cancelled, does not run a copy of it, and
   await until("it runs", () => begun.length === 1);
   await handle.cancel();
   await until("it is stopped, without a receipt", () => worker.held === 0);
-  await until("it is cancelled", async () => (await handle.status()).status === "cancelled");
+  await until("it is cancelled", async () => (await handle.status()) === "cancelled");
   const heard: unknown[] = [];
   await channel.consume(queue, (message) => void heard.push(JSON.parse(String(message?.content))), {
     noAck: true,
@@ -76,11 +76,11 @@ describe("the copy of a command that the receipt of an earlier sending settles",
   const countIn = async (topic: string) => (await topics.channel.checkQueue(topic)).messageCount;
 
   /** Starts it, takes its command, cancels and retries it: the command is sent a second time. */
-  async function sentTwice(rondo: LocalRondo, workflow = flow) {
+  async function sentTwice(rondo: Rondo, workflow = flow) {
     const handle = await rondo.start(workflow, null as never, { id: "pz" });
     const first = await topics.next("A_CMD");
     await handle.cancel();
-    await until("it is cancelled", async () => (await handle.status()).status === "cancelled");
+    await until("it is cancelled", async () => (await handle.status()) === "cancelled");
     await handle.retry();
     return { handle, first };
   }
@@ -116,7 +116,7 @@ describe("the copy of a command that the receipt of an earlier sending settles",
     await until("it is sent again", async () => (await countIn("A_CMD")) === 1);
     sendReceipt("A_RECEIPT", first);
     await until("the copy is gone", async () => (await countIn("A_CMD")) === 0);
-    expect((await handle.status()).status).toBe("running");
+    expect(await handle.status()).toBe("running");
     sendReceipt("B_RECEIPT", other);
     await handle.result({ timeout: 60_000 });
   });

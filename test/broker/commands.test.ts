@@ -106,8 +106,8 @@ describe("commands over topics", () => {
     const retry = { attempts: 2, min: 1, max: 1 };
     const flow = described("flow", [step("one", "A_CMD", { retry }), step("two", "B_CMD")]);
     const handle = await rondo.start(flow, null as never);
-    await until("it has failed", async () => (await handle.status()).status === "failed");
-    expect((await handle.status()).error?.message).toContain("no such repo");
+    await until("it has failed", async () => (await handle.status()) === "failed");
+    expect((await handle.describe()).error?.message).toContain("no such repo");
     expect(first.seen).toHaveLength(2);
     expect(second.seen).toHaveLength(0);
   });
@@ -118,7 +118,7 @@ describe("commands over topics", () => {
     const retry = { attempts: 2, min: 1, max: 1 };
     const flow = described("flow", [step("one", "A_CMD", { retry, timeout: 500 })]);
     const handle = await rondo.start(flow, null as never);
-    await until("it has failed", async () => (await handle.status()).status === "failed");
+    await until("it has failed", async () => (await handle.status()) === "failed");
     expect(seen).toHaveLength(2);
   });
 
@@ -128,7 +128,7 @@ describe("commands over topics", () => {
     const handle = await rondo.start(described("flow", [step("one", "A_CMD")]), null as never);
     await until("it is sent", () => seen.length === 1);
     await handle.cancel();
-    await until("it is cancelled", async () => (await handle.status()).status === "cancelled");
+    await until("it is cancelled", async () => (await handle.status()) === "cancelled");
   });
 
   test("a receipt that comes after the engine was opened anew still counts", async () => {

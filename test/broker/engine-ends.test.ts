@@ -57,7 +57,7 @@ describe("an engine that ends", () => {
     const next = await bench.open();
     const handle = next.execution(said.id);
     await handle.result({ timeout: 100_000 });
-    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 100, done: 100 });
+    expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 100, done: 100 });
     await bench.isTidy();
   });
 
@@ -72,7 +72,7 @@ describe("an engine that ends", () => {
     await once(child, "exit");
     const alone = await bench.open({ broker: null });
     await alone.execution(said.id).cancel();
-    await until("it is over", async () => (await alone.execution(said.id).status()).status === "cancelled");
+    await until("it is over", async () => (await alone.execution(said.id).status()) === "cancelled");
     await alone.close();
     await bench.open();
     await bench.isTidy();

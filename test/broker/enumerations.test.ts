@@ -88,11 +88,11 @@ describe("an enumeration", () => {
         hired++;
         await startProcess(() => void begun++);
       }
-      return (await handle.status()).status === "failed";
+      return (await handle.status()) === "failed";
     });
     expect(begun).toBeGreaterThan(3);
     expect(begun).toBeLessThan(20);
-    expect((await handle.status()).error?.message).toMatch(/without a receipt|lost with its worker/);
+    expect((await handle.describe()).error?.message).toMatch(/without a receipt|lost with its worker/);
     await bench.isTidy();
   }, 90_000);
 
@@ -100,7 +100,7 @@ describe("an enumeration", () => {
     const rondo = await bench.open({ brokerSettings: { silenceMs: 100, silencesMax: 3 } });
     const seen = await enumerator(() => new Promise(() => {}));
     const handle = await rondo.start(flow({ crashes: 1 }), null as never);
-    await until("it has failed", async () => (await handle.status()).status === "failed");
+    await until("it has failed", async () => (await handle.status()) === "failed");
     expect(seen).toHaveLength(3);
     await bench.isTidy();
   });
@@ -118,10 +118,10 @@ describe("an enumeration", () => {
     const handle = await rondo.start(flow({}), null as never);
     await until("it is kept", async () => (await bench.ready("rondo.dead")) === 1);
     expect((await bench.messagesIn("rondo.dead"))[0]?.headers["reason"]).toContain("`total` is missing");
-    expect((await handle.status()).status).toBe("running");
+    expect(await handle.status()).toBe("running");
     give(asked[0] as Asked, channel as unknown as Channel, [0, 1], 2);
     await handle.result({ timeout: 100_000 });
-    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 2, done: 2 });
+    expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 2, done: 2 });
   });
 
   test("whose first task is lost is begun anew, however much is behind it", async () => {
@@ -134,7 +134,7 @@ describe("an enumeration", () => {
     const handle = await rondo.start(flow({ min: 1, max: 1 }), null as never);
     await handle.result({ timeout: 100_000 });
     expect(seen).toHaveLength(2);
-    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 701, done: 701 });
+    expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 701, done: 701 });
     await bench.isTidy();
   }, 90_000);
 
@@ -143,9 +143,9 @@ describe("an enumeration", () => {
     const positions = Array.from({ length: 600 }, (_, i) => i + 1);
     const seen = await enumerator(async (asked, channel) => give(asked, channel, positions, 601));
     const handle = await rondo.start(flow({ attempts: 2, min: 1, max: 1 }), null as never);
-    await until("it has failed", async () => (await handle.status()).status === "failed");
+    await until("it has failed", async () => (await handle.status()) === "failed");
     expect(seen).toHaveLength(2);
-    expect((await handle.status()).error?.message).toContain("task 0 has not come");
+    expect((await handle.describe()).error?.message).toContain("task 0 has not come");
     await bench.isTidy();
   });
 
@@ -157,6 +157,6 @@ describe("an enumeration", () => {
     const handle = await rondo.start(flow({}), null as never);
     await handle.result({ timeout: 100_000 });
     expect(seen).toHaveLength(1);
-    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 400, done: 400 });
+    expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 400, done: 400 });
   });
 });

@@ -15,8 +15,8 @@ const TASKS = Array.from({ length: 40 }, (_, i) => i);
 const flow = (more: object = {}) =>
   described("flow", [{ name: "work", handlers: { work: { use: "work", tasks: TASKS, ...more } } }]);
 const counts = async (handle: {
-  status(): Promise<{ phases: readonly { handlers: readonly object[] }[] }>;
-}) => (await handle.status()).phases[0]?.handlers[0];
+  describe(): Promise<{ phases: readonly { handlers: readonly object[] }[] }>;
+}) => (await handle.describe()).phases[0]?.handlers[0];
 
 /** Does something at the broker as an administrator does. */
 async function atBroker(

@@ -57,7 +57,7 @@ describe("phases over queues", () => {
     expect(events.filter((kind) => kind === "handler.finished")).toHaveLength(3);
     expect(events.filter((kind) => kind === "phase.finished")).toHaveLength(1);
     expect(events.indexOf("phase.finished")).toBeGreaterThan(events.lastIndexOf("handler.finished"));
-    const { phases } = await handle.status();
+    const { phases } = await handle.describe();
     expect(phases[0]?.handlers.map(({ done }) => done)).toEqual([2, 5, 1]);
   });
 
@@ -67,7 +67,7 @@ describe("phases over queues", () => {
     const flow = described("flow", [{ name: "none", handlers: {} }, work()]);
     const handle = await rondo.start(flow, null as never);
     await handle.result({ timeout: 100_000 });
-    expect((await handle.status()).status).toBe("done");
+    expect(await handle.status()).toBe("done");
     await bench.isTidy();
   });
 
@@ -81,7 +81,7 @@ describe("phases over queues", () => {
       work: { enumerate: () => [0, 1, 2], process: ({ data }) => (data === 2 ? gate : data) },
     });
     const handle = await rondo.start(described("flow", [work()]), null as never);
-    await until("two are done", async () => (await handle.status()).phases[0]?.handlers[0]?.done === 2);
+    await until("two are done", async () => (await handle.describe()).phases[0]?.handlers[0]?.done === 2);
     const [first] = worker.seen.filter(({ data }) => data === 0);
     const { finished_queue, attempt, token, task } = first?.body ?? {};
     const again = { workflow_id: handle.id, phase: "work", handler: "work", task, attempt, token };
@@ -92,7 +92,7 @@ describe("phases over queues", () => {
         result: "other",
       });
     await until("they are taken", async () => (await bench.ready(".finished")) === 0);
-    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ done: 2, failed: 0 });
+    expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ done: 2, failed: 0 });
     go();
     await handle.result({ timeout: 100_000 });
     const events = kinds(await all(handle.events()));
@@ -120,7 +120,7 @@ describe("phases over queues", () => {
     });
     const handle = await rondo.start(described("flow", [work()]), null as never);
     await handle.result({ timeout: 100_000 });
-    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 2, done: 2 });
+    expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 2, done: 2 });
   });
 
   test("A7 a worker killed in the middle of its tasks: they run elsewhere, and as many are done as were enumerated", async () => {
@@ -140,7 +140,7 @@ describe("phases over queues", () => {
     stuck.kill();
     await handle.result({ timeout: 100_000 });
     expect(other.seen).toHaveLength(20);
-    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 20, done: 20 });
+    expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 20, done: 20 });
     await bench.isTidy();
   });
 
@@ -156,7 +156,7 @@ describe("phases over queues", () => {
     await until("none is queued", async () => (await bench.ready(".tasks")) === 0);
     const worker = await bench.worker({ work: { process: ({ data }) => data } });
     await other.cancel();
-    await until("the other is cancelled", async () => (await other.status()).status === "cancelled");
+    await until("the other is cancelled", async () => (await other.status()) === "cancelled");
     expect(worker.seen).toEqual([]);
     await handle.resume();
     await handle.result({ timeout: 100_000 });
@@ -180,11 +180,11 @@ describe("phases over queues", () => {
       { name: "mend", handlers: { mend: { use: "mend" } }, final: "failed" },
     ]);
     const failed = await rondo.start(mended, null as never);
-    await until("it has failed", async () => (await failed.status()).status === "failed");
+    await until("it has failed", async () => (await failed.status()) === "failed");
     expect(worker.seen.map(({ body }) => body["phase"])).toEqual(["work", "mend"]);
     const plain = await rondo.start(described("plain", [work()]), null as never);
-    await until("it has failed", async () => (await plain.status()).status === "failed");
-    expect((await plain.status()).error?.message).toContain("no good");
+    await until("it has failed", async () => (await plain.status()) === "failed");
+    expect((await plain.describe()).error?.message).toContain("no good");
     await bench.isTidy();
   });
 

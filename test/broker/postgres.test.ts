@@ -1,6 +1,6 @@
 // The broker beside a cluster on PostgreSQL: each node hears of the executions that it has, words for others are passed
 // on, and whoever takes an execution over goes on with its queues.
-import type { LocalRondo } from "rondo";
+import type { Rondo } from "rondo";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { AmqpFixture, described } from "../fixtures/broker/amqp-fixture.ts";
 import { TestDatabase } from "../fixtures/store/postgres-server-fixture.ts";
@@ -19,7 +19,7 @@ afterEach(async () => {
 });
 
 test("two nodes and one broker: every execution is done once, whichever node hears of it", async () => {
-  const nodes: LocalRondo[] = [await bench.open(), await bench.open()];
+  const nodes: Rondo[] = [await bench.open(), await bench.open()];
   await bench.worker({
     work: { enumerate: () => Array.from({ length: 20 }, (_, i) => i), process: ({ data }) => data },
   });
@@ -27,13 +27,11 @@ test("two nodes and one broker: every execution is done once, whichever node hea
     { name: "work", handlers: { work: { use: "work", enumerate: { use: "work" } } } },
   ]);
   const handles = await Promise.all(
-    Array.from({ length: 12 }, (_, i) =>
-      (nodes[i % 2] as LocalRondo).start(flow, null as never, { id: `e${i}` }),
-    ),
+    Array.from({ length: 12 }, (_, i) => (nodes[i % 2] as Rondo).start(flow, null as never, { id: `e${i}` })),
   );
   for (const handle of handles) {
     await handle.result({ timeout: 100_000 });
-    expect((await handle.status()).phases[0]?.handlers[0]).toMatchObject({ total: 20, done: 20 });
+    expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({ total: 20, done: 20 });
   }
   await bench.isTidy();
 }, 90_000);
@@ -51,7 +49,7 @@ test("A6 a node that goes leaves its queues to another, which goes on with them"
   const worker = await bench.worker({ work: { process: ({ data }) => data } }, 50);
   for (const { id } of handles) {
     await second.execution(id).result({ timeout: 100_000 });
-    const { phases } = await second.execution(id).status();
+    const { phases } = await second.execution(id).describe();
     expect(phases[0]?.handlers[0]).toMatchObject({ total: 50, done: 50 });
   }
   expect(worker.seen.length).toBeGreaterThanOrEqual(300);
@@ -59,7 +57,7 @@ test("A6 a node that goes leaves its queues to another, which goes on with them"
 }, 120_000);
 
 test("two nodes that use a name for the first time in opposite roles: one of them is refused", async () => {
-  const nodes: LocalRondo[] = [await bench.open(), await bench.open()];
+  const nodes: Rondo[] = [await bench.open(), await bench.open()];
   const flow = (name: string, topic: string, receiptTopic: string) =>
     described(name, [
       { name: "one", handlers: { one: { command: { cmd_type: "ONE", cmd_data: {} }, topic, receiptTopic } } },

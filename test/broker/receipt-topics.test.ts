@@ -1,5 +1,5 @@
 // Which receipt topics are consumed: those with open commands, be they only in the store, and no others.
-import type { LocalRondo } from "rondo";
+import type { Rondo } from "rondo";
 import { expect, test } from "vitest";
 import { described } from "../fixtures/broker/described-workflow.ts";
 import { TopicFixture } from "../fixtures/broker/topic-fixture.ts";
@@ -15,7 +15,7 @@ const step = (name: string, topic: string, more: object = {}) => ({
   handlers: { [name]: { command: { cmd_type: "ADD", cmd_data: {} }, topic, ...more } },
 });
 const flowOf = (topic: string) => described(topic.toLowerCase().replaceAll("_", "-"), [step("one", topic)]);
-const start = (rondo: LocalRondo, topic: string) => rondo.start(flowOf(topic), null as never);
+const start = (rondo: Rondo, topic: string) => rondo.start(flowOf(topic), null as never);
 
 /** Takes the commands out of a topic, as soon as there are so many. */
 async function take(topic: string, count: number): Promise<object[]> {

@@ -1,6 +1,6 @@
 // Where tasks come from is written in the definition, whoever is at the broker: version 2 waits for its enumeration, and
 // the input as the one task never goes to workers that enumerate.
-import type { LocalRondo } from "rondo";
+import type { Rondo } from "rondo";
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { unwrap } from "../../src/std/rejection.ts";
@@ -9,7 +9,7 @@ import { testWorker } from "../fixtures/broker/amqp-worker-fixture.ts";
 import { until } from "../fixtures/until.ts";
 
 let bench: AmqpFixture;
-let rondo: LocalRondo;
+let rondo: Rondo;
 let count = 0;
 /** The name of the code: each test has its own. */
 let use: string;
@@ -33,8 +33,8 @@ const enumerating = () => ({
   [use]: { enumerate: (input: unknown) => Array(Number(input)).keys(), process: () => null },
 });
 const counts = async (handle: {
-  status(): Promise<{ phases: readonly { handlers: readonly object[] }[] }>;
-}) => (await handle.status()).phases[0]?.handlers[0];
+  describe(): Promise<{ phases: readonly { handlers: readonly object[] }[] }>;
+}) => (await handle.describe()).phases[0]?.handlers[0];
 
 describe("version 2", () => {
   test("gives all tasks, whether the worker was away before the start, or comes after it", async () => {
@@ -162,9 +162,9 @@ describe("version 1 with use alone", () => {
     for (const handle of [before, after, again]) await waits(handle);
     expect([...worker.seen, ...back.seen]).toEqual([]);
     for (const handle of [before, after, again]) {
-      expect(await handle.status()).toMatchObject({ status: "running" });
+      expect(await handle.describe()).toMatchObject({ status: "running" });
       await handle.cancel();
-      await until("it is cancelled", async () => (await handle.status()).status === "cancelled");
+      await until("it is cancelled", async () => (await handle.status()) === "cancelled");
     }
     await bench.isTidy();
   });
@@ -191,7 +191,7 @@ describe("version 1 with use alone", () => {
     const lister = await bench.worker({ [use]: { enumerate: () => [] } });
     end();
     await waits(handle);
-    expect(await handle.status()).toMatchObject({ status: "running" });
+    expect(await handle.describe()).toMatchObject({ status: "running" });
     expect(bench.faults.map(({ message }) => message).join()).toContain("it is not counted");
     await lister.close();
     await handle.result({ timeout: 100_000 });

@@ -1,6 +1,6 @@
 // What a document names as topics, tried with a real broker: a command is done only by a receipt, and no queue of
 // somebody else is touched.
-import type { LocalRondo } from "rondo";
+import type { Rondo } from "rondo";
 import { expect, test } from "vitest";
 import { described } from "../fixtures/broker/described-workflow.ts";
 import { TopicFixture } from "../fixtures/broker/topic-fixture.ts";
@@ -19,10 +19,9 @@ const one = (topic: string, more: object = {}) =>
     step("one", topic, { retry: { attempts: 1 }, ...more }),
   ]);
 
-const statusOf = async (handle: { status(): Promise<{ status: string }> }) => (await handle.status()).status;
 const dead = () => topics.bench.ready("rondo.dead");
 
-const start = (rondo: LocalRondo, flow: ReturnType<typeof one>, project = "default") =>
+const start = (rondo: Rondo, flow: ReturnType<typeof one>, project = "default") =>
   rondo.start(flow, null as never, { project });
 
 test("a command topic of one project is no receipt topic of another, and nothing is done that nobody did", async () => {
@@ -43,7 +42,7 @@ test("a command topic of one project is no receipt topic of another, and nothing
     await topics.channel.bindQueue(reader, "rondo.receipts", key);
   }
   const commands = [await topics.next("PAYMENTS_CMD"), await topics.next("PAYMENTS_CMD")];
-  expect(await statusOf(victim)).toBe("running");
+  expect(await victim.status()).toBe("running");
   const marks = commands.map(({ cmd_metadata }) => cmd_metadata.rondo);
   const attempt_id = marks.find((mark) => mark["workflow_id"] === victim.id)?.["attempt"];
   for (const command of commands) topics.say("PAYMENTS_RECEIPT", { ...command, cmd_result: { paid: true } });
@@ -103,8 +102,8 @@ test("a command to a receipt topic that was started all the same ends as failed,
   ]);
   rondo.serve(child);
   const handle = await start(rondo, parent);
-  await until("it has failed", async () => (await statusOf(handle)) === "failed");
-  expect((await handle.status()).error?.message).toContain('"EMC_RECEIPT" is a receipt topic');
+  await until("it has failed", async () => (await handle.status()) === "failed");
+  expect((await handle.describe()).error?.message).toContain('"EMC_RECEIPT" is a receipt topic');
 });
 
 test("a queue of others with messages or consumers stays untouched; listed by the operator, it is consumed", async () => {
@@ -139,8 +138,8 @@ test("a queue that others fill before the command is sent stays untouched, and t
   topics.say("LATE_RECEIPT", { order: 1 });
   await until("it is there", async () => (await topics.bench.ready("LATE_RECEIPT")) === 1);
   topics.say("A_RECEIPT", { ...command, cmd_result: {} });
-  await until("it has failed", async () => (await statusOf(handle)) === "failed");
-  expect((await handle.status()).error?.message).toContain('list "LATE_RECEIPT" under receiptTopics');
+  await until("it has failed", async () => (await handle.status()) === "failed");
+  expect((await handle.describe()).error?.message).toContain('list "LATE_RECEIPT" under receiptTopics');
   expect(await topics.bench.ready("LATE_RECEIPT")).toBe(1);
   expect(await dead()).toBe(0);
   // Once the operator has listed it, the command goes out again.
@@ -175,7 +174,7 @@ test("messages that are no receipt of the command go to the dead letters, and th
   for (const body of broken) topics.say("A_RECEIPT", body);
   topics.channel.sendToQueue("A_RECEIPT", Buffer.from("{not json"));
   await until("all are dead letters", async () => (await dead()) === broken.length + 1);
-  expect(await statusOf(handle)).toBe("running");
+  expect(await handle.status()).toBe("running");
   const reasons = (await topics.bench.messagesIn("rondo.dead")).map(({ headers }) => headers["reason"]);
   expect(reasons).toContain("it is not a receipt: it has neither `cmd_result` nor `proc_err`");
   expect(reasons).toContain("`rondo.step` is not the step of the attempt: send `rondo` back unchanged");
@@ -188,7 +187,7 @@ test("an empty proc_err is an error, and the next command is not sent", async ()
   const flow = described("flow", [step("one", "A_CMD", { retry: { attempts: 1 } }), step("two", "B_CMD")]);
   const handle = await start(rondo, flow);
   topics.say("A_RECEIPT", { ...(await topics.next("A_CMD")), proc_err: "" });
-  await until("it has failed", async () => (await statusOf(handle)) === "failed");
+  await until("it has failed", async () => (await handle.status()) === "failed");
   expect((await topics.bench.broker.queues()).map(({ name }) => name)).not.toContain("B_CMD");
 });
 
@@ -220,7 +219,7 @@ test("a receipt topic is consumed while commands are open there: not after a can
 });
 
 test("a project with listed topics sends to those only, children and all", async () => {
-  const rondo = await topics.bench.open({ settings: { projects: { lexi: { topics: ["LEXI_*"] } } } });
+  const rondo = await topics.bench.open({ projects: { lexi: { topics: ["LEXI_*"] } } });
   await start(rondo, one("LEXI_CMD"), "lexi");
   await topics.next("LEXI_CMD");
   await expect(start(rondo, one("PAYMENTS_CMD"), "lexi")).rejects.toMatchObject({
@@ -232,8 +231,8 @@ test("a project with listed topics sends to those only, children and all", async
     { name: "child", handlers: { child: { workflow: "flow-payments-cmd", retry: { attempts: 1 } } } },
   ]);
   const handle = await start(rondo, parent, "lexi");
-  await until("it has failed", async () => (await statusOf(handle)) === "failed");
-  expect((await handle.status()).error?.message).toContain('may not use the topic "PAYMENTS_CMD"');
+  await until("it has failed", async () => (await handle.status()) === "failed");
+  expect((await handle.describe()).error?.message).toContain('may not use the topic "PAYMENTS_CMD"');
 });
 
 test("a cancelled command is taken out of its topic, and what others have put there stays, however often", async () => {
@@ -254,7 +253,7 @@ test("a cancelled command is taken out of its topic, and what others have put th
     const handle = await start(rondo, one("A_CMD"));
     await until("it is there", async () => (await ready()) >= 3);
     await handle.cancel();
-    await until("it is cancelled", async () => (await statusOf(handle)) === "cancelled");
+    await until("it is cancelled", async () => (await handle.status()) === "cancelled");
   }
   await rondo.close();
   const bodies = (await topics.bench.messagesIn("A_CMD")).map(({ body }) => body);

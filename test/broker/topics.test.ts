@@ -59,7 +59,7 @@ test("of several commands of a handler each is looked after until its own receip
   if (first === false) throw new Error("there is none");
   const command = JSON.parse(first.content.toString()) as object;
   channel.sendToQueue("A_RECEIPT", Buffer.from(JSON.stringify({ ...command, cmd_result: 1 })));
-  await until("it counts", async () => (await handle.status()).phases[0]?.handlers[0]?.done === 1);
+  await until("it counts", async () => (await handle.describe()).phases[0]?.handlers[0]?.done === 1);
   await channel.purgeQueue("A_CMD");
   await until("the others are there again", async () => (await bench.ready("A_CMD")) === 2);
 });

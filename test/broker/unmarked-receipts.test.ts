@@ -1,6 +1,6 @@
 // Receipts without a mark, or with one that is not Rondo's, at a real broker: none of them completes a command that it
 // may not be of.
-import type { LocalRondo } from "rondo";
+import type { Rondo } from "rondo";
 import { beforeEach, expect, test } from "vitest";
 import { submissionName } from "../../src/commands/submission-definition.ts";
 import type { Definition } from "../../src/kernel/definition/definition.ts";
@@ -10,7 +10,7 @@ import { type Command, TopicFixture } from "../fixtures/broker/topic-fixture.ts"
 import { until } from "../fixtures/until.ts";
 
 const topics = TopicFixture.forEach();
-let rondo: LocalRondo;
+let rondo: Rondo;
 beforeEach(async () => {
   rondo = await topics.bench.open();
 });
@@ -23,8 +23,6 @@ function start(topic: string, name?: string) {
   const named = name ?? submissionName(first?.command.workflowHash ?? "");
   return rondo.start(described(named, phases), null as never);
 }
-
-const statusOf = async (handle: { status(): Promise<{ status: string }> }) => (await handle.status()).status;
 
 /** The receipt of a command with another mark, or without one. */
 function receipt({ cmd_metadata, ...command }: Command, mark?: unknown): object {
@@ -50,7 +48,7 @@ test("it counts only on the receipt topic of its command", async () => {
   // Both commands have the same hashes. Whoever may write to one topic only says nothing about the other.
   topics.say("C_RECEIPT", receipt(command));
   await other.result({ timeout: 60_000 });
-  expect(await statusOf(mine)).toBe("running");
+  expect(await mine.status()).toBe("running");
   await start("C_CMD");
   await topics.next("C_CMD");
   topics.say("B_RECEIPT", receipt(command));
@@ -67,7 +65,7 @@ test("a mark that is no mark of Rondo's never counts by its hashes", async () =>
   const found = await reasons(wrong.length);
   const isNoObject = "`cmd_metadata.rondo` is not an object: send it back unchanged";
   expect(found.filter((reason) => reason === isNoObject)).toHaveLength(8);
-  expect(await statusOf(handle)).toBe("running");
+  expect(await handle.status()).toBe("running");
   topics.say("B_RECEIPT", receipt(command, null));
   await handle.result({ timeout: 60_000 });
 });
@@ -76,7 +74,8 @@ test("a duplicate without a mark does not complete an equal command that was ope
   const handles = [await start("B_CMD"), await start("B_CMD")];
   const [first, second] = [await topics.next("B_CMD"), await topics.next("B_CMD")];
   topics.say("B_RECEIPT", { ...first, cmd_result: { ok: true } });
-  const isDone = async () => (await Promise.all(handles.map(statusOf))).filter((one) => one === "done");
+  const isDone = async () =>
+    (await Promise.all(handles.map((handle) => handle.status()))).filter((one) => one === "done");
   await until("one of them is done", async () => (await isDone()).length === 1);
   topics.say("B_RECEIPT", receipt(first));
   expect(await reasons(1)).toEqual([

@@ -203,7 +203,7 @@ describe("group B", () => {
     await execution.resume();
     for (let i = 0; i < 6; i++) await release();
     expect(ran).toEqual([0, 1, 2, 3, 4, 5]);
-    expect((await execution.status()).status).toBe("done");
+    expect(await execution.status()).toBe("done");
 
     hold = [];
     const other = await t.start(queue, null);
@@ -211,7 +211,7 @@ describe("group B", () => {
     await other.pause();
     await other.cancel();
     await release();
-    expect((await other.status()).status).toBe("cancelled");
+    expect(await other.status()).toBe("cancelled");
     expect(ran).toHaveLength(7);
   });
 
@@ -228,7 +228,7 @@ describe("group B", () => {
     const one = await t.start(plain, null);
     const two = await t.start(repaired, null);
     await t.settle();
-    expect(await one.status()).toMatchObject({
+    expect(await one.describe()).toMatchObject({
       status: "failed",
       error: {
         code: "task_failed",
@@ -240,8 +240,8 @@ describe("group B", () => {
       },
     });
     expect(await one.why()).toBe("It is failed: no such file.");
-    expect(await two.status()).toMatchObject({ status: "failed", error: { message: "no such file" } });
-    const phases = (await two.status()).phases.map(({ name, status }) => [name, status]);
+    expect(await two.describe()).toMatchObject({ status: "failed", error: { message: "no such file" } });
+    const phases = (await two.describe()).phases.map(({ name, status }) => [name, status]);
     expect(phases).toEqual([
       ["load", "failed"],
       ["undo", "done"],

@@ -86,7 +86,7 @@ test("an execution of any id runs at remote workers, and is read and changed ove
       await handle.signal("human 2 / ja?", { ok: true });
       const { keys } = await handle.result();
       expect(keys.toSorted(), id).toEqual([0, 1].map((n) => `${encoded(id)}/fan/1/fan/${n}`));
-      const view = await handle.status();
+      const view = await handle.describe();
       expect(view).toMatchObject({ id, status: "done" });
       const events = [];
       for await (const event of handle.events()) events.push(event);

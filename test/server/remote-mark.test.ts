@@ -1,6 +1,6 @@
 // After an unclean end, tasks of remote workers are left alone for a while; where there were none, nothing waits.
 import { describe, expect, test } from "vitest";
-import { openRondo } from "../../src/compose/compose.ts";
+import { openInProcess } from "../../src/compose/compose.ts";
 import { openServer } from "../../src/compose/compose-server.ts";
 import type { RondoServer } from "../../src/server/serve.ts";
 import { MemoryStore } from "../../src/store/memory/memory-store.ts";
@@ -66,7 +66,11 @@ describe("after an unclean end", () => {
   test("also if the next owner is embedded in another program", async () => {
     const tables = new MemoryTables();
     const first = await abandoned(tables, true);
-    const embedded = await openRondo({ store: new MemoryStore(tables), onFault: () => {}, onStop: () => {} });
+    const embedded = await openInProcess({
+      store: new MemoryStore(tables),
+      onFault: () => {},
+      onStop: () => {},
+    });
     expect(await embedded.execution("one").why()).toContain(
       "for attempts that may still run since before the restart",
     );

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
-import { type LocalRondo, openRondo, workflow } from "../../src/index.ts";
+import { openRondo, type Rondo, workflow } from "../../src/index.ts";
 import type { AnyWorkflow } from "../../src/sdk/workflow.ts";
 // @ts-expect-error plain JavaScript, so that every version can run it as it is
 import { invoiceWorkflows } from "../fixtures/invoice-workflow.mjs";
@@ -49,7 +49,7 @@ test.each(readdirSync(FIXTURES))("executions of %s go on where they were", async
 });
 
 /** Children that wait for a signal inside their task get it, and their parent ends with what they gave. */
-async function invoicesGoOn(rondo: LocalRondo): Promise<void> {
+async function invoicesGoOn(rondo: Rondo): Promise<void> {
   expect(await rondo.execution("billed").result()).toEqual(["42 to ada, approved by fixture"]);
   const open = (await rondo.list({ workflow: "invoice", status: "running" })).data;
   expect(open).toHaveLength(2);

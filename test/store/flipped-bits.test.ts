@@ -56,7 +56,7 @@ async function makeStore(): Promise<void> {
   rondo.serve(flow, child);
   for (const id of IDS) await rondo.start(flow, id, { id });
   for (const id of IDS.slice(0, 4)) await rondo.start(child, { of: id }, { id: `child-${id}` });
-  for (const id of IDS) await until(async () => (await rondo.execution(id).status()).phase === "approval");
+  for (const id of IDS) await until(async () => (await rondo.execution(id).describe()).phase === "approval");
   for (const id of IDS.slice(0, 4)) await rondo.execution(`child-${id}`).result();
   cpSync(directory, files.crashed, { recursive: true });
   await rondo.close();

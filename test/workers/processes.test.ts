@@ -125,7 +125,7 @@ describe("C17 SIGTERM", () => {
     expect(await bench.end(id)).toBe("done");
     const claims = await bench.claims();
     const next = await bench.start({ tasks: 1 });
-    expect((await bench.server.rondo.execution(next).status()).status).toBe("running");
+    expect(await bench.server.rondo.execution(next).status()).toBe("running");
     expect(await bench.claims()).toBe(claims);
     expect(bench.ran).toHaveLength(1);
   });

@@ -1,5 +1,5 @@
 /** Loads that are the same over every store: executions of five steps, many or one at a time, and starts. */
-import type { AnyWorkflow, LocalRondo } from "../../src/index.ts";
+import type { AnyWorkflow, Rondo } from "../../src/index.ts";
 import { inParallel } from "./in-parallel.ts";
 import type { Meter } from "./metered-rondo.ts";
 import type { Bench, Figures } from "./scenario.ts";
@@ -12,12 +12,12 @@ const STARTS_AT_A_TIME = 5_000;
 const WARM_UP_EXECUTIONS = 3_000;
 
 interface Metered {
-  readonly rondo: LocalRondo;
+  readonly rondo: Rondo;
   readonly meter: Meter;
 }
 
 /** Starts so many executions that wait, 5,000 at a time; resolves when all are durable. */
-export function startMany(rondo: LocalRondo, what: AnyWorkflow, total: number): Promise<void> {
+export function startMany(rondo: Rondo, what: AnyWorkflow, total: number): Promise<void> {
   return inParallel(total, STARTS_AT_A_TIME, (n) => rondo.start(what, { n }));
 }
 

@@ -1,12 +1,14 @@
 /** Rondo over a directory, with a meter on its commits: how many, how large, and how long one was under way. */
-import { type LocalRondo, openRondo } from "../../src/index.ts";
+
+import { openInProcess } from "../../src/compose/compose.ts";
+import type { Rondo } from "../../src/index.ts";
 import { decorate } from "../../src/std/decorate.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite-store.ts";
 import type { Commit, Store } from "../../src/store/store.ts";
 import type { Figures } from "./scenario.ts";
 
 export interface MeteredRondo {
-  readonly rondo: LocalRondo;
+  readonly rondo: Rondo;
   readonly store: Store;
   readonly meter: Meter;
 }
@@ -15,7 +17,7 @@ export interface MeteredRondo {
 export async function openMetered(directory: string): Promise<MeteredRondo> {
   const meter = new Meter();
   const store = withMeter(openSqliteStore({ directory }), meter);
-  return { rondo: await openRondo({ store }), store, meter };
+  return { rondo: await openInProcess({ store }), store, meter };
 }
 
 /** Counts between `reset` and `figures`. */

@@ -40,7 +40,7 @@ export async function playRound(
   stage.step = "proof";
   audits.stop();
   const handle = server.rondo.execution(round.id);
-  const view = await handle.status();
+  const view = await handle.describe();
   const facts = await JournalFacts.read(handle, round.tasks, view.revision);
   const isProven = prove(screen, {
     view,

@@ -193,7 +193,7 @@ async function lookBack(
 /** Whether a round has come to its end: its last part has. */
 async function isOver({ server }: Demo, { script }: Round): Promise<boolean> {
   try {
-    return (await server.rondo.execution(script).status()).finishedAt !== null;
+    return (await server.rondo.execution(script).describe()).finishedAt !== null;
   } catch (thrown) {
     if (thrown instanceof RondoError && thrown.code === "not_found") return false;
     throw thrown;

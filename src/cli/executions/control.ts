@@ -25,7 +25,7 @@ export async function control(kind: Control, id: string, options: ControlFlags):
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
     await handle[kind](defined({ reason: options.reason, by: whoAmI() }));
-    tellChange(await handle.status(), SAYS[kind], options);
+    tellChange(await handle.describe(), SAYS[kind], options);
     return EXIT.ok;
   });
 }
@@ -53,7 +53,7 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
     await handle.signal(name, data, defined({ id: options.id }));
-    tellChange(await handle.status(), `has the signal "${name}"`, options);
+    tellChange(await handle.describe(), `has the signal "${name}"`, options);
     return EXIT.ok;
   });
 }

@@ -33,7 +33,7 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
     if (options.follow) {
       const handle = rondo.execution(id);
       // What cannot be reached now is told now; what is lost later is waited for.
-      await handle.status();
+      await handle.describe();
       return interruptible(handle, () => followRounds(handle, { from, detail }, show));
     }
     const path = `/v1/executions/${encodeURIComponent(id)}/events`;
@@ -60,7 +60,7 @@ async function followRounds(
     }
     // Without an end as the last of them nothing more comes: it was let go of, or all there is has been shown.
     if (last !== "workflow.finished") return;
-    const { finishedAt, revision } = await handle.status();
+    const { finishedAt, revision } = await handle.describe();
     isMore = finishedAt === null || next <= revision;
   }
 }

@@ -64,7 +64,7 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
       return EXIT.ok;
     }
     // What cannot be reached now is told now; what is lost later is waited for.
-    await rondo.execution(id).status();
+    await rondo.execution(id).describe();
     const left = new AbortController();
     const handle = { [Symbol.asyncDispose]: async () => left.abort() };
     return interruptible(handle, async () => {
@@ -83,7 +83,7 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
           throw new RondoError(JSON.parse(item.data) as Rejection);
         }
         if (item !== "ended") show(JSON.parse(item.data) as ShownLine);
-        else if ((await rondo.execution(id).status()).finishedAt !== null) return;
+        else if ((await rondo.execution(id).describe()).finishedAt !== null) return;
       }
     });
   };

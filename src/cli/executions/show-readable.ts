@@ -5,7 +5,7 @@ import { RondoError } from "../../std/rejection.ts";
 
 /** Runs `show`. Throws `ExecutionFailed` if the execution is damaged, whether or not `show` met the damage. */
 export async function showReadable(
-  handle: Pick<ExecutionHandle<unknown>, "status">,
+  handle: Pick<ExecutionHandle<unknown>, "describe">,
   show: () => Promise<void>,
 ): Promise<void> {
   try {
@@ -18,7 +18,7 @@ export async function showReadable(
 }
 
 /** Throws `ExecutionFailed` if the execution is damaged. */
-export async function refuseDamaged(handle: Pick<ExecutionHandle<unknown>, "status">): Promise<void> {
-  const view = await handle.status();
+export async function refuseDamaged(handle: Pick<ExecutionHandle<unknown>, "describe">): Promise<void> {
+  const view = await handle.describe();
   if (view.status === "damaged") throw new ExecutionFailed(view);
 }

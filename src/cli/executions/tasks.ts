@@ -49,7 +49,7 @@ export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> 
   const limit = options.limit === undefined ? LIMIT : countOf(options.limit, "--limit");
   const status = options.failed ? "failed" : options.status;
   return withServer(options, async ({ rondo }) => {
-    const view = await rondo.execution(id).status();
+    const view = await rondo.execution(id).describe();
     if (view.status === "damaged" && view.phases.length === 0) throw new ExecutionFailed(view);
     const found: ShownTask[] = [];
     for (const { phase, handler } of placesOf(view, options)) {

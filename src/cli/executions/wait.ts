@@ -52,7 +52,7 @@ export async function stay(
     leave: (exit) => process.exit(exit),
   });
   try {
-    const before = await handle.status();
+    const before = await handle.describe();
     printStart(screen, `${before.workflow}: execution ${handle.id}`, wasStarted ? null : before, where);
     return await followToEnd(handle, {
       screen,

@@ -41,14 +41,14 @@ export async function attach(
     input === undefined ? rondo.execution(before.id) : await start(rondo, workflow, input, options);
   if (options.retry && (before.status === "failed" || before.status === "cancelled")) {
     await handle.retry({ by: "rondo run --retry" });
-    return { handle, before: await handle.status() };
+    return { handle, before: await handle.describe() };
   }
   return { handle, before };
 }
 
 async function lookUp(rondo: RondoClient, id: string): Promise<ExecutionView | null> {
   try {
-    return await rondo.execution(id).status();
+    return await rondo.execution(id).describe();
   } catch (thrown) {
     if (thrown instanceof RondoError && thrown.code === "not_found") return null;
     throw thrown;

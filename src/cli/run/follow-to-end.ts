@@ -54,7 +54,7 @@ export async function followToEnd(
     detach,
   );
   if (ending === "ended") {
-    const view = await handle.status();
+    const view = await handle.describe();
     // Events of a damaged execution end in an error, which is told below.
     if (view.status !== "damaged") await shown;
     screen.still();

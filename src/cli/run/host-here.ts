@@ -5,7 +5,7 @@
  */
 import { openOwner } from "../../compose/compose-server.ts";
 import type { Config } from "../../config/settings.ts";
-import type { AnyWorkflow, LocalRondo } from "../../index.ts";
+import type { AnyWorkflow, Rondo } from "../../index.ts";
 import type { ExitCode } from "../exit-code.ts";
 import { EXIT } from "../exit-code.ts";
 import { logLine } from "../log-line.ts";
@@ -40,7 +40,8 @@ export async function hostHere(
     ...lasting,
     store,
     prefix: config.prefix,
-    settings: { projects: config.projects, claimLeaseMs: config.claimLease, sweepMs: config.sweep },
+    projects: config.projects,
+    settings: { claimLeaseMs: config.claimLease, sweepMs: config.sweep },
     stateStores: config.stateStores,
     allowTargets: config.allowTargets,
     webhookSecrets: config.webhookSecrets,
@@ -98,7 +99,7 @@ export async function hostHere(
 }
 
 /** Ids of executions that this file's handlers go on with, besides the one that is asked for. */
-async function openExecutions(rondo: LocalRondo, workflows: readonly AnyWorkflow[]): Promise<string[]> {
+async function openExecutions(rondo: Rondo, workflows: readonly AnyWorkflow[]): Promise<string[]> {
   const pages = await Promise.all(
     workflows.map(({ name }) => rondo.list({ workflow: name, status: "running", limit: OTHERS_TOLD + 2 })),
   );

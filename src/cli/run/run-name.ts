@@ -31,7 +31,7 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
     const { handle, before } = await attachByName(server, name, input, options);
     if (before?.status === "damaged") throw new ExecutionFailed(before);
     if (options.wait !== true) {
-      if (options.json) printJson(await handle.status());
+      if (options.json) printJson(await handle.describe());
       else print(handle.id);
       const what = before === null ? "started" : before.finishedAt === null ? "goes on" : "had ended before";
       printLine(`${name}: execution ${handle.id} ${what} at ${server.name}`);

@@ -124,7 +124,8 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
     leaseMs: config.lease,
     heartbeatMs: config.heartbeat,
     retentionMs: config.retention,
-    settings: { projects: config.projects, claimLeaseMs: config.claimLease, sweepMs: config.sweep },
+    projects: config.projects,
+    settings: { claimLeaseMs: config.claimLease, sweepMs: config.sweep },
     shown,
     onFaultLine: (line) => printLine(`rondo: ${line}`),
   };

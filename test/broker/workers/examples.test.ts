@@ -57,7 +57,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
       const child = await bench.python();
       const handle = await bench.server.rondo.start("letters", { text: TEXT });
       expect(await handle.result({ timeout: 100_000 })).toEqual({ words: WORDS });
-      const { phases } = await handle.status();
+      const { phases } = await handle.describe();
       expect(phases[0]?.handlers[0]).toMatchObject({ total: WORDS, done: WORDS });
       child.kill("SIGTERM");
       expect(await once(child, "exit")).toEqual([0, null]);
@@ -78,7 +78,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
       const handle = await bench.server.rondo.start("letters", { text: TEXT });
       await until(
         "some are done",
-        async () => ((await handle.status()).phases[0]?.handlers[0]?.done ?? 0) > 5,
+        async () => ((await handle.describe()).phases[0]?.handlers[0]?.done ?? 0) > 5,
       );
       await bench.broker.management.closeConnections(bench.broker.vhost);
       expect(await handle.result({ timeout: 100_000 })).toEqual({ words: WORDS });
@@ -107,7 +107,7 @@ describe.each(["sqlite", "postgres"] as const)("the engine on %s", (kind) => {
     const handle = await bench.server.rondo.start("orders", { lines: many });
     await until(
       "some are done",
-      async () => ((await handle.status()).phases[0]?.handlers[0]?.done ?? 0) > 50,
+      async () => ((await handle.describe()).phases[0]?.handlers[0]?.done ?? 0) > 50,
     );
     first.kill("SIGKILL");
     await bench.worker("amqp/orders.ts");

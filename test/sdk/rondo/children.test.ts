@@ -62,6 +62,6 @@ test("a child that takes too long is cancelled, and its task fails with a timeou
   await t.clock.advance("10m");
   expect((await failure(execution.result())).code).toBe("timeout");
   const [first] = t.events(execution.id).filter(({ kind }) => kind === "workflow.child.started");
-  expect((await t.execution(String(first?.["child"])).status()).status).toBe("cancelled");
+  expect((await t.execution(String(first?.["child"])).describe()).status).toBe("cancelled");
   expect(t.events(execution.id).filter(({ kind }) => kind === "workflow.child.started")).toHaveLength(2);
 });

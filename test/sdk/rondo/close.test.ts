@@ -30,7 +30,7 @@ test("a graceful close hands back what runs too long, and burns nothing", async 
     await rondo.close({ graceMs: 0 });
   }
   const rondo = await openRondo({ store: `file:${directory}` });
-  expect(await rondo.execution("e").status()).toMatchObject({ status: "done" });
+  expect(await rondo.execution("e").describe()).toMatchObject({ status: "done" });
   await rondo.close();
   rmSync(directory, { recursive: true });
 });

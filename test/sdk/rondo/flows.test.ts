@@ -44,10 +44,10 @@ describe("the example of the README", () => {
     const execution = await t.start(thumbnails, { bucket: "b" }, { id: "nightly-2026-11-15" });
     const output = execution.result();
     await t.settle();
-    expect((await execution.status()).phase).toBe("cool-off");
+    expect((await execution.describe()).phase).toBe("cool-off");
     expect(await execution.why()).toBe('"cool-off" sleeps for another 10 m.');
     await t.clock.advance("10m");
-    expect((await execution.status()).phase).toBe("approved");
+    expect((await execution.describe()).phase).toBe("approved");
     await execution.signal("approved", "ann");
     expect(await output).toEqual({
       files: 3,
@@ -56,7 +56,7 @@ describe("the example of the README", () => {
       approvedBy: "ann",
       bucket: "b",
     });
-    const { status, phases } = await execution.status();
+    const { status, phases } = await execution.describe();
     expect(status).toBe("done");
     expect(phases.map(({ name, status }) => [name, status])).toEqual([
       ["resize", "done"],
@@ -212,7 +212,7 @@ describe("decisions and loops", () => {
     const rondo = await open([poll]);
     const execution = await rondo.start(poll, { rounds: 3 });
     expect(await execution.result()).toEqual({ last: ["asked by true"], first: ["asked by true"] });
-    const { phases } = await execution.status();
+    const { phases } = await execution.describe();
     expect(phases.filter(({ name }) => name === "ask").map(({ visit }) => visit)).toEqual([1, 2, 3]);
   });
 
@@ -329,7 +329,7 @@ describe("failures", () => {
     finish();
     await t.settle();
     expect(log).toEqual(["slow begins", "slow ends, told to stop", "undo"]);
-    expect((await execution.status()).error).toMatchObject({ message: "Fatal: bad file", phase: "load" });
+    expect((await execution.describe()).error).toMatchObject({ message: "Fatal: bad file", phase: "load" });
   });
 
   test("a timeout kills the attempt, and the next one may do better", async () => {

@@ -14,7 +14,7 @@ test("events from beyond the end of an execution that is over are none", async (
   rondo.serve(quick);
   const execution = await rondo.start(quick, null);
   await execution.result();
-  const { revision } = await execution.status();
+  const { revision } = await execution.describe();
   expect(await all(execution.events({ from: revision + 1 }))).toEqual([]);
   expect((await all(execution.events({ from: revision }))).map(({ kind }) => kind)).toEqual([
     "workflow.finished",
@@ -31,7 +31,7 @@ test("disposing a handle ends what listens through it", async () => {
   const execution = await rondo.start(waiting, null);
   const events = all(execution.events());
   const result = execution.result().catch((error: unknown) => error);
-  await execution.status();
+  await execution.describe();
   await execution[Symbol.asyncDispose]();
   expect((await events).length).toBeGreaterThan(0);
   expect(await result).toMatchObject({ code: "not_ready" });

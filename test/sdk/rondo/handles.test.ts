@@ -22,7 +22,7 @@ describe("a handle", () => {
     const rondo = await open([waits]);
     const nobody = rondo.execution("nobody");
     const uses = [
-      nobody.status(),
+      nobody.describe(),
       nobody.result(),
       nobody.why(),
       nobody.pause(),
@@ -38,7 +38,7 @@ describe("a handle", () => {
     const { id } = await rondo.start(waits, 1);
     {
       await using handle = rondo.execution(id);
-      expect((await handle.status()).status).toBe("running");
+      expect(await handle.status()).toBe("running");
     }
     await rondo.execution(id).signal("go", 5);
     expect(await rondo.execution(id).result()).toBe(5);
@@ -195,7 +195,7 @@ describe("events()", () => {
       break;
     }
     const rest = all(execution.events());
-    await execution.status();
+    await execution.describe();
     await rondo.close();
     expect((await rest).at(-1)?.kind).not.toBe("workflow.finished");
   });
@@ -205,10 +205,10 @@ describe("stateAt()", () => {
   test("shows any past state, as it was then", async () => {
     const rondo = await open([waits]);
     const execution = await rondo.start(waits, 1);
-    const early = await execution.status();
+    const early = await execution.describe();
     await execution.signal("go", 1);
     await execution.result();
-    const now = await execution.status();
+    const now = await execution.describe();
     expect(await rondo.stateAt(execution.id, early.revision)).toEqual({
       ...early,
       phases: expect.anything() as unknown,
@@ -243,7 +243,7 @@ describe("acting on an execution", () => {
     expect(await execution.why()).toBe("It is paused by ann (lunch); resume it to go on.");
     await execution.pause();
     await execution.signal("go", 1);
-    expect((await execution.status()).status).toBe("paused");
+    expect(await execution.status()).toBe("paused");
     await execution.resume();
     expect(await execution.result()).toBe(1);
     for (const act of ["pause", "resume", "cancel", "retry"] as const)
@@ -256,7 +256,7 @@ describe("acting on an execution", () => {
     await execution.pause({ id: "p1" });
     await execution.resume();
     await execution.pause({ id: "p1" });
-    expect((await execution.status()).status).toBe("running");
+    expect(await execution.status()).toBe("running");
     await execution.signal("other", 1, { id: "s1" });
     await execution.signal("other", 1, { id: "s1" });
     await execution.signal("go", 1);
@@ -277,7 +277,7 @@ describe("acting on an execution", () => {
     await t.clock.advance("30s");
     expect(await failure(short.result())).toMatchObject({ name: "ExecutionCancelled", code: "deadline" });
     await t.clock.advance("30s");
-    expect((await late.status()).phase).toBe("go");
+    expect((await late.describe()).phase).toBe("go");
   });
 });
 

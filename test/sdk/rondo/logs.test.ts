@@ -169,7 +169,7 @@ describe("secrets", () => {
     const stored = [
       await all(execution.logs()),
       await all(execution.events({ detail: "full" })),
-      await execution.status(),
+      await execution.describe(),
       live,
     ];
     expect(JSON.stringify(stored)).not.toContain("s3cr3t");

@@ -41,7 +41,7 @@ describe("an input that cannot be stored", () => {
       expect(refused).toBeInstanceOf(RondoError);
       expect(refused.code).toBe(code);
       expect(refused.path?.startsWith(`input${within}`)).toBe(true);
-      expect(await failure(rondo.execution("e1").status())).toMatchObject({ code: "not_found" });
+      expect(await failure(rondo.execution("e1").describe())).toMatchObject({ code: "not_found" });
       expect(await rondo.run(echo, { fine: true })).toBe("ok");
     },
   );
@@ -129,7 +129,7 @@ describe("an input schema", () => {
       expect(refused.code).toBe("invalid_input");
     }
     expect((await failure(rondo.start(typed, { bucket: "b" }))).message).toContain("bucket");
-    expect(await failure(rondo.execution("e1").status())).toMatchObject({ code: "not_found" });
+    expect(await failure(rondo.execution("e1").describe())).toMatchObject({ code: "not_found" });
   });
 
   test("refuses also when the workflow is named, not given", async () => {
@@ -141,7 +141,7 @@ describe("an input schema", () => {
     const rondo = await open([typed]);
     const execution = await rondo.start(typed, { bucket: "photos", size: "12" });
     expect(await execution.result()).toEqual([12, 12]);
-    expect((await execution.status()).input).toEqual({ bucket: "photos", size: "12" });
+    expect((await execution.describe()).input).toEqual({ bucket: "photos", size: "12" });
     expect(await rondo.run(typed, { bucket: "photos" })).toEqual([5, 5]);
   });
 
@@ -208,7 +208,7 @@ describe("other options of a start", () => {
     const { id } = await rondo.start(one, 1, { tags });
     const [created] = await first(rondo.execution(id).events());
     expect(created).toMatchObject({ kind: "workflow.created", tags });
-    expect((await rondo.execution(id).status()).tags).toEqual(tags);
+    expect((await rondo.execution(id).describe()).tags).toEqual(tags);
   });
 
   test("a workflow that nobody knows is not found", async () => {
@@ -260,10 +260,17 @@ describe("openRondo refuses", () => {
       { stor: "memory:" },
       'stor: openRondo has no such field (did you mean "store"? known are: store, capacity',
     ],
-    ["a store that is a number", { store: 5 }, "store: 5 is not a text or a store"],
-    ["a store that is none", { store: {} }, "store: {} is not a text or a store"],
+    ["a store that is a number", { store: 5 }, "store: 5 is not a text"],
+    ["a store that is none", { store: {} }, "store: {} is not a text"],
     ["a store of another kind", { store: "redis://h" }, '"redis://h" is not a store this version knows'],
     ["a capacity of nothing", { store: "memory:", capacity: 0 }, "capacity: 0 is not a whole number from 1"],
+    ["a part of the engine", { store: "memory:", settings: {} }, "settings: openRondo has no such field"],
+    ["a project as a number", { store: "memory:", projects: { p: 5 } }, "projects.p: 5 is not"],
+    [
+      "a limit of 0",
+      { store: "memory:", projects: { p: { concurrency: 0 } } },
+      "projects.p.concurrency: 0 is",
+    ],
     ["a broker of another kind", { store: "memory:", broker: "http://h" }, "broker: this is not the address"],
     ["targets as a text", { store: "memory:", allowTargets: "h" }, 'allowTargets: "h" is not a list'],
     ["state stores as a number", { store: "memory:", stateStores: 5 }, "stateStores: this is not an object"],

@@ -108,14 +108,14 @@ describe("sleep", () => {
     await using t = await testRondo({ workflows: [naps], capacity: 2 });
     const execution = await t.start(naps, null);
     await t.settle();
-    const [phase] = (await execution.status()).phases;
+    const [phase] = (await execution.describe()).phases;
     expect(phase?.handlers[0]).toMatchObject({ waiting: 1, running: 0, pending: 0 });
     expect(await execution.why()).toMatch(/1 h|60 m/);
     await t.clock.advance("59m");
-    expect((await execution.status()).status).toBe("running");
+    expect(await execution.status()).toBe("running");
     await t.clock.advance("1m");
     await t.clock.advance("29m");
-    expect((await execution.status()).status).toBe("running");
+    expect(await execution.status()).toBe("running");
     await t.clock.advance("1m");
     expect(await execution.result()).toMatchObject([{ begun: 1 }]);
   });
@@ -128,7 +128,7 @@ describe("sleep", () => {
     await t.clock.advance("59m");
     await t.crash();
     await t.clock.advance("30s");
-    expect((await execution.status()).status).toBe("running");
+    expect(await execution.status()).toBe("running");
     await t.clock.advance("30s");
     await t.crash();
     await t.clock.advance("31m");
@@ -145,7 +145,7 @@ describe("sleep", () => {
     await using t = await testRondo({ workflows: [crowd], capacity: 10 });
     const execution = await t.start(crowd, null);
     await t.settle();
-    expect((await execution.status()).phases[0]?.handlers[0]).toMatchObject({ waiting: 2_000 });
+    expect((await execution.describe()).phases[0]?.handlers[0]).toMatchObject({ waiting: 2_000 });
     await t.clock.advance("25h");
     expect(await execution.result()).toBe(2_000);
   });
@@ -156,7 +156,7 @@ describe("sleep", () => {
     await t.settle();
     await execution.cancel();
     await t.settle();
-    expect((await execution.status()).status).toBe("cancelled");
+    expect(await execution.status()).toBe("cancelled");
   });
 });
 
@@ -175,7 +175,7 @@ describe("waitFor", () => {
     await using t = await testRondo({ workflows: [approval] });
     const execution = await t.start(approval, null);
     await t.settle();
-    expect((await execution.status()).phases[0]?.handlers[0]).toMatchObject({ waiting: 1 });
+    expect((await execution.describe()).phases[0]?.handlers[0]).toMatchObject({ waiting: 1 });
     await t.crash();
     await execution.signal("approved", { by: "ann" });
     expect(await execution.result()).toEqual(["ann"]);
@@ -289,7 +289,7 @@ test("a signal whose payload the schema refuses fails the task; a retry waits fo
   expect([failed.code, failed.message]).toEqual(["signal_refused", expect.stringContaining("paid")]);
   await execution.retry();
   await t.clock.advance("1s");
-  expect((await execution.status()).phases[0]?.handlers[0]).toMatchObject({ waiting: 1, running: 0 });
+  expect((await execution.describe()).phases[0]?.handlers[0]).toMatchObject({ waiting: 1, running: 0 });
   await execution.signal("paid", { cents: 5 });
   expect(await execution.result()).toEqual([5]);
 });
@@ -309,7 +309,7 @@ test("a step beside a sleep is done once", async () => {
   const execution = await t.start(order, null);
   await t.clock.advance("30m");
   // Those that sleep are waiting, not running.
-  expect((await execution.status()).phases[0]?.handlers[0]).toMatchObject({ waiting: 1, running: 0 });
+  expect((await execution.describe()).phases[0]?.handlers[0]).toMatchObject({ waiting: 1, running: 0 });
   await t.clock.advance("1h");
   await execution.result();
   expect(charged).toBe(1);

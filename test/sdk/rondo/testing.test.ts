@@ -26,9 +26,9 @@ describe("virtual time", () => {
     await using t = await testRondo({ workflows: [nap] });
     const execution = await t.start(nap, null);
     await t.clock.advance(24 * HOUR - 1);
-    expect((await execution.status()).phase).toBe("a");
+    expect((await execution.describe()).phase).toBe("a");
     await t.clock.advance(1);
-    expect((await execution.status()).status).toBe("done");
+    expect(await execution.status()).toBe("done");
   });
 
   test("run() of a workflow that sleeps waits until the test has advanced the clock", async () => {
@@ -79,7 +79,7 @@ describe("virtual time", () => {
     const execution = await t.start(chain, null);
     await t.clock.advance("1h");
     expect(steps).toEqual(["work", "a moment later"]);
-    const { createdAt, finishedAt } = await execution.status();
+    const { createdAt, finishedAt } = await execution.describe();
     expect((finishedAt ?? 0) - createdAt).toBe(120_000);
   });
 
@@ -104,7 +104,7 @@ describe("virtual time", () => {
       [2, 2 * HOUR],
       [3, 2.5 * HOUR],
     ]);
-    expect((await execution.status()).status).toBe("done");
+    expect(await execution.status()).toBe("done");
   });
 
   test("serves handlers that take time, through the same clock", async () => {
@@ -116,7 +116,7 @@ describe("virtual time", () => {
     await t.clock.advance("59m");
     expect(await execution.why()).toBe('"a" runs 1 of 1 open tasks.');
     await t.clock.advance("1m");
-    expect((await execution.status()).status).toBe("done");
+    expect(await execution.status()).toBe("done");
   });
 
   test("passes a year of timers quickly", async () => {
@@ -130,7 +130,7 @@ describe("virtual time", () => {
     await using t = await testRondo({ workflows: [daily] });
     const execution = await t.start(daily, null);
     await t.clock.advance("365d");
-    expect((await execution.status()).phases.filter(({ name }) => name === "work").length).toBe(366);
+    expect((await execution.describe()).phases.filter(({ name }) => name === "work").length).toBe(366);
   });
 });
 
@@ -143,8 +143,8 @@ describe("a crash", () => {
     await Promise.resolve();
     await t.crash();
     expect(await lost).toMatchObject({ code: "not_ready" });
-    expect((await kept.status()).status).toBe("running");
-    expect(await failure(t.execution("lost").status())).toMatchObject({ code: "not_found" });
+    expect(await kept.status()).toBe("running");
+    expect(await failure(t.execution("lost").describe())).toMatchObject({ code: "not_found" });
     expect((await t.start(waits, 2, { id: "lost" })).id).toBe("lost");
   });
 
@@ -183,7 +183,7 @@ describe("a crash", () => {
     expect(finish).toHaveLength(2);
     finish[0]?.();
     await t.settle();
-    expect((await execution.status()).status).toBe("running");
+    expect(await execution.status()).toBe("running");
     finish[1]?.();
     expect(await execution.result()).toEqual([2]);
     expect(t.events(execution.id).filter(({ kind }) => kind === "workflow.tasks.settled")).toHaveLength(2);
@@ -198,7 +198,7 @@ describe("a crash", () => {
       await t.crash();
     }
     await t.settle();
-    expect((await execution.status()).status).toBe("done");
+    expect(await execution.status()).toBe("done");
   });
 
   test("again and again at every turn does not keep a workflow from its end", async () => {
@@ -301,7 +301,7 @@ test("scripts run for real, in their sandbox", async () => {
   await using t = await testRondo({ workflows: [double], unsafeNoJail: true });
   const execution = await t.start(double, { n: 21 });
   await execution.result();
-  expect(await execution.status()).toMatchObject({
+  expect(await execution.describe()).toMatchObject({
     status: "done",
     phases: [{ name: "twice", status: "done" }],
   });

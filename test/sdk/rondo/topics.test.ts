@@ -3,7 +3,7 @@ import { Fatal, topic } from "rondo";
 import { expect, test } from "vitest";
 import { Engine } from "../../../src/engine/driver.ts";
 import type { PostOps, PostOpTask } from "../../../src/engine/post-ops/post-ops.ts";
-import { LocalRondo } from "../../../src/rondo/local-rondo.ts";
+import { Rondo } from "../../../src/rondo/rondo.ts";
 import type { AnyWorkflow } from "../../../src/sdk/workflow.ts";
 import { systemClock } from "../../../src/std/clock.ts";
 import { SeededRandom } from "../../../src/std/random.ts";
@@ -108,7 +108,7 @@ test("a close waits for post-operations under way, and what they owe is done", a
   const clock = systemClock({ hold: true });
   const store = new MemoryStore();
   const engine = await Engine.open({ store, clock, postOps });
-  const rondo = new LocalRondo({
+  const rondo = new Rondo({
     engine,
     store,
     clock,

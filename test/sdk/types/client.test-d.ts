@@ -47,7 +47,8 @@ export async function handles(rondo: RondoClient): Promise<void> {
   await execution.pause({ reason: "lunch", by: "me" });
   await execution.cancel();
   same<string>()(await execution.why());
-  const { status, phase } = await execution.status();
+  const { phase } = await execution.describe();
+  const status = await execution.status();
   same<string | null>()(phase);
   const page = await rondo.list({ status, workflow: "sized" });
   same<string | null>()(page.next);

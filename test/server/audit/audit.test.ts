@@ -19,7 +19,7 @@ async function audited(flows: readonly HostedWorkflow[], drive?: (id: string) =>
   const handle = await rondo.start(flows[0] as never, {} as never);
   await drive?.(handle.id);
   await handle.result().catch(() => null);
-  const view = await handle.status();
+  const view = await handle.describe();
   return {
     store,
     rondo,
@@ -80,7 +80,7 @@ describe("an execution that went well is found to be so", () => {
     const waiting = await rondo.start(stuck, {});
     await waiting.cancel();
     await waiting.result().catch(() => null);
-    expect(unwrap(await auditExecution(store, waiting.id, () => waiting.status())).findings).toEqual([]);
+    expect(unwrap(await auditExecution(store, waiting.id, () => waiting.describe())).findings).toEqual([]);
   });
 
   test("over the rounds of its retries, and while it runs", async () => {
@@ -104,9 +104,9 @@ describe("an execution that went well is found to be so", () => {
     expect(audit.findings).toEqual([]);
     fails = false;
     await handle.retry();
-    expect(unwrap(await auditExecution(store, handle.id, () => handle.status())).findings).toEqual([]);
+    expect(unwrap(await auditExecution(store, handle.id, () => handle.describe())).findings).toEqual([]);
     await handle.result();
-    expect(unwrap(await auditExecution(store, handle.id, () => handle.status())).findings).toEqual([]);
+    expect(unwrap(await auditExecution(store, handle.id, () => handle.describe())).findings).toEqual([]);
   });
 
   test("when it failed between two phases and fails there again after a retry", () => {

@@ -1,8 +1,9 @@
 // Somebody else than the engine has changed what is stored: whatever it is, the auditor says so, and the node is not
 // asked for what it could not read.
-import { openRondo, workflow } from "rondo";
+import { workflow } from "rondo";
 import { beforeAll, expect, test } from "vitest";
 import { auditExecution } from "../../../src/audit/audit-execution.ts";
+import { openInProcess } from "../../../src/compose/compose.ts";
 import type { ExecutionView } from "../../../src/kernel/view.ts";
 import { isRejection, unwrap } from "../../../src/std/rejection.ts";
 import { MemoryStore } from "../../../src/store/memory/memory-store.ts";
@@ -20,11 +21,11 @@ const store = new MemoryStore();
 const id = "audited";
 let view: ExecutionView;
 beforeAll(async () => {
-  const rondo = await openRondo({ store });
+  const rondo = await openInProcess({ store });
   rondo.serve(flow);
   const handle = await rondo.start(flow, {}, { id });
   await handle.result();
-  view = await handle.status();
+  view = await handle.describe();
   return () => rondo.close();
 });
 

@@ -1,6 +1,7 @@
 // An execution that has ended and cannot be read any more is kept, whatever the retention, until it is dropped or mended.
-import { openRondo, workflow } from "rondo";
+import { workflow } from "rondo";
 import { expect, test } from "vitest";
+import { openInProcess } from "../../../src/compose/compose.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { useStores } from "../../fixtures/store/stores-on-disk-fixture.ts";
 
@@ -15,10 +16,10 @@ const ended = (store: Store) => store.listEnded({ finishedBefore: Number.MAX_SAF
 test.each(kinds.names)("%s: what ended and is damaged stays; mended, it is over again", async (name) => {
   const kind = kinds.make(name);
   const life = async (
-    live: (rondo: Awaited<ReturnType<typeof openRondo>>, store: Store) => Promise<void>,
+    live: (rondo: Awaited<ReturnType<typeof openInProcess>>, store: Store) => Promise<void>,
   ) => {
     const store = kind.open();
-    const rondo = await openRondo({ store, onFault: () => {} });
+    const rondo = await openInProcess({ store, onFault: () => {} });
     rondo.serve(flow);
     await live(rondo, store);
     await rondo.close();
@@ -33,7 +34,7 @@ test.each(kinds.names)("%s: what ended and is damaged stays; mended, it is over 
   });
   await garble("phase.started", "phase.stasted");
   await life(async (rondo, store) => {
-    expect(await rondo.execution("e1").status()).toMatchObject({ status: "damaged", finishedAt: null });
+    expect(await rondo.execution("e1").describe()).toMatchObject({ status: "damaged", finishedAt: null });
     await expect.poll(() => store.countHeads({})).toEqual({ damaged: 1, done: 1 });
     expect(await ended(store)).toEqual(["e2"]);
     await store.purge(["e1", "e2"]);
@@ -41,7 +42,7 @@ test.each(kinds.names)("%s: what ended and is damaged stays; mended, it is over 
   });
   await garble("phase.stasted", "phase.started");
   await life(async (rondo, store) => {
-    expect(await rondo.execution("e1").status()).toMatchObject({ status: "done", output: "over" });
+    expect(await rondo.execution("e1").describe()).toMatchObject({ status: "done", output: "over" });
     await expect.poll(() => ended(store)).toEqual(["e1"]);
     expect(await heads(store)).toMatchObject([{ id: "e1", status: "done", finishedAt: expect.any(Number) }]);
   });
@@ -52,10 +53,10 @@ test.each(kinds.names)(
   async (name) => {
     const kind = kinds.make(name);
     const life = async (
-      live: (rondo: Awaited<ReturnType<typeof openRondo>>, store: Store) => Promise<void>,
+      live: (rondo: Awaited<ReturnType<typeof openInProcess>>, store: Store) => Promise<void>,
     ) => {
       const store = kind.open();
-      const rondo = await openRondo({ store });
+      const rondo = await openInProcess({ store });
       rondo.serve(flow);
       await live(rondo, store);
       await rondo.close();

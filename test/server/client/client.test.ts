@@ -41,7 +41,11 @@ describe("a workflow", () => {
     const client = connect({ url: `${url}/` });
     const execution = await client.start<typeof double>("double", { n: 4 }, { id: "d1", tags: { a: "b" } });
     expect(await execution.result()).toEqual({ sum: 12 });
-    expect(await execution.status()).toMatchObject({ id: "d1", status: "done", tags: { a: "b" } });
+    expect(await execution.describe()).toMatchObject({ id: "d1", status: "done", tags: { a: "b" } });
+    expect(await execution.status()).toBe("done");
+    expect(await client.stateAt("d1", 1)).toMatchObject({ id: "d1", status: "running", revision: 1 });
+    await expect(client.stateAt("d1", 1_000)).rejects.toMatchObject({ code: "invalid_input" });
+    await expect(client.stateAt("d1", 0.5)).rejects.toMatchObject({ code: "invalid_input", path: "seq" });
     expect(await client.run<typeof double>("double", { n: 3 })).toEqual({ sum: 6 });
     // Waiting for what has ended already.
     expect(await client.execution<typeof double>("d1").result()).toEqual({ sum: 12 });
@@ -156,7 +160,19 @@ describe("an execution", () => {
     await execution[Symbol.asyncDispose]();
     await expect(waiting).rejects.toMatchObject({ code: "not_ready" });
     await events;
-    expect((await client.execution("w").status()).status).toBe("running");
+    expect(await client.execution("w").status()).toBe("running");
+  });
+
+  test("stops being waited for and iterated over when its client is closed, and goes on", async () => {
+    const { url } = await serve();
+    const client = connect({ url });
+    const execution = await client.start("approval", null, { id: "w" });
+    const waiting = execution.result();
+    const events = all(execution.events());
+    await client.close();
+    await expect(waiting).rejects.toMatchObject({ code: "not_ready" });
+    await events;
+    expect(await connect({ url }).execution("w").status()).toBe("running");
   });
 });
 
@@ -164,7 +180,7 @@ describe("a refusal of the server", () => {
   test("is a RondoError with its code, hint and path", async () => {
     const { url } = await serve();
     const client = connect({ url });
-    await expect(client.execution("absent").status()).rejects.toMatchObject({
+    await expect(client.execution("absent").describe()).rejects.toMatchObject({
       name: "RondoError",
       code: "not_found",
       hint: expect.stringContaining("id") as string,

@@ -90,7 +90,7 @@ test("a server that answers with a page is told as no server of Rondo", async ()
     text: async () => "<!doctype html>",
   };
   const client = connect({ url: URL_1, fetch: async () => page });
-  await expect(client.execution("e1").status()).rejects.toMatchObject({
+  await expect(client.execution("e1").describe()).rejects.toMatchObject({
     name: "RondoError",
     code: "not_ready",
     message: expect.stringContaining("http://127.0.0.1:7777 does not answer as a server of Rondo does"),

@@ -62,7 +62,7 @@ const open: Open = async () => {
     url: server.url,
     async damage() {
       state.of = "journal";
-      expect(await server.rondo.execution("e1").status()).toMatchObject({ status: "damaged" });
+      expect(await server.rondo.execution("e1").describe()).toMatchObject({ status: "damaged" });
     },
   };
 };

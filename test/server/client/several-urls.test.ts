@@ -31,11 +31,11 @@ describe("a client of two nodes", () => {
     near.close();
     // The same start again finds what it started before.
     expect((await world.passing(client.start("approval", { n: 1 }, { id }))).id).toBe(id);
-    expect(await world.passing(execution.status())).toMatchObject({ status: "running" });
+    expect(await world.passing(execution.describe())).toMatchObject({ status: "running" });
     await world.passing(execution.signal("go", 1));
     await world.passing(followed);
     expect(seqs).toEqual(seqs.map((_, i) => i + 1));
-    expect(await world.passing(execution.status())).toMatchObject({ status: "done" });
+    expect(await world.passing(execution.describe())).toMatchObject({ status: "done" });
   });
 
   test("starts nothing twice when the answer is cut off", async () => {

@@ -1,7 +1,8 @@
 // A damaged execution is exported as far as it can be read, and one of an earlier export takes its place.
 import { join } from "node:path";
-import { openRondo, workflow } from "rondo";
+import { workflow } from "rondo";
 import { expect, test } from "vitest";
+import { openInProcess } from "../../../src/compose/compose.ts";
 import { importInto, restoreDamagedIn } from "../../../src/compose/compose-transfer.ts";
 import { exportToFile } from "../../fixtures/store/export-to-file.ts";
 import { type StoreKind, useStores } from "../../fixtures/store/stores-on-disk-fixture.ts";
@@ -16,9 +17,9 @@ const approval = workflow({ name: "approval" })
 
 async function life<T>(
   { open }: StoreKind,
-  live: (rondo: Awaited<ReturnType<typeof openRondo>>) => Promise<T>,
+  live: (rondo: Awaited<ReturnType<typeof openInProcess>>) => Promise<T>,
 ): Promise<T> {
-  const rondo = await openRondo({ store: open(), onFault: () => {} });
+  const rondo = await openInProcess({ store: open(), onFault: () => {} });
   rondo.serve(approval);
   try {
     return await live(rondo);
@@ -50,7 +51,7 @@ test.each(kinds.names)(
         `UPDATE ${of}journal SET body = 'garbled' WHERE seq = 1 AND e = (SELECT e FROM ${of}executions WHERE id = 'e1')`,
     );
     await life(kind, async (rondo) =>
-      expect(await rondo.execution("e1").status()).toMatchObject({ status: "damaged", damage: { row: 1 } }),
+      expect(await rondo.execution("e1").describe()).toMatchObject({ status: "damaged", damage: { row: 1 } }),
     );
 
     const late = join(folder, "late");
@@ -61,7 +62,7 @@ test.each(kinds.names)(
 
     expect(await restoreDamagedIn({ ...place, file })).toEqual({ restored: ["e1"], stillDamaged: [] });
     await life(kind, async (rondo) => {
-      expect(await rondo.execution("e1").status()).toMatchObject({ status: "running", phase: "second" });
+      expect(await rondo.execution("e1").describe()).toMatchObject({ status: "running", phase: "second" });
       expect(await rondo.execution("e2").result()).toEqual(["e2 before", "e2 behind the export"]);
       await rondo.execution("e1").signal("second", "again");
       expect(await rondo.execution("e1").result()).toEqual(["e1 before", "again"]);

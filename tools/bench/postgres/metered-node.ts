@@ -1,11 +1,11 @@
 /** A node of a cluster of one, in this process, with a meter on its commits. */
-import { type LocalRondo, openRondo } from "../../../src/index.ts";
+import { openRondo, type Rondo } from "../../../src/index.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import type { Commit } from "../../../src/store/store.ts";
 import { Meter } from "../metered-rondo.ts";
 
 export interface MeteredNode {
-  readonly rondo: LocalRondo;
+  readonly rondo: Rondo;
   readonly meter: Meter;
 }
 

@@ -4,7 +4,7 @@
  */
 import pg from "pg";
 import { connect } from "../../../src/client/connect.ts";
-import { type LocalRondo, openRondo, workflow } from "../../../src/index.ts";
+import { openRondo, type Rondo, workflow } from "../../../src/index.ts";
 import { RondoProcess } from "../http/rondo-process.ts";
 import { inParallel } from "../in-parallel.ts";
 import { startMany } from "../loads.ts";
@@ -156,7 +156,7 @@ async function takeOver(bench: Bench, signal: "SIGKILL" | "SIGTERM"): Promise<nu
     process: () => began(),
   });
   const { server, url: at } = await RondoProcess.server(bench, url);
-  let rondo: LocalRondo | null = null;
+  let rondo: Rondo | null = null;
   try {
     const client = connect({ url: at });
     await inParallel(LEFT, LEFT, (n) => client.start(flow, { n }));

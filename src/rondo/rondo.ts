@@ -16,6 +16,7 @@ import { type CheckedStart, checkList, checkStart } from "../protocol/check-requ
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
 import { checkWorkflow } from "../sdk/check.ts";
 import type {
+  CloseOptions,
   ExecutionHandle,
   ExecutionPage,
   ListOptions,
@@ -46,7 +47,7 @@ import { Worker } from "../worker/worker.ts";
 import { resultsOf } from "./journal-reader.ts";
 import { LocalHandle, type LocalParts } from "./local-handle.ts";
 
-export interface LocalRondoOptions extends LocalParts {
+export interface RondoParts extends LocalParts {
   /** Items in flight at the worker: half of them running, half waiting to. */
   readonly capacity: number;
   /** Runs scripts; without it, none are done here. */
@@ -90,8 +91,8 @@ interface Served {
   readonly plan: Plan;
 }
 
-export class LocalRondo implements RondoClient {
-  readonly #options: LocalRondoOptions;
+export class Rondo implements RondoClient {
+  readonly #options: RondoParts;
   readonly #worker: Worker;
   readonly #workerId: string;
   readonly #served = new Map<string, Served>();
@@ -105,7 +106,7 @@ export class LocalRondo implements RondoClient {
 
   readonly #parts: LocalParts;
 
-  constructor(options: LocalRondoOptions) {
+  constructor(options: RondoParts) {
     this.#options = options;
     const { engine, store, clock, random } = options;
     this.#parts = { engine, store, clock, random, checkSignal: (...signal) => this.#checkSignal(...signal) };
@@ -196,16 +197,14 @@ export class LocalRondo implements RondoClient {
 
   async list(options: ListOptions = {}): Promise<ExecutionPage> {
     const { heads, next } = await listOrSearch(this.#options.store, unwrap(checkList(options)));
-    const data = await Promise.all(heads.map((head) => this.execution(head.id).status()));
+    const data = await Promise.all(heads.map((head) => this.execution(head.id).describe()));
     return { data, next: next === null ? null : String(next) };
   }
 
-  /** What the tasks of an execution logged. */
   logs(id: string, options?: LogsOptions): AsyncIterable<LogEntry> {
     return this.execution(id).logs(options);
   }
 
-  /** The execution as it was after the event with this sequence number. */
   async stateAt(id: string, seq: number): Promise<ExecutionView> {
     const { store, engine } = this.#options;
     const now = unwrap(await engine.inspect(id)).view;
@@ -233,19 +232,10 @@ export class LocalRondo implements RondoClient {
     return viewExecution(execution, execution.now);
   }
 
-  /**
-   * Ends gracefully: takes no new work, lets what runs end within `graceMs`, releases the store. A handler that runs longer
-   * is aborted by its `signal`, and its task runs again when the store is opened next. `await using` does the same.
-   *
-   * @param options.graceMs how long handlers that run may take to end
-   * @default { graceMs: 10_000 }
-   * @example await rondo.close({ graceMs: 60_000 });
-   */
-  async close(options: { graceMs?: number } = {}): Promise<void> {
+  async close({ graceMs = 10_000 }: CloseOptions = {}): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#options.engine.quiesce();
-    const graceMs = options.graceMs ?? 10_000;
     await Promise.all([this.#worker.stop(graceMs), this.#options.elsewhere?.stop(graceMs)]);
     await this.#options.engine.close();
     await this.#options.onClosed?.();
