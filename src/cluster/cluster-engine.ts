@@ -1,12 +1,11 @@
 /**
- * An engine over a cluster: what is asked about an execution is asked at the node that has it. Messages are sent on, not
- * requests: whatever else there is to read, every node reads from the store that they share.
- *
- * 1. What is this node's goes to its own engine, and touches no network.
- * 2. What is another's is posted there; if that fails, or nobody has it, the owner is looked up again (ask-owner.ts).
- *    That a message arrives twice changes nothing: a start is known by its execution, a control or signal by its id.
- * 3. Letters need no answer: they are put into the durable inbox, and the owner is nudged.
- * 4. Workers, what is open at them and what is in memory are this node's own.
+ * The engine of a cluster node. A request about an execution is answered by the node that owns it; all other reads go to the
+ * shared store.
+ * 1. Requests for own executions go to this node's engine, without the network.
+ * 2. Requests for other executions are posted to their owner. If that fails, the owner is looked up again (ask-owner.ts). A
+ *    message that arrives twice has no effect: a start is identified by its execution, a control or a signal by its id.
+ * 3. Mail needs no answer: it is stored, and the owner gets a hint.
+ * 4. Workers, their attempts and memory belong to this node alone.
  */
 
 import type { Engine } from "../engine/driver.ts";
@@ -35,7 +34,6 @@ import { PeerFaults } from "./peers/peer-faults.ts";
 import { ReportRouter } from "./peers/report-router.ts";
 
 export interface ClusterEngineOptions {
-  /** This node's own engine. */
   readonly engine: Engine;
   readonly store: Pick<ClusterStore, "post">;
   readonly owners: Owners;
@@ -43,15 +41,15 @@ export interface ClusterEngineOptions {
   readonly clock: Clock;
   readonly random?: Random;
   readonly monotonic?: () => number;
-  /** Watches of executions of other nodes that are streams of their own. */
+  /** The most streams from other nodes for watched executions. */
   readonly streamsMax?: number;
-  /** Why the store does not even renew this node's lease; null: it does. */
+  /** Why the store does not renew this node's lease; null if it does. */
   readonly storeFault?: () => Error | null;
-  /** Hands everything over. */
+  /** Hands over all partitions. */
   readonly beforeClose?: () => Promise<void>;
 }
 
-/** A caller's request that the node answers which has the execution. */
+/** A request that the owner of the execution answers. */
 export interface PassedRequest<T> {
   readonly here: () => Promise<T | null>;
   readonly request: HttpRequest;
@@ -132,10 +130,10 @@ export class ClusterEngine implements EnginePort {
     return this.#owners.isMine(execution);
   }
 
-  /** Nearly everything is this node's own: that costs no more than it does at an engine by itself. */
+  /** Most executions are this node's own: for these, a cluster costs no more than a single engine. */
   async send(execution: string, message: Request, start?: StartOf): Promise<Reply> {
     if (this.#isClosed) return { answer: closedAnswer(), existed: false };
-    // The owner may be a node of an older version, which would take the id without being able to work with it.
+    // The owner may be a node of an older version, which accepts the id but cannot work with it.
     if (message.kind === "start" && versionOfId(execution) > this.#owners.reads)
       return { answer: heldBack(execution), existed: false };
     if (!this.#owners.isMine(execution)) return this.#sendOn(execution, message, start);
@@ -180,8 +178,8 @@ export class ClusterEngine implements EnginePort {
   }
 
   /**
-   * Has a request answered by the node that has the execution. `here` answers it if that is this node by now; null: it is
-   * not. A rejection: no node has answered in time.
+   * Has a request answered by the owner of the execution. `here` answers it if this node is the owner by then; null if it is
+   * not. Returns a rejection if no node answers in time.
    */
   async atOwner<T>(
     execution: string,
@@ -202,7 +200,7 @@ export class ClusterEngine implements EnginePort {
     });
   }
 
-  /** Nothing, if its owner cannot be asked at once: it is a list for those who look. */
+  /** Returns an empty list if the owner does not answer: the list is for display only. */
   async dropped(execution: string): Promise<readonly Dropped[]> {
     const owner = this.#owners.ownerOf(execution);
     if (owner.kind === "me") return this.#engine.dropped(execution);
@@ -219,7 +217,7 @@ export class ClusterEngine implements EnginePort {
     return this.#followers.watchLogs(execution, logged);
   }
 
-  /** Executions that are watched, and streams from other nodes. */
+  /** The number of watched executions, and of streams from other nodes. */
   get watches(): { readonly executions: number; readonly streams: number } {
     return this.#followers.counts;
   }
@@ -236,7 +234,7 @@ export class ClusterEngine implements EnginePort {
     return this.#reports.report(worker, reports);
   }
 
-  /** One that does not arrive is followed by the next. */
+  /** A heartbeat that is lost is followed by the next one. */
   beat(worker: string, beats: readonly Beat[]): void {
     const own: Beat[] = [];
     const byUrl = new Map<string, Beat[]>();
@@ -250,7 +248,7 @@ export class ClusterEngine implements EnginePort {
     for (const [url, theirs] of byUrl) void this.#nudge(url, "beat", { v: 1, worker, beats: theirs });
   }
 
-  /** Claims are at the node that gave them. */
+  /** A claim is known at the node that granted it. */
   sent(worker: string, beats: readonly Beat[]): void {
     this.#engine.sent(worker, beats);
   }
@@ -267,7 +265,7 @@ export class ClusterEngine implements EnginePort {
     this.#engine.leave(worker);
   }
 
-  /** Those of other nodes are left to them. */
+  /** Executions of other nodes are purged by these nodes. */
   purge(ids: readonly string[]): void {
     const own = ids.filter((id) => this.isOwn(id));
     if (own.length > 0) this.#engine.purge(own);
@@ -290,7 +288,7 @@ export class ClusterEngine implements EnginePort {
     return this.#engine.openAttempts(options);
   }
 
-  /** Puts letters into the durable inbox and nudges their owners; gives the partitions whose owner did not hear of it. */
+  /** Stores mail and sends hints to the owners. Returns the partitions whose owner got no hint. */
   async post(messages: readonly MailboxMessage[]): Promise<readonly number[]> {
     await this.#options.store.post(messages);
     const byUrl = new Map<string | null, Set<number>>();
@@ -311,7 +309,7 @@ export class ClusterEngine implements EnginePort {
     return unheard.flat();
   }
 
-  /** This node has given back all that it had, and hears no more of who has what: others are to be asked. */
+  /** This node has released all its partitions and gets no more membership updates, so it asks other nodes for owners. */
   hasLeft(): void {
     this.#hasLeft = true;
   }
@@ -320,7 +318,7 @@ export class ClusterEngine implements EnginePort {
     this.#engine.quiesce();
   }
 
-  /** Closes this node's engine; who watches something elsewhere is told that it has stopped. */
+  /** Closes this node's engine. Watches of other nodes' executions end. */
   async close(): Promise<void> {
     this.#engine.quiesce();
     await this.#options.beforeClose?.();
@@ -331,7 +329,7 @@ export class ClusterEngine implements EnginePort {
     this.#client.close();
   }
 
-  /** Tells a node something that it need not be told; false: it did not hear it. */
+  /** Sends a hint to a node; false if it did not arrive. */
   async #nudge(url: string, name: string, body: unknown): Promise<boolean> {
     const answer = await this.#client.call(url, name, body, { timeoutMs: NUDGE_MS });
     return answer.kind === "answered";
@@ -346,7 +344,7 @@ function isElsewhere(answer: unknown): boolean {
   return isRejection(answer) && answer.code === "not_owner";
 }
 
-/** Nobody else knows the id of a fresh one: if it was there, an earlier try has made it. */
+/** The id of a new execution is known to its caller alone, so one that exists was made by an earlier try of the same call. */
 function ofFresh(reply: Reply, start: StartOf | undefined): Reply {
   return reply.existed && start?.fresh === true ? { ...reply, existed: false } : reply;
 }

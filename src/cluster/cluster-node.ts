@@ -1,6 +1,6 @@
 /**
- * A node of a cluster, put together: its engine over the shared store, its ownership of partitions, its place in the
- * ring, and what the other nodes ask of it. Whoever opens it serves `routes` at its URL before `start`.
+ * A node of a cluster: its engine over the shared store, its ownership of partitions, its place in the ring, and the routes for
+ * other nodes. The caller serves `routes` at the node's URL before it calls `start`.
  */
 
 import { Engine } from "../engine/driver.ts";
@@ -24,16 +24,16 @@ import { type PeerHook, PeerRoutes } from "./peers/peer-routes.ts";
 import type { RingView } from "./ring/io.ts";
 import { RingDriver } from "./ring/ring-driver.ts";
 
-/** How many leases of a node the home of a limit waits for word of attempts that were taken over. */
+/** How long the server of a limit waits for reports of adopted attempts, in leases of a node. */
 const TAKEOVER_LEASES = 1.5;
 
 export interface ClusterNodeOptions extends Pick<EngineOptions, "settings" | "postOps"> {
   readonly store: ClusterStore;
-  /** Where this node is reached by the others: its name among them. */
+  /** The URL at which other nodes reach this one. It is also the node's name. */
   readonly url: string;
-  /** How long the node is a member without renewing, if not as long as usual. */
+  /** The length of the node's lease, if not the default. */
   readonly leaseMs?: number;
-  /** What all nodes were given, or null to use the key that the store keeps. */
+  /** The shared secret of all nodes; null to use the key in the store. */
   readonly secret: string | null;
   readonly clock: Clock;
   readonly random: Random;
@@ -41,7 +41,7 @@ export interface ClusterNodeOptions extends Pick<EngineOptions, "settings" | "po
   readonly onStop: (reason: Error) => void;
 }
 
-/** How a node stands in its cluster. */
+/** The state of a node in its cluster. */
 export interface ClusterView {
   readonly ring: RingView;
   readonly ownership: OwnershipView;
@@ -52,17 +52,17 @@ export class ClusterNode {
   readonly engine: ClusterEngine;
   readonly routes: PeerRoutes;
   readonly owners: Owners;
-  /** What the worker inside a node shows to the others. */
+  /** The token of the worker inside this node, for the other nodes. */
   readonly workerToken: string;
-  /** What is to be done before anything is handed over, and soon. */
+  /** Runs before the hand-over, and must be quick. */
   beforeLeave: (() => Promise<void>) | null = null;
-  /** What is to end too, while everything is handed over. */
+  /** Runs during the hand-over. */
   onLeave: (() => Promise<void>) | null = null;
   readonly #local: Engine;
   readonly #key: PeerKey;
   readonly #onStop: (reason: Error) => void;
   #check: NodeCheck | null = null;
-  /** Why the last renewal failed. */
+  /** Why the last renewal of the lease failed. */
   #storeFault: Error | null = null;
   readonly #client: PeerClient;
   readonly #ownership: OwnershipDriver;
@@ -133,7 +133,7 @@ export class ClusterNode {
     });
   }
 
-  /** Opens the store and the engine, which owns nothing yet. */
+  /** Opens the store and the engine. The node owns no partition yet. */
   static async open(options: ClusterNodeOptions): Promise<ClusterNode> {
     const { store, clock, leaseMs, postOps, onFault, onStop } = options;
     const settings: Partial<Settings> = {
@@ -162,7 +162,7 @@ export class ClusterNode {
     return node;
   }
 
-  /** The other nodes, as the API asks them. */
+  /** The other nodes, for the API. */
   get others(): {
     ask<T>(question: unknown): Promise<readonly { readonly url: string; readonly facts: T | null }[]>;
     serve(answer: (question: unknown) => Promise<unknown>): void;
@@ -183,7 +183,7 @@ export class ClusterNode {
     };
   }
 
-  /** Joins the others. */
+  /** Joins the cluster. */
   start(): void {
     this.#ownership.start();
   }
@@ -223,11 +223,11 @@ export class ClusterNode {
     this.owners.update(membership);
     this.#ring.input({ kind: "members", membership });
     this.#local.cluster.hear({ kind: "members", ...membersOf(membership) });
-    // What was stored for this node while nobody could tell it.
+    // Mail may have been stored for this node without a hint.
     this.#local.cluster.hear({ kind: "mail-stored" });
   }
 
-  /** What the engine has to say to the others. What does not arrive is said again by the engine. */
+  /** Sends the engine's messages to other nodes. The engine repeats messages that are lost. */
   #say(output: ClusterOutput): void {
     switch (output.kind) {
       case "fenced":
@@ -238,7 +238,7 @@ export class ClusterNode {
         const { partition, asks, declares } = output;
         const owner = this.owners.ownerAt(partition);
         const node = this.#ownership.view().incarnation;
-        // Without a lease it has no name, and no permits.
+        // A node without a lease has no name and no permits.
         if (node === null) return;
         const body: PermitsBody = {
           kind: "asks",
@@ -292,7 +292,7 @@ export class ClusterNode {
     };
   }
 
-  /** Hands everything over, and is gone. That waits for nobody whom this node still serves. */
+  /** Hands over all partitions and leaves the cluster. It does not wait for open requests of clients. */
   async #leave(): Promise<void> {
     await this.beforeLeave?.();
     const served = this.onLeave?.();

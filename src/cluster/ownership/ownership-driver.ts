@@ -1,6 +1,6 @@
 /**
- * Runs an `OwnershipNode` over a store: performs its calls, tells the engine, wakes it when its time comes, and backs
- * off when the store fails. Nothing is decided here.
+ * Drives an `OwnershipNode` over a store: performs its calls, notifies the engine, wakes it when it is due, and backs off when
+ * the store fails. It decides nothing.
  */
 
 import { unreachable } from "../../std/assert.ts";
@@ -14,40 +14,40 @@ import { type Ownership, StoreFault } from "../../store/store.ts";
 import { OwnershipNode } from "./ownership.ts";
 import type { OwnershipInput, OwnershipOutput, OwnershipSettings, OwnershipView } from "./ownership-io.ts";
 
-/** Well below a lease: one fault is no reason to lose it. */
+/** Well below a lease, so that one fault does not cost the lease. */
 const RETRY = { minMs: 50, maxMs: 1_000 } as const;
 
-/** What owns partitions. */
+/** The engine that owns partitions. */
 export interface OwnedEngine {
-  /** Begins with these, perhaps after some reading; what is lost meanwhile does not begin. */
+  /** Begins to serve these partitions, after it has read what it needs. Partitions that are lost meanwhile are not begun. */
   taken(owned: readonly Ownership[]): Promise<void> | void;
   /**
-   * Lets these go: resolves when nothing of them is under way and everything for the next owner is written; with
-   * false if that does not say all, so that the next owner must be careful.
+   * Stops serving these partitions. Resolves when nothing is under way there and everything for the next owner is written.
+   * False: the hand-over is not complete, so the next owner treats it as unclean.
    */
   yield(partitions: readonly number[]): Promise<boolean | void>;
-  /** Drops these at once, and writes nothing. */
+  /** Drops these partitions at once, without a write. */
   lost(partitions: readonly number[], why: string): void;
 }
 
 export interface OwnershipOptions {
-  /** Open; its hints come here. */
+  /** The open store. Its hints arrive here. */
   readonly store: Pick<ClusterStore, "renew" | "take" | "release" | "leave" | "onHint">;
   readonly engine: OwnedEngine;
   readonly clock: Pick<Clock, "after">;
-  /** A clock that does not jump. */
+  /** A monotonic clock. */
   readonly monotonic?: () => number;
   readonly random?: Random;
   readonly settings?: Partial<OwnershipSettings>;
-  /** Each answer of the store about who is there. */
+  /** Called with each answer of the store about the members. */
   readonly onMembership?: (membership: Membership) => void;
-  /** The store hints at letters in these partitions. */
+  /** The store hints at mail in these partitions. */
   readonly onMail?: (partitions: readonly number[]) => void;
-  /** The node's lease begins to run, or may have ended. */
+  /** The node's lease has begun, or may have ended. */
   readonly onGranting?: (mayGrant: boolean) => void;
-  /** A fault of the world: it is tried again. */
+  /** A call failed and is tried again. */
   readonly onFault?: (fault: Error) => void;
-  /** It cannot go on: a bug, or a store that must not be used. */
+  /** The node cannot go on: a bug, or a store that must not be used. */
   readonly onStop?: (reason: Error) => void;
 }
 
@@ -68,7 +68,6 @@ export class OwnershipDriver {
     this.#backOff = new BackOff({ ...RETRY, random: options.random ?? systemRandom });
   }
 
-  /** Joins. */
   start(): void {
     this.#options.store.onHint((hint) => {
       if (hint.kind === "members") this.refresh();
@@ -77,7 +76,7 @@ export class OwnershipDriver {
     this.#input({ kind: "tick" });
   }
 
-  /** Hands everything over; resolves when it is given back, or not this node's any more. */
+  /** Hands over all partitions. Resolves when they are released, or lost. */
   leave(): Promise<void> {
     const ended = new Promise<void>((resolve) => {
       if (this.#hasEnded) resolve();
@@ -87,32 +86,32 @@ export class OwnershipDriver {
     return ended;
   }
 
-  /** Does nothing any more, and gives nothing back. */
+  /** Stops without releasing anything. */
   stop(): void {
     this.#end();
   }
 
-  /** A write to these partitions was refused. */
+  /** The store refused a write to these partitions. */
   fenced(partitions: readonly number[]): void {
     this.#input({ kind: "fenced", partitions });
   }
 
-  /** The engine found what a newer node wrote. */
+  /** The engine found data that a newer version wrote. */
   unreadable(partition: number): void {
     this.#input({ kind: "unreadable", partitions: [partition] });
   }
 
-  /** Asks soon who is there and who has what: something may have moved. */
+  /** Renews soon, because members or partitions may have changed. */
   refresh(): void {
     this.#input({ kind: "hinted" });
   }
 
-  /** Whether the engine may act at this very moment; to be asked before work is given out. */
+  /** Whether the engine may act now; asked before work is given out. */
   mayAct(): boolean {
     return !this.#hasEnded && this.#node.mayAct(this.#now());
   }
 
-  /** Where to find the owner of a partition, as far as is known; null: nobody knows. */
+  /** The URL of the owner of a partition, as last known; null if it is not known. */
   ownerOf(partition: number): string | null {
     return this.#node.ownerOf(partition);
   }
@@ -131,7 +130,7 @@ export class OwnershipDriver {
     }
   }
 
-  /** Until nothing more comes out: what is performed may bring input at once. */
+  /** Runs until there is no more output: a performed output may cause input at once. */
   #run(): void {
     this.#isRunning = true;
     try {
@@ -188,14 +187,14 @@ export class OwnershipDriver {
   }
 
   async #renew(): Promise<OwnershipInput> {
-    // Before the call: the lease begins at some time after this.
+    // Taken before the call, because the lease begins after it.
     const askedAt = this.#now();
     const membership = await this.#options.store.renew();
     if (!this.#hasEnded) this.#options.onMembership?.(membership);
     return { kind: "membership", membership, askedAt };
   }
 
-  /** What the engine cannot begin with is not had; it is taken anew. */
+  /** If the engine cannot begin with a partition, it is given up and taken again. */
   async #begin(owned: readonly Ownership[]): Promise<void> {
     try {
       await this.#options.engine.taken(owned);
@@ -219,7 +218,7 @@ export class OwnershipDriver {
     this.#track(this.#answer(call).then((input) => this.#input(input)));
   }
 
-  /** The answer of a call; after a fault not before a while. */
+  /** The answer of a call. After a fault, it waits before it answers. */
   async #answer(call: () => Promise<OwnershipInput>): Promise<OwnershipInput> {
     try {
       const input = await call();
@@ -232,7 +231,7 @@ export class OwnershipDriver {
     }
   }
 
-  /** Faults that pass are told; everything else goes on up. */
+  /** Reports temporary faults and rethrows everything else. */
   #tellFault(thrown: unknown): void {
     if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
     if (!this.#hasEnded) this.#options.onFault?.(thrown);

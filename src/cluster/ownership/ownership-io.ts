@@ -1,13 +1,13 @@
 /**
- * What goes into an `OwnershipNode` and what comes out of it. All times are of the node's own monotonic clock. Of the
- * calls to the store (`renew`, `take`, `release`, `leave`) one is under way at a time, and each has one answer. A call
- * that failed is over: it has had its effect, or never will.
+ * Inputs and outputs of an `OwnershipNode`. All times are of the node's own monotonic clock. One call to the store (`renew`,
+ * `take`, `release`, `leave`) is under way at a time, and each has one answer. A call that failed is over: it had its effect,
+ * or it never will.
  */
 import { LEASE_MS, type MemberNode, type Membership } from "../../store/cluster-store.ts";
 import type { Ownership } from "../../store/store.ts";
 
 export type OwnershipInput =
-  /** The answer of `renew`, with the time when it was asked: the lease runs from then on at the earliest. */
+  /** The answer of `renew`, with the time at which it was sent: the lease begins no earlier. */
   | { readonly kind: "membership"; readonly membership: Membership; readonly askedAt: number }
   /** The answer of `take`. */
   | { readonly kind: "taken"; readonly owned: readonly Ownership[] }
@@ -15,19 +15,21 @@ export type OwnershipInput =
   | { readonly kind: "released" }
   /** The answer of `leave`. */
   | { readonly kind: "has-left" }
-  /** The call under way failed; nobody knows whether it had its effect. */
+  /** The call failed. It may or may not have had its effect. */
   | { readonly kind: "call-failed" }
-  /** The engine has nothing under way any more in the partitions of this `yield`, and has left what is to be left. */
+  /** The engine has stopped serving the partitions of this `yield`, and has written everything for the next owner. */
   | { readonly kind: "yielded"; readonly yield: number }
-  /** The engine could not, or not cleanly: they go as they are. */
+  /** The engine could not hand over cleanly; the partitions are released as unclean. */
   | { readonly kind: "yield-failed"; readonly yield: number }
-  /** A write of the engine was refused: these partitions are somebody else's, or in another state than it thinks. */
+  /**
+   * The store refused a write of the engine: another node owns these partitions, or their state differs from the expected one.
+   */
   | { readonly kind: "fenced"; readonly partitions: readonly number[] }
-  /** The engine found what it cannot read there: a newer node is to have them, if there is one. */
+  /** The engine found data there that it cannot read. A node of a newer version should own them. */
   | { readonly kind: "unreadable"; readonly partitions: readonly number[] }
-  /** Nodes or partitions may have moved. */
+  /** Members or owners may have changed. */
   | { readonly kind: "hinted" }
-  /** Hand everything over and be gone. */
+  /** Hand over all partitions and leave. */
   | { readonly kind: "leave" }
   | { readonly kind: "tick" };
 
@@ -35,51 +37,51 @@ export type OwnershipOutput =
   | { readonly kind: "renew" }
   | { readonly kind: "take"; readonly partitions: readonly number[] }
   | { readonly kind: "release"; readonly partitions: readonly number[]; readonly clean: boolean }
-  /** Gives back the rest, not clean, and ends the membership. */
+  /** Releases the remaining partitions as unclean and ends the membership. */
   | { readonly kind: "leave" }
-  /** The engine is to let these go, and to say `yielded` with this number. */
+  /** The engine must stop serving these partitions and answer `yielded` with this number. */
   | { readonly kind: "yield"; readonly yield: number; readonly partitions: readonly number[] }
   | { readonly kind: "engine-taken"; readonly owned: readonly Ownership[] }
-  /** The engine is to drop these at once, and write nothing. */
+  /** The engine must drop these partitions at once, without a write. */
   | { readonly kind: "engine-lost"; readonly partitions: readonly number[]; readonly why: string }
-  /** The node's lease runs from now on; it does not any more, for all that the node can know. */
+  /** The lease has begun; the lease may have ended. */
   | { readonly kind: "may-grant" }
   | { readonly kind: "stop-granting" }
-  /** The last word: everything was given back, or is not this node's any more. */
+  /** The node owns nothing any more. */
   | { readonly kind: "left" };
 
-/** How a node stands in its cluster, for display. */
+/** The state of a node in its cluster, for display. */
 export interface OwnershipView {
-  /** `joining`: its lease does not run, or is in doubt. */
+  /** `joining`: the lease has not begun, or may have ended. */
   readonly status: "joining" | "member" | "leaving" | "left";
   readonly incarnation: string | null;
-  /** Until when it may act, by its own monotonic clock. */
+  /** The node may act until then, by its own monotonic clock. */
   readonly mayActUntil: number;
-  /** Members as of the last renewal, and since when they are the same. */
+  /** Members as of the last renewal, and since when they are unchanged. */
   readonly nodes: readonly MemberNode[];
   readonly stableSince: number;
   readonly owned: readonly { readonly partition: number; readonly epoch: number }[];
-  /** Of these, those that are being handed over. */
+  /** Those of them that are being handed over. */
   readonly yielding: readonly number[];
-  /** Where each partition belongs, and who had it as of the last renewal, by URL. */
+  /** For each partition the URL of the node it belongs to, and of its owner as of the last renewal. */
   readonly places: readonly string[];
   readonly owners: readonly (string | null)[];
 }
 
-/** The numbers that ownership runs by. */
+/** Settings of ownership. */
 export interface OwnershipSettings {
   readonly renewMs: number;
-  /** How much of a lease counts: clocks may differ in speed by the rest. */
+  /** The share of a lease that the node uses; the rest covers clocks of different speed. */
   readonly leaseShare: number;
-  /** How long members must have been the same before a partition is moved for the sake of its place. */
+  /** How long members must be unchanged before a partition is moved to the node it belongs to. */
   readonly stableMs: number;
   /** How many partitions are handed over at a time. */
   readonly yieldMax: number;
-  /** A partition that nobody has had for so long is taken by whoever sees it, wherever it belongs. */
+  /** After this time without an owner, any node takes a partition, whichever it belongs to. */
   readonly orphanMs: number;
-  /** How long it is kept then, unless members change. */
+  /** How long such a partition is kept, unless members change. */
   readonly orphanKeepMs: number;
-  /** Hints make a node renew no sooner than this after the last time. */
+  /** The shortest time between two renewals that hints cause. */
   readonly hintGapMs: number;
 }
 
@@ -93,7 +95,7 @@ export const OWNERSHIP_SETTINGS: OwnershipSettings = {
   hintGapMs: 100,
 };
 
-/** The numbers for a lease of another length: what is waited for is in proportion to it. */
+/** Settings for a lease of another length; all waits are in proportion to it. */
 export function settingsForLease(leaseMs: number): Partial<OwnershipSettings> {
   const { renewMs, stableMs, orphanMs } = OWNERSHIP_SETTINGS;
   const share = leaseMs / LEASE_MS;

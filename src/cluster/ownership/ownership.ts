@@ -1,14 +1,15 @@
 /**
- * Which partitions a node has: a deterministic machine, inputs in, outputs out, by the node's own monotonic clock.
- * 1. It renews its lease. When it could not for so long that the lease may have ended, it drops everything it has.
- * 2. From each answer it sees what is free and belongs here, and takes that; the engine begins with what it got.
- * 3. What belongs elsewhere is handed over, some at a time, once members have been the same for a while.
- * 4. What the engine cannot read, since a newer node wrote it, is handed over at once while there is a newer node.
- * 5. To leave it hands everything over, gives it back clean, and ends its membership: nobody waits for a lease.
- *
- * What it believes is only ever less than what the store says: a partition is had from the answer of `take` until it
- * is yielded, lost or in doubt, and given back after that. If the store says that one is this node's and it does not
- * have it (the answer was lost, or it dropped it), it is taken anew, in another epoch, or given back.
+ * Decides which partitions a node owns. A deterministic machine with inputs and outputs, on the node's own monotonic clock.
+ * 1. It renews the node's lease. When the lease may have ended, it drops all partitions.
+ * 2. From each answer it finds partitions that are free and belong here, and takes them; the engine begins with those that it
+ *    got.
+ * 3. It hands over partitions that belong elsewhere, a few at a time, once members have been unchanged for a while.
+ * 4. It hands over partitions with data of a newer version at once, while a newer node is there.
+ * 5. To leave, it hands over all partitions, releases them as clean, and ends its membership, so that no node has to wait for a
+ *    lease.
+ * The machine never assumes more than the store says. It owns a partition from the answer of `take` until it is yielded, lost
+ * or in doubt. If the store says that it owns another one (because an answer was lost), it takes that in a new epoch, or
+ * releases it.
  */
 import { assert, unreachable } from "../../std/assert.ts";
 import type { Membership } from "../../store/cluster-store.ts";
@@ -22,13 +23,13 @@ import {
 } from "./ownership-io.ts";
 import { placement } from "./placement.ts";
 
-/** A partition that the engine has. */
+/** A partition that the engine serves. */
 interface Held {
   readonly epoch: number;
-  /** When it was taken, and the members then. */
+  /** When it was taken, and the members at that time. */
   readonly takenAt: number;
   readonly members: string;
-  /** The number of the yield that it is in. */
+  /** The number of the yield that hands it over. */
   yield: number | null;
 }
 
@@ -39,40 +40,43 @@ export class OwnershipNode {
   #outputs: OwnershipOutput[] = [];
   #now = Number.NEGATIVE_INFINITY;
   #status: "active" | "leaving" | "left" = "active";
-  /** The lease runs, as far as is known; until `#actUntil` at least. */
+  /** Whether the lease runs; it runs until `#actUntil` at least. */
   #isMember = false;
   #actUntil = Number.NEGATIVE_INFINITY;
   #incarnation: string | null = null;
   #membership: Membership | null = null;
   #places: readonly string[] = [];
-  /** The incarnations of the members, and since when they are these. */
+  /** The incarnations of the members, and since when they are unchanged. */
   #members = "";
   #membersSince = 0;
   #call: Call | null = null;
   #renewAt = Number.NEGATIVE_INFINITY;
-  /** When the last renewal was asked for, and whether something may have changed since. */
+  /** When the last renewal was sent, and whether something may have changed since. */
   #askedAt = Number.NEGATIVE_INFINITY;
   #isHinted = false;
   readonly #held = new Map<number, Held>();
   #yields = 0;
-  /** Yielded by the engine, to be released clean. */
+  /** Handed over by the engine, to be released as clean. */
   readonly #yielded = new Set<number>();
-  /** Of the release under way. */
+  /** The partitions of the release under way. */
   #releasing: readonly number[] = [];
-  /** As of the last renewal: what is to be taken, and what is this node's own though it neither has nor wants it. */
+  /**
+   * As of the last renewal: the partitions to take, and those that the store assigns to this node although it neither serves
+   * nor wants them.
+   */
   #wanted: readonly number[] = [];
   #strays: readonly number[] = [];
-  /** Handed over to others last. */
+  /** The partitions that were handed over last. */
   #givenUp: readonly number[] = [];
   readonly #freeSince = new Map<number, number>();
-  /** Where the engine found what it cannot read. */
+  /** Partitions with data that the engine cannot read. */
   readonly #unreadable = new Set<number>();
 
   constructor(settings: Partial<OwnershipSettings> = {}) {
     this.#settings = { ...OWNERSHIP_SETTINGS, ...settings };
   }
 
-  /** Takes an input. Nothing comes out before `advance`. */
+  /** Takes an input. Outputs come from `advance`. */
   input(input: OwnershipInput, now: number): void {
     this.#pass(now);
     if (this.#status === "left") return;
@@ -92,7 +96,7 @@ export class OwnershipNode {
         return this.#leaveForGood();
       case "call-failed":
         this.#answered(this.#call);
-        // Whatever was planned: first it must be known what is.
+        // Plans are dropped until the next renewal shows the present state.
         this.#wanted = [];
         this.#strays = [];
         this.#renewAt = this.#now;
@@ -123,7 +127,7 @@ export class OwnershipNode {
     }
   }
 
-  /** Does what can be done now; gives out what is to be performed, in order. */
+  /** Does everything that is possible now. Returns outputs, to be performed in order. */
   advance(now: number): OwnershipOutput[] {
     this.#pass(now);
     if (this.#call === null) this.#callNext();
@@ -132,19 +136,19 @@ export class OwnershipNode {
     return outputs;
   }
 
-  /** When `advance` is needed again if nothing comes in; Infinity: never. */
+  /** When `advance` is needed next without input; Infinity if never. */
   nextWakeAt(): number {
     if (this.#status === "left") return Number.POSITIVE_INFINITY;
     const lapseAt = this.#isMember ? this.#actUntil : Number.POSITIVE_INFINITY;
     return this.#call === null ? Math.min(lapseAt, this.#renewAt) : lapseAt;
   }
 
-  /** Whether the node may act as owner at this moment, whether or not it has been told of it. */
+  /** Whether the node may act as owner now. */
   mayAct(now: number): boolean {
     return this.#isMember && now < this.#actUntil;
   }
 
-  /** Where to find the owner of a partition, as far as is known. */
+  /** The URL of the owner of a partition, as last known. */
   ownerOf(partition: number): string | null {
     const { nodes = [], partitions = [] } = this.#membership ?? {};
     const owner = this.#held.has(partition) ? this.#incarnation : (partitions[partition]?.owner ?? null);
@@ -169,7 +173,7 @@ export class OwnershipNode {
     };
   }
 
-  /** Time first: whatever comes in after the lease may have ended comes too late. */
+  /** Time is handled first: input that arrives after the lease may have ended is too late. */
   #pass(now: number): void {
     this.#now = Math.max(this.#now, now);
     if (!this.#isMember || this.#now < this.#actUntil) return;
@@ -208,7 +212,7 @@ export class OwnershipNode {
     this.#giveUp(membership);
   }
 
-  /** What cannot be read here is not for this node while a newer one is there. */
+  /** A partition with unreadable data is left to a newer node while there is one. */
   #isForNewer(partition: number): boolean {
     if (!this.#unreadable.has(partition)) return false;
     const { nodes = [] } = this.#membership ?? {};
@@ -227,7 +231,7 @@ export class OwnershipNode {
     );
   }
 
-  /** When the lease of another node ends unless it renews: then what it had is free. */
+  /** When the lease of another node ends unless it renews. Its partitions are free then. */
   #nextLapseAt({ nodes, now, incarnation }: Membership): number {
     const others = nodes.filter((node) => node.incarnation !== incarnation);
     const left = Math.min(...others.map(({ leaseUntil }) => leaseUntil - now));
@@ -245,7 +249,10 @@ export class OwnershipNode {
     );
   }
 
-  /** What the store says against what is had: the store is right. After a lapse nothing is this incarnation's. */
+  /**
+   * Compares the store's answer with the partitions served here; the store is right. After a lapse, this incarnation owns
+   * nothing.
+   */
   #compare({ partitions, nodes, incarnation }: Membership): void {
     const { orphanMs } = this.#settings;
     const url = this.#url();
@@ -280,8 +287,8 @@ export class OwnershipNode {
   }
 
   /**
-   * Hands over what belongs elsewhere: the next ones when the last ones have been taken. What was taken as an orphan
-   * stays for long while members are the same, since the one that it belongs to did not take it.
+   * Hands over partitions that belong elsewhere, the next ones when the last ones have been taken. A partition taken as an
+   * orphan is kept while members are unchanged, because the node it belongs to did not take it.
    */
   #giveUp({ partitions, nodes }: Membership): void {
     const { stableMs, orphanKeepMs, yieldMax } = this.#settings;
@@ -302,7 +309,7 @@ export class OwnershipNode {
   #taken(owned: readonly Ownership[]): void {
     this.#wanted = [];
     if (!this.#isMember || owned.length === 0) return;
-    // Nothing was done in these epochs, nor is what was left for them passed on: they go back, and are not clean.
+    // Nothing was done in these epochs, and data left for them is not passed on, so they are released as unclean.
     if (this.#status === "leaving") {
       this.#strays = owned.map(({ partition }) => partition);
       return;
@@ -330,10 +337,10 @@ export class OwnershipNode {
     this.#emit({ kind: "left" });
   }
 
-  /** One call at a time, so that each answer is about what is. */
+  /** Makes one call at a time, so that each answer describes the present state. */
   #callNext(): void {
     if (this.#status === "left") return;
-    // Once nothing is had, the lease is not needed, and a renewal after a `leave` that seemed to fail would join again.
+    // A node that owns nothing needs no lease. A renewal after a `leave` that seemed to fail would join again.
     const isEmpty = this.#status === "leaving" && this.#held.size === 0;
     if (!isEmpty && this.#now >= this.#renewAt) this.#renew();
     else if (!this.#isMember) return;

@@ -2,9 +2,9 @@ import { assert } from "../../std/assert.ts";
 import { hashText } from "../../std/random.ts";
 
 /**
- * Which node each partition belongs to, by rendezvous hashing: the one with the highest score for it. So whoever joins
- * gets its share from all others, whoever leaves gives its own to all others, and nothing else moves. Every version
- * of Rondo must answer the same: nodes that disagree leave partitions to each other.
+ * Assigns each partition to a node by rendezvous hashing: to the node with the highest score. A node that joins gets its share
+ * from all others, one that leaves gives its share to all others, and nothing else moves. Every version of Rondo must compute
+ * the same, or partitions stay without an owner.
  */
 export function placement(partitions: number, urls: Iterable<string>): readonly string[] {
   const nodes = [...new Set(urls)].sort();
@@ -12,7 +12,7 @@ export function placement(partitions: number, urls: Iterable<string>): readonly 
   return Array.from({ length: partitions }, (_, partition) => bestFor(partition, nodes));
 }
 
-/** Equal scores go to the first. */
+/** Of equal scores, the first wins. */
 function bestFor(partition: number, nodes: readonly string[]): string {
   let best = "";
   let bestScore = -1;

@@ -1,7 +1,7 @@
 /**
- * Asks whoever has an execution until there is an answer. The owner may be this node, another, or for a while nobody:
- * after a death its partitions are taken when its lease has ended. So a question is asked again, at the owner of then,
- * for a little longer than that; whatever is asked here may therefore arrive twice.
+ * Asks the owner of an execution until there is an answer. The owner may be this node, another node, or none for a while: the
+ * partitions of a dead node are free when its lease has ended. So a request is repeated, at the owner of that moment, for a
+ * little longer than a lease. It may therefore arrive twice.
  */
 
 import { backOffMs } from "../../std/back-off.ts";
@@ -17,27 +17,27 @@ export interface AskParts {
   readonly owners: Owners;
   readonly clock: Pick<Clock, "after">;
   readonly random: Random;
-  /** Milliseconds of a clock that does not jump. */
+  /** A monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
-  /** This node does nothing any more. */
+  /** This node has stopped. */
   readonly isOver: () => boolean;
 }
 
-/** How to ask: this node's own engine, which may have to say `not-owner`; and another node. */
+/** How to ask: `here` asks this node's own engine, which may answer `not-owner`; `there` asks another node. */
 export interface Question<T> {
   readonly execution: string;
   readonly here: () => Promise<PeerAnswer<T>>;
-  /** `isRepeat`: it may have arrived before. */
+  /** `isRepeat`: the request may have arrived before. */
   readonly there: (url: string, options: CallOptions, isRepeat: boolean) => Promise<PeerAnswer<T>>;
 }
 
 /** The back-off between two requests to a node. */
 export const PEER_RETRY = { minMs: 50, maxMs: 1_000 } as const;
 
-/** A lease and what it takes to notice that it has ended, and to take what is free then. */
+/** A lease, plus the time to notice its end and to take the partition. */
 export const PATIENCE_MS = LEASE_MS + 5_000;
 
-/** The answer of the owner; a rejection if there was none for too long, or if it would always be refused. */
+/** Returns the owner's answer, or a rejection if there was none in time or a repeat cannot succeed. */
 export async function askOwner<T>(parts: AskParts, question: Question<T>): Promise<T | Rejection> {
   const { owners, monotonic, isOver, random } = parts;
   let inVainSince: number | null = null;
@@ -63,7 +63,7 @@ async function askOnce<T>(
   const owner = owners.ownerOf(execution);
   if (owner.kind === "me") return here();
   if (owner.kind === "nobody") return { kind: "not-owner" };
-  // Who does not answer may be gone: once another has the execution, nobody waits any longer.
+  // A node that does not answer may be dead. As soon as another node owns the execution, the request is given up.
   const abort = new AbortController();
   const term = owners.termOf(execution);
   const unlisten = owners.onChange(() => {
@@ -76,7 +76,7 @@ async function askOnce<T>(
   }
 }
 
-/** Resolves when somebody else has the execution, or after so long. */
+/** Resolves when another node owns the execution, or after this time. */
 export function moved(
   { owners, clock }: Pick<AskParts, "owners" | "clock">,
   execution: string,

@@ -1,10 +1,9 @@
 /**
- * Watches of executions, wherever they are. Those of one execution share what they hear.
- *
- * 1. What this node has is watched at its own engine; what another has, by a stream from there.
- * 2. When the execution moves, or the stream ends, it is watched at whoever has it then. In between something may have
- *    happened: the watchers are told how it is now, an end included.
- * 3. There are at most so many streams; beyond that, others are looked at every other second instead.
+ * Watches executions, wherever their owner is. All watchers of an execution share one subscription.
+ * 1. An execution of this node is watched at its own engine, one of another node by a stream from there.
+ * 2. When the execution moves, or the stream ends, the new owner is asked. Something may have happened in between, so the
+ *    watchers get the present state.
+ * 3. The number of streams is bounded. Beyond it, executions are polled every two seconds.
  */
 
 import type { Progress } from "../../engine/driver-options.ts";
@@ -25,7 +24,7 @@ import { ALIVE_MS, type WatchLine } from "./peer-wire.ts";
 import { standingOf } from "./watch-stream.ts";
 
 export interface FollowersParts {
-  /** This node's own. */
+  /** This node's own engine. */
   readonly engine: Pick<EnginePort, "watch" | "watchLogs" | "inspect">;
   readonly owners: Owners;
   readonly client: Pick<PeerClient, "open" | "call">;
@@ -34,18 +33,18 @@ export interface FollowersParts {
   readonly streamsMax?: number;
 }
 
-/** One execution that is watched. */
+/** A watched execution. */
 interface Following {
   readonly execution: string;
   readonly progress: SparseSet<Progress>;
   readonly logged: SparseSet<() => void>;
-  /** Who had it when the watching began. */
+  /** The owner and epoch when the subscription began. */
   term: string;
-  /** What was last said of it. */
+  /** The last event number that watchers know. */
   seq: number;
   isDamaged: boolean;
   tries: number;
-  /** Ends the present way of watching. */
+  /** Ends the present subscription. */
   cut: () => void;
 }
 
@@ -65,9 +64,9 @@ export class Followers {
     this.#unlisten = parts.owners.onChange(() => this.#moved());
   }
 
-  /** Calls back after every commit of the execution; the returned function stops that. */
+  /** Calls back after every commit of the execution. Returns a function that stops this. */
   watch(execution: string, progress: Progress): () => void {
-    // Each call is a watcher of its own, also if it brings the same function.
+    // Each call makes its own watcher, even with the same function.
     const watcher: Progress = (seq, end) => progress(seq, end);
     const following = this.#following(execution);
     following.progress.add(watcher);
@@ -77,7 +76,7 @@ export class Followers {
     };
   }
 
-  /** The same for log lines. */
+  /** Calls back after new log lines. Returns a function that stops this. */
   watchLogs(execution: string, logged: () => void): () => void {
     const watcher = () => logged();
     const following = this.#following(execution);
@@ -88,12 +87,12 @@ export class Followers {
     };
   }
 
-  /** Executions that are watched, and streams that are open. */
+  /** The number of watched executions and of open streams. */
   get counts(): { readonly executions: number; readonly streams: number } {
     return { executions: this.#byExecution.size, streams: this.#streams };
   }
 
-  /** Nothing more will be heard: watchers are told that this node has stopped. */
+  /** Ends all watches. Watchers learn that this node has stopped. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -130,7 +129,7 @@ export class Followers {
     following.cut();
   }
 
-  /** Somebody else has something: whoever is concerned is watched there. */
+  /** An owner changed: subscriptions of executions that moved begin again. */
   #moved(): void {
     for (const following of [...this.#byExecution.values()]) {
       if (following.term === this.#parts.owners.termOf(following.execution)) continue;
@@ -178,7 +177,7 @@ export class Followers {
       isCut = true;
       for (const stop of stops) stop();
     };
-    // Who begins to watch looks at what there is; who watched elsewhere does not.
+    // A new watcher reads the present state by itself; one that moved does not.
     if (isFirst) return;
     void engine.inspect(execution).then((found) => {
       if (isCut) return;
@@ -187,7 +186,7 @@ export class Followers {
     });
   }
 
-  /** Tries again a little later, or as soon as the execution is somewhere else. */
+  /** Tries again a little later, or as soon as the execution has moved. */
   #later(following: Following): void {
     const { clock, random, owners } = this.#parts;
     owners.refresh();
@@ -197,7 +196,7 @@ export class Followers {
     );
   }
 
-  /** Follows a stream to its end; true if anything was heard. */
+  /** Follows a stream to its end; true if anything arrived. */
   async #stream(following: Following, url: string, signal: AbortSignal): Promise<boolean> {
     const { client, clock } = this.#parts;
     const silence = new AbortController();
@@ -218,7 +217,7 @@ export class Followers {
         if (logged === true) this.#tellLogged(following);
       }
     } catch (thrown) {
-      // Cut off: whoever has it then is asked for another.
+      // The stream was cut: the present owner is asked for another one.
       if (!(thrown instanceof HttpFault)) throw thrown;
     } finally {
       cancel();
@@ -227,7 +226,7 @@ export class Followers {
     return isHeard;
   }
 
-  /** Looks at it once, and not again for a while. */
+  /** Polls once. */
   async #look(following: Following, url: string, signal: AbortSignal): Promise<boolean> {
     const { client, clock } = this.#parts;
     const body = { v: 1, execution: following.execution };
@@ -245,11 +244,11 @@ export class Followers {
     return true;
   }
 
-  /** Watchers are told how it is, as far as that is news. */
+  /** Gives watchers the present state if it is news. */
   #heardOf(following: Following, found: Inspection | Rejection): void {
     if (isRejection(found)) return;
     const { seq, end } = standingOf(found);
-    // What was looked up may be older than what was told meanwhile.
+    // The polled state may be older than one that arrived meanwhile.
     if (seq > following.seq || isDamage(end) !== following.isDamaged) this.#tell(following, seq, end);
     this.#tellLogged(following);
   }

@@ -1,24 +1,23 @@
 /**
- * Whether a node may be the member that it says it is: nobody else is alive at its URL, and all nodes have the same secret.
- * Both are mistakes of set-up that would otherwise show themselves as partitions that nobody can reach.
- *
- * The secret of a generation is the one that came first. A node with another one is a stranger if an older node that is
- * alive says so. Else all nodes were stopped and the secret was changed: the oldest of those that start has it noted.
+ * Checks that a node may join: no other living node has its URL, and all nodes have the same secret. Both are mistakes of
+ * configuration that would show later as partitions that no node can reach.
+ * The secret of a store generation is the first one. A node with another secret is refused if an older living node says so.
+ * Otherwise all nodes were stopped and the secret was changed, and the oldest starting node stores the new one.
  */
 import type { MemberNode, Membership } from "../../store/cluster-store.ts";
 import type { Store } from "../../store/store.ts";
 
 const KIND = "cluster-secret";
-/** Who has not renewed its lease for so long is dead: nodes renew every 3 s. */
+/** A node that has not renewed its lease for this time is dead: nodes renew every 3 s. */
 const DEAD_MS = 3_500;
 
 export interface NodeCheckOptions {
   readonly store: Pick<Store, "swapDocument" | "getDocument" | "putDocument">;
   readonly generation: string;
   readonly url: string;
-  /** Stands for the secret, and does not tell it. */
+  /** A hash that stands for the secret. */
   readonly check: string;
-  /** Asks the node at a URL whether it refuses this one's signature; false also if it cannot be reached. */
+  /** Asks the node at a URL whether it refuses this node's signature; false also if it cannot be reached. */
   readonly isRefusedBy: (url: string) => Promise<boolean>;
   readonly onFault: (fault: Error) => void;
 }
@@ -26,11 +25,11 @@ export interface NodeCheckOptions {
 export class NodeCheck {
   readonly #options: NodeCheckOptions;
   #secretDiffers: boolean;
-  /** An older node says so, too. */
+  /** An older node refused this node's signature. */
   #isRefused = false;
-  /** When that was first seen among others. */
+  /** When a different secret was first seen. */
   #differsSince: number | null = null;
-  /** Until when the leases of others ran when they were first seen, by incarnation. */
+  /** The end of each other node's lease when it was first seen, by incarnation. */
   readonly #seen = new Map<string, number>();
 
   private constructor(options: NodeCheckOptions, secretDiffers: boolean) {
@@ -38,14 +37,14 @@ export class NodeCheck {
     this.#secretDiffers = secretDiffers;
   }
 
-  /** Compares the secret with that of whoever was there before. */
+  /** Compares the secret with the stored one. */
   static async open(options: NodeCheckOptions): Promise<NodeCheck> {
     const { store, check, generation } = options;
     const isFirst = await store.swapDocument(KIND, generation, { was: null, body: check });
     return new NodeCheck(options, !isFirst && (await store.getDocument(KIND, generation)) !== check);
   }
 
-  /** What is wrong with being a member; null: nothing. */
+  /** Why this node may not be a member; null if it may. */
   look({ incarnation, nodes, now }: Membership): string | null {
     const own = nodes.find((node) => node.incarnation === incarnation);
     if (own === undefined) return null;
@@ -67,21 +66,21 @@ export class NodeCheck {
     return null;
   }
 
-  /** Whether another node has renewed its lease since it was first seen: what a killed process left behind does not. */
+  /** Whether a node has renewed its lease since it was first seen. The row of a killed process does not change. */
   #isAlive({ incarnation, leaseUntil }: MemberNode): boolean {
     const first = this.#seen.get(incarnation) ?? leaseUntil;
     this.#seen.set(incarnation, first);
     return leaseUntil > first;
   }
 
-  /** This is the oldest node: from now on its secret is the cluster's. */
+  /** This is the oldest node, so its secret becomes the cluster's. */
   #replace(): void {
     const { store, check, generation } = this.#options;
     this.#secretDiffers = false;
     this.#track(store.putDocument(KIND, generation, check));
   }
 
-  /** The oldest node may have noted the same secret meanwhile; if not, older ones are asked. */
+  /** The oldest node may have stored the same secret meanwhile. If not, older nodes are asked. */
   async #compare(older: readonly MemberNode[]): Promise<void> {
     const { store, check, generation, isRefusedBy } = this.#options;
     this.#secretDiffers = (await store.getDocument(KIND, generation)) !== check;

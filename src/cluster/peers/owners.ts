@@ -1,6 +1,6 @@
 /**
- * Who has which execution, as far as this node knows: from what the store said last, and from what this node has taken
- * or lost since. It may be wrong at any moment; whoever is asked in vain says so, and then the store is asked again.
+ * The owners of executions as this node knows them: from the last reading of the store, and from the partitions that this node
+ * took or lost since. This knowledge may be stale. A node that is asked in vain says so, and the store is read again.
  */
 import type { Membership } from "../../store/cluster-store.ts";
 import { partitionOf } from "../../store/partition-of.ts";
@@ -11,21 +11,20 @@ export interface PeerNode {
   readonly incarnation: string;
 }
 
-/** Who has an execution: this node, another that is a member, or nobody that can be asked. */
+/** The owner of an execution: this node, another member, or none that can be asked. */
 export type Owner =
   | { readonly kind: "me" }
   | ({ readonly kind: "peer" } & PeerNode)
   | { readonly kind: "nobody" };
 
 export interface OwnersOptions {
-  /** This node's own URL. */
   readonly url: string;
   readonly partitions: number;
-  /** Asks for the store to be read soon; `update` brings what it says. */
+  /** Requests a reading of the store; `update` gets the result. */
   readonly refresh: () => void;
 }
 
-/** A partition's owner in one epoch. */
+/** The owner of a partition in one epoch. */
 interface Term {
   readonly owner: Owner;
   readonly epoch: number;
@@ -47,15 +46,15 @@ export class Owners {
     this.#terms = Array.from({ length: options.partitions }, () => UNKNOWN);
   }
 
-  /** The highest version of events that every node reads; 1, which all of them do, until the store was read. */
+  /** The highest version of events that every node reads; 1 until the store was read. */
   get reads(): number {
     return this.#reads;
   }
 
-  /** The store was read. */
+  /** Takes a reading of the store. */
   update({ incarnation, nodes, partitions }: Membership): void {
     const { url } = this.#options;
-    // What was at this URL before is this node's former life, which nobody can ask.
+    // A node at this node's own URL is its former incarnation, which cannot be asked.
     this.#peers = nodes.filter((node) => node.url !== url);
     this.#reads = Math.min(...nodes.map(({ reads }) => reads));
     const byIncarnation = new Map(
@@ -71,14 +70,14 @@ export class Owners {
     this.#become(terms);
   }
 
-  /** This node has begun with these. */
+  /** This node serves these partitions now. */
   taken(owned: readonly Ownership[]): void {
     const terms = [...this.#terms];
     for (const { partition, epoch } of owned) terms[partition] = { owner: ME, epoch };
     this.#become(terms);
   }
 
-  /** This node has let go of these. */
+  /** This node has given up these partitions. */
   lost(partitions: readonly number[]): void {
     const terms = [...this.#terms];
     for (const partition of partitions)
@@ -90,7 +89,6 @@ export class Owners {
     return this.#termOf(execution).owner;
   }
 
-  /** The owner of a partition. */
   ownerAt(partition: number): Owner {
     return this.#terms[partition]?.owner ?? NOBODY;
   }
@@ -99,23 +97,22 @@ export class Owners {
     return this.#termOf(execution).owner === ME;
   }
 
-  /** Names who has an execution and since when: while it is the same, nobody else has had it. */
+  /** Names the owner of an execution and its epoch. While it is unchanged, the execution has not moved. */
   termOf(execution: string): string {
     const { owner, epoch } = this.#termOf(execution);
     return termName(owner, epoch);
   }
 
-  /** The other members. */
   get peers(): readonly PeerNode[] {
     return this.#peers;
   }
 
-  /** Asks the store soon. */
+  /** Requests a reading of the store. */
   refresh(): void {
     this.#options.refresh();
   }
 
-  /** Calls back whenever somebody else has something; the returned function stops that. */
+  /** Calls back whenever an owner changes. Returns a function that stops this. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);

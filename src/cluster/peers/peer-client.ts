@@ -1,7 +1,6 @@
 /**
- * Asks other nodes. Every question ends in a value: the answer, that the other is not the owner, that it refused, or
- * that it could not be reached, in which case nobody knows whether the question arrived. Nothing is tried again here,
- * but for a connection that was closed while nobody used it.
+ * Sends requests to other nodes. Every request ends in a value: the answer, `not-owner`, a refusal, or `unreached`; in the last
+ * case it may or may not have arrived. Nothing is repeated here, except on a connection that was closed while idle.
  */
 import {
   type HttpAnswer,
@@ -15,20 +14,19 @@ import { type Rejection, type RejectionCode, reject } from "../../std/rejection.
 import { digestOf, type PeerKey } from "./peer-key.ts";
 import { BODY_BYTES_MAX, HEADER, PEER_PATH, SCHEME } from "./peer-wire.ts";
 
-/** What became of a question. */
+/** The result of a request. */
 export type PeerAnswer<T> =
   | { readonly kind: "answered"; readonly value: T }
   | { readonly kind: "not-owner" }
-  /** It could not be reached, or could not answer now. */
+  /** The node could not be reached, or could not answer now. */
   | { readonly kind: "unreached"; readonly why: string }
-  /** It would say the same again. */
+  /** A repeat would be refused too. */
   | { readonly kind: "refused"; readonly rejection: Rejection };
 
 export interface PeerClientOptions {
-  /** This node's own URL. */
   readonly url: string;
   readonly key: PeerKey;
-  /** Told once of a peer that refuses this node's signature: something is set wrong. */
+  /** Called once for a node that refuses this node's signature: the configuration is wrong. */
   readonly onFault?: (fault: Error) => void;
 }
 
@@ -39,7 +37,7 @@ export interface CallOptions {
 
 const TIMEOUT_MS = 30_000;
 const PROBE_MS = 2_000;
-/** Statuses that say that the question as such is wrong. */
+/** Statuses of requests that are wrong in themselves. */
 const REFUSALS: Readonly<Record<number, RejectionCode>> = {
   400: "invalid_json",
   413: "too_large",
@@ -49,7 +47,7 @@ const REFUSALS: Readonly<Record<number, RejectionCode>> = {
 export class PeerClient {
   readonly #options: PeerClientOptions;
   readonly #links = new Map<string, Link>();
-  /** Peers that do not know this node. */
+  /** Nodes that refuse this node's signature. */
   readonly #strangers = new Set<string>();
   #isClosed = false;
 
@@ -57,7 +55,7 @@ export class PeerClient {
     this.#options = options;
   }
 
-  /** Asks a node; the answer is what it sends as JSON. */
+  /** Sends a request and decodes the JSON answer. */
   async call<T>(to: string, name: string, body: unknown, options: CallOptions = {}): Promise<PeerAnswer<T>> {
     const { timeoutMs = TIMEOUT_MS, signal } = options;
     const request = this.#request(name, body, signal === undefined ? { timeoutMs } : { timeoutMs, signal });
@@ -73,7 +71,7 @@ export class PeerClient {
     }
   }
 
-  /** Sends a caller's request on as it is; any answer counts, but for those of a node that is not the owner or not ready. */
+  /** Passes a client's request on unchanged. Any answer counts, except from a node that is not the owner or not ready. */
   async pass(to: string, request: HttpRequest, options: CallOptions = {}): Promise<PeerAnswer<HttpAnswer>> {
     const { timeoutMs = TIMEOUT_MS, signal } = options;
     const limits = signal === undefined ? { timeoutMs } : { timeoutMs, signal };
@@ -85,13 +83,13 @@ export class PeerClient {
     return { kind: "answered", value: answer };
   }
 
-  /** Asks a node whether it refuses this one's signature; false also if it cannot be reached. */
+  /** Asks a node whether it refuses this node's signature; false also if it cannot be reached. */
   async isRefusedBy(url: string): Promise<boolean> {
     await this.call(url, "state", {}, { timeoutMs: PROBE_MS });
     return this.#strangers.has(url);
   }
 
-  /** Asks for a stream of lines, each of them JSON. Reading ends, or throws an `HttpFault`, when the stream does. */
+  /** Opens a stream of JSON lines. Reading ends, or throws an `HttpFault`, when the stream does. */
   async open<T>(
     to: string,
     name: string,
@@ -113,7 +111,7 @@ export class PeerClient {
     return this.#refusal(to, { status: answer.status, text: told });
   }
 
-  /** Ends connections to nodes that are not there any more, and that nobody asks just now. */
+  /** Closes idle connections to nodes that are no members any more. */
   keep(urls: readonly string[]): void {
     for (const [url, { connection, asking }] of this.#links) {
       if (urls.includes(url) || asking > 0) continue;
@@ -122,7 +120,7 @@ export class PeerClient {
     }
   }
 
-  /** Ends all connections; what is under way fails. */
+  /** Closes all connections. Open requests fail. */
   close(): void {
     this.#isClosed = true;
     for (const { connection } of this.#links.values()) connection.close();
@@ -151,7 +149,7 @@ export class PeerClient {
   async #tried<T>(to: string, ask: (connection: HttpConnection) => Promise<T>): Promise<T | HttpFault> {
     if (this.#isClosed) return new HttpFault("this node is closing", "closed");
     try {
-      // An address that is none is one more node that cannot be reached.
+      // An invalid address counts as a node that cannot be reached.
       return await askOver(this.#link(to), ask);
     } catch (thrown) {
       if (!(thrown instanceof HttpFault)) throw thrown;
@@ -188,7 +186,7 @@ export class PeerClient {
 
 interface Link {
   readonly connection: HttpConnection;
-  /** Questions under way. */
+  /** Open requests. */
   asking: number;
 }
 
@@ -197,7 +195,7 @@ async function askOver<T>(link: Link, ask: (connection: HttpConnection) => Promi
   try {
     return await ask(link.connection).catch((thrown: unknown) => {
       if (!(thrown instanceof HttpFault)) throw thrown;
-      // Where one connection is dead, others that are idle may be dead too: each would cost a time-out.
+      // If one connection is dead, idle ones may be dead too, and each would cost a time-out.
       link.connection.dropIdle();
       if (thrown.isStale) return ask(link.connection);
       throw thrown;

@@ -1,13 +1,12 @@
 /**
- * How nodes of one cluster know each other: every request is signed with the cluster's secret over where it goes, who
- * sends it and what is in it. The secret itself never travels. A request that is sent again by somebody who overheard it
- * does no harm, since all that nodes tell each other can come twice.
+ * Authenticates the nodes of a cluster. Every request is signed with the cluster's secret over its target, sender and body. The
+ * secret is never sent. A replayed request does no harm, because every request between nodes may arrive twice.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { sha256 } from "../../std/hash.ts";
 import type { StoreInfo } from "../../store/store.ts";
 
-/** What is signed of a request. */
+/** The signed parts of a request. */
 export interface Signed {
   readonly path: string;
   /** The sender's URL. */
@@ -19,20 +18,20 @@ export interface Signed {
 export class PeerKey {
   readonly #key: Buffer;
 
-  /** `secret`: what all nodes were given, or null to use the key that the store keeps. */
+  /** `secret`: the shared secret of all nodes; null to use the key in the store. */
   constructor(secret: string | null, { key, generation }: Pick<StoreInfo, "key" | "generation">) {
-    // Nodes of a store that was restored from a copy are strangers to those of the store that it was copied from.
+    // A restored copy of a store has another generation, so its nodes refuse those of the original.
     this.#key = createHmac("sha256", secret ?? key)
       .update(`rondo peer 1\n${generation}`)
       .digest();
   }
 
-  /** What the workers inside nodes show to the other nodes: it opens what a worker may do, and nothing else. */
+  /** The token of workers inside nodes, for the other nodes. It allows what a worker may do, and nothing else. */
   get workerToken(): string {
     return `node_${createHmac("sha256", this.#key).update("worker").digest("base64url")}`;
   }
 
-  /** Stands for the secret where it is compared, and does not tell it. */
+  /** A hash that stands for the secret in comparisons. */
   get check(): string {
     return createHmac("sha256", this.#key).update("check").digest("base64url");
   }
@@ -41,14 +40,14 @@ export class PeerKey {
     return createHmac("sha256", this.#key).update(`${path}\n${from}\n${digest}`).digest("base64url");
   }
 
-  /** Whether the signature is right, in a time that does not depend on where it differs. */
+  /** Compares signatures in constant time. */
   isSignedBy(signed: Signed, signature: string): boolean {
     const [right, given] = [Buffer.from(this.sign(signed)), Buffer.from(signature)];
     return right.length === given.length && timingSafeEqual(right, given);
   }
 }
 
-/** What a signature covers of a body. */
+/** The digest of a body, which is part of the signature. */
 export function digestOf(body: string): string {
   return sha256(body);
 }

@@ -1,4 +1,4 @@
-/** What nodes say to each other besides questions about executions: about limits, timers and letters; checked. */
+/** Checks notices between nodes about limits, timers and mail. */
 import { z } from "zod";
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
@@ -25,7 +25,7 @@ const ask: z.ZodType<PermitAsk> = z.object({
 const grant: z.ZodType<PermitGrant> = z.object({ name, n: count, quota: count, isContended: z.boolean() });
 const timer: z.ZodType<StoredTimer> = z.object({ execution: name, timer: name, due: z.number() });
 
-/** A word about limits: what a node has, what a home gives, or that a home has to know. */
+/** A notice about limits: a node's request, a grant, or what the server of a limit must know. */
 const permits = z.union([
   z.object({ kind: z.literal("asks"), node: name, asks: z.array(ask).max(WORDS_MAX), declares: partitions }),
   z.object({ kind: z.literal("grants"), grants: z.array(grant).max(WORDS_MAX) }),
@@ -34,12 +34,10 @@ const permits = z.union([
 
 export type PermitsBody = z.infer<typeof permits>;
 
-/** Checks a word about limits. */
 export function checkPermits(body: unknown): PermitsBody | Rejection {
   return check(permits, body);
 }
 
-/** Checks which timers are due. */
 export function checkTimers(body: unknown): { readonly timers: readonly StoredTimer[] } | Rejection {
   return check(z.object({ timers: z.array(timer).max(WORDS_MAX) }), body);
 }

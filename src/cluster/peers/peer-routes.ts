@@ -1,14 +1,14 @@
 /**
- * What other nodes ask of this one, over HTTP. The API server hands on every request whose path begins with `PEER_PATH`:
+ * The routes for other nodes over HTTP. The API server passes on every request whose path begins with `PEER_PATH`:
  *
  *   const answer = await peers.answer(incoming, outgoing);
  *   dropBody(incoming);
  *   if (answer.kind === "json") sendAnswer(outgoing, answer, undefined);
  *   else if (answer.kind === "rejection") sendProblem(outgoing, answer);
  *
- * 1. The signature is checked before the body is read, and the body against what was signed.
- * 2. Only this node's own engine is asked, never another node: what is not here is refused as `not_owner`.
- * 3. The ring, permits and whatever else nodes say to each other come in as hooks, by name.
+ * 1. The signature is checked before the body is read, and then the body against the signed digest.
+ * 2. Only this node's own engine answers. A request about an execution of another node is refused as `not_owner`.
+ * 3. The ring, permits and other notices are hooks, by name.
  */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -34,11 +34,11 @@ import {
 import { PlanLoader } from "./plan-loader.ts";
 import { WatchStream } from "./watch-stream.ts";
 
-/** Answers a node; what it gets has been checked for nothing but who sent it. */
+/** Answers another node. Its body has not been checked, except for the signature. */
 export type PeerHook = (body: unknown, from: string) => unknown;
 
 export interface PeerRoutesOptions {
-  /** This node's own, which asks nobody else. */
+  /** This node's own engine, which asks no other node. */
   readonly engine: EnginePort;
   readonly store: Pick<Store, "getDefinition">;
   readonly owners: Pick<Owners, "isMine" | "onChange">;
@@ -46,20 +46,20 @@ export interface PeerRoutesOptions {
   readonly clock: Pick<Clock, "after">;
   /** By the last part of the path: `token`, `state`, `timer-due`, `letters`, `permits`. */
   readonly hooks?: Readonly<Record<string, PeerHook>>;
-  /** Watches of other nodes at a time. */
+  /** The most watches of other nodes at a time. */
   readonly streamsMax?: number;
   readonly bodyBytesMax?: number;
   readonly onFault?: (fault: Error) => void;
 }
 
-/** What is to be written; `streamed`: it is being written. */
+/** The answer to write; `streamed` if it is being written already. */
 export type RouteAnswer =
   | { readonly kind: "json"; readonly status: 200; readonly body: unknown }
   | { readonly kind: "streamed" }
   | Rejection;
 
 const STREAMS_MAX = 5_000;
-/** A message that has waited this long is answered if the store takes no writes. */
+/** A message that has waited for this time is answered if the store takes no writes. */
 const STORE_WAIT_MS = 2_000;
 
 export class PeerRoutes {
@@ -72,7 +72,7 @@ export class PeerRoutes {
     this.#plans = new PlanLoader(options.store);
   }
 
-  /** Answers one request. It does not throw. */
+  /** Answers one request; never throws. */
   async answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<RouteAnswer> {
     try {
       const body = await this.#admit(incoming);
@@ -94,7 +94,7 @@ export class PeerRoutes {
     for (const stream of this.#streams) stream.end();
   }
 
-  /** The body of a request from a node of this cluster. */
+  /** Checks signature and body of a request. */
   async #admit(incoming: IncomingMessage): Promise<{ readonly value: unknown } | Rejection> {
     const path = incoming.url ?? "";
     const from = headerOf(incoming, HEADER.from);
@@ -174,7 +174,7 @@ export class PeerRoutes {
     return this.#inTime(() => this.#options.engine.send(execution, message, { plan, fresh }));
   }
 
-  /** The reply of the engine. While the store takes no writes there is none: then the sender is told so. */
+  /** The reply of the engine. While the store takes no writes there is none, and the sender learns the reason. */
   async #inTime(send: () => ReturnType<EnginePort["send"]>): Promise<unknown> {
     const { engine, clock } = this.#options;
     const reply = await within<Rejection | Awaited<ReturnType<EnginePort["send"]>>>(
@@ -192,7 +192,7 @@ export class PeerRoutes {
     return "kind" in reply ? reply : (this.#unlessElsewhere(reply.answer) ?? reply);
   }
 
-  /** A refusal if another node, or another time, can answer: anything else is an answer. */
+  /** Returns a refusal if another node, or a later try, can answer; null for a final answer. */
   #unlessElsewhere(answer: unknown): Rejection | null {
     if (this.#options.engine.hasStopped) return stopped();
     return isRejection(answer) && answer.code === "not_owner" ? answer : null;
@@ -234,7 +234,7 @@ async function readBody(incoming: IncomingMessage, bytesMax: number): Promise<st
   const chunks: Buffer[] = [];
   let bytes = 0;
   try {
-    // What is left of a body that is too large is the server's to drop: the refusal still goes out.
+    // The server discards the rest of a body that is too large, so that the refusal can still be sent.
     for await (const chunk of incoming.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       bytes += chunk.length;
       if (bytes > bytesMax) return tooLarge();

@@ -1,30 +1,32 @@
-/** What passes between nodes over HTTP: paths, headers, bodies. What comes in is checked before it reaches the engine. */
+/**
+ * The wire format between nodes over HTTP: paths, headers, bodies. Schemas check every request before it reaches the engine.
+ */
 import { z } from "zod";
 import type { Ending, Request } from "../../engine/io.ts";
 import type { Beat, Report, ReportedAttempt } from "../../protocol/work.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 
-/** Everything that nodes ask of each other is a POST below this path. */
+/** All requests between nodes are POSTs below this path. */
 export const PEER_PATH = "/peer/v1/";
 
 /** Headers of a request. */
 export const HEADER = {
   from: "rondo-from",
   digest: "rondo-digest",
-  /** How often it was sent on, this time included: always 1, since nobody sends it on. */
+  /** How often a request was passed on, this time included. It is always 1: no node passes it on again. */
   hops: "rondo-hops",
 } as const;
 
 /** The scheme of the `Authorization` header. */
 export const SCHEME = "Rondo-Peer";
 
-/** The largest body, both ways: what a worker may send at once, and room for how it is written here. */
+/** The largest body in both directions: the most that a worker may send at once, plus the envelope. */
 export const BODY_BYTES_MAX = 32 * 1_048_576;
 
-/** A stream of a watch says something at least this often. */
+/** The longest silence of a watch's stream. */
 export const ALIVE_MS = 5_000;
 
-/** A line of a watch's stream; an empty object only says that the stream is alive. */
+/** A line of a watch's stream; an empty object is a sign of life. */
 export interface WatchLine {
   readonly seq?: number;
   readonly end?: Ending | null;
@@ -39,7 +41,7 @@ export interface SendBody {
 
 export interface InspectBody {
   readonly execution: string;
-  /** How this attempt is, is wanted too. Nodes of 0.2 refuse the field. */
+  /** Asks for the state of this attempt, too. Nodes of 0.2 refuse the field. */
   readonly attempt?: ReportedAttempt;
 }
 
@@ -169,7 +171,7 @@ const report = z.discriminatedUnion("kind", [
 
 const beat = z.strictObject({ ...reportPlace, attempts: z.array(z.strictObject(attempt)) });
 
-/** The bodies that nodes send each other, but for those of hooks. */
+/** Schemas of all bodies except those of hooks. */
 export const BODIES = {
   send: z.strictObject({ v, execution: id, message, fresh: z.boolean() }),
   inspect: z.strictObject({ v, execution: id, attempt: z.strictObject(reportedAttempt).optional() }),
@@ -180,7 +182,7 @@ export const BODIES = {
   definition: z.strictObject({ v, workflow: text }),
 } satisfies Record<string, z.ZodType>;
 
-/** A body as its schema says, or what is wrong with it. */
+/** Checks a body by its schema. */
 export function checkBody<T>(schema: z.ZodType, body: unknown): T | Rejection {
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data as T;

@@ -4,7 +4,7 @@ import { readDefinition } from "../../kernel/definition/read-definition.ts";
 import { isRejection } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 
-/** Plans by the hash of their definition, read from the store: starts come from other nodes without theirs. */
+/** Reads plans from the store by the hash of their definition: starts that other nodes pass on carry no plan. */
 export class PlanLoader {
   readonly #store: Pick<Store, "getDefinition">;
   readonly #plans = new PlanCache();
@@ -13,7 +13,7 @@ export class PlanLoader {
     this.#store = store;
   }
 
-  /** Null: there is no such definition, or this version cannot read it. */
+  /** Null if there is no such definition, or this version cannot read it. */
   async plan(hash: string): Promise<Plan | null> {
     const known = this.#plans.get(hash) ?? (await this.#read(hash));
     if (known !== null) this.#plans.put(known);

@@ -1,7 +1,7 @@
 /**
- * Brings what workers say to the owners of their executions, and the verdicts back in order. What finds no owner for a
- * moment is said again here; after that its verdict is `elsewhere`, and the worker says it again. Reports on one
- * execution reach its owner in the order in which they came.
+ * Routes reports of workers to the owners of their executions, and returns the verdicts in order. A report without an owner is
+ * repeated for a moment; after that its verdict is `elsewhere`, and the worker repeats it. Reports on one execution reach its
+ * owner in the order of their arrival.
  */
 
 import type { EnginePort } from "../../engine/engine-port.ts";
@@ -12,7 +12,7 @@ import { type AskParts, moved, PEER_RETRY } from "./ask-owner.ts";
 import type { PeerClient } from "./peer-client.ts";
 
 export interface ReportRouterParts extends AskParts {
-  /** This node's own. */
+  /** This node's own engine. */
   readonly engine: Pick<EnginePort, "report">;
   readonly client: Pick<PeerClient, "call">;
 }
@@ -25,7 +25,7 @@ const ELSEWHERE: Verdicts = ["elsewhere"];
 
 export class ReportRouter {
   readonly #parts: ReportRouterParts;
-  /** Executions about which something is on its way to another node, or waits. */
+  /** Executions with reports that are on their way to another node, or wait. */
   readonly #underWay = new Map<string, Promise<unknown>>();
 
   constructor(parts: ReportRouterParts) {
@@ -42,7 +42,7 @@ export class ReportRouter {
     return verdicts.some(isElsewhere) ? this.#inTurn(worker, reports, verdicts) : verdicts;
   }
 
-  /** After what was said before about the same executions. */
+  /** Sends reports after earlier ones on the same executions. */
   #inTurn(
     worker: string,
     reports: readonly Report[],
@@ -67,7 +67,7 @@ export class ReportRouter {
     const verdicts = said === null ? reports.map(() => ELSEWHERE) : [...said];
     const since = monotonic();
     for (let tries = 0; ; tries++) {
-      // The first time everything is said; of what was said here already, only what found nobody.
+      // The first time all reports are sent; later only those without an owner.
       const left = reports.flatMap((report, index) =>
         isElsewhere(verdicts[index] ?? []) ? [{ report, index }] : [],
       );
@@ -94,7 +94,7 @@ export class ReportRouter {
     }
   }
 
-  /** What is for whom; url null: this node. What nobody has is left out. */
+  /** Groups reports by owner; a null URL is this node. Reports without an owner are left out. */
   #byOwner<T extends { readonly report: Report }>(items: readonly T[]): { url: string | null; items: T[] }[] {
     const groups = new Map<string | null, T[]>();
     for (const item of items) {
@@ -108,7 +108,7 @@ export class ReportRouter {
     return Array.from(groups, ([url, group]) => ({ url, items: group }));
   }
 
-  /** The verdicts; null: there are none, and nobody knows whether it arrived. */
+  /** Returns the verdicts; null if there was no answer, so that it is unknown whether the reports arrived. */
   async #say(
     url: string | null,
     worker: string,

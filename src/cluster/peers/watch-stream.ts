@@ -1,7 +1,6 @@
 /**
- * The owner's side of a watch by another node: lines of JSON for as long as this node has the execution. The first line
- * says how it is now, so that whoever connects again has missed nothing. While the other side is slow, what only says
- * that there is more is said once.
+ * The owner's side of a watch by another node: JSON lines while this node owns the execution. The first line has the present
+ * state, so a new connection misses nothing. For a slow reader, notices of new events are merged.
  */
 import type { ServerResponse } from "node:http";
 import type { EnginePort } from "../../engine/engine-port.ts";
@@ -35,19 +34,19 @@ export class WatchStream {
     this.#outgoing = outgoing;
   }
 
-  /** Begins; a rejection: nothing was written. */
+  /** Begins the stream. Returns a rejection if nothing was written. */
   async begin(): Promise<Rejection | null> {
     const { engine, owners } = this.#parts;
     const execution = this.#execution;
     this.#outgoing.once("close", () => this.end());
     this.#outgoing.on("error", () => this.end());
-    // Watched before it is looked at: what happens meanwhile is said after it.
+    // The subscription begins before the state is read, so that no change is missed.
     this.#stops.push(
       engine.watch(execution, (seq, end) => (end === "stopped" ? this.end() : this.#say({ seq, end }))),
       engine.watchLogs(execution, () => this.#say({ logged: true })),
     );
     const found = await engine.inspect(execution);
-    // It may be about to start.
+    // The execution may be about to start.
     if (isRejection(found) && found.code !== "not_found") {
       this.#stop();
       return found;
@@ -65,7 +64,7 @@ export class WatchStream {
     return null;
   }
 
-  /** Ends the stream: the other side asks again, whoever owns the execution then. */
+  /** Ends the stream. The other node asks the present owner again. */
   end(): void {
     this.#stop();
     if (!this.#isOpen) return;
@@ -81,7 +80,7 @@ export class WatchStream {
     this.#cancelAlive = this.#parts.clock.after(ALIVE_MS, () => {
       this.#endUnlessMine();
       if (!this.#isOpen) return;
-      // Few as the bytes are, they were not taken all this time: whoever was there asks again.
+      // The reader took none of these few bytes in all this time: it connects again if it is alive.
       if (this.#isBlocked && this.#wasBlocked) this.#outgoing.destroy();
       this.#wasBlocked = this.#isBlocked;
       if (!this.#isBlocked) this.#write([{}]);
@@ -120,7 +119,7 @@ export class WatchStream {
   }
 }
 
-/** How an execution is, as a watcher is told. */
+/** The state of an execution, as watchers get it. */
 export function standingOf({ view }: Inspection): { readonly seq: number; readonly end: Ending | null } {
   const { revision: seq, status, output } = view;
   if (!hasEnded(view)) return { seq, end: null };

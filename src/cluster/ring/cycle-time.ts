@@ -1,4 +1,4 @@
-/** How long the token takes to come round: the last time, and on average with the recent ones weighing more. */
+/** Measures a cycle of the token: the last one, and a moving average. */
 export class CycleTime {
   #arrivedAt: number | null = null;
   count = 0;

@@ -1,6 +1,6 @@
 /**
- * What goes into a ring node and what comes out of it: the contract between the deterministic machine and its driver.
- * What is asked for carries a number, and the answer repeats it.
+ * Inputs and outputs of a ring node: the contract between the deterministic machine and its driver. A request has a number, and
+ * its answer repeats it.
  */
 import type { Membership } from "../../store/cluster-store.ts";
 import type { StoredTimer } from "../../store/store.ts";
@@ -10,24 +10,24 @@ import type { MailHint, TimerName, Token } from "./token.ts";
 import type { Lateness, TimerScan } from "./watch.ts";
 
 export type RingInput =
-  /** The store was read, for whatever reason. */
+  /** A reading of the store. */
   | { readonly kind: "members"; readonly membership: Membership }
-  /** All partitions that this node has. */
+  /** All partitions that this node owns. */
   | { readonly kind: "owned"; readonly partitions: readonly number[] }
-  /** This node put letters into the inbox of a partition. */
+  /** This node stored mail for a partition. */
   | ({ readonly kind: "hint" } & MailHint)
   /** Commits of this node set these timers. */
   | { readonly kind: "timers-set"; readonly timers: readonly StoredTimer[] }
-  /** Commits of this node fired or cleared these timers; `due` is when each would have been. */
+  /** Commits of this node fired or cleared these timers; `due` is the time each was set for. */
   | { readonly kind: "timers-ended"; readonly timers: readonly StoredTimer[] }
   | { readonly kind: "token"; readonly from: string; readonly token: Token }
   | { readonly kind: "token-posted"; readonly post: number }
   | { readonly kind: "token-failed"; readonly post: number }
-  /** The full state that was asked for; null: there was no answer. */
+  /** The full state of another node; null without an answer. */
   | { readonly kind: "state"; readonly ask: number; readonly state: RingState | null }
-  /** null: the scan failed. */
+  /** Null if the scan failed. */
   | { readonly kind: "timers-scanned"; readonly timers: readonly StoredTimer[] | null }
-  /** The owner was told that these are due, and answered that they are over. */
+  /** The owner answered that these timers have ended. */
   | { readonly kind: "timers-over"; readonly timers: readonly TimerName[] }
   /** This node is about to stop. */
   | { readonly kind: "leaving" };
@@ -35,30 +35,30 @@ export type RingInput =
 export type RingOutput =
   | { readonly kind: "post-token"; readonly post: number; readonly to: string; readonly token: Token }
   | { readonly kind: "ask-state"; readonly ask: number; readonly to: string }
-  /** The ring noticed something that the store may know already. */
+  /** The ring noticed a change that the store may know already. */
   | { readonly kind: "read-members"; readonly why: string }
-  /** There are letters in these partitions of this node. */
+  /** There is mail in these partitions of this node. */
   | { readonly kind: "scan-mailbox"; readonly partitions: readonly number[] }
   | ({ readonly kind: "scan-timers" } & TimerScan)
-  /** Timers past due, to be told to the owner of their partitions; null: it is not known. */
+  /** Overdue timers, for the owner of their partitions; null if it is not known. */
   | { readonly kind: "timer-due"; readonly to: string | null; readonly timers: readonly StoredTimer[] };
 
-/** A ring as one node sees it. */
+/** The ring as one node sees it. */
 export interface RingView {
   readonly url: string;
   readonly hash: string;
-  /** In order. */
+  /** In the order of the ring. */
   readonly nodes: readonly {
     readonly url: string;
     readonly incarnation: string;
     readonly partitions: number;
-    /** Hash of its map as it was last heard; null: not heard yet. */
+    /** The hash of its map, as last received; null if none was received yet. */
     readonly hash: string | null;
     readonly agrees: boolean;
     readonly suspect: boolean;
-    /** When its lease ends if it does not renew it, as the store last said; null: not known. */
+    /** When its lease ends without a renewal, by the last reading of the store; null if it is not known. */
     readonly leaseUntil: number | null;
-    /** Who watches its timers. */
+    /** The nodes that watch its timers. */
     readonly clockworkers: readonly string[];
   }[];
   readonly token: {
@@ -66,7 +66,7 @@ export interface RingView {
     readonly number: number;
     readonly maker: string;
     readonly members: readonly string[];
-    /** Who has it, as far as is known here. */
+    /** The node that has the token, as far as is known here. */
     readonly at: string;
     readonly seenAt: number;
   } | null;
@@ -75,15 +75,14 @@ export interface RingView {
     readonly lastMs: number | null;
     readonly averageMs: number | null;
   };
-  /** Tokens that were made anew here, and those that came and were old. */
+  /** Tokens that were made here, and outdated ones that arrived. */
   readonly made: number;
   readonly dropped: number;
-  /** Waiting for the token to come: partitions with hints, words on timers. */
+  /** Entries that wait for the token: partitions with hints, changes of timers. */
   readonly queued: { readonly hints: number; readonly timers: number };
-  /** What was aboard when the token was last here. */
+  /** Entries in the token when it was last here. */
   readonly carried: { readonly hints: number; readonly timers: number };
   readonly watch: {
-    /** Executors whose timers are watched here. */
     readonly executors: readonly string[];
     readonly partitions: number;
     readonly timers: number;

@@ -1,4 +1,4 @@
-/** What comes from another node of the ring, checked before it is believed. */
+/** Checks messages from other nodes of the ring. */
 import { z } from "zod";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { RingState } from "./ring-map.ts";
@@ -44,12 +44,10 @@ const stateSchema: z.ZodType<RingState> = z.object({
   owners: z.array(z.number().int().min(-1)).max(WORDS_MAX),
 });
 
-/** A token from the network. */
 export function parseToken(value: unknown): Token | Rejection {
   return parse(tokenSchema, value, "token");
 }
 
-/** A full state from the network. */
 export function parseRingState(value: unknown): RingState | Rejection {
   return parse(stateSchema, value, "ring state");
 }

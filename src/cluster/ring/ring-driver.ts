@@ -1,6 +1,6 @@
 /**
- * Runs a `RingNode`: posts the token to the next node, asks for full states, scans timers that are watched here, tells
- * owners of timers that are past due, and wakes it when its time comes. Nothing is decided here, and nothing rests on it.
+ * Drives a `RingNode`: posts the token to the next node, requests full states, scans watched timers, notifies owners of overdue
+ * timers, and wakes it when it is due. It decides nothing, and no promise depends on it.
  */
 
 import { unreachable } from "../../std/assert.ts";
@@ -14,7 +14,7 @@ import { parseRingState, parseToken } from "./parse-token.ts";
 import { RingNode } from "./ring-node.ts";
 import type { RingSettings } from "./settings.ts";
 
-/** How long a peer may take to answer. */
+/** The time limit of a request to a peer. */
 const ANSWER_MS = 1_000;
 
 export interface RingDriverOptions {
@@ -23,10 +23,10 @@ export interface RingDriverOptions {
   readonly store: Pick<Store, "scanTimers">;
   readonly clock: Clock;
   readonly settings?: Partial<RingSettings>;
-  /** The ring noticed something that the store may know already. */
+  /** The ring noticed a change that the store may know already. */
   readonly readMembers: () => void;
   readonly scanLetters: (partitions: readonly number[]) => void;
-  /** Timers of this node's own executions are past due, says a node that watches them. */
+  /** A watching node reports overdue timers of this node's executions. */
   readonly timersDue: (timers: readonly StoredTimer[]) => void;
   readonly onFault: (fault: Error) => void;
 }
@@ -45,7 +45,7 @@ export class RingDriver {
     this.#node = new RingNode(options.url, options.clock.now(), options.settings);
   }
 
-  /** What other nodes say to the ring, by the names of their questions. */
+  /** Handlers of messages from other nodes, by name. */
   get hooks(): Readonly<Record<string, PeerHook>> {
     return {
       token: (body, from) => {
@@ -69,7 +69,7 @@ export class RingDriver {
     return this.#node.view();
   }
 
-  /** Says goodbye, as far as that can be said at once. */
+  /** Says goodbye if that is possible without waiting. */
   stop(): void {
     this.input({ kind: "leaving" });
     this.#hasEnded = true;

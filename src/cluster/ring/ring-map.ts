@@ -1,25 +1,24 @@
 /**
- * The map of the ring: the members in the order of their URLs, and who owns which partition, as the store said at one
- * moment of its clock. A later reading replaces an earlier one, whoever made it. The hash is over the ordered members
- * and their incarnations, so nodes with equal hashes have the same ring.
+ * The map of the ring: the members in the order of their URLs and the owners of partitions, as of one reading of the store. A
+ * later reading replaces an earlier one, whichever node made it. Nodes with equal hashes have the same members and
+ * incarnations.
  */
 import { sha256 } from "../../std/hash.ts";
 import type { MemberNode, Membership } from "../../store/cluster-store.ts";
 import { clockworkersOf } from "./clockworkers.ts";
 
-/** A node in the ring. */
 export interface RingMember {
   readonly url: string;
   readonly incarnation: string;
 }
 
-/** A map as it is told to another node. */
+/** A map as nodes send it to each other. */
 export interface RingState {
   readonly v: 1;
-  /** The store's clock when it was read. */
+  /** The store's clock at the reading. */
   readonly asOf: number;
   readonly members: readonly RingMember[];
-  /** By partition: the index of its owner among the members, or -1. */
+  /** For each partition the index of its owner among the members, or -1. */
   readonly owners: readonly number[];
 }
 
@@ -37,23 +36,23 @@ export class RingMap {
     this.#text = members.map(({ url, incarnation }) => `${url} ${incarnation}\n`).join("");
   }
 
-  /** Over the ordered members and their incarnations. */
+  /** The hash of the ordered members and their incarnations. */
   get hash(): string {
     this.#hash ??= sha256(this.#text).slice(0, 16);
     return this.#hash;
   }
 
-  /** Whether the ring is the same: then the hashes are too. */
+  /** Whether both maps have the same members. */
   hasMembersOf(other: RingMap): boolean {
     return this.#text === other.#text;
   }
 
-  /** The map before the store was read: nobody is in it, and any other is newer. */
+  /** The map before the first reading. It is empty, and any other map is newer. */
   static unknown(): RingMap {
     return new RingMap({ asOf: -1, members: [], owners: [] });
   }
 
-  /** The map by a reading of the store. A node that came back at the same URL counts by its latest life. */
+  /** Makes a map of a reading. Of several incarnations at one URL, the latest counts. */
   static of({ now, nodes, partitions }: Membership): RingMap {
     const byUrl = new Map<string, MemberNode>();
     for (const node of nodes) {
@@ -78,7 +77,7 @@ export class RingMap {
     return this.members.findIndex((member) => member.url === url);
   }
 
-  /** The next in order that is not skipped; null: there is no other. A node that is no member has its place too. */
+  /** The next member in order that is not skipped; null if there is none. `url` need not be a member. */
   next(url: string, isSkipped: (member: RingMember) => boolean = () => false): RingMember | null {
     const after = this.members.filter((member) => member.url > url);
     const before = this.members.filter((member) => member.url < url);
@@ -89,12 +88,12 @@ export class RingMap {
     return this.members[this.#owners[partition] ?? -1] ?? null;
   }
 
-  /** Partitions of the members that these indexes name. */
+  /** The partitions of these members, given by index. */
   ownedBy(members: readonly number[]): number[] {
     return this.#owners.flatMap((owner, partition) => (members.includes(owner) ? [partition] : []));
   }
 
-  /** Other members whose timers this one watches, by their index. */
+  /** The indexes of the members whose timers this one watches. */
   watchedBy(url: string, clockworkers: number): number[] {
     const own = this.indexOf(url);
     const { length } = this.members;
@@ -103,7 +102,7 @@ export class RingMap {
     );
   }
 
-  /** Other members that watch the timers of this one. */
+  /** The members that watch the timers of this one. */
   watchersOf(url: string, clockworkers: number): string[] {
     const own = this.indexOf(url);
     if (own === -1) return [];

@@ -1,15 +1,14 @@
 /**
- * A node of the ring as a deterministic object: inputs in, outputs out, no promises, no clock, no I/O. `now` is the
- * store's clock as well as this node knows it.
- *
- * 1. The token comes: an older one than was seen is dropped. If it was sent by another map than this node's, the sender
- *    is asked for its full state first; of two maps the one that was read later counts.
- * 2. Parcels are read: hints of letters in own partitions, timers of executors that are watched here, deaths.
- * 3. The node's own message comes home and the next one is put in; the token goes to the next that answers, at once if
- *    something is new and else after a while. Alone, the node is its own next one.
- * 4. Without a token for a few cycles, one is made anew. All may do so: the greater stamp lives.
- *
- * Nothing rests on it: who is a member and who owns what is said by the store, letters and timers are in the store.
+ * A node of the ring as a deterministic machine: no promises, no clock, no I/O. `now` is the store's clock, as well as this
+ * node knows it.
+ * 1. A token arrives. One that is older than the last is dropped. If its sender has another map, its full state is requested
+ *    first; the later reading of the store counts.
+ * 2. The node reads the messages in it: hints of mail in own partitions, timers of watched executors, deaths.
+ * 3. It takes out its own message and puts in the next one. The token goes to the next node that answers: at once if something
+ *    is new, otherwise after a pause. A single node is its own next one.
+ * 4. After a few cycles without a token, a node makes a new one. Several nodes may do so; the token with the greater stamp
+ *    survives.
+ * Nothing depends on the ring: members and owners are decided by the store, and mail and timers are in the store.
  */
 import { assert, unreachable } from "../../std/assert.ts";
 import type { Membership } from "../../store/cluster-store.ts";
@@ -25,13 +24,13 @@ import { TokenOutbox } from "./token-outbox.ts";
 import { viewRing } from "./view.ts";
 import { TimerWatch } from "./watch.ts";
 
-/** How much sooner than watchers need it a timer is carried, for clocks that differ. */
+/** How much earlier than needed a timer is sent to watchers, because clocks differ. */
 const HORIZON_SLACK_MS = 5_000;
-/** Cycles on average without a token before it counts as lost, and how long that is at most. */
+/** Average cycles without a token after which it counts as lost, and the longest such time. */
 const LOST_CYCLES = 4;
 const LOST_MAX_MS = 8_000;
 
-/** Where the token is, as far as this node has to do with it. */
+/** Where the token is, from this node's view. */
 type Place =
   | { readonly kind: "elsewhere" }
   | { readonly kind: "held"; readonly token: Token }
@@ -51,13 +50,13 @@ export class RingNode {
   #map = RingMap.unknown();
   #incarnation = "";
   #leaseUntil = Number.NEGATIVE_INFINITY;
-  /** Until when the leases of all members run, by incarnation, as the store last said. */
+  /** The ends of all members' leases, by incarnation, as of the last reading. */
   #leases: ReadonlyMap<string, number> = new Map();
   #owned: ReadonlySet<number> = new Set();
   #outputs: RingOutput[] = [];
   #place: Place = ELSEWHERE;
   #asks = 0;
-  /** The newest stamp that was seen or sent, and the token as it was then. */
+  /** The newest token that was received or sent. */
   #seen: Token | null = null;
   #seenAt = 0;
   #sentAt = Number.NEGATIVE_INFINITY;
@@ -77,7 +76,7 @@ export class RingNode {
     this.#suspects = new Suspects(this.#settings);
   }
 
-  /** Takes an input. Nothing comes out before `advance`. */
+  /** Takes an input. Outputs come from `advance`. */
   input(input: RingInput, now: number): void {
     this.#now = Math.max(this.#now, now);
     switch (input.kind) {
@@ -121,7 +120,7 @@ export class RingNode {
     }
   }
 
-  /** Does what can be done now; gives out what is to be performed. */
+  /** Does everything that is possible now. Returns outputs, to be performed in order. */
   advance(now: number): RingOutput[] {
     this.#now = Math.max(this.#now, now);
     const place = this.#place;
@@ -143,7 +142,7 @@ export class RingNode {
     return outputs;
   }
 
-  /** When `advance` is needed again if nothing comes in; Infinity: never. */
+  /** When `advance` is needed next without input; Infinity if never. */
   nextWakeAt(): number {
     const place = this.#place;
     const tokenAt =
@@ -155,7 +154,7 @@ export class RingNode {
     return Math.min(tokenAt, this.#watch.nextAt());
   }
 
-  /** The full state, for a node that asks. */
+  /** The full state, for another node. */
   state(): RingState {
     return this.#map.toState();
   }
@@ -194,7 +193,7 @@ export class RingNode {
   #adopt(map: RingMap): void {
     const before = this.#map;
     this.#map = map;
-    // A node that joins waits for the token to come before it thinks of making one.
+    // A new member waits for the token before it makes one.
     if (before.indexOf(this.#url) === -1) this.#seenAt = this.#now;
     this.#suspects.keep(map);
     const partitions = map.ownedBy(map.watchedBy(this.#url, this.#settings.clockworkers));
@@ -202,7 +201,6 @@ export class RingNode {
     if (!isSame) this.#watch.watch(partitions, this.#now);
   }
 
-  /** Other nodes that watch the timers of this one. */
   #watchers(): string[] {
     return this.#map.watchersOf(this.#url, this.#settings.clockworkers);
   }
@@ -226,12 +224,12 @@ export class RingNode {
     this.#seenAt = this.#now;
   }
 
-  /** The token is here, and its sender's map is dealt with. */
+  /** Handles a token whose sender has the same map, or whose map is known by now. */
   #apply(token: Token): void {
     this.#cycle.arrived(this.#now);
     const home = token.parcels.find(({ from }) => from === this.#url) ?? null;
     this.#queue.home(home, this.#watchers());
-    // A message whose sender is gone does not go round for ever.
+    // A message whose sender is gone is dropped after some hops.
     const hopsMax = 2 * Math.max(this.#map.members.length, token.members.length, 1);
     const parcels = token.parcels.flatMap((message) =>
       message.from === this.#url || message.hops >= hopsMax ? [] : [this.#read(message)],
@@ -240,7 +238,7 @@ export class RingNode {
     this.#place = { kind: "held", token: this.#seen };
   }
 
-  /** Reads another node's message and takes out what is for this one. */
+  /** Reads another node's message and removes the entries for this node. */
   #read(message: TokenMessage): TokenMessage {
     for (const { partition } of message.hints) if (this.#owns(partition)) this.#letters.add(partition);
     const watched = this.#map.watchedBy(this.#url, this.#settings.clockworkers);
@@ -249,7 +247,7 @@ export class RingNode {
       for (const name of message.ended) this.#watch.ended(name);
       if (message.scan) this.#watch.rescan(this.#now);
     }
-    // Everybody hears of a death once: on the first round.
+    // A death is reported on the first round only.
     if (message.hops < this.#map.members.length)
       for (const death of message.deaths) {
         if (death.url === this.#url) continue;
@@ -297,8 +295,9 @@ export class RingNode {
   }
 
   /**
-   * The next one did not answer: it is reported, and the one after it gets the token. It may have the token all the same,
-   * and two of one stamp could run after each other for ever: so this one begins an epoch, and the other is the older.
+   * The next node did not answer: it is reported, and the one after it gets the token. The silent node may have the token all
+   * the same, and two tokens with one stamp could circulate for ever. So this node begins a new epoch, which makes the other
+   * token older.
    */
   #notPosted(token: Token): void {
     const dead = this.#map.members.find(({ url }) => url === this.#sentTo);
@@ -316,7 +315,7 @@ export class RingNode {
     this.#sentAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** When the token, being elsewhere, counts as lost to this node. */
+  /** When the token counts as lost. */
   #lostAt(): number {
     const others = this.#map.members.filter((member) => !this.#suspects.isSuspect(member, this.#now));
     const rank = others.findIndex(({ url }) => url === this.#url);
@@ -336,7 +335,7 @@ export class RingNode {
     this.#apply(token);
   }
 
-  /** Says good-bye: others read who is a member, and what it had to tell goes out with the token if that is here. */
+  /** Says goodbye: other nodes read the members again, and open entries leave with the token if it is here. */
   #leave(): void {
     this.#isLeaving = true;
     this.#queue.death({ url: this.#url, incarnation: this.#incarnation, by: this.#url });
@@ -353,7 +352,7 @@ export class RingNode {
     for (const [to, timers] of byOwner) this.#emit({ kind: "timer-due", to, timers });
   }
 
-  /** A node that slept past its lease takes no hint away from the owner of now. */
+  /** A node whose lease may have ended takes no hints: they are for the present owner. */
   #owns(partition: number): boolean {
     return this.#owned.has(partition) && this.#now < this.#leaseUntil - this.#settings.leaseSlackMs;
   }

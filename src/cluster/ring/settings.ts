@@ -1,40 +1,39 @@
-/** The numbers a ring runs by. */
+/** Settings of the ring. */
 export interface RingSettings {
-  /** Nodes that watch each executor's timers, itself among them. */
+  /** The nodes that watch each executor's timers, itself included. */
   readonly clockworkers: number;
-  /** A node sends the token on no sooner than this after it last did, with nothing to carry. */
+  /** The shortest time between two sendings of the token while nothing is new. */
   readonly idleCycleMs: number;
-  /** The same while there is something new to carry. */
+  /** The same while something is new. */
   readonly busyCycleMs: number;
-  /** Without a token for so long, it is made anew: by the first in order, the next ones each so much later. */
+  /** After this time without a token, the first node in order makes a new one; each next node waits this much longer. */
   readonly lostMs: number;
   readonly lostStaggerMs: number;
-  /** How long a peer may take to answer. */
+  /** The time limit of a post to a peer. */
   readonly postMs: number;
   readonly askMs: number;
-  /** How long a peer that did not answer is skipped before it is tried again. */
+  /** How long a silent peer is skipped. */
   readonly suspectMs: number;
-  /** New or ended timers in one parcel; more become a flag to scan. */
+  /** The most timers in one message; with more, a flag asks for a scan. */
   readonly messageTimersMax: number;
   /** How far ahead timers are watched, and how many. */
   readonly horizonMs: number;
   readonly timersMax: number;
-  /** How often watched timers are read again, and how soon after the last reading at the earliest. */
+  /** How often watched timers are read again, and the shortest time between two readings. */
   readonly rescanMs: number;
   readonly rescanMinMs: number;
-  /** How long past its due time a timer is left to its owner, and when the owner is told once more. */
+  /** How long an overdue timer is left to its owner, and when the owner is notified again. */
   readonly graceMs: number;
   readonly repeatMs: number;
-  /** Timers told at a time, and the time between two such tellings. */
+  /** The most timers in one notice, and the time between two notices. */
   readonly dueMax: number;
   readonly dueEveryMs: number;
-  /** How often at most the store is asked for the members because of what the ring noticed. */
+  /** The shortest time between two readings of the members that the ring causes. */
   readonly readMembersMs: number;
-  /** How long before its lease ends a node takes no hints any more: clocks may differ by so much. */
+  /** A node takes no hints in this time before its lease ends, because clocks differ. */
   readonly leaseSlackMs: number;
 }
 
-/** What a ring runs by unless told otherwise. */
 export const DEFAULT_RING_SETTINGS: RingSettings = {
   clockworkers: 2,
   idleCycleMs: 1_000,

@@ -1,14 +1,13 @@
 /**
- * What a node has to tell the ring: hints of letters, timers set and ended, members that did not answer. It waits here
- * until the token comes, goes round in one message, and is forgotten when that has come home and everyone it was for has
- * taken it out. Things about the same partition, timer or member merge, so the outbox is bounded; too many timers
- * become a flag to scan.
+ * Entries of a node for the ring: hints of mail, changes of timers, silent members. They wait here for the token, go round in
+ * one message, and are removed when the message has returned and all addressees have taken their entries. Entries about the
+ * same partition, timer or member are merged, so the outbox is bounded; too many timers become a flag that asks for a scan.
  */
 import type { StoredTimer } from "../../store/store.ts";
 import type { RingSettings } from "./settings.ts";
 import type { Death, TokenMessage } from "./token.ts";
 
-/** The last word on a timer; `due` is null when it has fired or was cleared. */
+/** The last change of a timer; `due` is null if it has fired or was cleared. */
 interface TimerWord {
   readonly execution: string;
   readonly timer: string;
@@ -20,7 +19,7 @@ export class TokenOutbox {
   readonly #hints = new Map<number, number>();
   readonly #timers = new Map<string, TimerWord>();
   readonly #deaths = new Map<string, Death>();
-  /** Timers that watchers were told of: only their end is worth telling. */
+  /** Timers that watchers know. Of these, only the end is sent. */
   readonly #told = new Set<string>();
   #scan = false;
   #aboard: TokenMessage | null = null;
@@ -51,7 +50,7 @@ export class TokenOutbox {
 
   timerEnded({ execution, timer }: StoredTimer): void {
     const key = `${execution}/${timer}`;
-    // What was set and ended between two visits of the token is nobody else's business.
+    // A timer that was set and ended between two visits of the token is not sent.
     if (this.#timers.has(key) && !this.#told.has(key)) this.#timers.delete(key);
     else this.#say({ execution, timer, due: null });
   }
@@ -61,16 +60,16 @@ export class TokenOutbox {
     this.isUrgent = true;
   }
 
-  /** Takes out the hints of partitions that are this node's own by now. */
+  /** Removes and returns the hints for partitions that this node owns by now. */
   takeHints(isOwn: (partition: number) => boolean): number[] {
     const own = [...this.#hints.keys()].filter(isOwn);
     for (const partition of own) this.#hints.delete(partition);
     return own;
   }
 
-  /** The message for the token that is about to leave; null: there is nothing to tell. */
+  /** The message for the token that is about to leave; null if there is nothing to send. */
   pack(sender: { from: string; incarnation: string; watchers: readonly string[] }): TokenMessage | null {
-    // Nobody watches: whoever comes to do so begins by a scan.
+    // Without watchers, timers need not be sent: a new watcher begins with a scan.
     if (sender.watchers.length === 0) this.#forgetTimers();
     const isEmpty = this.#hints.size + this.#timers.size + this.#deaths.size === 0 && !this.#scan;
     const words = [...this.#timers.values()];
@@ -103,8 +102,7 @@ export class TokenOutbox {
   }
 
   /**
-   * The token is here again, with the message or without. What was not taken out of it stays to be told; `watchers` are
-   * those of now.
+   * The token has returned, with or without the message. Entries that no node took stay here; `watchers` are the present ones.
    */
   home(message: TokenMessage | null, watchers: readonly string[]): void {
     const sent = this.#aboard;
@@ -115,14 +113,14 @@ export class TokenOutbox {
     if (!isMine) this.isUrgent = true;
     for (const { partition, count } of back.hints)
       this.#hints.set(partition, (this.#hints.get(partition) ?? 0) + count);
-    // A death is said once: it is news or nothing.
+    // A death is sent once.
     if (!back.watchers.some((url) => watchers.includes(url))) return;
     this.#scan ||= back.scan;
     for (const timer of back.timers) this.#sayAgain(timer);
     for (const name of back.ended) this.#sayAgain({ ...name, due: null });
   }
 
-  /** The message never left: everything in it is to be told, with the next one. */
+  /** The message was not sent: all its entries go into the next one. */
   takeBack(watchers: readonly string[]): void {
     for (const death of this.#aboard?.deaths ?? []) this.#deaths.set(death.url, death);
     this.home(null, watchers);
@@ -130,7 +128,7 @@ export class TokenOutbox {
 
   #say(word: TimerWord): void {
     this.isUrgent = true;
-    // A scan tells everything there is, whatever was to be said.
+    // A scan finds all timers, so changes need not be sent.
     if (this.#scan) return;
     this.#timers.set(`${word.execution}/${word.timer}`, word);
     if (this.#timers.size <= this.#settings.messageTimersMax) return;
@@ -139,7 +137,7 @@ export class TokenOutbox {
     this.#scan = true;
   }
 
-  /** What was said before, unless there is newer word. */
+  /** Puts an entry back, unless there is a newer one. */
   #sayAgain(word: TimerWord): void {
     if (this.#timers.has(`${word.execution}/${word.timer}`)) return;
     const wasUrgent = this.isUrgent;

@@ -3,7 +3,7 @@ import type { RingView } from "./io.ts";
 import type { RingMap, RingMember } from "./ring-map.ts";
 import type { Token } from "./token.ts";
 
-/** What a node knows of the ring, before it is put in order for those who look. */
+/** What a node knows of the ring. */
 export interface RingFacts
   extends Pick<RingView, "url" | "cycle" | "made" | "dropped" | "queued" | "deaths"> {
   readonly map: RingMap;

@@ -1,9 +1,8 @@
 /**
- * Another node's timers, watched. Only the nearest are in memory, fed by scans of the store and by the token.
- *
- * 1. A scan is wanted at first, every minute, and soon after the ring, the partitions or a parcel gave reason to.
- * 2. A timer that is past due and grace is told to its owner, again and again: firing is decided in the execution.
- * 3. It is forgotten only when it is said to have ended, or when a scan finds that its row is gone.
+ * Watches timers of other nodes. Only the nearest are in memory; they come from scans of the store and from the token.
+ * 1. A scan runs at the beginning, every minute, and soon after a change of the ring, the partitions or a flag in the token.
+ * 2. The owner of an overdue timer is notified again and again; the execution decides whether it fires.
+ * 3. A timer is forgotten only when its end is reported, or when a scan finds no row.
  */
 import { backOffMs } from "../../std/back-off.ts";
 import { Heap } from "../../std/heap.ts";
@@ -11,7 +10,7 @@ import type { StoredTimer } from "../../store/store.ts";
 import type { RingSettings } from "./settings.ts";
 import type { TimerName } from "./token.ts";
 
-/** What to read from the store. */
+/** The range of a scan. */
 export interface TimerScan {
   readonly partitions: readonly number[];
   readonly until: number;
@@ -19,13 +18,13 @@ export interface TimerScan {
 }
 
 interface Watched extends StoredTimer {
-  /** When it is told to its owner (next). */
+  /** When its owner is notified next. */
   readonly tellAt: number;
   readonly tellings: number;
   readonly order: number;
 }
 
-/** How late watched timers were when their owner was first told. */
+/** How late watched timers were at the first notice to their owner. */
 export interface Lateness {
   readonly count: number;
   readonly lastMs: number;
@@ -45,9 +44,9 @@ export class TimerWatch {
   #scannedAt = Number.NEGATIVE_INFINITY;
   #nextScanAt = Number.POSITIVE_INFINITY;
   #nextTellAt = Number.NEGATIVE_INFINITY;
-  /** Timers up to here are in memory. */
+  /** All timers up to this time are in memory. */
   #knownUntil = Number.NEGATIVE_INFINITY;
-  /** Said to be set or to have ended while a scan was under way: newer than what it finds. */
+  /** Timers whose change was reported while a scan was under way: the report is newer than the scan. */
   readonly #saidSince = new Set<string>();
   #lateness: Lateness = { count: 0, lastMs: 0, maxMs: 0 };
 
@@ -67,7 +66,7 @@ export class TimerWatch {
     return this.#lateness;
   }
 
-  /** The partitions to watch from now on, after a change of the ring; what is known of others stays until the scan. */
+  /** The partitions to watch after a change of the ring. Timers of others stay until the next scan. */
   watch(partitions: readonly number[], now: number): void {
     this.#partitions = partitions;
     if (partitions.length === 0) {
@@ -78,7 +77,7 @@ export class TimerWatch {
     } else this.rescan(now);
   }
 
-  /** The store is to be read soon. */
+  /** Requests a scan. */
   rescan(at: number): void {
     if (this.#partitions.length === 0) return;
     this.#isStale = this.#scanning !== null;
@@ -91,12 +90,12 @@ export class TimerWatch {
     this.#scanning = { partitions: this.#partitions, until, max: this.#settings.timersMax };
     this.#scannedAt = now;
     this.#nextScanAt = now + this.#settings.rescanMs;
-    // From now on, so that what is said while the scan runs is not missed.
+    // Set before the scan, so that reports during it count.
     this.#knownUntil = Math.max(this.#knownUntil, until);
     return this.#scanning;
   }
 
-  /** What the scan found, soonest first; null: it failed. */
+  /** Takes the result of a scan, soonest first; null if it failed. */
   scanned(timers: readonly StoredTimer[] | null, now: number): void {
     const scan = this.#scanning;
     if (scan === null) return;
@@ -107,14 +106,14 @@ export class TimerWatch {
     this.#isStale = false;
   }
 
-  /** A timer was set: kept if it is near. */
+  /** A timer was set. It is kept if it is near. */
   set({ execution, timer, due }: StoredTimer): void {
     const key = `${execution}/${timer}`;
     if (this.#scanning !== null) this.#saidSince.add(key);
     if (due > this.#knownUntil) this.#watched.delete(key);
     else if (this.#watched.has(key) || this.#watched.size < this.#settings.timersMax)
       this.#keep({ execution, timer, due });
-    // No room: the scan that makes some finds it.
+    // There is no room; the next scan finds it.
     else this.rescan(due);
   }
 
@@ -124,7 +123,7 @@ export class TimerWatch {
     this.#watched.delete(key);
   }
 
-  /** Timers that are past due and grace, oldest first, a bounded number at a time. */
+  /** Removes and returns overdue timers, oldest first, up to a bound. */
   takeDue(now: number): StoredTimer[] {
     const due: StoredTimer[] = [];
     const { repeatMs } = this.#settings;
@@ -144,7 +143,7 @@ export class TimerWatch {
     return due;
   }
 
-  /** When to look again. */
+  /** When the next scan or notice is due. */
   nextAt(): number {
     const tellAt = this.#heap.peek()?.tellAt ?? Number.POSITIVE_INFINITY;
     const scanAt = this.#scanning === null ? this.#nextScanAt : Number.POSITIVE_INFINITY;
@@ -163,7 +162,7 @@ export class TimerWatch {
       if (!found.has(key) && !this.#saidSince.has(key)) this.#watched.delete(key);
     this.#knownUntil = isCut ? (timers.at(-1) as StoredTimer).due : scan.until;
     this.#rebuild();
-    // A cut scan goes on when what it gave is due.
+    // A truncated scan continues when its timers are due.
     if (isCut) this.rescan(this.#knownUntil);
   }
 
@@ -180,7 +179,7 @@ export class TimerWatch {
     if (this.#heap.size > 2 * this.#settings.timersMax) this.#rebuild();
   }
 
-  /** Leaves out what was replaced or forgotten. */
+  /** Removes entries that were replaced or forgotten. */
   #rebuild(): void {
     this.#heap = soonestFirst();
     for (const watched of this.#watched.values()) this.#heap.push(watched);
