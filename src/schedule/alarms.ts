@@ -1,6 +1,6 @@
 /**
- * Alarms by name: each rings once at its time, never early, unless it is set anew or cleared. Very many cost one heap
- * and one timer, which looks at the clock once a minute at least, since clocks are set and machines sleep.
+ * Alarms by name. Each rings once at its time, never early, unless it is set again or cleared. All alarms share one heap and
+ * one timer, which checks the clock at least once a minute, because clocks are set and machines sleep.
  */
 import type { Clock } from "../std/clock.ts";
 import { Heap } from "../std/heap.ts";
@@ -32,13 +32,13 @@ export class Alarms {
     return this.#current.size;
   }
 
-  /** Sets the alarm of a name, in place of the one it has. */
+  /** Sets the alarm of a name, and replaces its former one. */
   set(name: string, at: number): void {
     if (this.#isClosed || this.#current.get(name)?.at === at) return;
     const alarm = { name, at, order: this.#order++ };
     this.#current.set(name, alarm);
     this.#heap.push(alarm);
-    // Alarms that were set anew stay in the heap until their time; not if they are too many.
+    // Replaced alarms stay in the heap until their time, unless there are too many.
     if (this.#heap.size > 2 * this.#current.size + 100) {
       this.#heap.clear();
       for (const kept of this.#current.values()) this.#heap.push(kept);

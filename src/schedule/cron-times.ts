@@ -1,10 +1,9 @@
 /**
- * The due times of a cron expression in a time zone. croner reads the expression and steps over the calendar in wall
- * times; what a wall time means where clocks change is decided here:
- * - An expression that names hours names local times: one that the clocks jump over is due at the instant of the
- *   jump, one that they show twice is due the first time only.
- * - One for every hour of the day ("0 * * * *") names no local time but a rhythm, which goes on through the change:
- *   due at every instant at which the clocks show a fitting time.
+ * The due times of a cron expression in a time zone. croner parses the expression and steps through wall times; this file
+ * decides what a wall time means where the clocks change:
+ * - An expression that names hours names local times. A time that the clocks skip is due at the moment of the change; a time
+ *   that they show twice is due the first time only.
+ * - An expression for every hour ("0 * * * *") is a rhythm: it is due whenever the clocks show a matching time.
  */
 import { Cron, CronPattern } from "croner";
 import { type Rejection, reject } from "../std/rejection.ts";
@@ -17,7 +16,7 @@ const CRON_CHARS_MAX = 200;
 /** A compiled expression is large, and many schedules share one. */
 const COMPILED_MAX = 200;
 
-/** Names for usual times. They are stored as the fields that they stand for, which every version reads. */
+/** Nicknames of usual times. They are stored as the fields that they stand for, which every version reads. */
 const NICKNAMES: Readonly<Record<string, string>> = {
   "@hourly": "0 * * * *",
   "@daily": "0 0 * * *",
@@ -28,7 +27,7 @@ const NICKNAMES: Readonly<Record<string, string>> = {
   "@annually": "0 0 1 1 *",
 };
 
-/** An expression with its nickname, if it is one, written out in fields. */
+/** Replaces a nickname by its fields. */
 export function cronFields(cron: string): string {
   const text = cron.trim();
   return Object.hasOwn(NICKNAMES, text) ? (NICKNAMES[text] as string) : text;
@@ -49,7 +48,7 @@ export class CronTimes {
     this.#zone = zone;
   }
 
-  /** The due times of an expression, or what is wrong with it or with the zone. */
+  /** The due times of an expression, or a rejection of the expression or the zone. */
   static parse(cron: unknown, timeZone: unknown): CronTimes | Rejection {
     const wrong = checkCron(cron);
     if (wrong !== null) return wrong;
@@ -62,7 +61,7 @@ export class CronTimes {
     });
   }
 
-  /** The first due time after an instant; null if there is none any more. */
+  /** The first due time after an instant; null if there is none. */
   next(after: number): number | null {
     const { cron, isEveryHour } = compiled(this.#cron);
     let wall: number | null = this.#zone.wallAt(after);
@@ -93,7 +92,7 @@ export class CronTimes {
     return low;
   }
 
-  /** How many due times there are in (after, until], counted up to `max`. */
+  /** The number of due times in (after, until], counted up to `max`. */
   count(after: number, until: number, max: number): number {
     let counted = 0;
     for (let due = this.next(after); due !== null && due <= until && counted < max; due = this.next(due))
@@ -101,7 +100,7 @@ export class CronTimes {
     return counted;
   }
 
-  /** If the clocks go back soon: the first fitting time that they show again. */
+  /** If the clocks go back soon: the first matching time that they show again. */
   #nextAfterGoingBack(cron: Cron, after: number): number | null {
     const zone = this.#zone;
     const later = zone.offsetAt(after + BACK_MAX_MS);

@@ -1,31 +1,31 @@
 /**
- * What a schedule does now: the whole of its policy, as a function of what is stored and of the moment. It starts
- * nothing and stores nothing; the desk does, and asks again.
+ * Decides what a schedule does now, from its stored state and the present moment. It starts and stores nothing; the runner does
+ * that and asks again.
  */
 import { assert } from "../std/assert.ts";
 import { type Rejection, unwrap } from "../std/rejection.ts";
 import { CronTimes } from "./cron-times.ts";
 import { executionOf, type Misfires, type Schedule, type ScheduleState } from "./schedule.ts";
 
-/** A due time that is noticed later than this was missed, as those from before the desk was opened. */
+/** A due time that is noticed later than this was missed, as were those before the runner was opened. */
 const LATE_MS = 30_000;
-/** Of those missed, at most so many fire. */
+/** The most missed due times that fire. */
 const CATCH_UP_MAX = 1_000;
-/** The pause between two of those. */
+/** The pause between two missed due times that fire. */
 const CATCH_UP_PAUSE_MS = 100;
 
-/** What the schedule alone does not tell. */
+/** Facts beside the stored schedule. */
 export interface Moment {
   readonly now: number;
   /** Since when due times are watched. */
   readonly openedAt: number;
-  /** When this schedule fired last, if it has since the desk was opened. */
+  /** When this schedule fired last since the runner was opened. */
   readonly firedAt: number | null;
-  /** Whether the execution started last is open; asked for unless overlap is allowed. */
+  /** Whether the last execution is open; not asked for if overlap is allowed. */
   readonly isLastOpen: boolean;
 }
 
-/** Start an execution; `begun` is stored before that where overlap matters, `started` once it is acknowledged. */
+/** Start an execution. `begun` is stored before that where overlap matters, `started` after it is acknowledged. */
 export interface Fire {
   readonly kind: "fire";
   readonly due: number;
@@ -36,12 +36,11 @@ export interface Fire {
 
 export type Decision =
   | Fire
-  /** Store the state and ask again. */
+  /** Store this state and decide again. */
   | { readonly kind: "note"; readonly state: ScheduleState }
-  /** Nothing until then (null: ever), or until the last execution ends. */
+  /** Wait until this time (null: for ever), or until the last execution ends. */
   | { readonly kind: "rest"; readonly until: number | null; readonly untilEnd: boolean };
 
-/** Decides about one schedule. */
 export function decide(schedule: Schedule, moment: Moment): Decision {
   const { state } = schedule;
   const { now } = moment;
@@ -84,15 +83,15 @@ export function decide(schedule: Schedule, moment: Moment): Decision {
   }
 }
 
-/** The state after a start that was refused: the schedule goes on. */
+/** The state after a refused start. The schedule goes on. */
 export function refused({ due, begun, started }: Fire, why: Rejection, at: number): ScheduleState {
   const { code, message } = why;
-  // A conflict is about the execution's own id, so that one exists.
+  // A conflict concerns the execution's id, so the execution exists.
   const base = code === "conflict" ? started : { ...begun, starting: null };
   return { ...base, lastError: { due, at, code, message } };
 }
 
-/** One of the due times missed, each fires: the oldest first, in steps. */
+/** Missed due times fire one by one, the oldest first. */
 function catchUp(schedule: Schedule, moment: Moment & { times: CronTimes; first: number }): Decision {
   const { state } = schedule;
   const { misfires } = state;
@@ -108,7 +107,7 @@ function catchUp(schedule: Schedule, moment: Moment & { times: CronTimes; first:
   return takeDue({ ...schedule, state: { ...state, misfires: left } }, moment, moment.first);
 }
 
-/** A due time whose turn it is: fires, waits or passes. */
+/** Handles a due time: it fires, waits or is skipped. */
 function takeDue({ id, overlap, state }: Schedule, { isLastOpen }: Moment, due: number): Decision {
   if (isLastOpen && overlap === "skip")
     return { kind: "note", state: { ...state, after: due, skipped: state.skipped + 1 } };

@@ -1,8 +1,8 @@
-/** Work by name: what is done under one name is done one after the other, in the order in which it was asked for. */
+/** Runs work in lanes: work under one name runs one after the other, in the order of the calls. */
 export class Lanes {
   readonly #last = new Map<string, Promise<unknown>>();
 
-  /** Does `work` once all that was asked for under the name before has ended. */
+  /** Runs `work` after all earlier work under the name. */
   run<T>(name: string, work: () => Promise<T>): Promise<T> {
     const before = this.#last.get(name);
     const running = before === undefined ? work() : before.then(work, work);
@@ -18,7 +18,7 @@ export class Lanes {
     return running;
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when no work is under way. */
   async idle(): Promise<void> {
     while (this.#last.size > 0) await Promise.all(this.#last.values());
   }

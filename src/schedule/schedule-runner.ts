@@ -1,9 +1,8 @@
 /**
- * Fires schedules: the driver around `decide`. It reads a schedule when its alarm rings, does what is decided, and
- * sets the next alarm; in memory are the alarms, and little about those that have fired.
- *
- * A firing is a start under an id made of the schedule and the due time; only once that is acknowledged is the state
- * stored as fired. So a firing that is repeated, after a crash or a fault, finds the execution that it made before.
+ * Fires schedules: the driver around `decide`. It reads a schedule when its alarm rings, does what is decided, and sets the
+ * next alarm. Memory holds the alarms and little else.
+ * A firing starts an execution whose id contains the schedule and the due time. The state is stored as fired after the start is
+ * acknowledged. So a firing that is repeated after a crash finds the execution of the first try.
  */
 
 import { DamagedData } from "../kernel/journal/damage.ts";
@@ -20,7 +19,7 @@ import type { Schedule, ScheduleState } from "./schedule.ts";
 import { damagedFault, damagedSchedule, type ScheduleStore, viewSchedule } from "./schedule-store.ts";
 import type { StoredSchedule } from "./stored-schedule.ts";
 
-/** What a firing asks for: like any start, under an id that only the engine makes. */
+/** The start of a firing. */
 export interface ScheduledStart {
   readonly id: string;
   readonly workflow: string;
@@ -29,15 +28,14 @@ export interface ScheduledStart {
   readonly tags: Readonly<Record<string, string>>;
 }
 
-/** What a runner needs from the engine around it. */
+/** The engine, as the runner uses it. */
 export interface ScheduleEngine {
-  /** Starts an execution, or finds the one with this id; resolves once that is durable. Throws faults. */
+  /** Starts an execution, or finds the one with this id. Resolves when it is durable; throws faults. */
   start(request: ScheduledStart): Promise<Rejection | { readonly id: string }>;
-  /** Whether an execution exists and is not over. */
+  /** Whether an execution exists and has not ended. */
   isOpen(execution: string): Promise<boolean>;
-  /** Whether an execution exists. */
   exists(execution: string): Promise<boolean>;
-  /** Calls back when an execution ends; the returned function stops that. */
+  /** Calls back when an execution ends. Returns a function that stops this. */
   onEnd(execution: string, ended: () => void): () => void;
 }
 
@@ -45,22 +43,22 @@ export interface ScheduleRunnerOptions {
   readonly clock: Clock;
   readonly engine: ScheduleEngine;
   readonly schedules: ScheduleStore;
-  /** What is done about one schedule is done in its lane. */
+  /** Serialises the work on each schedule. */
   readonly lanes: Lanes;
-  /** The world failed: it is tried again. */
+  /** The store or the engine failed; the work is repeated. */
   readonly onFault: (fault: Error) => void;
   /** Other nodes fire schedules too. */
   readonly isShared: boolean;
-  /** Whether this node fires the schedule of an id. */
+  /** Whether this node fires the schedule with this id. */
   readonly isMine: (id: string) => boolean;
 }
 
-/** Firings under way at a time. */
+/** The most firings at a time. */
 const FIRING_MAX = 32;
-/** How often it is asked whether an execution that is waited for has ended, in case nobody says so. */
+/** How often an awaited execution is checked, in case its end is not reported. */
 const LOOK_MS = 60_000;
 const RETRY = { minMs: 200, maxMs: 30_000 } as const;
-/** Refusals that are about the moment, not about the start. */
+/** Temporary refusals. */
 const PASSING: readonly RejectionCode[] = [
   "not_ready",
   "store_unavailable",
@@ -69,13 +67,13 @@ const PASSING: readonly RejectionCode[] = [
   "not_owner",
 ];
 
-/** What is known of a schedule besides its document. */
+/** State of a schedule in memory. */
 interface Memory {
-  /** A firing that has begun and must be finished before anything else is decided. */
+  /** A firing that must be finished before the next decision. */
   begun: Fire | null;
   firedAt: number | null;
   failures: number;
-  /** The execution whose end is waited for, and how to stop that. */
+  /** The execution whose end is awaited, and how to stop waiting. */
   awaited: string | null;
   unwatch: (() => void) | null;
 }
@@ -91,7 +89,7 @@ export class ScheduleRunner {
 
   constructor(options: ScheduleRunnerOptions) {
     this.#options = options;
-    // Where another node may have watched before, how late it is says whether a due time was missed.
+    // If another node may have watched before, only the lateness of a due time says whether it was missed.
     this.#openedAt = options.isShared ? 0 : options.clock.now();
     this.#alarms = new Alarms(options.clock, (id) => {
       this.#ready.push(id);
@@ -99,7 +97,7 @@ export class ScheduleRunner {
     });
   }
 
-  /** Watches the due times of a schedule as it was just read. */
+  /** Watches the due times of a schedule that was just read. */
   watch(schedule: Schedule): void {
     const { state } = schedule;
     if (state.paused) return;
@@ -108,7 +106,7 @@ export class ScheduleRunner {
     if (at !== undefined) this.#alarms.set(schedule.id, at);
   }
 
-  /** The schedule was changed, or is this node's from now on: what had begun is decided anew. */
+  /** The schedule was changed, or belongs to this node now: a firing that has begun is decided again. */
   changed(id: string): void {
     if (!this.#options.isMine(id)) return this.drop(id);
     const memory = this.#memories.get(id);
@@ -116,7 +114,7 @@ export class ScheduleRunner {
     this.#alarms.set(id, this.#now);
   }
 
-  /** The schedule is gone, or another node's. */
+  /** The schedule was removed, or belongs to another node. */
   drop(id: string): void {
     const memory = this.#memories.get(id);
     if (memory !== undefined) this.#unwatch(memory);
@@ -124,7 +122,7 @@ export class ScheduleRunner {
     this.#alarms.clear(id);
   }
 
-  /** Begins nothing more. */
+  /** Begins no more firings. */
   close(): void {
     this.#isClosed = true;
     this.#alarms.close();
@@ -150,7 +148,7 @@ export class ScheduleRunner {
     }
   }
 
-  /** Does what is decided about a schedule until it rests. Faults are caught here and tried again later. */
+  /** Works on a schedule until nothing is due. Faults are caught here, and the work is repeated later. */
   async #work(id: string): Promise<void> {
     const memory = this.#memories.get(id) ?? newMemory();
     this.#memories.set(id, memory);
@@ -166,7 +164,7 @@ export class ScheduleRunner {
         const state: ScheduleState =
           decision.kind === "note" ? decision.state : await this.#fire(stored, decision, memory);
         stored = { schedule: { ...schedule, state }, run };
-        // Whoever has it now finds what was started, and says so itself.
+        // The node that owns it now finds the started execution and stores that.
         if (!this.#options.isMine(id)) break;
         await this.#options.schedules.writeProgress(stored);
         memory.begun = null;
@@ -180,7 +178,9 @@ export class ScheduleRunner {
     }
   }
 
-  /** A schedule; null: there is none, or it is damaged, which is told. It is read again when somebody changes it. */
+  /**
+   * Reads a schedule; null if it was removed or is damaged. Damage is reported, and the schedule is read again after a change.
+   */
   async #read(id: string): Promise<StoredSchedule | null> {
     try {
       return await this.#options.schedules.read(id);
@@ -194,7 +194,7 @@ export class ScheduleRunner {
   async #decide(schedule: Schedule, memory: Memory): Promise<Decision> {
     const { lastExecution } = schedule.state;
     const isAsked = schedule.overlap !== "allow" && lastExecution !== null;
-    // Watched before it is asked, so that an end in between is not missed.
+    // The watch begins before the question, so that no end is missed.
     if (isAsked && schedule.overlap === "queue") this.#awaitEnd(schedule.id, lastExecution, memory);
     const isLastOpen = isAsked && (await this.#options.engine.isOpen(lastExecution));
     return decide(schedule, {
@@ -217,7 +217,7 @@ export class ScheduleRunner {
     return refused(fire, answer, this.#now);
   }
 
-  /** Once, until a start succeeds or is refused for another reason. */
+  /** Logs a refusal once, until a start succeeds or is refused for another reason. */
   #tellRefusal({ id, workflow, state }: Schedule, { code, message }: Rejection): void {
     if (state.lastError?.code === code && state.lastError.message === message) return;
     this.#options.onFault(new Error(`schedule ${id} could not start ${workflow}: ${message} (${code})`));
@@ -248,7 +248,6 @@ export class ScheduleRunner {
   }
 }
 
-/** The start that a schedule asks for, under an id. */
 export function startOf(spec: Omit<ScheduledStart, "id">, id: string): ScheduledStart {
   const { workflow, input, project, tags } = spec;
   return { id, workflow, input, project, tags };
@@ -258,7 +257,7 @@ function newMemory(): Memory {
   return { begun: null, firedAt: null, failures: 0, awaited: null, unwatch: null };
 }
 
-/** The wait before a schedule is tried again, with jitter from its id. */
+/** The back-off of a schedule, with jitter from its id. */
 function retryMs(id: string, failures: number): number {
   return backOffMs(failures, { ...RETRY, random: { u32: () => hashText(`${id}/${failures}`) } });
 }

@@ -21,18 +21,18 @@ import {
   type StoredSchedule,
 } from "./stored-schedule.ts";
 
-/** One document, which is another whenever somebody has changed a schedule. */
+/** A document that changes whenever a schedule is changed. */
 const MARK = "schedule-mark";
 const PAGE = 200;
 const LIST_MAX = 1_000;
-/** A page ends early once the inputs on it have about so many characters. */
+/** A page ends early when its inputs have about this many characters. */
 const LIST_CHARS = 4_194_304;
 const NEXT_SHOWN = 5;
 
-/** A schedule as others see it, with its next due times. */
+/** A schedule with its next due times. */
 export interface ScheduleView extends Schedule {
   readonly next: readonly number[];
-  /** Why a start would be refused now, such as an input that does not fit its workflow any more; null: it would not be. */
+  /** Why a start would be refused now, for example an input that no longer matches the schema; null if it would not. */
   readonly problem?: Problem;
 }
 
@@ -44,11 +44,11 @@ export interface ScheduleFilter {
   readonly cursor?: string;
 }
 
-/** A page of schedules; `next` is the cursor of the page after it. */
+/** A page of schedules; `next` is the cursor of the following page. */
 export interface SchedulePage {
   readonly data: readonly ScheduleView[];
   readonly next: string | null;
-  /** Schedules on this page that cannot be read, and so do not fire; only where no filter asks what is in them. */
+  /** Damaged schedules on this page, which do not fire; missing if a filter asks for content. */
   readonly damaged?: readonly DamagedSchedule[];
 }
 
@@ -66,7 +66,7 @@ export class ScheduleStore {
     this.#store = store;
   }
 
-  /** A schedule; null: there is none. Throws `DamagedData` if one of its documents cannot be read. */
+  /** Reads a schedule; null if there is none. Throws `DamagedData` if a document cannot be read. */
   async read(id: string): Promise<StoredSchedule | null> {
     const [said, state, run] = await Promise.all(
       [id, partId(id, "state"), partId(id, "run")].map((one) => this.#store.getDocument(SCHEDULE_KIND, one)),
@@ -76,17 +76,17 @@ export class ScheduleStore {
       : assembleSchedule(id, { said, state: state ?? null, run: run ?? null });
   }
 
-  /** Writes what users say of a schedule. */
+  /** Writes the user's part of a schedule. */
   async write(schedule: Schedule): Promise<void> {
     await this.#store.putDocument(SCHEDULE_KIND, schedule.id, encode(schedule));
   }
 
-  /** Writes how far a schedule has come; only for the one that fires it. */
+  /** Writes the progress of a schedule; only the node that fires it does this. */
   async writeProgress(stored: StoredSchedule): Promise<void> {
     await this.#store.putDocument(SCHEDULE_KIND, partId(stored.schedule.id, "state"), encodeProgress(stored));
   }
 
-  /** Writes what was started by hand. */
+  /** Writes the last manual run. */
   async writeRun(schedule: Schedule, run: ManualRun | null): Promise<void> {
     const body = run === null ? null : encodeRun(schedule, run);
     await this.#store.putDocument(SCHEDULE_KIND, partId(schedule.id, "run"), body);
@@ -97,13 +97,13 @@ export class ScheduleStore {
     await this.forgetParts(id);
   }
 
-  /** Removes how far a schedule has come, and what was started by hand. */
+  /** Removes the progress and the manual run of a schedule. */
   async forgetParts(id: string): Promise<void> {
     for (const part of ["state", "run"] as const)
       await this.#store.putDocument(SCHEDULE_KIND, partId(id, part), null);
   }
 
-  /** Has others see that something was changed. */
+  /** Changes the mark, so that other nodes notice a change. */
   async putMark(mark: string): Promise<void> {
     await this.#store.putDocument(MARK, MARK, mark);
   }
@@ -112,7 +112,7 @@ export class ScheduleStore {
     return (await this.#store.getDocument(MARK, MARK)) ?? "";
   }
 
-  /** All schedules in the order of their ids; the damaged ones among them with their damage. */
+  /** All schedules in the order of their ids, damaged ones included. */
   async *all(from = ""): AsyncGenerator<Schedule | DamagedSchedule> {
     for await (const { id, bodies, damage } of this.#bodies(from)) {
       try {
@@ -125,15 +125,15 @@ export class ScheduleStore {
     }
   }
 
-  /** What users have said and done, of all schedules: the name of it is another when that is. */
+  /** Versions of the user's part and the manual run of all schedules, to detect changes. */
   async *said(): AsyncGenerator<{ readonly id: string; readonly name: string }> {
     for await (const { id, bodies, damage } of this.#bodies(""))
       yield { id, name: sha256(`${bodies.said}\n${bodies.run ?? ""}\n${damage?.message ?? ""}`) };
   }
 
-  /** The documents of each schedule; those that belong to none are left out. */
+  /** The documents of each schedule. Documents without a schedule are left out. */
   async *#bodies(from: string): AsyncGenerator<Found> {
-    // A schedule's own document comes before its others, and nothing comes between them.
+    // The main document of a schedule comes directly before its other two.
     let after = from === "" ? "" : partId(from, "state");
     let open: Found | null = null;
     for (;;) {
@@ -187,30 +187,29 @@ export class ScheduleStore {
   }
 }
 
-/** The documents of a schedule, and the damage of one that the store cannot read. */
+/** The documents of a schedule, and the damage of one that cannot be read. */
 interface Found {
   readonly id: string;
   readonly bodies: { -readonly [K in keyof Bodies]: Bodies[K] };
   damage: DamagedData | null;
 }
 
-/** A damaged schedule, and what to do about it. */
 export function damagedSchedule(id: string, { message }: DamagedData): DamagedSchedule {
   return { id, damage: message, hint: `put schedule ${id} again, or delete it: rondo schedules rm ${id}` };
 }
 
-/** The fault that is told of a damaged schedule. */
+/** The fault that is logged for a damaged schedule. */
 export function damagedFault({ id, damage, hint }: DamagedSchedule): Error {
   return new Error(`schedule ${id} is damaged and does not fire: ${damage} (${hint})`);
 }
 
-/** The refusal to do something with a damaged schedule. */
+/** The rejection of a request for a damaged schedule. */
 export function refuseDamaged(id: string, thrown: DamagedData): Rejection {
   const { damage, hint } = damagedSchedule(id, thrown);
   return reject("wrong_status", `schedule "${id}" is damaged: ${damage}`, { path: "id", hint });
 }
 
-/** The view of a schedule: when it is paused, nothing is next. */
+/** The view of a schedule. A paused one has no next due time. */
 export function viewSchedule(schedule: Schedule, now: number, shown = NEXT_SHOWN): ScheduleView {
   const next: number[] = [];
   const times = CronTimes.parse(schedule.cron, schedule.timeZone);

@@ -1,10 +1,9 @@
 /**
- * Sees what other nodes do to schedules, over a store that is shared.
- * 1. Every two seconds a mark is read, which whoever changes a schedule makes another; then all schedules are read, and
- *    once a minute whatever the mark says: it is written after the change, and a node can die in between.
- * 2. A schedule that somebody has changed is looked at anew, if it is this node's.
- * 3. When schedules have moved, those that are this node's from now on are looked at at once, and those that are not
- *    any more are dropped.
+ * Notices changes that other nodes make to schedules in a shared store.
+ * 1. It reads the mark every two seconds. If the mark has changed, it reads all schedules. It also reads them once a minute,
+ *    because the mark is written after the change and a node can die in between.
+ * 2. A changed schedule of this node is decided again.
+ * 3. When partitions move, schedules that belong to this node now are decided at once, and the others are dropped.
  */
 import type { Clock } from "../std/clock.ts";
 import type { ScheduleRunner } from "./schedule-runner.ts";
@@ -22,7 +21,7 @@ export interface ScheduleWatchOptions {
 const LOOK_MS = 2_000;
 const LOOKS_PER_READ = 30;
 
-/** What was last seen of a schedule. */
+/** The last known state of a schedule. */
 interface Seen {
   readonly name: string;
   readonly isMine: boolean;
@@ -41,7 +40,7 @@ export class ScheduleWatch {
     this.#options = options;
   }
 
-  /** Reads all schedules, and goes on looking. Throws if the store fails. */
+  /** Reads all schedules and begins to watch. Throws if the store fails. */
   async begin(): Promise<void> {
     this.#unlisten = this.#options.onMoved(() => this.#moved());
     await this.#look();
@@ -70,7 +69,7 @@ export class ScheduleWatch {
     const mark = await this.#options.schedules.readMark();
     if (mark === this.#mark && ++this.#looks < LOOKS_PER_READ) return;
     this.#looks = 0;
-    // What is changed while all are read has another mark, which the next look finds.
+    // A change during the reading has another mark, which the next poll finds.
     this.#mark = mark;
     await this.#readAll();
   }

@@ -1,11 +1,9 @@
 /**
- * A schedule: what it starts and when, as its users write it, and how far it has come. How both are kept in the store
- * is the book's to know (schedule-book.ts).
- *
- * `misfire`, for due times that were missed because nothing ran: `fireOnce` (the newest of them fires, once), `skip`
- * (none fires), `all` (each fires, the oldest first, at a bounded rate; after 1,000 of them the rest is dropped).
- * `overlap`, while the execution started last is still open: `allow`, `skip` (the due time passes), `queue` (the due
- * time waits for the end; one can wait, later ones pass).
+ * A schedule: its definition by the user, and its progress. stored-schedule.ts says how both are stored.
+ * `misfire`, for due times that were missed because no server ran: `fireOnce` (the newest one fires), `skip` (none fires),
+ * `all` (each fires, the oldest first, at a bounded rate; after 1,000 the rest is dropped).
+ * `overlap`, while the last execution is still open: `allow`, `skip` (the due time is skipped), `queue` (one due time waits for
+ * the end; later ones are skipped).
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { writtenName } from "../kernel/definition/names.ts";
@@ -18,10 +16,10 @@ import { CronTimes, cronFields } from "./cron-times.ts";
 
 export const MISFIRES = ["fireOnce", "skip", "all"] as const;
 export const OVERLAPS = ["allow", "skip", "queue"] as const;
-/** The version of the form of documents. */
+/** The version of stored documents. */
 export const VERSION = 1;
 
-/** A schedule as its users write it, checked and with its defaults. */
+/** A schedule as the user defines it, checked and with defaults. */
 export interface ScheduleSpec {
   readonly id: string;
   readonly workflow: string;
@@ -34,20 +32,20 @@ export interface ScheduleSpec {
   readonly tags: Readonly<Record<string, string>>;
 }
 
-/** Due times that were missed because nothing ran: the last time this happened. */
+/** The last time that due times were missed because no server ran. */
 export interface Misfires {
   readonly noticedAt: number;
-  /** The oldest and the newest of them. */
+  /** The oldest and the newest missed due time. */
   readonly first: number;
   readonly last: number;
-  /** How many, counted up to 1,000. */
+  /** Counted up to 1,000. */
   readonly missed: number;
   readonly fired: number;
   /** How many more may fire (`all` only). */
   readonly left: number;
 }
 
-/** Why a due time started nothing. */
+/** Why a due time started no execution. */
 export interface ScheduleError {
   readonly due: number;
   readonly at: number;
@@ -55,35 +53,37 @@ export interface ScheduleError {
   readonly message: string;
 }
 
-/** How far a schedule has come. */
+/** The progress of a schedule. */
 export interface ScheduleState {
   readonly paused: boolean;
-  /** Due times up to this one are dealt with. */
+  /** Due times up to this one are handled. */
   readonly after: number;
-  /** The due time that is being started. Stored before the start unless overlap is allowed, since later ones depend on it. */
+  /**
+   * The due time that is being started. It is stored before the start unless overlap is allowed, because later ones depend on
+   * it.
+   */
   readonly starting: number | null;
   readonly lastDue: number | null;
   readonly lastExecution: string | null;
   /** The due time that waits for the last execution to end. */
   readonly queued: number | null;
-  /** Due times that passed since the last execution was still open. */
+  /** Due times that were skipped because the last execution was open. */
   readonly skipped: number;
-  /** Due times that were missed and never fire, by the misfire policy; counted up to 1,000 at a time. */
+  /** Missed due times that never fire, by the misfire policy; counted up to 1,000 at a time. */
   readonly dropped: number;
   readonly misfires: Misfires | null;
   readonly lastError: ScheduleError | null;
 }
 
-/** A schedule as stored. */
 export interface Schedule extends ScheduleSpec {
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** Since when its times are these, if they were others before. */
+  /** Since when it has its present times, if they were changed. */
   readonly timedSince?: number;
   readonly state: ScheduleState;
 }
 
-/** The state of a schedule that begins now. */
+/** The state of a new schedule. */
 export function newState(now: number): ScheduleState {
   return {
     paused: false,
@@ -104,14 +104,14 @@ export function executionOf(schedule: string, due: number): string {
   return `${schedule}~${due}`;
 }
 
-/** The id of the execution that is started by hand under a key. */
+/** The id of an execution that a user starts under a key. */
 export function keyedExecutionOf(schedule: string, key: string): string {
   return `${schedule}~key-${sha256(key).slice(0, 32)}`;
 }
 
 const schedule = object(
   {
-    // With `~` and a due time it is an execution's id.
+    // The id of an execution is this id, `~` and the due time.
     id: text({
       pattern: /^[A-Za-z][A-Za-z0-9_-]{0,59}$/,
       what: "a schedule's id",
@@ -144,7 +144,7 @@ export function checkSchedule(data: unknown): ScheduleSpec | Rejection {
   };
 }
 
-/** A document: what it holds, under the version of its form. */
+/** A stored document: the content with the version of its format. */
 export function encode(content: object): string {
   return JSON.stringify({ v: VERSION, ...content });
 }

@@ -1,8 +1,7 @@
 /**
- * The desk of schedules: what is done with them from outside. Firing them is the runner's part.
- *
- * Over a store that is shared, every node has a desk, and each does whatever is asked of it; a schedule is fired by the
- * node that has its id. What the others are asked to change is seen there a little later (schedule-watch.ts).
+ * Operations on schedules: create, list, pause, run now. The runner fires them.
+ * In a cluster every node takes requests, and a schedule is fired by the node that owns its id. Changes made at other nodes are
+ * noticed a little later (schedule-watch.ts).
  */
 import { DamagedData } from "../kernel/journal/damage.ts";
 import type { Clock } from "../std/clock.ts";
@@ -36,13 +35,13 @@ import type { StoredSchedule } from "./stored-schedule.ts";
 export interface SchedulesOptions extends ScheduleEngine {
   readonly clock: Clock;
   readonly store: Pick<Store, "putDocument" | "getDocument" | "listDocuments" | "getDefinition">;
-  /** Checks a request as a start would (the input by the workflow's schema), without starting. */
+  /** Checks a request as a start would, without starting. */
   readonly check?: (request: ScheduledStart) => Promise<Rejection | null>;
-  /** The world failed: what was under way is tried again. */
+  /** The store or the engine failed; the work is repeated. */
   readonly onFault?: (fault: Error) => void;
-  /** Whether this node fires the schedule of an id. Left out: it fires all, and nobody else changes any. */
+  /** Whether this node fires the schedule with this id. Without it, this node fires all, and no other node changes any. */
   readonly isMine?: (id: string) => boolean;
-  /** Calls back when that may have changed for some; the returned function stops that. */
+  /** Calls back when schedules may have moved. Returns a function that stops this. */
   readonly onMoved?: (listener: () => void) => () => void;
   readonly random?: Random;
 }
@@ -53,7 +52,7 @@ export class Schedules {
   readonly #checks: StartChecks;
   readonly #lanes = new Lanes();
   readonly #runner: ScheduleRunner;
-  /** Sees what other nodes change; null: there are none. */
+  /** Notices changes of other nodes; null without other nodes. */
   readonly #watch: ScheduleWatch | null;
   #isClosed = false;
 
@@ -87,14 +86,14 @@ export class Schedules {
     return schedules;
   }
 
-  /** Creates a schedule, or changes one. When it is new, or its times are, those from before now do not fire. */
+  /** Creates or changes a schedule. If it is new or its times change, earlier due times do not fire. */
   async put(data: unknown): Promise<{ schedule: ScheduleView; created: boolean } | Rejection> {
     const spec = checkSchedule(data);
     if (isRejection(spec)) return spec;
     const wrong = await this.#checkStart(spec);
     if (wrong !== null) return wrong;
     return this.#changeAny(spec.id, async (stored) => {
-      // What is left of a damaged one goes first, and a new schedule begins.
+      // The rest of a damaged schedule is removed first, and a new one begins.
       if (stored instanceof DamagedData) await this.#book.forgetParts(spec.id);
       const now = this.#now;
       const old = stored === null || stored instanceof DamagedData ? null : stored.schedule;
@@ -116,21 +115,19 @@ export class Schedules {
     });
   }
 
-  /** One schedule, with its next due times. */
   async get(id: string): Promise<ScheduleView | Rejection> {
     const stored = await this.#read(id);
     if (stored instanceof DamagedData) return refuseDamaged(id, stored);
     return stored === null ? unknown(id) : this.#checked(viewSchedule(stored.schedule, this.#now));
   }
 
-  /** Schedules in the order of their ids. */
   async list(filter: ScheduleFilter = {}): Promise<SchedulePage | Rejection> {
     const page = await this.#book.list(filter, this.#now);
     if (isRejection(page)) return page;
     return { ...page, data: await Promise.all(page.data.map((schedule) => this.#checked(schedule))) };
   }
 
-  /** Forgets a schedule, also a damaged one; what it started goes on. */
+  /** Removes a schedule, also a damaged one. Its executions go on. */
   async remove(id: string): Promise<Rejection | null> {
     return this.#changeAny(id, async (old) => {
       if (old === null) return unknown(id);
@@ -139,19 +136,18 @@ export class Schedules {
     });
   }
 
-  /** Stops firing. */
   async pause(id: string): Promise<ScheduleView | Rejection> {
     return this.#changeState(id, (state) => (state.paused ? state : { ...state, paused: true }));
   }
 
-  /** Goes on; due times that passed meanwhile do not fire. */
+  /** Resumes a schedule. Due times of the pause do not fire. */
   async resume(id: string): Promise<ScheduleView | Rejection> {
     return this.#changeState(id, (state) =>
       state.paused ? { ...state, paused: false, after: Math.max(state.after, this.#now) } : state,
     );
   }
 
-  /** Starts an execution now, whatever the schedule's times, policies and pause say; once for each key. */
+  /** Starts an execution now, regardless of times, policies and pause; once for each key. */
   async runNow(
     id: string,
     key: string | null = null,
@@ -161,7 +157,7 @@ export class Schedules {
       const { schedule, run: before } = stored;
       const execution = key === null ? this.#idNow(schedule) : keyedExecutionOf(id, key);
       if (key !== null && (await this.#options.exists(execution))) return { execution, existed: true };
-      // Known before it exists, so that no due time overlaps with it; if it is not started, it does no harm.
+      // Stored before the start, so that no due time overlaps with it. If the start fails, the entry does no harm.
       if (schedule.overlap !== "allow") await this.#book.writeRun(schedule, { execution, isStarted: false });
       const answer = await this.#options.start(startOf(schedule, execution));
       if (isRejection(answer)) {
@@ -173,17 +169,17 @@ export class Schedules {
     });
   }
 
-  /** The id of an execution that is started now: as if it were due, but later than the last. */
+  /** The id of an execution that is started now: like one that is due, but later than the last. */
   #idNow({ id, state }: Schedule): string {
     const last = Number(/~(\d+)(?:-|$)/.exec(state.lastExecution ?? "")?.[1] ?? 0);
     const at = Math.max(this.#now, last + 1);
-    // Due times are whole seconds, and this is none.
+    // Due times are whole seconds, so this id belongs to no due time.
     const execution = executionOf(id, at % 1_000 === 0 ? at + 1 : at);
-    // Another node may be asked for the same at the same time.
+    // Another node may get the same request at the same time.
     return this.#watch === null ? execution : `${execution}-${this.#draw()}`;
   }
 
-  /** Fires nothing more; resolves when what is under way has ended. */
+  /** Stops firing. Resolves when no work is under way. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#watch?.close();
@@ -206,7 +202,7 @@ export class Schedules {
     return (await check?.(startOf(spec, executionOf(spec.id, this.#now)))) ?? null;
   }
 
-  /** With what would be wrong about a start, since its workflow may have changed. */
+  /** Adds why a start would be refused, because the workflow may have changed. */
   async #checked(schedule: ScheduleView): Promise<ScheduleView> {
     return { ...schedule, problem: await this.#checks.problemOf(schedule) };
   }
@@ -221,7 +217,7 @@ export class Schedules {
     });
   }
 
-  /** The same for a schedule that has to be readable. */
+  /** Changes a schedule that must be readable. */
   #change<T>(
     id: string,
     change: (old: StoredSchedule | null) => Promise<T | Rejection>,
@@ -240,7 +236,7 @@ export class Schedules {
     }
   }
 
-  /** Changes a schedule while nothing else does; then it is looked at anew. */
+  /** Changes a schedule in its lane, then decides about it again. */
   #changeAny<T>(
     id: string,
     change: (old: StoredSchedule | DamagedData | null) => Promise<T | Rejection>,
@@ -259,7 +255,7 @@ export class Schedules {
     });
   }
 
-  /** Has other nodes see a change soon. If it cannot be written, they see it in a minute. */
+  /** Notifies other nodes of a change. If that fails, they notice it within a minute. */
   async #mark(id: string): Promise<void> {
     if (this.#watch === null) return;
     try {
@@ -274,7 +270,7 @@ export class Schedules {
   }
 }
 
-/** Since when a schedule's times are these; null: as before. */
+/** Since when a schedule has its present times; null if they are unchanged. */
 function timedSince(old: Schedule | null, now: number | null): { readonly timedSince?: number } {
   const since = old === null ? undefined : (now ?? old.timedSince);
   return since === undefined ? {} : { timedSince: since };

@@ -1,19 +1,19 @@
 /**
- * What would be wrong about the starts of schedules: their workflows may have changed since they were put. Checks are
- * remembered by schedule and definition, since one by a slow schema can take long.
+ * Checks whether starts of schedules would be refused, because workflows may change after a schedule was created. Results are
+ * cached by schedule and definition: a slow schema takes long.
  */
 import type { Rejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import { executionOf, type Schedule } from "./schedule.ts";
 import { type ScheduledStart, startOf } from "./schedule-runner.ts";
 
-/** Why a start would be refused; null: it would not be. */
+/** Why a start would be refused; null if it would not. */
 export type Problem = Pick<Rejection, "code" | "message"> | null;
 
 const REMEMBERED_MAX = 10_000;
 
 interface Remembered {
-  /** Which schedule and definition were compared. */
+  /** The schedule and definition that were checked. */
   readonly what: string;
   readonly problem: Problem;
 }
@@ -31,7 +31,6 @@ export class StartChecks {
     this.#check = check ?? (async () => null);
   }
 
-  /** Why a start by this schedule would be refused now. */
   async problemOf(schedule: Schedule): Promise<Problem> {
     const { id, workflow, updatedAt } = schedule;
     const definition = await this.#store.getDefinition({ newestOf: workflow });

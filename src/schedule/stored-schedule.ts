@@ -1,9 +1,9 @@
 /**
- * A schedule as three documents, so that whoever changes one overwrites nothing of another's:
- * 1. `<id>`: what users say of it (`put`, pause, resume), at whichever node; with how far it had come by then.
- * 2. `<id> state`: how far it has come since, written by the node that fires it, and by nobody else.
- * 3. `<id> run`: what was started by hand last, at whichever node.
- * The second and third name the schedule's creation: what is left of a schedule that was removed is nothing's.
+ * A schedule is stored in three documents, so that writers do not overwrite each other's parts:
+ * 1. `<id>`: the user's part (create, pause, resume), written by any node; with the progress at that time.
+ * 2. `<id> state`: the progress since, written only by the node that fires the schedule.
+ * 3. `<id> run`: the last manual run, written by any node.
+ * The second and third contain the creation time of the schedule. Documents of a removed schedule are therefore ignored.
  */
 
 import { isRejection } from "../std/rejection.ts";
@@ -21,30 +21,30 @@ import {
 import { CronTimes } from "./cron-times.ts";
 import { encode, MISFIRES, OVERLAPS, type Schedule, type ScheduleState, VERSION } from "./schedule.ts";
 
-/** The kind of all three. */
+/** The kind of all three documents. */
 export const SCHEDULE_KIND = "schedule";
 
-/** What was started by hand last. */
+/** The last manual run. */
 export interface ManualRun {
   readonly execution: string;
   /** Its start was acknowledged. */
   readonly isStarted: boolean;
 }
 
-/** A schedule as its documents say. */
+/** A schedule assembled from its documents. */
 export interface StoredSchedule {
   readonly schedule: Schedule;
   readonly run: ManualRun | null;
 }
 
-/** The bodies of a schedule's documents; null: there is none. */
+/** The bodies of a schedule's documents; null if there is none. */
 export interface Bodies {
   readonly said: string;
   readonly state: string | null;
   readonly run: string | null;
 }
 
-/** How far a schedule has come; what was started by hand until then is told in it. */
+/** The progress of a schedule. It covers manual runs up to then. */
 interface Progress {
   readonly of: number;
   readonly state: ScheduleState;
@@ -80,13 +80,11 @@ const isSaid = fields({
   state: isState,
 });
 
-/** What users say of a schedule. */
+/** The user's part. */
 const SAID = formOf<Schedule>((value) => isSaid(value) && hasTimes(value as Schedule));
 
-/** How far a schedule has come; what was started by hand until then is told in it. */
 const PROGRESS = formOf<Progress>(fields({ of: isNumber, state: isState, run: orNull(isRun) }));
 
-/** What was started by hand. */
 const RUN = formOf<ManualRun & { readonly of: number }>(
   (value) => isRun(value) && fields({ of: isNumber })(value),
 );
@@ -95,7 +93,7 @@ function hasTimes({ cron, timeZone }: Schedule): boolean {
   return !isRejection(CronTimes.parse(cron, timeZone));
 }
 
-/** The form of a document with the version of its form in it. */
+/** The form of a document that contains its version. */
 function formOf<T>(check: (value: unknown) => boolean): DocumentForm<T> {
   const { kind, parse } = jsonForm<{ readonly v: number }>(SCHEDULE_KIND, fields({ v: isNumber }));
   return {
@@ -109,33 +107,30 @@ function formOf<T>(check: (value: unknown) => boolean): DocumentForm<T> {
   };
 }
 
-/** The id of a document beside the one that has the schedule's own id. */
+/** The id of the second or third document. */
 export function partId(id: string, part: "run" | "state"): string {
   return `${id} ${part}`;
 }
 
-/** Which schedule a document is of, and which of its documents it is. */
+/** The schedule and the part that a document id belongs to. */
 export function partOf(document: string): { readonly id: string; readonly part: keyof Bodies } {
   const [id = "", part] = document.split(" ");
   return { id, part: part === "run" || part === "state" ? part : "said" };
 }
 
-/** The body of the document that says how far a schedule has come. */
 export function encodeProgress({ schedule, run }: StoredSchedule): string {
   return encode({ of: schedule.createdAt, state: schedule.state, run } satisfies Progress);
 }
 
-/** The body of the document about what was started by hand. */
 export function encodeRun({ createdAt }: Schedule, run: ManualRun): string {
   return encode({ of: createdAt, ...run });
 }
 
-/** The form of the document of an id. */
 export function formOfPart(document: string): DocumentForm<object> {
   return { said: SAID, state: PROGRESS, run: RUN }[partOf(document).part];
 }
 
-/** The schedule that documents make together; throws `DamagedData` if one of them cannot be read. */
+/** Assembles a schedule from its documents. Throws `DamagedData` if one cannot be read. */
 export function assembleSchedule(id: string, bodies: Bodies): StoredSchedule {
   const schedule = parseDocument(SAID, id, bodies.said);
   const come = ownOf(
@@ -153,14 +148,14 @@ function ownOf<T extends { readonly of: number }>({ createdAt }: Schedule, conte
   return content?.of === createdAt ? content : null;
 }
 
-/** What users have said since counts; the rest is as the owner says. */
+/** Later changes by the user count; the rest is as the firing node stored it. */
 function join({ state: said, timedSince = 0, updatedAt }: Schedule, come: ScheduleState): ScheduleState {
   const { queued, lastError } = come;
   return {
     ...come,
     paused: said.paused,
     after: Math.max(said.after, come.after),
-    // One of times that were changed since is none any more.
+    // A queued due time of former times is dropped.
     queued: queued !== null && queued > timedSince ? queued : null,
     lastError: lastError !== null && lastError.at > updatedAt ? lastError : null,
   };

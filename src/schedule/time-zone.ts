@@ -1,6 +1,6 @@
 /**
- * A time zone: what the clocks on its walls show. A *wall time* is a local time written as if it were UTC, in
- * milliseconds; most have one instant, one that the clocks jump over has none, one that they go back over has two.
+ * A time zone. A *wall time* is a local time written as if it were UTC, in milliseconds. Most wall times have one instant; one
+ * that the clocks skip has none, and one that they show twice has two.
  */
 const DAY_MS = 86_400_000;
 const OFFSET = /GMT(?:([+-])(\d\d):(\d\d)(?::(\d\d))?)?$/;
@@ -30,7 +30,7 @@ export class TimeZone {
       throw thrown;
     }
     const zone = new TimeZone(format);
-    // There are about 600 names; spellings that differ in case are as good.
+    // There are about 600 names, and spellings that differ in case.
     if (zones.size < 2_000) zones.set(name, zone);
     return zone;
   }
@@ -57,13 +57,13 @@ export class TimeZone {
       .sort((a, b) => a - b);
   }
 
-  /** The instant at which the clocks show a wall time first, or jump over it. */
+  /** The first instant at which the clocks show a wall time, or skip it. */
   firstInstantOf(wall: number): number {
     const [first] = this.instantsOf(wall);
     return first ?? this.changeIn(wall - this.offsetAt(wall + DAY_MS), wall - this.offsetAt(wall - DAY_MS));
   }
 
-  /** The instant in (from, to] at which the offset of `from` ends, where the offset of `to` is another one. */
+  /** The instant in (from, to] at which the offset changes. */
   changeIn(from: number, to: number): number {
     const offset = this.offsetAt(from);
     let [low, high] = [from, to];
