@@ -2,8 +2,8 @@
  * A submission as a definition: one phase for each step, `step-0`, `step-1`, ..., each with one command handler of the
  * same name. The workflow is named by the hash of its commands, so that whoever has that hash finds the executions.
  */
-import { commandsHash } from "../kernel/command/command-hash.ts";
-import { receiptTopicOf } from "../kernel/command/topic.ts";
+import { commandsHash } from "../kernel/command/command-plan.ts";
+import { receiptTopicOf } from "../kernel/command/topic-rules.ts";
 import type { Definition } from "../kernel/definition/definition.ts";
 import { parseDefinition } from "../kernel/definition/parse-definition.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";

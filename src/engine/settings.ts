@@ -1,6 +1,6 @@
 /** The numbers an engine node runs by. */
 import { DEFAULTS } from "../kernel/definition/definition.ts";
-import { VOCABULARY, type Vocabulary } from "../kernel/journal/vocabulary.ts";
+import { VOCABULARY, type Vocabulary } from "../kernel/journal/replay.ts";
 
 export interface Settings {
   /** How long an unstarted claim of a remote worker lives. */

@@ -1,12 +1,27 @@
 /**
- * The fold: applies one event to an execution. Used by `step` as events are decided and by replay, so both agree by
- * construction. Never decides, never refuses: whatever is in the journal happened.
+ * The fold: applies one event of the journal to the state of an execution. `step` uses it while it decides events, and
+ * replay uses it while it reads them; so both come to the same state. It never refuses an event.
  */
 import { assert, unreachable } from "../std/assert.ts";
 import { byteLength } from "../std/json.ts";
-import { commandStarted, foldCommand, reopenCommands, settleCommand } from "./command/command-state.ts";
+import { commandReceipted, commandStarted, reopenCommands, settleCommand } from "./command/command-state.ts";
+import { applyPostOp, applyPostOpRetried } from "./command/owed-op.ts";
 import { NEXT } from "./definition/plan.ts";
-import type { Event, Recorded, TaskRun, TaskStep, TasksSettled, TasksWaiting } from "./event.ts";
+import type {
+  Event,
+  Finished,
+  Recorded,
+  TaskRun,
+  TaskStep,
+  TasksEnumerated,
+  TasksLate,
+  TasksLost,
+  TasksRetrying,
+  TasksSettled,
+  TasksStarted,
+  TasksWaiting,
+  TimerEvent,
+} from "./event.ts";
 import { applyCreated, type Execution, HandlerState, Visit } from "./execution.ts";
 import type { Checkpoint } from "./tasks/checkpoint.ts";
 import { applyChild } from "./tasks/children.ts";
@@ -21,6 +36,9 @@ export function apply(execution: Execution, recorded: Recorded): void {
   fold(execution, recorded.event);
 }
 
+type EventOf<Kind extends Event["kind"]> = Extract<Event, { readonly kind: Kind }>;
+type ControlEvent = EventOf<"paused" | "resumed" | "cancelling">;
+
 function fold(execution: Execution, event: Event): void {
   switch (event.kind) {
     case "created":
@@ -31,65 +49,25 @@ function fold(execution: Execution, event: Event): void {
       return phaseFinished(execution, event);
     case "handler.started":
       return handlerStarted(execution, event.handler);
-    case "handler.enumerated": {
-      const handler = at(execution, event);
-      handler.total = event.total;
-      handler.sealed = true;
-      return judge(execution, handler, { task: null, attempt: null, payload: null, fatal: false });
-    }
-    case "handler.finished": {
-      const handler = at(execution, event);
-      handler.finished = true;
-      handler.cancelled = event.cancelled;
-      handler.tasks.forgetStarts();
-      return;
-    }
+    case "handler.enumerated":
+      return handlerEnumerated(execution, event);
+    case "handler.finished":
+      return handlerFinished(execution, event);
     case "handler.retrying":
     case "handler.lost":
       return enumerationEnded(execution, event);
-    case "tasks.enumerated": {
-      const handler = at(execution, event);
-      handler.pageFrom.push(event.from);
-      handler.pageSeq.push(execution.seq);
-      handler.total = event.from + event.count;
-      handler.enumeration.checksum = event.checksum;
-      for (const identity of event.identities ?? []) handler.identities?.add(identity);
-      return;
-    }
-    case "tasks.started": {
-      const { tasks } = at(execution, event);
-      event.tasks.forEach((task, i) =>
-        tasks.recordStart(task, { attempt: event.attempts[i] as number, worker: event.workers[i] as string }),
-      );
-      return;
-    }
-    case "tasks.retrying": {
-      const handler = at(execution, event);
-      const { tasks } = handler;
-      noteError(handler, event.reasons.at(-1), event.errors.at(-1));
-      event.tasks.forEach((task, i) => {
-        const reason = event.reasons[i];
-        const burns = reason === "released" ? "nothing" : reason === "crashed" ? "crash" : "attempt";
-        tasks.endAttempt(task, event.attempts[i] as number, { burns, until: event.untils[i] as number });
-      });
-      return;
-    }
+    case "tasks.enumerated":
+      return tasksEnumerated(execution, event);
+    case "tasks.started":
+      return tasksStarted(execution, event);
+    case "tasks.retrying":
+      return tasksRetrying(execution, event);
     case "tasks.settled":
       return tasksSettled(execution, event);
-    case "tasks.lost": {
-      const { tasks } = at(execution, event);
-      event.tasks.forEach((task, i) => {
-        const attempt = event.attempts[i] as number;
-        tasks.endAttempt(task, attempt, { burns: "crash", until: execution.now });
-        tasks.noteLost(task, attempt);
-      });
-      return;
-    }
-    case "tasks.late": {
-      const handler = execution.handlerAt(event);
-      event.tasks.forEach((task, i) => handler?.tasks.forgetLost(task, event.attempts[i] as number));
-      return;
-    }
+    case "tasks.lost":
+      return tasksLost(execution, event);
+    case "tasks.late":
+      return tasksLate(execution, event);
     case "tasks.waiting":
       return tasksWaiting(execution, event);
     case "task.step":
@@ -99,59 +77,30 @@ function fold(execution: Execution, event: Event): void {
     case "child.started":
     case "child.finished":
       return applyChild(at(execution, event), event);
+    case "command.receipted":
+      return commandReceipted(execution, event);
+    case "postop.done":
+    case "postop.failed":
+      return applyPostOp(execution, event);
+    case "postop.retried":
+      return applyPostOpRetried(execution, event);
     case "timer.set":
-      execution.timers.set(event.timer, { purpose: event.purpose, due: event.due });
-      return;
+      return void execution.timers.set(event.timer, { purpose: event.purpose, due: event.due });
     case "timer.fired":
     case "timer.cleared":
-      execution.timers.delete(event.timer);
-      // A start time that was cleared by a cancel still counts after a retry.
-      if (event.purpose === "start" && event.kind === "timer.fired") execution.startAt = null;
-      return;
-    default:
-      return foldCommand(execution, event) ? undefined : foldControl(execution, event as ControlEvent);
-  }
-}
-
-type ControlEvent = Extract<
-  Event,
-  { kind: "signalled" | "paused" | "resumed" | "cancelling" | "retried" | "finished" }
->;
-
-function foldControl(execution: Execution, event: ControlEvent): void {
-  if (event.kind !== "finished") execution.applied.set(event.id, execution.seq);
-  switch (event.kind) {
-    case "signalled": {
-      const queue = execution.signals.get(event.signal) ?? [];
-      queue.push({ id: event.id, data: event.data });
-      execution.signals.set(event.signal, queue);
-      execution.signalCount++;
-      execution.signalBytes += byteLength(event.data);
-      return;
-    }
+      return timerGone(execution, event);
+    case "signalled":
+      return signalled(execution, event);
     case "paused":
-      execution.paused = { by: event.by, reason: event.reason, at: execution.now };
-      if (execution.status === "running") execution.status = "paused";
-      return;
+      return paused(execution, event);
     case "resumed":
-      execution.paused = null;
-      if (execution.status === "paused") execution.status = "running";
-      return;
+      return resumed(execution, event);
     case "cancelling":
-      execution.cancelling = { by: event.by, reason: event.reason };
-      execution.paused = null;
-      execution.status = "cancelling";
-      return;
+      return cancelling(execution, event);
     case "retried":
       return retried(execution, event);
     case "finished":
-      execution.status = event.status;
-      execution.output = event.output;
-      execution.error = event.error;
-      execution.finishedAt = execution.now;
-      execution.paused = null;
-      if (event.status === "done") execution.due = -1;
-      return;
+      return finished(execution, event);
     default:
       unreachable(event);
   }
@@ -192,7 +141,21 @@ function handlerStarted(execution: Execution, name: string): void {
   visit.handlers.push(handler);
 }
 
-function phaseFinished(execution: Execution, event: Extract<Event, { kind: "phase.finished" }>): void {
+function handlerEnumerated(execution: Execution, event: EventOf<"handler.enumerated">): void {
+  const handler = at(execution, event);
+  handler.total = event.total;
+  handler.sealed = true;
+  judge(execution, handler, { task: null, attempt: null, payload: null, fatal: false });
+}
+
+function handlerFinished(execution: Execution, event: EventOf<"handler.finished">): void {
+  const handler = at(execution, event);
+  handler.finished = true;
+  handler.cancelled = event.cancelled;
+  handler.tasks.forgetStarts();
+}
+
+function phaseFinished(execution: Execution, event: EventOf<"phase.finished">): void {
   const visit = execution.currentVisit();
   visit.status = event.status;
   visit.lastSeq = execution.seq;
@@ -227,9 +190,10 @@ function phaseFinished(execution: Execution, event: Extract<Event, { kind: "phas
   }
 }
 
+/** An attempt to enumerate has ended without sealing the handler. */
 function enumerationEnded(
   execution: Execution,
-  event: Extract<Event, { kind: "handler.retrying" | "handler.lost" }>,
+  event: EventOf<"handler.retrying"> | EventOf<"handler.lost">,
 ): void {
   const handler = at(execution, event);
   const { enumeration } = handler;
@@ -257,6 +221,47 @@ function enumerationEnded(
   };
 }
 
+function tasksEnumerated(execution: Execution, event: TasksEnumerated): void {
+  const handler = at(execution, event);
+  handler.pageFrom.push(event.from);
+  handler.pageSeq.push(execution.seq);
+  handler.total = event.from + event.count;
+  handler.enumeration.checksum = event.checksum;
+  for (const identity of event.identities ?? []) handler.identities?.add(identity);
+}
+
+function tasksStarted(execution: Execution, event: TasksStarted): void {
+  const { tasks } = at(execution, event);
+  event.tasks.forEach((task, i) =>
+    tasks.recordStart(task, { attempt: event.attempts[i] as number, worker: event.workers[i] as string }),
+  );
+}
+
+function tasksRetrying(execution: Execution, event: TasksRetrying): void {
+  const handler = at(execution, event);
+  noteError(handler, event.reasons.at(-1), event.errors.at(-1));
+  event.tasks.forEach((task, i) => {
+    const reason = event.reasons[i];
+    const burns = reason === "released" ? "nothing" : reason === "crashed" ? "crash" : "attempt";
+    handler.tasks.endAttempt(task, event.attempts[i] as number, { burns, until: event.untils[i] as number });
+  });
+}
+
+function tasksLost(execution: Execution, event: TasksLost): void {
+  const { tasks } = at(execution, event);
+  event.tasks.forEach((task, i) => {
+    const attempt = event.attempts[i] as number;
+    tasks.endAttempt(task, attempt, { burns: "crash", until: execution.now });
+    tasks.noteLost(task, attempt);
+  });
+}
+
+/** A late receipt may come after its visit has ended; then there is no state to change. */
+function tasksLate(execution: Execution, event: TasksLate): void {
+  const handler = execution.handlerAt(event);
+  event.tasks.forEach((task, i) => handler?.tasks.forgetLost(task, event.attempts[i] as number));
+}
+
 function tasksSettled(execution: Execution, event: TasksSettled): void {
   const handler = at(execution, event);
   const { tasks } = handler;
@@ -271,7 +276,7 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     else handler.progress.settle(task, event.payloads[i] as string);
     if (handler.plan.mode === "waitFor" && status === "done") handler.value = event.payloads[i] as string;
     if (handler.plan.work !== "process") execution.currentVisit().answer = event.payloads[i] as string;
-    if (event.reasons[i] === "signalled") takeSignal(execution, handler.plan.definition.waitFor as string);
+    if (event.reasons[i] === "signalled") consumeSignal(execution, handler.plan.definition.waitFor as string);
     if (status === "failed")
       judge(execution, handler, {
         task,
@@ -282,7 +287,7 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
   }
 }
 
-/** Latches failing once failures exceed what the handler tolerates. */
+/** Marks the visit as failing once the failures of a handler exceed its tolerance. The mark stays. */
 function judge(
   execution: Execution,
   handler: HandlerState,
@@ -309,17 +314,52 @@ function judge(
   };
 }
 
-function takeSignal(execution: Execution, name: string): void {
+function consumeSignal(execution: Execution, name: string): void {
   const queue = execution.signals.get(name);
   // @plant newest signal first
   const taken = queue?.shift();
-  assert(queue !== undefined && taken !== undefined, "a wait that was signalled consumed a kept signal");
+  assert(queue !== undefined && taken !== undefined, "a wait that was signalled consumes a kept signal");
   if (queue.length === 0) execution.signals.delete(name);
   execution.signalCount--;
   execution.signalBytes -= byteLength(taken.data);
 }
 
-function retried(execution: Execution, event: { phase: string; visit: number; round: number }): void {
+function timerGone(execution: Execution, { kind, timer, purpose }: TimerEvent): void {
+  execution.timers.delete(timer);
+  // A start time that was cleared by a cancel still counts after a retry.
+  if (purpose === "start" && kind === "timer.fired") execution.startAt = null;
+}
+
+function signalled(execution: Execution, event: EventOf<"signalled">): void {
+  execution.applied.set(event.id, execution.seq);
+  const queue = execution.signals.get(event.signal) ?? [];
+  queue.push({ id: event.id, data: event.data });
+  execution.signals.set(event.signal, queue);
+  execution.signalCount++;
+  execution.signalBytes += byteLength(event.data);
+}
+
+function paused(execution: Execution, { id, by, reason }: ControlEvent): void {
+  execution.applied.set(id, execution.seq);
+  execution.paused = { by, reason, at: execution.now };
+  if (execution.status === "running") execution.status = "paused";
+}
+
+function resumed(execution: Execution, { id }: ControlEvent): void {
+  execution.applied.set(id, execution.seq);
+  execution.paused = null;
+  if (execution.status === "paused") execution.status = "running";
+}
+
+function cancelling(execution: Execution, { id, by, reason }: ControlEvent): void {
+  execution.applied.set(id, execution.seq);
+  execution.cancelling = { by, reason };
+  execution.paused = null;
+  execution.status = "cancelling";
+}
+
+function retried(execution: Execution, event: EventOf<"retried">): void {
+  execution.applied.set(event.id, execution.seq);
   const { origin } = execution;
   const visit =
     origin !== null && origin.plan.name === event.phase && origin.visit === event.visit
@@ -350,6 +390,15 @@ function retried(execution: Execution, event: { phase: string; visit: number; ro
     Object.assign(handler.enumeration, { fails: 0, crashes: 0, until: 0, failed: false });
     if (handler.plan.command !== null) reopenCommands(execution, visit, handler);
   }
+}
+
+function finished(execution: Execution, { status, output, error }: Finished): void {
+  execution.status = status;
+  execution.output = output;
+  execution.error = error;
+  execution.finishedAt = execution.now;
+  execution.paused = null;
+  if (status === "done") execution.due = -1;
 }
 
 function tasksWaiting(execution: Execution, event: TasksWaiting): void {
@@ -383,7 +432,7 @@ function taskStep(execution: Execution, event: TaskStep): void {
   handler.progress.stopWaiting(task);
   handler.tasks.release(task, execution.now);
   // @plant signal taken twice
-  if (event.reason === "signalled" && signal !== null) takeSignal(execution, signal);
+  if (event.reason === "signalled" && signal !== null) consumeSignal(execution, signal);
 }
 
 function taskRun(execution: Execution, event: TaskRun): void {

@@ -1,4 +1,4 @@
-/** Pause, resume, cancel, retry and signals: applied once by their id; a repeat gets the first answer. */
+/** Pause, resume, cancel, retry and signals. Each is applied once by its id; a repeat gets the first answer. */
 import { byteLength } from "../std/json.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 import { advance } from "./advance.ts";
@@ -10,6 +10,7 @@ import { notifyChildren } from "./tasks/children.ts";
 import { giveSignal } from "./tasks/task-waits.ts";
 import { arm, clearTimers, takeKept } from "./timers.ts";
 
+/** Applies a control message. */
 export function control(step: Step, message: ControlMessage): Answer {
   const { execution } = step;
   // @plant repeated messages applied again
@@ -46,7 +47,7 @@ export function signal(step: Step, message: SignalMessage): Answer {
       )
     : undefined;
   const waiter = isOpen && waiting === undefined ? taskWaiter(visit, message.signal) : undefined;
-  // What a wait takes at once is not kept, so it needs no room.
+  // A signal that an open wait consumes at once is not kept, so it needs no room.
   const refusal = waiting === undefined && waiter === undefined ? noRoomFor(execution, message) : null;
   if (refusal !== null) return refusal;
   step.emit({ kind: "signalled", signal: message.signal, id: message.id, data: message.data });
@@ -57,7 +58,7 @@ export function signal(step: Step, message: SignalMessage): Answer {
   return { kind: "applied", seq };
 }
 
-/** Why a signal cannot be kept; null: it can. Those of one name leave room for those of others. */
+/** Why a signal cannot be kept; null: it can. Signals of one name leave room for those of other names. */
 function noRoomFor(execution: Execution, { signal: name, data }: SignalMessage): Rejection | null {
   const bytes = byteLength(data);
   const same = execution.signals.get(name) ?? [];
@@ -143,7 +144,7 @@ function retry(step: Step, { by, id, fromParent }: ControlMessage): Answer {
   const { seq } = execution;
   if (execution.startAt !== null)
     step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });
-  // A deadline that has passed is not one for what is asked for after it.
+  // A deadline that has passed does not count for the retry, which was asked for after it.
   if (execution.deadline !== null && execution.deadline > step.now)
     step.emit({ kind: "timer.set", timer: "deadline", purpose: "deadline", due: execution.deadline });
   if (execution.current?.status === "running") {
@@ -155,7 +156,7 @@ function retry(step: Step, { by, id, fromParent }: ControlMessage): Answer {
   return { kind: "applied", seq };
 }
 
-/** The visit where it ended; where that was reached by onError, the visit that failed. */
+/** The visit that a retry reopens: the last one, or the one that failed if the last one was reached by its onError. */
 function visitToReopen(execution: Execution): Visit | null {
   const { current, origin } = execution;
   if (origin === null || current === null) return current;

@@ -4,7 +4,7 @@
  */
 export const EVENT_VERSION = 4;
 
-/** Kinds that came after version 1: a row that holds one says so, and older versions leave it alone. */
+/** Kinds added in version 2. A row says the highest version of its events, and older versions of Rondo skip such a row. */
 const SINCE_2: readonly string[] = [
   "tasks.waiting",
   "task.step",
@@ -48,7 +48,7 @@ export interface ExecutionError {
   readonly handler?: string;
   readonly task?: number;
   readonly attempt?: number;
-  /** It would fail the same way again: whoever waits for it need not retry. */
+  /** It would fail the same way again, so a parent does not retry it. */
   readonly fatal?: true;
 }
 
@@ -59,7 +59,7 @@ export interface Parent {
   readonly handler: string;
   readonly task: number;
   readonly depth: number;
-  /** When the parent was created: one that was purged and began anew is another. */
+  /** When the parent was created. It tells a parent apart from one that was purged and began anew under the same id. */
   readonly since?: number;
 }
 
@@ -104,7 +104,7 @@ export interface TasksRetrying extends Place {
   readonly errors: readonly string[];
 }
 
-/** How the attempt before a retry ended; `released` burns nothing. */
+/** How the attempt before a retry ended; `released` uses up neither an attempt nor a crash. */
 export type RetryReason = "failed" | "exception" | "killed" | "crashed" | "released";
 
 export interface TasksSettled extends Place {
@@ -115,7 +115,7 @@ export interface TasksSettled extends Place {
   readonly reasons: readonly (string | null)[];
   readonly workers: readonly string[];
   readonly ms: readonly number[];
-  /** The result of a done task, the error of another, as JSON texts. */
+  /** JSON texts: the result of a task that is done, the error of one that is not. */
   readonly payloads: readonly string[];
 }
 
@@ -145,7 +145,7 @@ export interface TasksWaiting extends Place {
   readonly signals: readonly (string | null)[];
 }
 
-/** A step of a task is done, or what it waited for has come (or has not come in time: then there is an error). */
+/** A step of a task is done, or its wait was answered; a wait that timed out has an error. */
 export interface TaskStep extends Place {
   readonly kind: "task.step";
   readonly task: number;
@@ -177,12 +177,12 @@ export interface ChildEvent extends Place {
   readonly status?: FinalStatus;
 }
 
-/** What a worker said of a command: its result with what enrichment put in, or its error. */
+/** The receipt of a command: its enriched result, or its error. */
 export interface CommandReceipted extends Place {
   readonly kind: "command.receipted";
   readonly task: number;
   readonly attempt: number;
-  /** The id of the attempt; 0.2 did not record it, and ignores it. */
+  /** The id of the attempt. Version 0.2 does not write it, and ignores it. */
   readonly attemptId?: string;
   /** Which command of the workflow, counted from 0. */
   readonly step: number;
@@ -195,10 +195,10 @@ export interface CommandReceipted extends Place {
   readonly ms: number;
 }
 
-/** What is done with the result of a command besides enrichment. */
+/** The post-operations on the result of a command; enrichment is not one of them. */
 export type PostOpKind = "persistence" | "broadcast";
 
-/** What a post-operation is: which, of which receipt. */
+/** Identifies a post-operation of a receipt. */
 export interface PostOpRef extends Place {
   readonly task: number;
   readonly step: number;
@@ -217,11 +217,11 @@ export interface PostOpEvent extends PostOpRef {
   readonly target: string;
   /** JSON text; null: it is done. */
   readonly error: string | null;
-  /** When it is tried again; null: it is not. */
+  /** When it is retried; null: it is not. */
   readonly until: number | null;
 }
 
-/** A post-operation that had failed for good was asked for again. */
+/** A retry was requested for a post-operation that had failed for good. */
 export interface PostOpRetried extends PostOpRef {
   readonly kind: "postop.retried";
   readonly target: string;

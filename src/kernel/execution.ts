@@ -1,6 +1,6 @@
 /**
- * The state of one execution: what the fold of its journal amounts to. Changed only by `apply` (apply.ts). Payloads of
- * tasks and results are not here.
+ * The state of one execution, computed from its journal by the fold. Only `apply` (apply.ts) changes it. Payloads of
+ * tasks and results are not part of it.
  */
 import { assert } from "../std/assert.ts";
 import { SparseMap } from "../std/sparse.ts";
@@ -13,7 +13,7 @@ import { TaskTable } from "./tasks/task-table.ts";
 
 export type ExecutionStatus = "running" | "paused" | "cancelling" | FinalStatus;
 
-/** The enumeration of a handler's tasks: an attempt of its own. */
+/** The enumeration of a handler's tasks, which has attempts of its own. */
 export interface Enumeration {
   /** Attempts that have ended. */
   ended: number;
@@ -21,7 +21,7 @@ export interface Enumeration {
   crashes: number;
   /** When it may run again; 0: at once. */
   until: number;
-  /** Out of budget: the handler cannot be completed in this round. */
+  /** Whether its budget is used up, so that the handler cannot be completed in this round. */
   failed: boolean;
   checksum: number;
 }
@@ -32,9 +32,9 @@ export interface ChildState {
   readonly isOpen: boolean;
 }
 
-/** A command's result that is journaled, while its task is not done: its persistence, or a broadcast, is awaited. */
+/** The journaled result of a command whose task is not done: the task waits for a persistence or a broadcast. */
 export interface Receipted {
-  /** Sequence number of its `command.receipted`. */
+  /** Sequence number of the `command.receipted`. */
   readonly seq: number;
   readonly attempt: number;
   readonly worker: string;
@@ -43,14 +43,14 @@ export interface Receipted {
   readonly result: string;
 }
 
-/** A broadcast that was given up: by which event, and of which receipt. */
+/** A broadcast that failed for good: the sequence number of that event, and of the receipt. */
 export interface Undelivered {
   readonly seq: number;
   readonly task: number;
   readonly receipt: number;
 }
 
-/** What is known of a command of the workflow, in the newest visit of its phase. */
+/** The state of a command of the workflow in the newest visit of its phase. */
 export interface CommandState {
   /** When its phase began. */
   readonly startedAt: number;
@@ -71,19 +71,19 @@ export class HandlerState {
   /** Tasks known so far. */
   total = 0;
   cancelled = 0;
-  /** What a wait was given, as JSON text. */
+  /** The payload of the signal that a wait consumed, as JSON text. */
   value: string | null = null;
-  /** Why its last attempt that is tried again failed, cut short. */
+  /** The error of the last failed attempt that is retried, cut short. */
   lastError: string | null = null;
   tasks = new TaskTable();
   enumeration: Enumeration = { ended: 0, fails: 0, crashes: 0, until: 0, failed: false, checksum: 0 };
   identities: IdentitySet | null = null;
-  /** Journal rows that hold the pages: first task number and sequence number of each. */
+  /** The journal rows that hold pages of tasks: the first task number and the sequence number of each. */
   readonly pageFrom: number[] = [];
   readonly pageSeq: number[] = [];
   /** Checkpoints and waits of tasks that have some. */
   progress = new ProgressTable();
-  /** Children by task: those that are open, and those that ended without being done. */
+  /** Children by task: the open ones, and those that failed or were cancelled. */
   readonly children = new SparseMap<number, ChildState>();
   openChildren = 0;
   /** Commands with a result whose tasks are not done, by task. */
@@ -94,17 +94,17 @@ export class HandlerState {
     if (plan.definition.identity !== undefined) this.identities = new IdentitySet();
   }
 
-  /** Whether pages of tasks have been journaled; if not, its one task is the input. */
+  /** Whether pages of tasks have been journaled. */
   get paged(): boolean {
     return this.pageSeq.length > 0;
   }
 
-  /** How many tasks can be given out: the journaled ones, or the implicit one. */
+  /** The number of tasks that can be leased: the journaled ones, or the one that is the input. */
   get offered(): number {
     return this.paged || this.sealed ? this.total : this.impliesTask ? 1 : 0;
   }
 
-  /** No tasks are listed and nobody enumerates them: its one task is the input, unless the journal has pages of tasks. */
+  /** Whether its one task is the input: no tasks are listed, enumerated or journaled. */
   get impliesTask(): boolean {
     return (
       !this.plan.waits &&
@@ -116,8 +116,8 @@ export class HandlerState {
   }
 
   /**
-   * Whether only the definition says that its one task is the input, and the journal does not yet. Then code that
-   * enumerates must not get this task: whoever wrote the definition may have meant a fan-out.
+   * Whether only the definition, and not yet the journal, says that its one task is the input. Then code that enumerates
+   * must not get this task, since the author of the definition may have meant a fan-out.
    */
   get needsSingleCode(): boolean {
     const { plan, tasks } = this;
@@ -125,13 +125,13 @@ export class HandlerState {
     return isCode && this.impliesTask && tasks.ended(0) === 0 && tasks.startOf(0) === undefined;
   }
 
-  /** Whether no attempt can change the task any more: it is settled, or a command with a result. */
+  /** Whether no attempt can change the task any more: it is settled, or it is a command with a result. */
   isClosed(task: number): boolean {
     // @plant second receipt sends the next command again
     return this.tasks.settled.has(task) || this.receipted.has(task);
   }
 
-  /** Open tasks that wait for what is done with their results. */
+  /** The number of open tasks that wait for post-operations on their results. */
   get held(): number {
     let n = 0;
     for (const task of this.receipted.keys()) if (!this.tasks.settled.has(task)) n++;
@@ -163,7 +163,7 @@ export class Visit {
   readonly plan: PhasePlan;
   readonly visit: number;
   round: number;
-  /** Latched: failures exceed what is tolerated. */
+  /** Set for the rest of the round once failures exceed the tolerance of a handler. */
   failing: ExecutionError | null = null;
   status: "running" | FinalStatus = "running";
   handlers: HandlerState[] = [];
@@ -173,7 +173,7 @@ export class Visit {
   readonly repair: boolean;
   readonly firstSeq: number;
   lastSeq = 0;
-  /** Who is being told to stop, while the visit drains. Not part of the state: after a restart they are told again. */
+  /** While the visit drains: open children not yet told to stop. Not part of the state: a restart tells them again. */
   stopping: { readonly open: Iterator<ChildState>; told: number } | null = null;
 
   constructor(plan: PhasePlan, options: { visit: number; round: number; repair: boolean; firstSeq: number }) {
@@ -190,13 +190,13 @@ export class Visit {
     return n;
   }
 
-  /** Children that are open, as they come: one that is added later is found too. */
+  /** Iterates over the open children, including those added during the iteration. */
   *eachOpenChild(): Generator<ChildState> {
     for (const handler of this.handlers)
       for (const child of handler.children.values()) if (child.isOpen) yield child;
   }
 
-  /** Where a handler of this visit is. */
+  /** The place of a handler in this visit. */
   place(handler: string): Place {
     return { phase: this.plan.name, visit: this.visit, handler };
   }
@@ -206,7 +206,7 @@ export class Visit {
   }
 }
 
-/** What is remembered of a visit that is over. */
+/** The summary of a visit that has ended. */
 export interface VisitSummary {
   readonly phase: string;
   readonly visit: number;
@@ -254,14 +254,14 @@ export class Execution {
   output: string | null = null;
   error: ExecutionError | null = null;
   round = 1;
-  /** What came from this event on is done again in this round. Not part of the state: for the commit of the retry. */
+  /** The first event whose work is repeated in this round. Not part of the state: for the commit of the retry. */
   redoneFrom = 0;
-  /** Broadcasts that had been given up when the last retry began, whatever became of them since. */
+  /** Broadcasts that had failed for good when the last retry began. */
   undeliveredAtRetry: readonly { readonly seq: number; readonly task: number }[] = [];
   current: Visit | null = null;
   /** The visit that failed, while phases reached by its onError run. */
   origin: Visit | null = null;
-  /** Phase that is due to start: index, or -1. Held while paused or before `startAt`. */
+  /** Index of the phase that starts next; -1: none. It waits while the execution is paused, and for `startAt`. */
   due = -1;
   dueRepair = false;
   visited: VisitSummary[] = [];
@@ -270,15 +270,15 @@ export class Execution {
   signalCount = 0;
   signalBytes = 0;
   readonly timers = new SparseMap<string, Timer>();
-  /** Post-operations that are owed, by id, in the order in which they came to be. */
+  /** Post-operations still to be performed, by id, oldest first. */
   readonly postops = new SparseMap<string, OwedOp>();
-  /** Broadcasts that were given up, by id. */
+  /** Broadcasts that failed for good, by id. */
   readonly undelivered = new SparseMap<string, Undelivered>();
-  /** What is known of each command that has begun, by its step. */
+  /** The state of each started command, by its step. */
   readonly commands = new SparseMap<number, CommandState>();
-  /** Parts of results that later commands refer to, by the text of the reference: JSON texts. */
+  /** Parts of results that later commands refer to, as JSON texts, by the text of the reference. */
   readonly referred = new SparseMap<string, string>();
-  /** Messages applied once, by id: the sequence number of what they did. */
+  /** The sequence numbers of events by the ids of the messages that caused them. A message is applied once. */
   readonly applied = new SparseMap<string, number>();
   paused: { by: string; reason: string | null; at: number } | null = null;
   cancelling: { by: string; reason: string | null } | null = null;
@@ -292,7 +292,7 @@ export class Execution {
     return this.status === "done" || this.status === "failed" || this.status === "cancelled";
   }
 
-  /** Whether new work may begin: leases, enumerations, phases. Closes as soon as a message is stepped. */
+  /** Whether new work may begin: leases, enumerations, phases. */
   get open(): boolean {
     return (
       // @plant pause does not close the gate
@@ -310,7 +310,7 @@ export class Execution {
     return this.current !== null && this.current.status === "running" && this.current.failing !== null;
   }
 
-  /** The handler a message speaks of, if it is of the current visit. */
+  /** The handler of the current visit that a message is about; undefined: the message is about another visit. */
   handlerAt(place: { phase: string; visit: number; handler: string }): HandlerState | undefined {
     const { current } = this;
     if (current === null || current.plan.name !== place.phase || current.visit !== place.visit)
@@ -319,12 +319,12 @@ export class Execution {
   }
 
   currentVisit(): Visit {
-    assert(this.current !== null, "a phase event has a current visit");
+    assert(this.current !== null, "an execution that handles a phase's event or message has a current visit");
     return this.current;
   }
 }
 
-/** The fields that `created` gives. */
+/** Applies `created`. */
 export function applyCreated(execution: Execution, event: Created): void {
   execution.project = event.project;
   execution.input = event.input;

@@ -1,6 +1,6 @@
 /**
- * Messages: the only inputs of an execution. Those with an `id` are applied once; a repeat gets the first answer.
- * Receipts and pages need none: what they settle is a set.
+ * Messages: the only inputs of an execution. A message with an `id` is applied once; a repeat gets the first answer.
+ * Receipts and pages need no id, because settled tasks and journaled tasks are sets.
  */
 import type { Rejection } from "../std/rejection.ts";
 import type { Parent, Place, PostOpRef } from "./event.ts";
@@ -14,7 +14,7 @@ export interface StartMessage {
   readonly input: string;
   readonly tags: Readonly<Record<string, string>>;
   readonly parent?: Parent;
-  /** A child that its parent knows: what is to become of it is said by the next message. */
+  /** The child is known to its parent; the parent's next message, a retry, decides about it. */
   readonly again?: true;
   readonly startAt?: number;
   readonly deadline?: number;
@@ -33,7 +33,7 @@ export interface PageMessage extends Place {
   readonly identities: readonly string[] | null;
 }
 
-/** How an attempt ended, as a value: code of every kind is normalised to this in one place. */
+/** How an attempt ended. Handlers, commands and scripts are all normalised to this. */
 export interface Outcome {
   readonly status: "done" | "failed" | "crashed" | "killed" | "cancelled" | "exception" | "suspended";
   /** JSON text of the result (done) or of the error (otherwise). */
@@ -47,24 +47,24 @@ export interface Outcome {
   readonly wait?: TaskWait;
 }
 
-/** The end of an enumeration. One that is done says how many tasks there are, so that none of them can be missing. */
+/** The end of an enumeration. If it is done, `total` is the number of tasks, so that a missing page is noticed. */
 export type EnumerationOutcome = Outcome &
   (
     | { readonly status: "done"; readonly total: number }
     | { readonly status: Exclude<Outcome["status"], "done"> }
   );
 
-/** Whether an outcome can end an enumeration: one that is done without `total` cannot. */
+/** Whether an outcome can end an enumeration: `done` needs a `total`. */
 export function endsEnumeration(outcome: Outcome): outcome is EnumerationOutcome {
   return outcome.status !== "done" || outcome.total !== undefined;
 }
 
-/** What a suspended task waits for: a time, or a signal (for so long at most). */
+/** The wait of a suspended task: for a time, or for a signal and at most `timeoutMs`. */
 export interface TaskWait {
   readonly name: string;
   /** Milliseconds since 1970. */
   readonly untilMs?: number;
-  /** How long, from the receipt on: counts instead of `untilMs`, since the worker's clock may be wrong. */
+  /** Duration from the receipt on. It counts instead of `untilMs`, since the worker's clock may be wrong. */
   readonly forMs?: number;
   readonly signal?: string;
   readonly timeoutMs?: number;
@@ -74,12 +74,12 @@ export interface Receipt {
   readonly task: number;
   readonly attempt: number;
   readonly round: number;
-  /** True while the attempt holds its lease (or is adopted); false: it lost its lease, and is late. */
+  /** Whether the attempt holds its lease or is adopted; false: it lost its lease, so the receipt is late. */
   readonly live: boolean;
   readonly worker: string;
   readonly ms: number;
   readonly outcome: Outcome;
-  /** Of a command: the id of the attempt, which no other attempt has. */
+  /** Only for a command: the unique id of the attempt. */
   readonly attemptId?: string;
 }
 
@@ -161,7 +161,7 @@ export interface CheckpointMessage extends Place {
       };
 }
 
-/** The owner asks for children: these tasks of a handler are executions of another workflow. */
+/** The owner starts children: these tasks of a handler are executions of another workflow. */
 export interface ChildrenMessage extends Place {
   readonly kind: "children";
   readonly round: number;
@@ -170,7 +170,7 @@ export interface ChildrenMessage extends Place {
   readonly tasks: readonly { readonly task: number; readonly input: string }[];
 }
 
-/** A child's word that it has ended. */
+/** A child says that it has ended. */
 export interface ChildMessage extends Place {
   readonly kind: "child";
   readonly task: number;
@@ -180,7 +180,7 @@ export interface ChildMessage extends Place {
   readonly payload: string;
 }
 
-/** How a try at a post-operation ended. */
+/** How an attempt at a post-operation ended. */
 export type PostOpOutcome =
   | { readonly kind: "done" }
   | {
@@ -188,11 +188,11 @@ export type PostOpOutcome =
       readonly error: { readonly name: string; readonly message: string; readonly code?: string };
       /** It would fail the same way again. */
       readonly fatal?: true;
-      /** The target asked to be left alone for so long. */
+      /** The delay that the target asked for. */
       readonly retryAfterMs?: number;
     };
 
-/** The performer's word on a post-operation that is owed. */
+/** The runner of post-operations says how an attempt ended. */
 export interface PostOpMessage {
   readonly kind: "postop";
   /** The id of the operation. */
@@ -201,7 +201,7 @@ export interface PostOpMessage {
   readonly outcome: PostOpOutcome;
 }
 
-/** A post-operation that failed for good is asked for again. */
+/** A user asks for a retry of a post-operation that failed for good. */
 export interface PostOpRetryMessage {
   readonly kind: "postop.retry";
   readonly id: string;
@@ -209,13 +209,13 @@ export interface PostOpRetryMessage {
   readonly op: PostOpRef;
 }
 
-/** A timer's time has come. Ignored unless that timer is armed. */
+/** A timer is due. Ignored unless that timer is set. */
 export interface TimerDueMessage {
   readonly kind: "timer";
   readonly timer: string;
 }
 
-/** The owner's word that no attempt of the closing visit is open any more. */
+/** The owner says that no attempt of the draining visit is open any more. */
 export interface DrainedMessage {
   readonly kind: "drained";
   readonly phase: string;
@@ -248,10 +248,10 @@ export interface Sent {
   readonly message: StartMessage | ControlMessage | ChildMessage;
 }
 
-/** What became of a report. A rejection: it is wrong, nothing of it is journaled, and the attempt keeps its lease. */
+/** The verdict on a report. A rejection means that it is invalid: nothing is journaled, and the attempt keeps its lease. */
 export type Verdict = "accepted" | "duplicate" | "stale" | "late" | "gone" | "elsewhere" | Rejection;
 
-/** The answer to a message, to be given out only after its commit. */
+/** The answer to a message. It is sent only after the commit. */
 export type Answer =
   | { readonly kind: "applied"; readonly seq: number; readonly verdicts?: readonly Verdict[] }
   | { readonly kind: "ignored"; readonly why: string; readonly verdicts?: readonly Verdict[] }

@@ -1,14 +1,13 @@
 /**
- * The kernel's one door: a message in, events out. Pure and synchronous; it may mutate the execution it is given,
- * since a commit that fails always reloads. The caller commits the events, then gives out the answer.
+ * The entry point of the kernel: a message in, events out. Pure and synchronous. It changes the execution that it is
+ * given, because a failed commit always reloads. The caller commits the events, then sends the answer.
  */
 import { assert, unreachable } from "../std/assert.ts";
-import { advance } from "./advance.ts";
+import { advance, drained } from "./advance.ts";
 import { apply } from "./apply.ts";
 import { postOp, retryPostOp } from "./command/post-op.ts";
 import { control, signal } from "./control.ts";
 import type { Plan } from "./definition/plan.ts";
-import { drained } from "./drain.ts";
 import type { Created, Event, Recorded } from "./event.ts";
 import { Execution } from "./execution.ts";
 import type { Answer, Message, Sent, StartMessage } from "./message.ts";
@@ -18,7 +17,7 @@ import { attemptsLost, attemptsStarted, receipts } from "./tasks/receipts.ts";
 import { checkpoint } from "./tasks/task-waits.ts";
 import { timerDue } from "./timer-due.ts";
 
-/** One step under way: collects events and applies each at once. */
+/** One step in progress: collects events and applies each at once. */
 export class Step {
   readonly execution: Execution;
   readonly now: number;
@@ -37,7 +36,7 @@ export class Step {
     this.events.push(recorded);
   }
 
-  /** Owes a message to another execution; its id is made of where it comes from. */
+  /** Adds a message to another execution. Its id is derived from the sender and its sequence number. */
   send(to: string, message: Sent["message"]): void {
     const { id, seq } = this.execution;
     this.sent.push({ id: `${id}/${seq}/${this.sent.length}`, to, message });
@@ -45,7 +44,6 @@ export class Step {
 }
 
 export interface Stepped {
-  /** The caller's to keep. */
   readonly events: Recorded[];
   readonly answer: Answer;
   readonly sent: readonly Sent[];
@@ -53,7 +51,7 @@ export interface Stepped {
 
 type Writable<T> = { -readonly [Field in keyof T]: T[Field] };
 
-/** A new execution from its start message. */
+/** Creates an execution from its start message. */
 export function create(
   message: StartMessage,
   plan: Plan,
@@ -63,7 +61,7 @@ export function create(
   const execution = new Execution(message.execution, plan);
   const step = new Step(execution, now);
   const { workflow, hash, project, input, tags, parent, startAt, deadline, trace } = message;
-  // Not by spreading: that costs more than all the rest of a start.
+  // Spreading would cost more than all the rest of a start.
   const created: Writable<Created> = { kind: "created", workflow, hash, project, input, tags };
   if (parent !== undefined) created.parent = parent;
   if (startAt !== undefined) created.startAt = startAt;

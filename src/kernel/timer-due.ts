@@ -1,4 +1,4 @@
-/** A timer fires once in effect: armed, then fired. A late, early or repeated trigger is ignored. */
+/** Fires timers. Each set timer fires once; an early, late or repeated message about it is ignored. */
 import { assert } from "../std/assert.ts";
 import { advance } from "./advance.ts";
 import { cancelExecution } from "./control.ts";
@@ -7,9 +7,11 @@ import type { Answer, TimerDueMessage } from "./message.ts";
 import type { Step } from "./step.ts";
 import { childOutOfTime } from "./tasks/children.ts";
 import { waitOutOfTime } from "./tasks/task-waits.ts";
-import { ENGINE, settleBuiltIn, taskOfTimer, timerId } from "./timers.ts";
+import { ENGINE, settleBuiltIn, taskOfTimer, timerId, waitTimeout } from "./timers.ts";
 
-/** A timer's time has come: ignored unless it is armed and due. */
+const TIME_IS_UP = { status: "done", reason: "timer", payload: "null" } as const;
+
+/** Fires a timer and does what it was set for; ignored unless the timer is set and due. */
 export function timerDue(step: Step, message: TimerDueMessage): Answer {
   const { execution } = step;
   const timer = execution.timers.get(message.timer);
@@ -29,26 +31,15 @@ export function timerDue(step: Step, message: TimerDueMessage): Answer {
       cancelExecution(step, { by: ENGINE, reason: "deadline", id: `deadline~${timer.due}` });
       break;
     case "sleep":
-      settleBuiltIn(step, armedHandler(step, message.timer), {
-        status: "done",
-        reason: "timer",
-        payload: "null",
-      });
+      settleBuiltIn(step, armedHandler(step, message.timer), TIME_IS_UP);
       break;
     case "wait": {
       const handler = armedHandler(step, message.timer);
       const { waitFor, optional } = handler.plan.definition;
-      const error = {
-        name: "WaitTimeout",
-        code: "wait_timeout",
-        message: `no signal "${waitFor}" came in time`,
-      };
       settleBuiltIn(
         step,
         handler,
-        optional
-          ? { status: "done", reason: "timer", payload: "null" }
-          : { status: "failed", reason: "wait_timeout", payload: JSON.stringify(error) },
+        optional ? TIME_IS_UP : { status: "failed", reason: "wait_timeout", payload: waitTimeout(waitFor) },
       );
       break;
     }

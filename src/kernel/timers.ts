@@ -1,11 +1,12 @@
-/** Sleeps and waits: what an execution waits for besides tasks, and the timers that end them. */
+/** Timers, and the handlers that need no worker: sleeps, and waits for a signal. */
 import type { HandlerState } from "./execution.ts";
 import type { Step } from "./step.ts";
+import { settleOne } from "./tasks/bulk-recorder.ts";
 
 /** The name under which the engine itself acts. */
 export const ENGINE = "engine";
 
-/** Starts a sleep or a wait: sets its timer, or takes a signal that came before. */
+/** Starts a sleep or a wait: sets its timer, or consumes a signal that came before. */
 export function arm(step: Step, handler: HandlerState): void {
   const { sleep, waitFor, timeout } = handler.plan.definition;
   if (waitFor !== undefined && takeKept(step, handler, waitFor)) return;
@@ -19,23 +20,26 @@ export function arm(step: Step, handler: HandlerState): void {
   });
 }
 
-/** Gives the oldest kept signal to a wait that is open; false if there is none. */
+/** Consumes the oldest kept signal for an open wait; false: there is none. */
 export function takeKept(step: Step, handler: HandlerState, name: string): boolean {
   const kept = step.execution.signals.get(name)?.[0];
   if (kept === undefined) return false;
-  const timer = timerId(step, handler);
-  const armed = step.execution.timers.get(timer);
-  if (armed !== undefined)
-    step.emit({ kind: "timer.cleared", timer, purpose: armed.purpose, due: armed.due });
+  clearTimer(step, timerId(step, handler));
   settleBuiltIn(step, handler, { status: "done", reason: "signalled", payload: kept.data });
   return true;
 }
 
-/** Clears every timer of the execution. */
+/** Clears a timer; false: it is not set. */
+export function clearTimer(step: Step, timer: string): boolean {
+  const armed = step.execution.timers.get(timer);
+  if (armed === undefined) return false;
+  step.emit({ kind: "timer.cleared", timer, purpose: armed.purpose, due: armed.due });
+  return true;
+}
+
+/** Clears the timers of the execution whose purpose fits. */
 export function clearTimers(step: Step, which: (purpose: string) => boolean = () => true): void {
-  for (const [timer, { purpose, due }] of [...step.execution.timers]) {
-    if (which(purpose)) step.emit({ kind: "timer.cleared", timer, purpose, due });
-  }
+  for (const [timer, { purpose }] of [...step.execution.timers]) if (which(purpose)) clearTimer(step, timer);
 }
 
 /** The id of the timer of a sleep or a wait. */
@@ -44,12 +48,12 @@ export function timerId(step: Step, handler: HandlerState): string {
   return `${visit.plan.name}.${visit.visit}.${handler.plan.name}`;
 }
 
-/** The id of the timer of one task: how long it waits for a signal, or its child may take. */
+/** The id of the timer of one task: of its wait for a signal, or of its child's time limit. */
 export function taskTimerId(step: Step, handler: HandlerState, task: number): string {
   return `${timerId(step, handler)}.${task}`;
 }
 
-/** The handler and the task that such a timer is for. */
+/** The handler and the task of a timer with such an id; null: the current visit has no such task. */
 export function taskOfTimer(step: Step, timer: string): { handler: HandlerState; task: number } | null {
   const task = Number(timer.slice(timer.lastIndexOf(".") + 1));
   const handler = step.execution
@@ -58,22 +62,18 @@ export function taskOfTimer(step: Step, timer: string): { handler: HandlerState;
   return handler === undefined ? null : { handler, task };
 }
 
+/** The error (a JSON text) of a wait whose signal did not come in time. */
+export function waitTimeout(signal: string | null | undefined): string {
+  const message = `no signal "${signal}" came in time`;
+  return JSON.stringify({ name: "WaitTimeout", code: "wait_timeout", message });
+}
+
 /** Settles the one task of a sleep or a wait. */
 export function settleBuiltIn(
   step: Step,
   handler: HandlerState,
   end: { status: "done" | "failed"; reason: string; payload: string },
 ): void {
-  const visit = step.execution.currentVisit();
-  step.emit({
-    kind: "tasks.settled",
-    ...visit.place(handler.plan.name),
-    tasks: [0],
-    attempts: [handler.tasks.nextAttempt(0)],
-    statuses: [end.status],
-    reasons: [end.reason],
-    workers: [ENGINE],
-    ms: [0],
-    payloads: [end.payload],
-  });
+  const attempt = handler.tasks.nextAttempt(0);
+  settleOne(step, handler, { task: 0, attempt, worker: ENGINE, ms: 0, ...end });
 }

@@ -1,4 +1,4 @@
-/** An execution as others see it (the shape of the HTTP API), from its state and the owner's open attempts. */
+/** The public view of an execution (the shape of the HTTP API), from its state and the open attempts of its owner. */
 import type { Json } from "../std/json.ts";
 import type { ExecutionError, FinalStatus, Parent } from "./event.ts";
 import type { Execution, ExecutionStatus, HandlerState } from "./execution.ts";
@@ -23,7 +23,7 @@ export interface PhaseView {
   readonly handlers: readonly HandlerView[];
 }
 
-/** A status as it is shown: that of the execution, or `damaged`, which only its stored data can be. */
+/** A status in views: that of the execution, or `damaged` if its stored data cannot be read. */
 export type ShownStatus = ExecutionStatus | "damaged";
 
 export interface ExecutionView {
@@ -32,7 +32,7 @@ export interface ExecutionView {
   readonly workflowHash: string;
   readonly project: string;
   readonly status: ShownStatus;
-  /** Of a damaged execution: which stored row cannot be read. The view is of what comes before it. */
+  /** Only if damaged: the stored row that cannot be read. The view shows the state before that row. */
   readonly damage?: { readonly table: string; readonly row: number | string; readonly why: string };
   readonly phase: string | null;
   readonly input: Json;
@@ -40,14 +40,14 @@ export interface ExecutionView {
   readonly error: ExecutionError | null;
   readonly phases: readonly PhaseView[];
   readonly tags: Readonly<Record<string, string>>;
-  /** Where it belongs, if it is a child. */
+  /** The task of the parent, if it is a child. */
   readonly parent: Parent | null;
   readonly createdAt: number;
   readonly finishedAt: number | null;
   readonly revision: number;
 }
 
-/** Whether nothing more comes of an execution by itself: it has ended, or it is damaged. */
+/** Whether an execution stays as it is unless a user acts: it has ended, or it is damaged. */
 export function hasEnded({ finishedAt, status }: Pick<ExecutionView, "finishedAt" | "status">): boolean {
   return finishedAt !== null || status === "damaged";
 }
@@ -80,7 +80,7 @@ export function viewExecution(
   };
 }
 
-/** Whether it could be retried is between a child and its parent. */
+/** An error without `fatal`, which only concerns a child and its parent. */
 export function viewError(error: ExecutionError | null): ExecutionError | null {
   if (error?.fatal === undefined) return error;
   const { fatal: _, ...shown } = error;

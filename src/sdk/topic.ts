@@ -1,8 +1,7 @@
 /** Code that does the commands of a topic, for a process that serves it. */
 
 import { parseTopic } from "../kernel/command/parse-command.ts";
-import { topicUse } from "../kernel/command/topic.ts";
-import { reservedTopic } from "../kernel/command/topic-rules.ts";
+import { reservedTopic, topicUse } from "../kernel/command/topic-rules.ts";
 import type { CommandDefinition } from "../kernel/definition/definition.ts";
 import { rejectInvalid } from "../kernel/definition/parse-primitive.ts";
 import { RondoError, reject, unwrap } from "../std/rejection.ts";

@@ -10,7 +10,7 @@ import type { PostOpTask } from "../../src/engine/post-ops/post-ops.ts";
 import type { Settings } from "../../src/engine/settings.ts";
 import { type ReadOutput, readFor } from "../../src/engine/store-reads.ts";
 import type { Plan } from "../../src/kernel/definition/plan.ts";
-import { VOCABULARY, type Vocabulary } from "../../src/kernel/journal/vocabulary.ts";
+import { VOCABULARY, type Vocabulary } from "../../src/kernel/journal/replay.ts";
 import type { Report } from "../../src/protocol/work.ts";
 import type { SeededRandom } from "../../src/std/random.ts";
 import type { MemoryTables } from "../../src/store/memory/memory-tables.ts";

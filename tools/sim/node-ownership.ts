@@ -9,7 +9,7 @@ import type { Input } from "../../src/engine/io.ts";
 import { type LeaseTable, leftBy, tableFor } from "../../src/engine/leases/lease-handover.ts";
 import type { StoredHome } from "../../src/engine/limits/quota-server.ts";
 import { homeFor } from "../../src/engine/limits/stored-quotas.ts";
-import type { Vocabulary } from "../../src/kernel/journal/vocabulary.ts";
+import type { Vocabulary } from "../../src/kernel/journal/replay.ts";
 import type { SeededRandom } from "../../src/std/random.ts";
 import type { Membership } from "../../src/store/cluster-store.ts";
 import type { MemoryTables } from "../../src/store/memory/memory-tables.ts";

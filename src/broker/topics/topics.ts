@@ -6,7 +6,7 @@
 
 import type { Inspection } from "../../engine/io.ts";
 import { topicError } from "../../kernel/command/command-state.ts";
-import { topicUse } from "../../kernel/command/topic.ts";
+import { topicUse } from "../../kernel/command/topic-rules.ts";
 import type { Outcome } from "../../kernel/message.ts";
 import { toFault, toReported } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";

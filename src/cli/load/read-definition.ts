@@ -4,7 +4,7 @@
  */
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
-import { topicOf } from "../../kernel/command/topic.ts";
+import { topicOf } from "../../kernel/command/topic-rules.ts";
 import { parseDefinition } from "../../kernel/definition/parse-definition.ts";
 import { compilePlan, type HandlerPlan, type PhasePlan, SCRIPT_USE } from "../../kernel/definition/plan.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";

@@ -1,6 +1,6 @@
 /** Dropping a damaged execution: it is forgotten, and a parent that waits for it hears that it has failed. */
 
-import { endOfChild } from "../../kernel/tasks/notify-parent.ts";
+import { endOfChild } from "../../kernel/advance.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { DAMAGED, type MailboxMessage, type Store } from "../../store/store.ts";

@@ -3,14 +3,13 @@
  * leaves the node here: answers, grants and notices wait in the commit under way until its verdict.
  */
 
+import { endOfChild } from "../../kernel/advance.ts";
 import { EVENT_VERSION, type Recorded, type TasksSettled } from "../../kernel/event.ts";
 import type { Execution } from "../../kernel/execution.ts";
-import { encodeEntries } from "../../kernel/journal/journal-entry.ts";
+import { encodeEntries, versionNeeded } from "../../kernel/journal/journal-entry.ts";
 import { snapshotKey, writeSnapshot } from "../../kernel/journal/snapshot.ts";
-import { versionNeeded } from "../../kernel/journal/vocabulary.ts";
 import type { Answer, Message, Sent, StartMessage } from "../../kernel/message.ts";
 import { create, step } from "../../kernel/step.ts";
-import { endOfChild } from "../../kernel/tasks/notify-parent.ts";
 import { assert } from "../../std/assert.ts";
 import { canonicalJson } from "../../std/canonical-json.ts";
 import type { Json } from "../../std/json.ts";

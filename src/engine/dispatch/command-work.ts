@@ -1,6 +1,6 @@
 /** What goes out for a task: the task itself, or the command that it stands for, with its references resolved. */
 import { topicError } from "../../kernel/command/command-state.ts";
-import { resolveCommand } from "../../kernel/command/resolve-command.ts";
+import { resolveCommand } from "../../kernel/command/reference.ts";
 import { ENGINE } from "../../kernel/timers.ts";
 import type { Slot } from "../cache/slot.ts";
 import { taskText } from "../cache/task-pages.ts";

@@ -1,6 +1,6 @@
 /** Why an execution waits, in one sentence with the holder named. Computed on request, nothing is stored. */
 
-import { topicOf } from "../../kernel/command/topic.ts";
+import { topicOf } from "../../kernel/command/topic-rules.ts";
 import { SCRIPT_USE, type Wanted } from "../../kernel/definition/plan.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { showDuration } from "../../std/duration.ts";

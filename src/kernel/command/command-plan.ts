@@ -1,7 +1,9 @@
 /**
- * A command made ready to be sent: its topics, its hashes filled in, its references found, its post-operations with
- * their policies. Made once, when a definition is compiled.
+ * The plan of a command: its topics, hashes, references and post-operations with their policies. Made once, when a
+ * definition is compiled. Hashes are over the submitted form, before references are resolved, without filled-in fields.
  */
+
+import { contentHash } from "../../std/canonical-json.ts";
 import type { Json } from "../../std/json.ts";
 import {
   type CommandDefinition,
@@ -12,35 +14,34 @@ import {
 import { duration } from "../definition/parse-primitive.ts";
 import type { PostOpKind } from "../event.ts";
 import type { RetryPolicy } from "../tasks/retry.ts";
-import { commandHash, commandsHash } from "./command-hash.ts";
-import type { Enrichment } from "./enrich.ts";
+import type { Enrichment } from "./post-op.ts";
 import { parseReferences, type Reference } from "./reference.ts";
-import { receiptTopicOf } from "./topic.ts";
+import { receiptTopicOf } from "./topic-rules.ts";
 
-/** How a post-operation is tried. */
+/** The retry policy of a post-operation. */
 export interface PostOpPolicy extends RetryPolicy {
   readonly attempts: number;
   readonly timeoutMs: number;
 }
 
-/** Where a result is kept. */
+/** The state store and key that a result is written to. */
 export interface PersistencePlan extends PostOpPolicy {
   readonly store: string;
   readonly key: string;
   readonly partition: string | null;
 }
 
-/** Whom a result is told to. */
+/** The address that a result is sent to. */
 export interface BroadcastPlan extends PostOpPolicy {
   readonly url: string;
-  /** What is said instead of, or beside, the result; undefined: nothing. */
+  /** A payload to send in place of, or together with, the result; undefined: none. */
   readonly staticPayload: Json | undefined;
-  /** The command is settled only when this has ended, either way. */
+  /** Whether the command is settled only after this has succeeded or failed for good. */
   readonly awaited: boolean;
 }
 
 export interface CommandPlan {
-  /** Which command of the workflow, counted from 0. */
+  /** The number of the command in the workflow, from 0. */
   readonly step: number;
   readonly topic: string;
   readonly receiptTopic: string;
@@ -52,11 +53,11 @@ export interface CommandPlan {
   readonly enrichment: readonly Enrichment[];
   readonly persistence: PersistencePlan | null;
   readonly broadcasts: readonly BroadcastPlan[];
-  /** Whether something must be done with the result before the task is settled. */
+  /** Whether a post-operation must end before the task is settled. */
   readonly holds: boolean;
 }
 
-/** Plans the commands of a definition, in order; each call gives the next. */
+/** Plans the commands of a definition; it must be called for the handlers in order. */
 export function commandPlanner(definition: Definition): (handler: HandlerDefinition) => CommandPlan | null {
   const commands = definition.phases
     .flatMap(({ handlers }) => Object.values(handlers))
@@ -70,7 +71,7 @@ export function commandPlanner(definition: Definition): (handler: HandlerDefinit
       : planCommand(handler, handler.command, { step: step++, workflowHash });
 }
 
-/** The persistence or broadcast of a command; undefined: it has none such. */
+/** The plan of a post-operation; undefined: the command has no such post-operation. */
 export function postOpPlan(
   command: CommandPlan,
   op: PostOpKind,
@@ -79,7 +80,7 @@ export function postOpPlan(
   return op === "broadcast" ? command.broadcasts[index] : (command.persistence ?? undefined);
 }
 
-/** The name of what a post-operation goes to. */
+/** The state store or address of a post-operation. */
 export function targetOf(plan: PersistencePlan | BroadcastPlan): string {
   return "url" in plan ? plan.url : plan.store;
 }
@@ -161,4 +162,20 @@ function planPolicy({ retry = {}, timeout }: WrittenPolicy): PostOpPolicy {
     retryMaxMs: Math.max(min, max),
     timeoutMs: timeout === undefined ? DEFAULTS.postOpTimeoutMs : duration(timeout, "timeout"),
   };
+}
+
+/** The `cmd_hash` of a command. */
+export function commandHash(command: CommandDefinition): string {
+  return contentHash(hashed(command));
+}
+
+/** The `workflow_hash` of commands in their order. */
+export function commandsHash(commands: readonly CommandDefinition[]): string {
+  return contentHash(commands.map(hashed));
+}
+
+/** The part of a command that is hashed. Absent data counts as `{}`; null is a value of its own. */
+function hashed({ cmd_type, cmd_data = {}, cmd_metadata }: CommandDefinition): Json {
+  const { cmd_hash: _, workflow_hash: __, rondo: ___, ...metadata } = cmd_metadata ?? {};
+  return { cmd_type, cmd_data, cmd_metadata: metadata };
 }

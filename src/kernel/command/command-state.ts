@@ -1,20 +1,20 @@
 /**
- * What the fold keeps of commands: results whose tasks are not done yet, the parts that later commands refer to, and
- * per command of the workflow how it stands.
+ * The part of the fold for commands: results of tasks that are not done yet, the parts of results that later commands
+ * refer to, and the state of each command of the workflow.
  */
 import { assert } from "../../std/assert.ts";
 import type { Json } from "../../std/json.ts";
 import type { Rejection } from "../../std/rejection.ts";
-import type { CommandReceipted, Event, SettledStatus } from "../event.ts";
+import type { CommandReceipted, SettledStatus } from "../event.ts";
 import type { CommandState, Execution, HandlerState, Visit } from "../execution.ts";
 import { NEVER } from "../tasks/task-table.ts";
 import type { CommandPlan } from "./command-plan.ts";
-import { applyPostOp, applyPostOpRetried, oweAfter, receiptOf } from "./owed-op.ts";
+import { oweAfter, receiptOf } from "./owed-op.ts";
 import { follow } from "./reference.ts";
 
-/** The phase of a command has begun. */
+/** Applies the start of a command's phase. */
 export function commandStarted(execution: Execution, handler: HandlerState, command: CommandPlan): void {
-  // Who serves the topic gets what is there and enumerates nothing.
+  // Consumers of a topic do not enumerate, so the number of tasks is known.
   if (handler.impliesTask) handler.sealed = true;
   execution.commands.set(command.step, {
     startedAt: execution.now,
@@ -25,26 +25,8 @@ export function commandStarted(execution: Execution, handler: HandlerState, comm
   });
 }
 
-/** Applies an event of commands and their post-operations; false: it is none. */
-export function foldCommand(execution: Execution, event: Event): boolean {
-  switch (event.kind) {
-    case "command.receipted":
-      applyReceipted(execution, event);
-      return true;
-    case "postop.done":
-    case "postop.failed":
-      applyPostOp(execution, event);
-      return true;
-    case "postop.retried":
-      applyPostOpRetried(execution, event);
-      return true;
-    default:
-      return false;
-  }
-}
-
-/** A receipt came: a result is kept until its task is done, and owes what is to be done with it. */
-function applyReceipted(execution: Execution, event: CommandReceipted): void {
+/** Applies a receipt: keeps the result until its task is done, and adds its post-operations. */
+export function commandReceipted(execution: Execution, event: CommandReceipted): void {
   const handler = execution.handlerAt(event);
   assert(handler !== undefined, "a receipt is of a handler of the current visit");
   const { seq } = execution;
@@ -66,7 +48,7 @@ function applyReceipted(execution: Execution, event: CommandReceipted): void {
   oweAfter(execution, receiptOf(event, seq), "receipt");
 }
 
-/** The task of a command is settled. */
+/** Applies the end of a command's task. */
 export function settleCommand(
   execution: Execution,
   handler: HandlerState,
@@ -78,7 +60,7 @@ export function settleCommand(
   else if (end.status === "failed") change(execution, command.step, { status: "ERROR", error: end.payload });
 }
 
-/** A new round: commands with a result go on at their persistence, the others are sent again. */
+/** Begins a new round: commands with a result continue with their post-operations, the others are sent again. */
 export function reopenCommands(execution: Execution, visit: Visit, handler: HandlerState): void {
   const { command } = handler.plan;
   if (command === null) return;
@@ -93,7 +75,7 @@ export function reopenCommands(execution: Execution, visit: Visit, handler: Hand
   }
 }
 
-/** The error of a command as others see it: what the worker sent, or name, message and code. */
+/** The public error of a command: the `proc_err` that the worker sent, or name, message and code. */
 export function procErr(error: string | null): Json {
   if (error === null) return null;
   const parsed = JSON.parse(error) as Json;

@@ -1,4 +1,4 @@
-/** The commands of an execution as others see them: the seed's `proc`, from the state and the owner's open attempts. */
+/** The public view of an execution's commands (`proc`), from its state and the open attempts of its owner. */
 import type { Json } from "../../std/json.ts";
 import type { PlannedCommand } from "../definition/plan.ts";
 import type { PostOpKind } from "../event.ts";
@@ -19,19 +19,19 @@ export interface CommandView {
   readonly procStatus: ProcStatus;
   readonly procErr: Json;
   readonly createdAt: number;
-  /** When it could be sent first; null: not yet. */
+  /** When its phase began; null: it has not begun. */
   readonly startedAt: number | null;
-  /** When its last receipt came; null: none has. */
+  /** When its last receipt came; null: there is none. */
   readonly receiptedAt: number | null;
-  /** Sequence number of its last `command.receipted`, where `cmd_result` is if it has one; null: none is shown. */
+  /** Sequence number of its last `command.receipted`, which may have a `cmd_result`; null: none is shown. */
   readonly receipt: number | null;
-  /** What is owed for it. */
+  /** Its post-operations that have not ended. */
   readonly owed: readonly OwedView[];
-  /** Its only open attempts are in queues of a broker: the oldest of them. Whether anybody has it, the broker knows. */
+  /** Set if all open attempts are in queues of a broker: the oldest one. Only the broker knows whether a worker has it. */
   readonly queued?: QueuedAttempt;
 }
 
-/** An attempt that is in a queue. */
+/** An attempt in a queue of a broker. */
 export interface QueuedAttempt {
   readonly visit: number;
   readonly round: number;
@@ -41,19 +41,19 @@ export interface QueuedAttempt {
   readonly epoch: number;
 }
 
-/** A post-operation that is owed. */
+/** A post-operation that has not ended. */
 export interface OwedView {
   readonly op: PostOpKind;
   readonly index: number;
   readonly target: string;
-  /** Tries that have ended. */
+  /** Attempts that have ended. */
   readonly attempts: number;
-  /** When it is tried again; null: it is tried now. */
+  /** When it is retried; null: it runs now. */
   readonly until: number | null;
   readonly error: string | null;
 }
 
-/** The commands of an execution at `now`; empty where it has none. */
+/** The commands of an execution at `now`. */
 export function viewCommands(
   execution: Execution,
   now: number,
@@ -89,7 +89,7 @@ export function viewCommands(
   });
 }
 
-/** A result that was received is shown also where it could not be kept. */
+/** A received result is shown even if it could not be persisted. */
 function hasResult(status: ProcStatus): boolean {
   return status === "COMPLETE" || status === "ERROR";
 }

@@ -1,9 +1,8 @@
 /**
- * Post-operations that an execution owes: what is done with the result of a command besides enrichment. Persistence
- * comes alone and first; its end owes the broadcasts, in order. Part of the fold: what is owed follows from the
- * journal, so a restart, a takeover and a commit of unknown outcome find the same. Payloads are not here.
+ * Owed post-operations: the persistence and the broadcasts of a command's result. Persistence comes first; after its end
+ * the broadcasts are owed. This is part of the fold: owed post-operations follow from the journal, so a restart, a
+ * takeover and a commit of unknown outcome find the same ones. It has no payloads.
  */
-
 import { assert } from "../../std/assert.ts";
 import { encodeName } from "../definition/names.ts";
 import type { Plan } from "../definition/plan.ts";
@@ -12,32 +11,32 @@ import type { Execution } from "../execution.ts";
 import { readError } from "../tasks/stored-error.ts";
 import { type CommandPlan, postOpPlan } from "./command-plan.ts";
 
-/** A post-operation that is to be performed. */
+/** A post-operation that is still to be performed. */
 export interface OwedOp extends PostOpRef {
-  /** The same for all tries. */
+  /** The same for all attempts. */
   readonly id: string;
-  /** The task is settled only when this has ended. */
+  /** Whether the task is settled only after this has ended. */
   readonly awaited: boolean;
-  /** Tries that have ended. */
+  /** Attempts that have ended. */
   readonly ended: number;
-  /** When it may be tried: once it is owed, at once. */
+  /** When it may be attempted. */
   readonly until: number;
-  /** Why the last try failed; null: there was none. */
+  /** The error of the last attempt; null: there was none. */
   readonly lastError: string | null;
 }
 
-/** The id of a post-operation: what it is about, so that every try and every owner gives it the same. */
+/** The id of a post-operation. It is derived from its place, so every attempt and every owner compute the same id. */
 export function postOpId(execution: string, ref: PostOpRef): string {
   const { phase, visit, handler, task, op, index } = ref;
   return `${encodeName(execution)}/${phase}/${visit}/${handler}/${task}/${op}/${index}`;
 }
 
-/** The command of a handler, in whichever visit. */
+/** The command of a handler. */
 export function commandAt(plan: Plan, { phase, handler }: Place): CommandPlan | null {
   return plan.byName.get(phase)?.handlers.find(({ name }) => name === handler)?.command ?? null;
 }
 
-/** Owes what follows a result: its persistence, or, where there is none, its broadcasts. */
+/** Adds the next post-operations of a result: its persistence, or the broadcasts if it has none or it is done. */
 export function oweAfter(execution: Execution, receipt: ReceiptRef, done: "receipt" | "persistence"): void {
   const command = commandAt(execution.plan, receipt);
   assert(command !== null, "a receipted command is in the plan");
@@ -47,21 +46,21 @@ export function oweAfter(execution: Execution, receipt: ReceiptRef, done: "recei
   command.broadcasts.forEach((_, index) => owe(execution, receipt, "broadcast", index));
 }
 
-/** Whether something that the task's end waits for is owed. */
+/** Whether a post-operation that the task waits for is owed. */
 export function isHeld(execution: Execution, place: Place, task: number): boolean {
   for (const op of execution.postops.values())
     if (op.awaited && op.task === task && isAt(op, place)) return true;
   return false;
 }
 
-/** Whether anything is owed that keeps a task open. */
+/** Whether any task waits for an owed post-operation. */
 export function holdsTasks(execution: Execution): boolean {
   // @plant visit ends while its persistence is owed
   for (const { awaited } of execution.postops.values()) if (awaited) return true;
   return false;
 }
 
-/** A try has ended. */
+/** Applies the end of an attempt. */
 export function applyPostOp(execution: Execution, event: PostOpEvent): void {
   const id = postOpId(execution.id, event);
   const op = execution.postops.get(id);
@@ -77,21 +76,21 @@ export function applyPostOp(execution: Execution, event: PostOpEvent): void {
   if (event.kind === "postop.done" && event.op === "persistence") oweAfter(execution, event, "persistence");
 }
 
-/** It is asked for again, after it had failed for good. */
+/** Applies the retry of a post-operation that had failed for good. */
 export function applyPostOpRetried(execution: Execution, event: PostOpRetried): void {
   execution.applied.set(event.id, execution.seq);
   execution.undelivered.delete(postOpId(execution.id, event));
   owe(execution, event, event.op, event.index);
-  // Whoever waited for it waits no longer.
+  // Its task was settled long ago, so nothing waits for it.
   const id = postOpId(execution.id, event);
   const op = execution.postops.get(id);
   if (op !== undefined) execution.postops.set(id, { ...op, awaited: false });
 }
 
-/** Which receipt a post-operation is about. */
+/** The receipt that a post-operation is about. */
 export type ReceiptRef = Place & Pick<PostOpRef, "task" | "step" | "receipt">;
 
-/** The receipt that an event brings. */
+/** The receipt of a `command.receipted` at `seq`. */
 export function receiptOf({ phase, visit, handler, task, step }: CommandReceipted, seq: number): ReceiptRef {
   return { phase, visit, handler, task, step, receipt: seq };
 }

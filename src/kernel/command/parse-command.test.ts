@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { isRejection, unwrap } from "../../std/rejection.ts";
 import { parseDefinition } from "../definition/parse-definition.ts";
 import { compilePlan } from "../definition/plan.ts";
-import { receiptTopicOf, topicOf, topicUse } from "./topic.ts";
+import { receiptTopicOf, topicOf, topicUse } from "./topic-rules.ts";
 
 const AT = 'phase "a" handler "a"';
 const KEPT = { target_statestore_name: "s", target_statestore_key: "k" };

@@ -1,6 +1,6 @@
 /**
- * Parses a command as it stands in a definition or a submission: the seed's `cmd`, with its post-operations checked
- * strictly. It is kept as it was written, since its hash is over that; only what others fill in is left out.
+ * Parses the `cmd` of a definition or a submission, with a strict check of its post-operations. The command is kept as
+ * written, since its hash is over that form; only fields that Rondo fills in are left out.
  */
 import { type Json, toStoredText } from "../../std/json.ts";
 import { isRejection } from "../../std/rejection.ts";
@@ -14,7 +14,7 @@ const BROADCASTS_MAX = 100;
 const URL_CHARS_MAX = 2_000;
 const KEY_CHARS_MAX = 500;
 
-/** The canonical command of `data`; throws `Invalid`. What a reader of the seed's document sees beside it is ignored. */
+/** The canonical command of `data`; throws `Invalid`. A `cmd_result` is ignored. */
 export function parseCommand(data: unknown, path: string): CommandDefinition {
   const fields = object(data, path, ["cmd_type", "cmd_data", "cmd_metadata", "cmd_result"]);
   const stored = toStoredText({ ...fields, cmd_result: null }, { bytesMax: LIMITS.taskBytes, what: path });

@@ -1,19 +1,22 @@
 /**
- * The performer's words on post-operations, and what follows: persistence that is done lets the task settle, one that
- * is out of attempts fails it; a broadcast that is out of attempts is left, and the workflow goes on.
+ * Post-operations on the result of a command. Enrichment happens before the result is journaled. A persistence that is done
+ * lets the task settle, and one that is out of attempts fails it. A broadcast that is out of attempts is given up, and the
+ * workflow goes on.
  */
 import { assert } from "../../std/assert.ts";
+import type { Json } from "../../std/json.ts";
 import { reject } from "../../std/rejection.ts";
 import { advance } from "../advance.ts";
 import type { PostOpRef } from "../event.ts";
 import type { HandlerState } from "../execution.ts";
 import type { Answer, PostOpMessage, PostOpOutcome, PostOpRetryMessage } from "../message.ts";
 import type { Step } from "../step.ts";
+import { settleOne } from "../tasks/bulk-recorder.ts";
 import { delayMs } from "../tasks/retry.ts";
 import { type BroadcastPlan, type PersistencePlan, postOpPlan, targetOf } from "./command-plan.ts";
 import { commandAt, isHeld, type OwedOp, postOpId } from "./owed-op.ts";
 
-/** How a try ended. Words on tries that are over change nothing. */
+/** Applies the end of an attempt at a post-operation. A repeat changes nothing. */
 export function postOp(step: Step, message: PostOpMessage): Answer {
   const { execution } = step;
   const { attempt, outcome } = message;
@@ -31,7 +34,7 @@ export function postOp(step: Step, message: PostOpMessage): Answer {
   return { kind: "applied", seq: execution.seq };
 }
 
-/** A broadcast that failed for good is owed again. */
+/** Retries a broadcast that failed for good. */
 export function retryPostOp(step: Step, message: PostOpRetryMessage): Answer {
   const { execution } = step;
   const { id, by, op } = message;
@@ -55,7 +58,7 @@ export function retryPostOp(step: Step, message: PostOpRetryMessage): Answer {
   return { kind: "applied", seq: execution.seq };
 }
 
-/** Which operation it is, and nothing else. */
+/** The identifying fields of an operation. */
 function refOf({ phase, visit, handler, task, step, op, index, receipt }: PostOpRef): PostOpRef {
   return { phase, visit, handler, task, step, op, index, receipt };
 }
@@ -67,7 +70,7 @@ function planOf({ execution }: Step, op: OwedOp): PersistencePlan | BroadcastPla
   return plan;
 }
 
-/** When it is tried again; null: it is not. */
+/** When the post-operation is retried; null: it is not. */
 function retryAt(
   step: Step,
   op: OwedOp,
@@ -85,7 +88,7 @@ function retryAt(
   return step.now + delayMs(plan, attempt, { id: `${op.id}/${attempt}`, retryAfterMs: outcome.retryAfterMs });
 }
 
-/** Something that the task waited for has ended. */
+/** Settles the task if this was the last post-operation that it waited for, or if its persistence failed. */
 function settle(step: Step, op: OwedOp, outcome: PostOpOutcome): void {
   const { execution } = step;
   const handler = execution.handlerAt(op);
@@ -111,15 +114,40 @@ function settleTask(
 ): void {
   const receipted = handler.receipted.get(task);
   assert(receipted !== undefined, "a command that is settled by a post-operation has a receipt");
-  step.emit({
-    kind: "tasks.settled",
-    ...step.execution.currentVisit().place(handler.plan.name),
-    tasks: [task],
-    attempts: [receipted.attempt],
-    statuses: [end.status],
-    reasons: [end.status === "done" ? null : "persistence"],
-    workers: [receipted.worker],
-    ms: [receipted.ms],
-    payloads: [end.payload ?? receipted.result],
+  const { attempt, worker, ms, result } = receipted;
+  const reason = end.status === "done" ? null : "persistence";
+  settleOne(step, handler, {
+    task,
+    attempt,
+    status: end.status,
+    reason,
+    worker,
+    ms,
+    payload: end.payload ?? result,
   });
+}
+
+/** A property that is added to results. */
+export interface Enrichment {
+  readonly key: string;
+  readonly val: Json;
+}
+
+/** Adds properties to a result (a JSON text). A result that is not an object becomes `{ value }` first. */
+export function enrich(result: string, properties: readonly Enrichment[]): string {
+  const given = JSON.parse(result) as Json;
+  // A receipt without a result has an empty one.
+  const value = given === null ? {} : given;
+  if (properties.length === 0) return given === null ? "{}" : result;
+  const isObject = typeof value === "object" && !Array.isArray(value);
+  const enriched: Record<string, Json> = isObject ? { ...(value as Record<string, Json>) } : { value };
+  // defineProperty, because assigning to the key "__proto__" would change the prototype.
+  for (const { key, val } of properties)
+    Object.defineProperty(enriched, key, {
+      value: val,
+      enumerable: true,
+      writable: true,
+      configurable: true,
+    });
+  return JSON.stringify(enriched);
 }

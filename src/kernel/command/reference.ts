@@ -1,31 +1,33 @@
 /**
  * References in the data of a command: `${steps[0].cmd_result.a.b}`, `${input.a}`, `${task.a}`. A text that is only a
- * reference stands for the value; inside a longer text the value is inserted as text. Pure: what is referred to comes
- * in.
+ * reference is replaced by the value; inside a longer text the value is inserted as text. The file parses references,
+ * plans the parts of results to keep for them, and resolves them when a command is sent.
  */
-import type { Json } from "../../std/json.ts";
+import { byteLength, type Json } from "../../std/json.ts";
+import { LIMITS } from "../definition/definition.ts";
 import { Invalid } from "../definition/parse-primitive.ts";
+import type { Execution } from "../execution.ts";
+import type { CommandPlan } from "./command-plan.ts";
 
-/** What a reference points into, and the path there. */
 export interface Reference {
   readonly from: "steps" | "input" | "task";
-  /** The step whose result is meant; 0 where none is. */
+  /** The step whose result it refers to; 0 for other references. */
   readonly step: number;
   readonly path: readonly string[];
   /** As it is written, without `${` and `}`. */
   readonly text: string;
 }
 
-/** A value, or nothing where the path leads nowhere. */
+/** A value; null: there is none at that path. */
 export type Found = { readonly value: Json } | null;
 
-/** A second `$` before it: the text itself is meant. */
+/** `$${...}` is an escape: it stands for the text `${...}`. */
 const REFERENCE = /(\$?)\$\{([^{}]*)\}/g;
 const STEPS = /^steps\[(0|[1-9]\d{0,3})\]\.cmd_result(.*)$/;
 const OTHER = /^(input|task)(.*)$/;
 const PART = /\.([A-Za-z_][A-Za-z0-9_-]*)|\[(0|[1-9]\d{0,6})\]|\["((?:[^"\\]|\\.)*)"\]/y;
 
-/** All references in `data`, each once; throws `Invalid` at what looks like one and is none. */
+/** All references in `data`, each once; throws `Invalid` if a `${...}` is not a reference. */
 export function parseReferences(data: Json, path: string): readonly Reference[] {
   const found = new Map<string, Reference>();
   for (const { text, at } of texts(data, path)) {
@@ -44,7 +46,7 @@ export function parseReferences(data: Json, path: string): readonly Reference[] 
   return [...found.values()];
 }
 
-/** `data` with its references replaced, or the first one that leads nowhere. */
+/** `data` with its references replaced, or the first reference without a value. */
 export function resolveReferences(
   data: Json,
   find: (reference: Reference) => Found,
@@ -52,7 +54,7 @@ export function resolveReferences(
   const missing: Reference[] = [];
   const value = replace(data, (inner) => {
     const reference = parseReference(inner);
-    // What is no reference was refused when the definition was.
+    // The parser of definitions refuses this, but definitions of older versions may have it.
     if (reference === null) return { value: `\${${inner}}` };
     const found = find(reference);
     if (found === null) missing.push(reference);
@@ -61,11 +63,11 @@ export function resolveReferences(
   return missing[0] === undefined ? { value } : { missing: missing[0] };
 }
 
-/** What is at the end of the path: own members only. */
+/** The value at the end of a path of own members. */
 export function follow(value: Json, path: readonly string[]): Found {
   let at: Json = value;
   for (const part of path) {
-    // Neither what is inherited nor the length of a list is a member.
+    // Inherited properties and the length of a list do not count as members.
     if (typeof at !== "object" || at === null || !Object.prototype.propertyIsEnumerable.call(at, part))
       return null;
     at = (at as Record<string, Json>)[part] as Json;
@@ -119,4 +121,108 @@ function replaceText(text: string, find: (inner: string) => { readonly value: Js
     const { value } = find(inner);
     return typeof value === "string" ? value : JSON.stringify(value);
   });
+}
+
+/**
+ * The parts of results that are kept for references. No part lies inside another, so together they are no larger than the
+ * result, no matter how many references there are.
+ */
+export interface Referred {
+  /** The kept parts of a step's result. */
+  readonly byStep: ReadonlyMap<number, readonly Reference[]>;
+  /** The kept part that contains the value of a reference, by the text of the reference. */
+  readonly keptFor: ReadonlyMap<string, Reference>;
+}
+
+/** A place in a result; `kept`: the reference for which all of it is kept. */
+interface Place {
+  kept: Reference | null;
+  readonly members: Map<string, Place>;
+}
+
+/** Plans the parts of results to keep for these references. */
+export function planReferred(references: readonly Reference[]): Referred {
+  const byStep = new Map<number, Reference[]>();
+  const keptFor = new Map<string, Reference>();
+  const results = new Map<number, Place>();
+  const outerFirst = references
+    .filter(({ from }) => from === "steps")
+    .sort((one, other) => one.path.length - other.path.length);
+  for (const reference of outerFirst) {
+    const { step, path, text } = reference;
+    const result = results.get(step) ?? place();
+    results.set(step, result);
+    const kept = keep(result, path, reference);
+    keptFor.set(text, kept);
+    if (kept !== reference) continue;
+    const parts = byStep.get(step) ?? [];
+    parts.push(reference);
+    byStep.set(step, parts);
+  }
+  return { byStep, keptFor };
+}
+
+/** The kept part that contains the path; if there is none yet, the path itself is kept. */
+function keep(result: Place, path: readonly string[], reference: Reference): Reference {
+  let at = result;
+  for (const part of path) {
+    if (at.kept !== null) return at.kept;
+    const next = at.members.get(part) ?? place();
+    at.members.set(part, next);
+    at = next;
+  }
+  at.kept ??= reference;
+  return at.kept;
+}
+
+function place(): Place {
+  return { kept: null, members: new Map() };
+}
+
+/** The command to send as JSON text, or the error (a JSON text) if a reference has no value. */
+export function resolveCommand(
+  execution: Execution,
+  command: CommandPlan,
+  task: string,
+): { readonly text: string } | { readonly error: string } {
+  if (command.references.length === 0) return { text: textOf(command) };
+  // A command can repeat a reference many times, so the sum is limited.
+  let bytes = 0;
+  const resolved = resolveReferences(command.cmd.cmd_data, (reference) => {
+    const found = bytes > BYTES_MAX ? null : find(execution, reference, task);
+    bytes += found === null ? 0 : byteLength(JSON.stringify(found.value));
+    return found;
+  });
+  if (bytes > BYTES_MAX)
+    return failed("TooLarge", "too_large", `its references make it larger than ${BYTES_MAX} bytes`);
+  if ("value" in resolved) return { text: JSON.stringify({ ...command.cmd, cmd_data: resolved.value }) };
+  const { text } = resolved.missing;
+  return failed("UnresolvedReference", "unresolved_reference", `"\${${text}}" leads nowhere`);
+}
+
+function failed(name: string, code: string, message: string): { readonly error: string } {
+  return { error: JSON.stringify({ name, code, message }) };
+}
+
+function find({ plan, referred, input }: Execution, reference: Reference, task: string): Found {
+  const { from, path, text } = reference;
+  if (from !== "steps") return follow(JSON.parse(from === "input" ? input : task) as Json, path);
+  const kept = plan.referred.keptFor.get(text);
+  const value = kept === undefined ? undefined : referred.get(kept.text);
+  if (kept === undefined || value === undefined) return null;
+  return follow(JSON.parse(value) as Json, path.slice(kept.path.length));
+}
+
+/** The most bytes that the references of one command may insert. */
+const BYTES_MAX = LIMITS.inputBytes;
+const commandTexts = new WeakMap<CommandPlan, string>();
+
+/** The text of a command without references, which is the same for all executions. */
+function textOf(command: CommandPlan): string {
+  let text = commandTexts.get(command);
+  if (text === undefined) {
+    text = JSON.stringify(command.cmd);
+    commandTexts.set(command, text);
+  }
+  return text;
 }

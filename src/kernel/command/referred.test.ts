@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { parseReferences } from "./reference.ts";
-import { planReferred } from "./referred.ts";
+import { parseReferences, planReferred } from "./reference.ts";
 
 const planned = (...texts: readonly string[]) =>
   planReferred(

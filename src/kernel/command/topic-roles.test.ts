@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { isRejection } from "../../std/rejection.ts";
 import { parseDefinition, parseStored } from "../definition/parse-definition.ts";
-import { commandHash } from "./command-hash.ts";
+import { commandHash } from "./command-plan.ts";
 
 const step = (name: string, topic: string, more: object = {}) => ({
   name,

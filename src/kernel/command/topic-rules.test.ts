@@ -1,7 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { receiptTopicOf } from "./topic.ts";
-import { matchesTopic, TopicRules } from "./topic-rules.ts";
+import { matchesTopic, receiptTopicOf, TopicRules } from "./topic-rules.ts";
 
 const to = (topic: string, receiptTopic = receiptTopicOf(topic)) => ({ topic, receiptTopic });
 const rules = (options: Partial<ConstructorParameters<typeof TopicRules>[0]> = {}) =>

@@ -1,13 +1,11 @@
 /**
- * Which topics a project may use. A project is open: it may use any topic that is not reserved. It is guarded once the
- * settings list `topics` for it or a token is bound to it. Then it may use only the listed patterns and its own names,
- * `<project>_*`. Pure; an engine asks before it gives out a command, whoever is to do it.
+ * Names of topics, and the rules which topics a project may use. An open project may use any topic that is not reserved. A
+ * project is guarded if the settings list `topics` for it or a token is bound to it. A guarded project may use only the
+ * listed patterns and its own names, `<project>_*`. An engine checks this before it leases a command.
  */
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { PlannedCommand } from "../definition/plan.ts";
-import { receiptTopicOf } from "./topic.ts";
 
-/** What the settings say of one project. */
 interface ProjectTopics {
   /** Patterns of topics, in which `*` stands for any text; undefined: the settings do not list any. */
   readonly topics?: readonly string[];
@@ -27,7 +25,7 @@ export interface CommandTopics {
   readonly receiptTopic: string;
 }
 
-/** In a set of bound projects: any project may be bound, since a token cannot be read. It is no project's name. */
+/** A member of a set of bound projects if a token cannot be read, so that any project may be bound. Not a valid name. */
 export const EVERY_PROJECT = "*";
 
 /** Prefixes of names that belong to RabbitMQ and to Rondo, whatever the settings say. */
@@ -49,18 +47,18 @@ export class TopicRules {
     this.#bound = projects;
   }
 
-  /** Why nobody may use a name as a topic; null: it is not reserved. */
+  /** The refusal of a reserved name; null: it is not reserved. */
   reserved(name: string): Rejection | null {
     return refuseReserved(name, [...RESERVED, `${this.#prefix}.`]);
   }
 
-  /** Why a project may not send a command to these topics; null: it may. */
+  /** The refusal of a command to these topics; null: the project may use them. */
   refusal(project: string, { topic, receiptTopic }: CommandTopics): Rejection | null {
     const reserved = this.reserved(topic) ?? this.reserved(receiptTopic);
     if (reserved !== null) return reserved;
     if (!this.#isGuarded(project)) return null;
     const isDerived = receiptTopic === receiptTopicOf(topic) && this.#isListed(project, topic);
-    // The receipt topic that follows from a listed topic is allowed with it, unless it is a name of another guarded project.
+    // The default receipt topic of a listed topic is allowed with it, unless the name belongs to another guarded project.
     const isWithIt = isDerived && this.#guardedOwners(receiptTopic).every((owner) => owner === project);
     const asked = isWithIt ? [topic] : [topic, receiptTopic];
     const name = asked.find((one) => !this.#isAllowed(project, one));
@@ -157,4 +155,23 @@ function refuseReserved(name: string, prefixes: readonly string[]): Rejection | 
       hint: `choose a name that does not begin with "${prefix}"`,
     },
   );
+}
+
+const TOPIC_USE = "topic:";
+
+/** The wire name under which workers serve a topic. */
+export function topicUse(topic: string): string {
+  return `${TOPIC_USE}${topic}`;
+}
+
+/** The topic of such a wire name; null: it is the name of a handler. */
+export function topicOf(use: string): string | null {
+  return use.startsWith(TOPIC_USE) ? use.slice(TOPIC_USE.length) : null;
+}
+
+/** The default topic for receipts of a topic's commands. */
+export function receiptTopicOf(topic: string): string {
+  const segments = topic.split("_");
+  const at = segments.indexOf("CMD");
+  return at < 0 ? `${topic}_RECEIPT` : segments.with(at, "RECEIPT").join("_");
 }

@@ -1,12 +1,12 @@
 /**
- * A workflow as data, in canonical form: durations in milliseconds, defaults left out, always version 1. Stores keep this
- * form and hash it. Knows nothing of code: handlers are named by `use`.
+ * A workflow definition in canonical form: durations in milliseconds, defaults left out, always version 1. Stores keep and
+ * hash this form. It has no code; handlers are named by `use`.
  */
 import type { Json } from "../../std/json.ts";
 
 /**
- * Versions in which a definition can be handed in; both are stored as version 1. In version 2 a handler with `use` and
- * nothing else about its tasks enumerates them; in version 1 it has one task, the input.
+ * Versions of submitted definitions; both are stored as version 1. In version 2, a handler with `use` and no other option
+ * about its tasks enumerates them; in version 1 it has one task, the input.
  */
 export type GivenVersion = 1 | 2;
 
@@ -29,10 +29,10 @@ export interface PhaseDefinition {
 
 /** The name of the phase and handler that compute the output. */
 export const RETURNS = "returns";
-/** The name of the handler that decides where a phase goes on. */
+/** The name of the handler that decides the next phase. */
 export const NEXT = "next";
 
-/** What a handler does: exactly one of these is present in a handler definition. */
+/** The modes of a handler: its definition has exactly one of these fields. */
 export const HANDLER_MODES = ["use", "sleep", "waitFor", "command", "script", "workflow"] as const;
 
 export interface RetryDefinition {
@@ -50,7 +50,7 @@ export interface ScriptRunDefinition {
   readonly timeout?: number;
 }
 
-/** The seed's `cmd`, as it was written: hashes are over it. References in `cmd_data` are not resolved. */
+/** A command as it was submitted: hashes are over this form. References in `cmd_data` are not resolved. */
 export interface CommandDefinition {
   readonly cmd_type: string;
   readonly cmd_data?: Json;
@@ -64,14 +64,14 @@ export interface HandlerDefinition {
   readonly optional?: boolean;
   readonly schema?: Json;
   readonly command?: CommandDefinition;
-  /** Where the command goes, and where its receipt comes from if not from where the rule says. */
+  /** The topic of the command, and the topic of its receipts if it is not the default. */
   readonly topic?: string;
   readonly receiptTopic?: string;
   readonly script?: readonly ScriptRunDefinition[];
   readonly state?: Json;
   readonly resume?: boolean;
   readonly workflow?: string;
-  /** Tasks written down, or the code that enumerates them; neither: one task, the input. */
+  /** Listed tasks, or the code that enumerates them; neither: one task, the input. */
   readonly tasks?: readonly Json[];
   readonly enumerate?: { readonly use: string };
   readonly version?: string;
@@ -90,7 +90,7 @@ export interface HandlerDefinition {
   readonly batch?: number;
 }
 
-/** Names that are written in code: of workflows, phases, handlers, projects. Those composed at run time: names.ts. */
+/** Names that are written in code: of workflows, phases, handlers, projects. For other names see names.ts. */
 export const NAME_PATTERN = /^[A-Za-z][A-Za-z0-9_-]{0,39}$/;
 /** Wire names of handlers: dotted names, since they are made of workflow, phase and handler names. */
 export const USE_PATTERN = /^[A-Za-z][A-Za-z0-9_.-]{0,149}$/;
@@ -114,7 +114,6 @@ export const LIMITS = {
   errorChars: 8_192,
 } as const;
 
-/** What holds where a definition says nothing. */
 export const DEFAULTS = {
   attempts: 3,
   crashes: 4,

@@ -1,8 +1,7 @@
 /**
- * Names that are composed at run time: ids of executions, and names of steps, signals, tags and keys. One rule holds
- * for all of them. (Names that are written in code, of workflows, phases and handlers, follow `NAME_PATTERN`.) Where
- * such a name becomes a part of something else (an attempt's id, an event's id, an idempotency key), it is written by
- * `encodeName`.
+ * Names that are chosen at run time: ids of executions, and names of steps, signals, tags and keys. One rule holds for
+ * all of them. (Names in code, of workflows, phases and handlers, follow `NAME_PATTERN`.) `encodeName` writes such a name
+ * into a longer id or key.
  */
 import { anything, checked, type Decode, text } from "../../std/decode.ts";
 import { byteLength } from "../../std/json.ts";
@@ -18,16 +17,16 @@ export const NAME_RULE = `1 to ${NAME_BYTES_MAX} bytes of UTF-8, without control
 /** Control characters, format characters, lone surrogates. */
 const FORBIDDEN = /[\p{Cc}\p{Cf}\p{Cs}]/u;
 
-/** What the engine puts into ids that it makes itself; so no id of a user equals one of these. */
+/** Part of every id that the engine makes itself. Users' ids must not have it, so they never collide. */
 export const ENGINE_MARK = "~";
 
-/** Ids as every version of Rondo takes them. */
+/** Ids that every version of Rondo accepts. */
 const PLAIN = /^[A-Za-z0-9][A-Za-z0-9_:~-]{0,199}$/;
 
-/** The version of events from which on nodes take every id that the rule allows. */
+/** The first version of events whose nodes accept every id that the rule allows. */
 export const ANY_ID_SINCE = 4;
 
-/** Why a value cannot be such a name; null: it can. */
+/** Why a value is not a name; null: it is one. */
 export function whyNoName(value: unknown): string | null {
   if (value === undefined) return "is missing";
   if (typeof value !== "string")
@@ -39,20 +38,20 @@ export function whyNoName(value: unknown): string | null {
   return found === null ? null : `holds ${nameOfCharacter(found[0])}`;
 }
 
-/** Why a value cannot be the id of an execution, be it a user's or one that the engine made; null: it can. */
+/** Why a value is not an execution id, of a user or of the engine; null: it is one. */
 export function whyNoExecutionId(value: unknown): string | null {
   const why = whyNoName(value);
   if (why !== null) return why;
   return value === "." || value === ".." ? "means something else in a URL" : null;
 }
 
-/** The refusal of a name; `path` says where it stands, `what` what it is. */
+/** The refusal of a name; `path` is its place in the input, `what` its kind. */
 export function refuseName(value: unknown, path: string, what: string): Rejection | null {
   const why = whyNoName(value);
   return why === null ? null : refusal(value, path, `is not ${what}: it ${why}`);
 }
 
-/** The refusal of an id that a user gives to an execution. */
+/** The refusal of an execution id that a user chose. */
 export function refuseExecutionId(value: unknown, path = "id"): Rejection | null {
   const why =
     whyNoExecutionId(value) ??
@@ -75,17 +74,17 @@ export function writtenName(what: string): Decode<string> {
   return text({ pattern: NAME_PATTERN, what, hint: "a letter, then up to 39 letters, digits, _ or -" });
 }
 
-/** The version of events that a node must read to take an execution of this id. */
+/** The version of events that a node must know to accept an execution of this id. */
 export function versionOfId(id: string): number {
   return PLAIN.test(id) ? 1 : ANY_ID_SINCE;
 }
 
-/** Whether every version of Rondo, and a queue's name, takes the id as it is. */
+/** Whether the id is accepted by every version of Rondo, and as a part of a queue's name. */
 export function isPlainId(id: string): boolean {
   return PLAIN.test(id);
 }
 
-/** A name in which only letters, digits, `_ : ~ -` stand for themselves: every other byte is `%` and two hex digits. */
+/** Encodes a name: letters, digits, `_ : ~ -` stay, every other byte becomes `%` and two hex digits. */
 export function encodeName(name: string): string {
   if (PLAIN.test(name)) return name;
   return encodeURIComponent(name).replace(/%3A|[.!'()*]/g, (found) =>
@@ -93,7 +92,7 @@ export function encodeName(name: string): string {
   );
 }
 
-/** The name that a text was made of by `encodeName`; null: of none. */
+/** Inverse of `encodeName`; null: the text is not an encoded name. */
 export function decodeName(text: string): string | null {
   if (PLAIN.test(text)) return text;
   try {
@@ -105,7 +104,7 @@ export function decodeName(text: string): string | null {
   }
 }
 
-/** The longest beginning of a text that has at most so many bytes. */
+/** The longest prefix of a text that has at most `bytesMax` bytes. */
 export function cutToBytes(text: string, bytesMax: number): string {
   if (text.length * 3 <= bytesMax) return text;
   let bytes = 0;

@@ -1,18 +1,17 @@
 /**
- * Turns untrusted data into a canonical `Definition`, or into a rejection that says what is wrong, where, and what
- * to do. Everything the kernel takes for granted about a definition is checked here, in parse-phase.ts and
- * parse-option.ts, and nowhere else.
+ * Parses untrusted data into a canonical `Definition`, or a rejection with the place, the reason and a hint. This file,
+ * parse-phase.ts and parse-option.ts check everything that the kernel assumes about a definition.
  */
 import { defined } from "../../std/defined.ts";
 import type { Json } from "../../std/json.ts";
 import type { Rejection } from "../../std/rejection.ts";
 import { parseReferences } from "../command/reference.ts";
-import { receiptTopicOf } from "../command/topic.ts";
+import { receiptTopicOf } from "../command/topic-rules.ts";
 import { type Definition, type GivenVersion, LIMITS, type PhaseDefinition } from "./definition.ts";
 import { checkMeaning, parsePhase } from "./parse-phase.ts";
 import { Invalid, object, parseName, reference, rejectInvalid, show } from "./parse-primitive.ts";
 
-/** The canonical definition of `data`, which is written in version 1 or 2, or why it is refused. */
+/** The canonical definition of `data` in version 1 or 2, or a rejection. */
 export function parseDefinition(data: unknown): Definition | Rejection {
   return rejectInvalid(() => {
     const parsed = definition(data, [1, 2]);
@@ -24,7 +23,7 @@ export function parseDefinition(data: unknown): Definition | Rejection {
   });
 }
 
-/** A definition that was accepted once, perhaps by an earlier version. What is stored is version 1. */
+/** Parses a stored definition (version 1), which an earlier Rondo may have accepted. */
 export function parseStored(data: unknown): Definition | Rejection {
   return rejectInvalid(() => definition(data, [1]));
 }
@@ -46,7 +45,7 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
   return { rondo: 1, name, ...defined({ input: fields["input"] as Json | undefined, returns }), phases };
 }
 
-/** The version that a definition says it is written in; 1 where it says none. */
+/** The version of a definition; 1 by default. */
 function givenVersion(given: unknown, known: readonly GivenVersion[]): GivenVersion {
   const version = given === undefined ? 1 : known.find((one) => one === given);
   if (version !== undefined) return version;
@@ -58,7 +57,7 @@ function givenVersion(given: unknown, known: readonly GivenVersion[]): GivenVers
   );
 }
 
-/** A command refers to results of single commands in earlier phases only: they are there when it is sent. */
+/** Checks that a command refers only to results of single commands in earlier phases, which exist when it is sent. */
 function checkReferences(phases: readonly PhaseDefinition[]): void {
   const steps: { phase: number; isSingle: boolean }[] = [];
   for (const [phase, { handlers }] of phases.entries())
@@ -82,7 +81,7 @@ function checkReferences(phases: readonly PhaseDefinition[]): void {
     }
 }
 
-/** A name is a topic of commands or a topic of receipts, in one definition as in the whole deployment. */
+/** Checks that no topic is used both for commands and for receipts. */
 function checkTopics(phases: readonly PhaseDefinition[]): void {
   const handlers = phases.flatMap(({ name, handlers: all }) =>
     Object.entries(all).map(([key, handler]) => ({ at: `phase "${name}" handler "${key}"`, ...handler })),
@@ -101,7 +100,7 @@ function checkTopics(phases: readonly PhaseDefinition[]): void {
   }
 }
 
-/** Targets exist, names are unique, and no repair phase is entered by mere order. */
+/** Checks that targets exist, names are unique, and no repair phase is entered by default order. */
 function checkGraph(phases: readonly PhaseDefinition[]): void {
   const names = uniqueNames(phases);
   const known = [...names].join(", ");
@@ -135,7 +134,7 @@ function checkGraph(phases: readonly PhaseDefinition[]): void {
   });
 }
 
-/** The names of phases; throws `Invalid` if there is one twice. */
+/** The names of phases; throws `Invalid` for a duplicate. */
 export function uniqueNames(phases: readonly { readonly name: string }[]): ReadonlySet<string> {
   const names = new Set<string>();
   for (const { name } of phases) {

@@ -18,7 +18,7 @@ import {
 
 const RUNS_MAX = 1_000;
 
-/** A part of what semver takes as a range: bounds by number, joined by spaces, " - " and "||". */
+/** A subset of semver ranges: bounds by number, joined by spaces, " - " and "||". */
 const NUMBER = "(?:0|[1-9]\\d{0,14}|[xX*])";
 const IDENTIFIER = "(?:0|[1-9]\\d{0,14}|\\d*[A-Za-z-][0-9A-Za-z-]*)";
 const VERSION = `v?${NUMBER}(?:\\.${NUMBER}(?:\\.${NUMBER}(?:-${IDENTIFIER}(?:\\.${IDENTIFIER})*)?)?)?`;
@@ -40,7 +40,7 @@ const count =
     return n === fallback ? undefined : n;
   };
 
-/** A JSON Pointer, or true where code computes the value. */
+/** A JSON Pointer, or true if code computes the value. */
 const naming: OptionParser = (value, path) => (value === true ? true : pointer(value, path));
 
 const retry: OptionParser = (value, path) => {
@@ -142,7 +142,7 @@ const script: OptionParser = (value, path) => {
   });
 };
 
-/** A range of versions, as semver writes it. */
+/** A semver range. */
 const version: OptionParser = (value, path) => {
   const range = text(value, path);
   if (!RANGE.test(range))

@@ -1,6 +1,6 @@
 /**
- * Parses one phase of a definition with its handlers, each on its own: what concerns several phases is parse-definition's
- * part. The SDK's builder refuses with these what it is given, before there is a definition.
+ * Parses one phase of a definition with its handlers. Checks over several phases are in parse-definition.ts. The SDK's
+ * builder uses these parsers too, before there is a definition.
  */
 import { defined } from "../../std/defined.ts";
 import { reservedTopic } from "../command/topic-rules.ts";
@@ -64,7 +64,7 @@ export function parseHandlerName(data: unknown, at: string): string {
   return name;
 }
 
-/** The canonical handler of `data`, as the version in which it is written means it; throws `Invalid`. */
+/** The canonical handler of `data` in the given version; throws `Invalid`. */
 export function parseHandler(data: unknown, at: string, version: GivenVersion = 1): HandlerDefinition {
   const fields = object(data, at, [...Object.keys(OPTION_PARSERS), "single"]);
   const modes = HANDLER_MODES.filter((mode) => fields[mode] !== undefined);
@@ -117,7 +117,7 @@ export function parseHandler(data: unknown, at: string, version: GivenVersion = 
   return parsed;
 }
 
-/** Whether the handler says `single: true`: that its one task is the input. This is how it is stored, so it is not kept. */
+/** Whether the handler has `single: true`: its one task is the input. The canonical form omits it, as that is the default. */
 function parseSingle(
   given: unknown,
   { tasks, enumerate, key, identity }: HandlerDefinition,
@@ -150,7 +150,7 @@ function parseSingle(
   return true;
 }
 
-/** Refuses options that would count for nothing; throws `Invalid`. */
+/** Refuses options without an effect; throws `Invalid`. */
 export function checkMeaning(handler: HandlerDefinition, at: string): void {
   if (handler.command === undefined) {
     for (const option of ["topic", "receiptTopic"] as const)
@@ -173,7 +173,7 @@ export function checkMeaning(handler: HandlerDefinition, at: string): void {
       const why = option === "key" && typeof naming === "string" ? whyNoKey(name) : null;
       if (why !== null) throw new Invalid(`${at}.tasks[${i}]`, why);
     }
-  // Where code enumerates the children, they count for that.
+  // With enumerating code, these options apply to the enumeration.
   if (handler.workflow === undefined || handler.enumerate !== undefined) return;
   for (const option of ["heartbeat", "priority"] as const)
     if (handler[option] !== undefined)

@@ -1,6 +1,6 @@
 /**
- * The smallest parsers, shared by definitions, their options and the SDK's builder: each gives a checked value or
- * throws `Invalid`.
+ * Basic parsers, shared by definitions, their options and the SDK's builder. Each returns a checked value or throws
+ * `Invalid`.
  */
 import { DURATION_MAX_MS, parseDuration, showDuration } from "../../std/duration.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -8,7 +8,7 @@ import { NAME_PATTERN, USE_PATTERN } from "./definition.ts";
 
 type Fields = Record<string, unknown>;
 
-/** Carries a rejection out of nested parsing, as far as `rejectInvalid`. */
+/** Carries a rejection out of nested parsers to `rejectInvalid`. */
 export class Invalid extends Error {
   readonly rejection: Rejection;
   constructor(path: string, why: string, hint?: string) {
@@ -17,7 +17,7 @@ export class Invalid extends Error {
   }
 }
 
-/** What `parse` gives, or the rejection of the `Invalid` that it throws. */
+/** The result of `parse`, or the rejection of the `Invalid` that it throws. */
 export function rejectInvalid<T>(parse: () => T): T | Rejection {
   try {
     return parse();
@@ -27,7 +27,7 @@ export function rejectInvalid<T>(parse: () => T): T | Rejection {
   }
 }
 
-/** The fields of a plain object; anything unknown is refused. `example`: how it is written. */
+/** The fields of a plain object; unknown fields are refused. `example` is shown in the hint. */
 export function object(data: unknown, path: string, known: readonly string[], example?: string): Fields {
   if (typeof data !== "object" || data === null || Array.isArray(data)) {
     if (example === undefined) throw new Invalid(path, "must be an object");
@@ -69,7 +69,7 @@ export function reference(data: unknown, path: string): { readonly use: string }
   return { use: parseUse(object(data, path, ["use"], '{ "use": "resize" }')["use"], `${path}.use`) };
 }
 
-/** A text of a sensible length. */
+/** A text of 1 to 200 characters. */
 export function text(data: unknown, path: string): string {
   if (typeof data !== "string" || data === "" || data.length > 200)
     throw new Invalid(path, "must be a text of 1 to 200 characters");
@@ -105,7 +105,7 @@ export function duration(data: unknown, path: string, minMs = 0, maxMs = DURATIO
   return ms;
 }
 
-/** A value in the text of a refusal, cut short. */
+/** A value for the text of a refusal, cut short. */
 export function show(data: unknown): string {
   if (typeof data === "string") return `"${data.slice(0, 60)}"`;
   return typeof data === "number" ? String(data) : String(JSON.stringify(data) ?? typeof data).slice(0, 60);

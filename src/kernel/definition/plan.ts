@@ -1,8 +1,10 @@
-/** A definition made ready to run: names resolved to indexes, defaults filled in, the `returns` phase appended. */
+/** The plan of a definition: names resolved to indexes, defaults filled in, the `returns` phase appended. */
 import { assert } from "../../std/assert.ts";
+import { contentHash } from "../../std/canonical-json.ts";
+import type { Json } from "../../std/json.ts";
 import { type CommandPlan, commandPlanner } from "../command/command-plan.ts";
-import { planReferred, type Referred } from "../command/referred.ts";
-import { topicUse } from "../command/topic.ts";
+import { planReferred, type Referred } from "../command/reference.ts";
+import { topicUse } from "../command/topic-rules.ts";
 import {
   DEFAULTS,
   type Definition,
@@ -11,40 +13,39 @@ import {
   type PhaseDefinition,
   RETURNS,
 } from "./definition.ts";
-import { definitionHash } from "./definition-hash.ts";
 
 export { NEXT, RETURNS };
 
 /** The name under which workers serve script tasks. */
 export const SCRIPT_USE = "~script";
 
-/** Code that is asked for by its name, in versions that fit. */
+/** The code that a task needs: a name and a range of versions. */
 export interface Wanted {
   readonly use: string;
   /** Null: any version. */
   readonly range: string | null;
-  /** To enumerate: code that says that it only processes does not get it. */
+  /** Whether the code must enumerate; code that only processes does not fit then. */
   readonly enumerates: boolean;
-  /** Name, range and what it is wanted for, as one text. */
+  /** All of the above as one text. */
   readonly key: string;
 }
 
 export interface HandlerPlan {
   readonly name: string;
   readonly mode: "use" | "sleep" | "waitFor" | "command" | "script" | "workflow";
-  /** A sleep or a wait: its one task is settled by time or a signal, and no worker takes it. */
+  /** Whether it is a sleep or a wait: a timer or a signal settles its one task, without a worker. */
   readonly waits: boolean;
-  /** Wire name of the code that processes; empty where no worker does. */
+  /** Wire name of the code that processes tasks; empty if no worker does. */
   readonly use: string;
-  /** What its limits are counted under, within a project. */
+  /** The name of its limits within a project. */
   readonly scope: string;
   readonly wanted: Wanted;
-  /** Who enumerates, where the tasks are not known at once. */
+  /** The code that enumerates, if `enumerateUse` is set. */
   readonly enumerator: Wanted;
-  /** Wire name of the code that enumerates; null: the tasks are known at once. */
+  /** Wire name of the code that enumerates; null: the definition says what the tasks are. */
   readonly enumerateUse: string | null;
   readonly definition: HandlerDefinition;
-  /** What is sent to a topic; null: it is no command. */
+  /** The command that is sent to a topic; null: it is not a command. */
   readonly command: CommandPlan | null;
   readonly attempts: number;
   readonly crashes: number;
@@ -52,7 +53,7 @@ export interface HandlerPlan {
   readonly retryMinMs: number;
   readonly retryMaxMs: number;
   readonly timeoutMs: number | null;
-  /** The silence after which an attempt is lost; null: as the node's settings say. */
+  /** The silence after which an attempt is lost; null: the default of the node's settings. */
   readonly heartbeatMs: number | null;
   readonly priority: number;
   readonly tolerateCount: number;
@@ -74,7 +75,7 @@ export interface PhasePlan {
   readonly maxVisits: number;
 }
 
-/** A command of a workflow, and where it is. */
+/** A command of a workflow and its place. */
 export interface PlannedCommand {
   readonly phase: PhasePlan;
   readonly handler: HandlerPlan;
@@ -86,9 +87,9 @@ export interface Plan {
   readonly definition: Definition;
   readonly phases: readonly PhasePlan[];
   readonly byName: ReadonlyMap<string, PhasePlan>;
-  /** The commands in order: the steps that others see. */
+  /** The commands in order. */
   readonly commands: readonly PlannedCommand[];
-  /** What is kept of results for the commands that refer to them. */
+  /** The parts of results to keep for later commands. */
   readonly referred: Referred;
   /** Index of the `returns` phase, -1 if there is none. */
   readonly returns: number;
@@ -199,7 +200,7 @@ function planHandler(
     priority: definition.priority ?? 0,
     tolerateCount:
       typeof tolerate === "number" ? tolerate : typeof tolerate === "string" ? Number.POSITIVE_INFINITY : 0,
-    // A percentage has four decimals at most, so this is whole and the judgement exact.
+    // A percentage has at most four decimals, so this is an integer.
     tolerateMillionths:
       typeof tolerate === "string" ? Math.round(Number.parseFloat(tolerate) * 10_000) : null,
     work,
@@ -211,7 +212,6 @@ function want(use: string, range: string | null, enumerates: boolean): Wanted {
   return { use, range, enumerates, key: enumerates ? `${key}\nenumerate` : key };
 }
 
-/** Whether workers process its tasks. */
 function hasWorkers(mode: HandlerPlan["mode"]): boolean {
   return mode === "use" || mode === "script" || mode === "command";
 }
@@ -222,4 +222,9 @@ function modeOf(definition: HandlerDefinition): HandlerPlan["mode"] {
   if (definition.script !== undefined) return "script";
   if (definition.command !== undefined) return "command";
   return definition.workflow === undefined ? "use" : "workflow";
+}
+
+/** The hash that identifies a definition. */
+export function definitionHash(definition: Definition): string {
+  return contentHash(definition as unknown as Json);
 }

@@ -4,7 +4,7 @@ import { type Rejection, reject } from "../../std/rejection.ts";
 import type { Definition } from "./definition.ts";
 import { parseStored } from "./parse-definition.ts";
 
-/** A stored definition. A rejection: this version cannot read it. Null: it is damaged, so it does not have its hash. */
+/** Parses a stored definition. A rejection: this version cannot read it. Null: it is damaged (another hash). */
 export function readDefinition(body: string, hash: string): Definition | Rejection | null {
   let data: Json;
   try {
@@ -15,7 +15,7 @@ export function readDefinition(body: string, hash: string): Definition | Rejecti
   return contentHash(data) === hash ? parseStored(data) : null;
 }
 
-/** The same for whoever asked for it by name or hash. */
+/** Parses a stored definition; a damaged one is a rejection. */
 export function usableDefinition(found: {
   readonly hash: string;
   readonly body: string;

@@ -1,16 +1,16 @@
-/** Keys and identities of tasks where a definition says by a JSON Pointer (RFC 6901) what they are. */
+/** Keys and identities of tasks, found by the JSON Pointers (RFC 6901) of a definition. */
 import type { Json } from "../../std/json.ts";
 import type { HandlerDefinition } from "./definition.ts";
 import { NAME_RULE, whyNoName } from "./names.ts";
 
-/** Tasks as JSON texts, with what they are named by. */
+/** Tasks as JSON texts with their keys and identities. */
 export interface Items {
   readonly tasks: readonly string[];
   readonly keys: readonly string[] | null;
   readonly identities: readonly string[] | null;
 }
 
-/** What a pointer points at; undefined if there is nothing. */
+/** The value at a pointer; undefined: there is none. */
 export function pointedAt(value: unknown, pointer: string): unknown {
   let found: unknown = value;
   for (const part of pointer.split("/").slice(1)) {
@@ -21,13 +21,13 @@ export function pointedAt(value: unknown, pointer: string): unknown {
   return found;
 }
 
-/** A value as a name; null: it cannot be one. */
+/** A value as a name; null: it is not a text, number or boolean. */
 export function nameOf(value: unknown): string | null {
   if (typeof value === "string") return value;
   return typeof value === "number" || typeof value === "boolean" ? String(value) : null;
 }
 
-/** Why a value is no name: `source` is what gave it, `what` is key or identity. */
+/** Why a value is not a name: `source` produced it, `what` is key or identity. */
 export function noName(value: unknown, what: string, source: string): string {
   const shown = value === undefined ? "nothing" : value === null ? "null" : `a value of type ${typeof value}`;
   return `the ${what} of a task must be a text or a number, but ${source} gives ${shown}`;
@@ -56,22 +56,22 @@ export function keysOf(tasks: readonly string[], pointer: string): string[] | { 
   return keys;
 }
 
-/** Why a text cannot be a task's key; null: it can. */
+/** Why a text is not a valid key; null: it is. */
 export function whyNoKey(key: string): string | null {
   const why = whyNoName(key);
   return why === null ? null : `the key of a task ${why} (a key has ${NAME_RULE})`;
 }
 
-/** The tasks that a definition lists: another of the same identity is left out. */
+/** The tasks that a definition lists, without duplicates by identity. */
 export function listedItems(listed: readonly Json[], { key, identity }: HandlerDefinition): Items {
   const tasks = listed.map((task) => JSON.stringify(task));
   const keys = typeof key === "string" ? namesOf(tasks, "key", key) : null;
   const identities = typeof identity === "string" ? namesOf(tasks, "identity", identity) : null;
-  // Definitions whose tasks have no name are refused; those that are stored go on as they were.
+  // The parser refuses tasks without a name, but stored definitions of older versions may have them.
   return uniqueItems({ tasks, keys: listOrNull(keys), identities: listOrNull(identities) }, () => false);
 }
 
-/** Without those whose identity is known, be it by one before; all, if they have no identities. */
+/** The items without duplicates and without known identities; all of them if they have no identities. */
 export function uniqueItems(items: Items, isKnown: (identity: string) => boolean): Items {
   const { tasks, keys, identities } = items;
   if (identities === null) return items;

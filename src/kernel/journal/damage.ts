@@ -1,21 +1,20 @@
-/** Stored data that cannot be read, or that is not what was written. It concerns one row, never the node that met it. */
+/** Damage: a stored row that cannot be read or has a wrong checksum. It concerns that row, never the whole node. */
 
-/** Where the damage is. */
 export interface DamagePlace {
   /** The kind of row: journal, snapshots, letters, logs, documents, definitions, executions. */
   readonly table: string;
-  /** The execution that it belongs to; null: to none. */
+  /** The execution of the row; null: it belongs to none. */
   readonly execution: string | null;
-  /** The first event of a journal row; else the name of the row. */
+  /** The sequence number of a journal row, or the name of another row. */
   readonly row: number | string;
 }
 
-/** What is known of a damage: shown in views, lists and logs. */
+/** A damage, as views, lists and logs show it. */
 export interface Damage extends DamagePlace {
   readonly why: string;
 }
 
-/** Thrown by whoever decodes stored data; caught where the work for one execution, or one request, begins. */
+/** Thrown by decoders of stored data; caught where the work for one execution, or one request, begins. */
 export class DamagedData extends Error {
   override name = "DamagedData";
   readonly damage: Damage;
@@ -31,14 +30,14 @@ export function describeDamage({ table, execution, row, why }: Damage): string {
   return `${table} row ${row}${of} cannot be read: ${why}`;
 }
 
-/** What to do about an execution with such a damage, as a hint. */
+/** The hint what to do about an execution with such a damage. */
 export function damageRemedy({ table }: Pick<Damage, "table">, id: string): string {
   return table === "definitions"
     ? `register the definition again (start a worker that has it), then: rondo audit --repair ${id}; or restore it from a backup or an export`
     : `restore it from a backup or an export, or drop it: rondo drop ${id}`;
 }
 
-/** The damage behind anything that was thrown while a row was decoded. */
+/** The damage described by an error that was thrown while a row was decoded. */
 export function damageOf(thrown: unknown, place: DamagePlace): Damage {
   if (thrown instanceof DamagedData) return thrown.damage;
   return { ...place, why: thrown instanceof Error ? thrown.message : String(thrown) };

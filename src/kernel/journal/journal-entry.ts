@@ -1,9 +1,8 @@
 /**
- * How events are written in a journal row: one row holds the consecutive events of one step, at most 1,000 items or
- * 256 KiB of payload. The body is text: a JSON header on the first line (columns shortened where all values are
- * equal or count up by one), then all payload texts end to end, found by the lengths in the header. It ends in a
- * checksum over the row and the name of its execution (std/seal.ts), which rows of older versions do not have. The header of
- * the first row names the execution (`of`), so that the journal alone tells whose it is; 0.2 skips that field.
+ * The format of a journal row. A row has consecutive events of one step, at most 1,000 items or 256 KiB of payload. The
+ * body is text: a JSON header on the first line (columns are shortened if all values are equal or count up by one), then
+ * all payload texts end to end, found by the lengths in the header. It ends with a checksum over the row and the name of
+ * its execution (std/seal.ts), which rows of older versions lack. The header of the first row names the execution (`of`).
  */
 import { assert } from "../../std/assert.ts";
 import { seal, sealState } from "../../std/seal.ts";
@@ -21,7 +20,7 @@ export interface Entry {
   /** Time of the events (all of one step). */
   readonly at: number;
   readonly body: string;
-  /** Why the row cannot be trusted, where the store has found that out; its body is not to be read. */
+  /** Set by the store if the row is damaged: why. The body must not be read then. */
   readonly damage?: string;
 }
 
@@ -32,7 +31,7 @@ const PAYLOADS: Partial<Record<Event["kind"], string>> = {
   "tasks.retrying": "errors",
 };
 
-/** Payload characters, and tasks, after which a new row is begun. */
+/** The most payload characters and tasks of a row. */
 const ROW_CHARS = LIMITS.rowBytes;
 const ROW_ITEMS = LIMITS.rowItems;
 
@@ -42,8 +41,8 @@ type Column =
   | { readonly up: number; readonly n: number };
 
 /**
- * Packs the events of one step of an execution into rows. Versions that do not know names such as the execution's leave
- * its rows alone.
+ * Packs the events of one step of an execution into rows. The version of a row also covers the execution's id, so that
+ * Rondo versions that refuse such ids skip the row.
  */
 export function encodeEntries(events: readonly Recorded[], execution: string): Entry[] {
   const entries: Entry[] = [];
@@ -70,13 +69,13 @@ export function encodeEntries(events: readonly Recorded[], execution: string): E
   return entries;
 }
 
-/** A row as it was read, with what its checksum says of it; one without a checksum is taken as it is. */
+/** Checks the checksum of a row that was read; a row without one is accepted. */
 export function checkedEntry<Row extends Entry>(row: Row, execution: string): Row {
   const key = keyOf(execution, row.seq, row.count, row.at);
   return sealState(row.body, key) === "broken" ? { ...row, damage: WRONG_CHECKSUM } : row;
 }
 
-/** The execution that the first row of a journal names; null: it names none, as in rows of 0.2, or the row is damaged. */
+/** The execution named in the first row of a journal; null: version 0.2 wrote it, or it is damaged. */
 export function executionOf(row: Entry): string | null {
   const end = row.body.indexOf("\n");
   try {
@@ -93,7 +92,7 @@ export function decodeEntry(entry: Entry): Recorded[] {
   return decodeUpTo(EVENT_VERSION, entry);
 }
 
-/** The same for whoever goes over rows of many executions: a damaged row has none. */
+/** The events of a row; none if it is damaged. For scans over many executions. */
 export function decodeReadable(entry: Entry): Recorded[] {
   try {
     return decodeEntry(entry);
@@ -103,12 +102,12 @@ export function decodeReadable(entry: Entry): Recorded[] {
   }
 }
 
-/** The same with empty lists of payload texts, for who goes over many rows and does not look at them. */
+/** The events of a row with empty lists of payloads. For scans that do not need them. */
 export function decodeColumns(entry: Entry): Recorded[] {
   return decodeUpTo(EVENT_VERSION, entry, false);
 }
 
-/** The events of a row, for whoever reads versions up to this. Throws `UnknownVersion` or `DamagedData`. */
+/** The events of a row up to the version `reads`. Throws `UnknownVersion` or `DamagedData`. */
 export function decodeUpTo(reads: number, entry: Entry, withPayloads = true): Recorded[] {
   const place = { table: "journal", execution: null, row: entry.seq };
   if (entry.damage !== undefined) throw new DamagedData({ ...place, why: entry.damage });
@@ -157,22 +156,27 @@ export class UnknownVersion extends Error {
   }
 }
 
+/** The lowest version of events that a Rondo must know to read these events of an execution. */
+export function versionNeeded(events: readonly Recorded[], execution: string): number {
+  let version = versionOfId(execution);
+  for (const { event } of events) version = Math.max(version, versionOf(event.kind));
+  return version;
+}
+
 function encodeRow(events: readonly Recorded[], execution: string): Entry {
   const first = events[0] as Recorded;
   const parts: string[] = [];
   const packed: unknown[] = [];
-  let v = versionOfId(execution);
-  for (const { event } of events) {
+  for (const { event } of events)
     packed.push(event.kind.startsWith("tasks.") ? packColumns(event, parts) : event);
-    v = Math.max(v, versionOf(event.kind));
-  }
+  const v = versionNeeded(events, execution);
   const { seq, at } = first;
   const header = JSON.stringify(seq === 1 ? { v, of: execution, events: packed } : { v, events: packed });
   const body = parts.length === 0 ? header : `${header}\n${parts.join("")}`;
   return { seq, count: events.length, at, body: seal(body, keyOf(execution, seq, events.length, at)) };
 }
 
-/** What the checksum of a row covers besides its body. */
+/** The text that the checksum of a row covers besides its body. */
 function keyOf(execution: string, seq: number, count: number, at: number): string {
   return `${execution}\n${seq} ${count} ${at}`;
 }
@@ -225,7 +229,7 @@ function unpack(column: Column): readonly unknown[] {
   return values;
 }
 
-/** Columns of equal values, by their value: rows of a long journal have the same few, which nobody writes to. */
+/** A cache of columns of equal values, since rows of a long journal repeat the same few. They are never written to. */
 const equalColumns = new Map<unknown, readonly unknown[]>();
 const EQUAL_COLUMNS_MAX = 64;
 
@@ -251,4 +255,20 @@ export function assertContiguous(entries: readonly Entry[], from: number): void 
     assert(entry.seq === next, `journal rows are contiguous (expected ${next}, found ${entry.seq})`);
     next += entry.count;
   }
+}
+
+/** Splits payloads into ranges [from, to) that each fit a row; a single item always fits. */
+export function* rowRanges(texts: readonly string[]): Generator<readonly [number, number]> {
+  let from = 0;
+  let chars = 0;
+  for (let i = 0; i < texts.length; i++) {
+    const length = (texts[i] as string).length;
+    if (i > from && (i - from >= LIMITS.rowItems || chars + length > LIMITS.rowBytes)) {
+      yield [from, i];
+      from = i;
+      chars = 0;
+    }
+    chars += length;
+  }
+  if (from < texts.length) yield [from, texts.length];
 }

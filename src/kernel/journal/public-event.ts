@@ -1,6 +1,6 @@
 /**
- * Events as others see them: kinds with the prefix `workflow.`, payloads as values. In summary, lists are counts and
- * ranges; in full, they are rows.
+ * Public events: kinds with the prefix `workflow.`, payloads as values. A summary has counts and ranges of tasks, a full
+ * event has a row for each task.
  */
 import type { Json } from "../../std/json.ts";
 import { procErr } from "../command/command-state.ts";
@@ -18,7 +18,6 @@ import { viewError } from "../view.ts";
 
 export type Detail = "summary" | "full";
 
-/** The envelope and the fields of INTERFACES 3. */
 export interface PublicEvent {
   readonly seq: number;
   readonly at: number;
@@ -28,7 +27,7 @@ export interface PublicEvent {
   readonly [field: string]: unknown;
 }
 
-/** An event for others to see. */
+/** The public form of an event. */
 export function publicEvent(execution: string, { seq, at, event }: Recorded, detail: Detail): PublicEvent {
   return {
     seq,
@@ -71,7 +70,7 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
     case "tasks.retrying":
       return {
         ...place(event),
-        // Why the last of them failed stands for all.
+        // The summary shows the error of the last task only.
         ...(detail === "summary" ? { reason: event.reasons.at(-1), error: parse(event.errors.at(-1)) } : {}),
         ...list(event.tasks, detail, (i) => ({
           attempt: event.attempts[i],
@@ -121,13 +120,13 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
   }
 }
 
-/** What one of the tasks waits for: a time or a signal. */
+/** The wait of one of the tasks: for a time or a signal. */
 function waitOf({ attempts, names, dues, signals }: TasksWaiting, i: number): Record<string, unknown> {
   const [name, signal] = [names[i], signals[i]];
   return { attempt: attempts[i], name, ...(signal === null ? { timer: name, due: dues[i] } : { signal }) };
 }
 
-/** What concerns one task, as `n`. */
+/** The fields of an event about one task, whose number is `n`. */
 function ofOneTask(event: TaskStep | TaskRun | ChildEvent, detail: Detail): Record<string, unknown> {
   const { task: n, attempt } = event;
   switch (event.kind) {
@@ -138,7 +137,7 @@ function ofOneTask(event: TaskStep | TaskRun | ChildEvent, detail: Detail): Reco
     }
     case "task.run": {
       const { name, index, oversized, stats } = event;
-      // A state over the limit is marked, not shown, unless all is asked for.
+      // A summary only marks a state that is over the size limit.
       const state = oversized && detail === "summary" ? {} : { state: parse(event.state) };
       return { ...place(event), n, attempt, name, index, oversized, stats, ...state };
     }
@@ -149,14 +148,14 @@ function ofOneTask(event: TaskStep | TaskRun | ChildEvent, detail: Detail): Reco
   }
 }
 
-/** What becomes of a command, and of its result; null: it is about something else. */
+/** The fields of an event about a command or its post-operations; null: it is another event. */
 function ofCommand(event: Event): Record<string, unknown> | null {
   switch (event.kind) {
     case "command.receipted": {
       const { task: n, attempt, attemptId, procStatus: proc_status, result, error } = event;
-      const word = error === null ? { cmd_result: parse(result) } : { proc_err: procErr(error) };
+      const answer = error === null ? { cmd_result: parse(result) } : { proc_err: procErr(error) };
       const id = attemptId === undefined ? {} : { attemptId };
-      return { ...place(event), n, attempt, ...id, proc_status, ...word };
+      return { ...place(event), n, attempt, ...id, proc_status, ...answer };
     }
     case "postop.done":
     case "postop.failed": {

@@ -1,11 +1,20 @@
-/** An execution from its stored parts: the snapshot where it is valid, and the rows after it. */
+/** Restores an execution from its stored parts: its snapshot, if that is valid, and the journal rows after it. */
 import { apply } from "../apply.ts";
 import type { Plan } from "../definition/plan.ts";
 import { EVENT_VERSION } from "../event.ts";
 import { Execution } from "../execution.ts";
 import { DamagedData } from "./damage.ts";
 import { decodeUpTo, type Entry } from "./journal-entry.ts";
-import { readSnapshot } from "./snapshot.ts";
+import { FOLD_VERSION, readSnapshot } from "./snapshot.ts";
+
+/** The versions of stored data that a Rondo reads: events up to a version, and snapshots of one version of the fold. */
+export interface Vocabulary {
+  readonly events: number;
+  readonly fold: number;
+}
+
+/** The vocabulary of this version of Rondo. */
+export const VOCABULARY: Vocabulary = { events: EVENT_VERSION, fold: FOLD_VERSION };
 
 /** Folds rows into an execution, up to and including `to`. */
 export function replay(

@@ -1,8 +1,7 @@
 /**
- * An execution as text and back: a cache of the fold, never the truth. `FOLD_VERSION` changes with every change of
- * what the fold computes; a snapshot of another version is ignored.
+ * Snapshots: the state of an execution as text. A snapshot is a cache; the journal is the truth. `FOLD_VERSION` changes
+ * whenever the fold computes another state; a snapshot of another version is ignored.
  */
-
 import type { OwedOp } from "../command/owed-op.ts";
 import type { HandlerPlan, PhasePlan, Plan } from "../definition/plan.ts";
 import {
@@ -94,7 +93,7 @@ interface ExecutionSnapshot {
   readonly referred: readonly (readonly [string, string])[];
 }
 
-/** What the checksum of a stored snapshot covers besides its text (std/seal.ts). */
+/** The text that the checksum of a stored snapshot covers besides the snapshot (std/seal.ts). */
 export function snapshotKey(execution: string, seq: number): string {
   return `${execution}\n${seq}`;
 }
@@ -119,7 +118,7 @@ export function writeSnapshot(execution: Execution): string {
   return JSON.stringify(snapshot);
 }
 
-/** The execution that was written. */
+/** The execution of a snapshot. */
 export function readSnapshot(id: string, plan: Plan, text: string): Execution {
   const snapshot = JSON.parse(text) as ExecutionSnapshot;
   const execution = new Execution(id, plan);

@@ -1,4 +1,4 @@
-/** Gathers what happened to many tasks of one handler into as few events as fit the rows. */
+/** Collects what happened to many tasks of one handler, and emits it in as few events as fit into journal rows. */
 import { SparseSet } from "../../std/sparse.ts";
 import { LIMITS } from "../definition/definition.ts";
 import type { AttemptStatus, Place, RetryReason, SettledStatus } from "../event.ts";
@@ -43,7 +43,7 @@ interface Late {
 export class BulkRecorder {
   readonly #step: Step;
   readonly #handler: HandlerState;
-  /** The first task about which something waits, and the others; -1: none. */
+  /** Tasks with something to be emitted: the first one (-1: there is none), and the others. */
   #first = -1;
   readonly #others = new SparseSet<number>();
   #settled: Settlement[] = [];
@@ -57,12 +57,12 @@ export class BulkRecorder {
     this.#handler = handler;
   }
 
-  /** True if something about the task waits to be emitted. */
+  /** Whether something about the task is still to be emitted. */
   holds(task: number): boolean {
     return task === this.#first || this.#others.has(task);
   }
 
-  /** Notes how the task of a receipt ends. */
+  /** Settles the task of a receipt. */
   settleReceipt(receipt: Receipt, status: SettledStatus, reason: string | null, payload: string): void {
     const { task, attempt, worker, ms } = receipt;
     this.settle({ task, attempt, status, reason, worker, ms, payload });
@@ -88,7 +88,7 @@ export class BulkRecorder {
     this.#late.push(late);
   }
 
-  /** Emits what was gathered. */
+  /** Emits everything that was collected. */
   flush(): void {
     if (this.#first === -1) return;
     const step = this.#step;
@@ -189,6 +189,13 @@ export class BulkRecorder {
     if (this.#first === -1) this.#first = task;
     else this.#others.add(task);
   }
+}
+
+/** Settles a single task. */
+export function settleOne(step: Step, handler: HandlerState, settlement: Settlement): void {
+  const recorder = new BulkRecorder(step, handler);
+  recorder.settle(settlement);
+  recorder.flush();
 }
 
 function columns(items: readonly { task: number; attempt: number }[]): {

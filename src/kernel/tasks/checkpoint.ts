@@ -1,19 +1,19 @@
 /**
- * What attempts of one task left behind for later ones: steps that are done, waits that were answered, sleeps, finished
- * runs; and what the task waits for now. Only names and places: the payloads are in the journal.
+ * The progress of tasks over their attempts: finished steps and runs, answered waits, sleeps, and the current wait.
+ * It has names and sequence numbers only; the payloads are in the journal.
  */
 import { SparseMap } from "../../std/sparse.ts";
 
-/** Something an earlier attempt of the task journaled; its payload is in the journal at `seq`. */
+/** A checkpoint that an earlier attempt of the task journaled; its payload is in the journal at `seq`. */
 export type Checkpoint =
   /** A step that is done, or a wait that was answered (or timed out). */
   | { readonly kind: "step"; readonly name: string; readonly seq: number; readonly timedOut?: true }
   /** A sleep: over once `due` has passed. */
   | { readonly kind: "sleep"; readonly name: string; readonly due: number }
-  /** A run that is finished; they are in order. */
+  /** A finished run; runs are in order. */
   | { readonly kind: "run"; readonly name: string; readonly seq: number };
 
-/** What a suspended task waits for: a time, or a signal. */
+/** The wait of a suspended task: for a time, or for a signal. */
 export interface Waiting {
   readonly name: string;
   /** When a sleep is over; null: it waits for a signal. */
@@ -24,10 +24,10 @@ export interface Waiting {
 /** Steps and sleeps a task may have, over all of its attempts. */
 export const CHECKPOINTS_MAX = 1_000;
 
-/** The code of an error that says: the payload of the signal that is named as its path is not what was waited for. */
+/** The code of the error of a task that refused a signal's payload; the error's path is the name of the wait. */
 export const SIGNAL_REFUSED = "signal_refused";
 
-/** Whose word it is. */
+/** The attempt that journals a checkpoint. */
 interface Author {
   readonly task: number;
   readonly attempt: number;
@@ -42,13 +42,13 @@ export interface TaskProgress {
   waiting: Waiting | null;
 }
 
-/** The tasks of a handler that have checkpoints or wait, and who waits for which signal. */
+/** The tasks of a handler that have checkpoints or wait, and an index of the waits by signal. */
 export class ProgressTable {
   readonly tasks = new SparseMap<number, TaskProgress>();
-  /** By signal, in the order in which they began to wait. */
+  /** Waiting tasks by signal, in the order in which they began to wait. */
   readonly #waitingFor = new SparseMap<string, Set<number>>();
 
-  /** Notes a step, an answered wait or a sleep; a second one of the same name replaces the first. */
+  /** Records a step, an answered wait or a sleep; a second one of the same name replaces the first. */
   note(by: Author, checkpoint: Checkpoint): void {
     const progress = this.#at(by);
     const known = progress.checkpoints.findIndex(
@@ -58,7 +58,7 @@ export class ProgressTable {
     else progress.checkpoints.push(checkpoint);
   }
 
-  /** Notes the run with this index; whatever came at or after it is void. */
+  /** Records the run with this index, and drops runs with the same or a higher index. */
   noteRun(by: Author, run: { index: number; name: string; seq: number }): void {
     const progress = this.#at(by);
     const runs = progress.checkpoints.filter(({ kind }) => kind === "run").slice(0, run.index);
@@ -70,7 +70,7 @@ export class ProgressTable {
     this.stopWaiting(task);
     const progress = this.#at(by);
     progress.waiting = waiting;
-    // Last in the order of tasks too, so that a snapshot keeps the order of those who wait.
+    // The task becomes the last one of `tasks`, so that a snapshot keeps the order of waiting tasks.
     this.tasks.delete(task);
     this.tasks.set(task, progress);
     if (waiting.signal === null) return;
@@ -85,7 +85,6 @@ export class ProgressTable {
     return progress !== undefined && (progress.attempt > attempt || progress.round > round);
   }
 
-  /** The task waits no longer. */
   stopWaiting(task: number): void {
     const progress = this.tasks.get(task);
     const signal = progress?.waiting?.signal ?? null;
@@ -97,7 +96,7 @@ export class ProgressTable {
   }
 
   /**
-   * The task ended without being done. If that was because the payload of a signal did not fit, the next round waits for
+   * The task failed or was cancelled. If it failed because it refused the payload of a signal, the next round waits for
    * another one.
    */
   settle(task: number, error: string): void {
@@ -111,13 +110,13 @@ export class ProgressTable {
       );
   }
 
-  /** A done task needs none of this any more. */
+  /** Forgets a task that is done. */
   forget(task: number): void {
     this.stopWaiting(task);
     this.tasks.delete(task);
   }
 
-  /** A new round: nothing waits; what is done stays so, and what did not come in time is waited for again. */
+  /** Begins a new round: no task waits, finished checkpoints stay, and waits that timed out are waited for again. */
   reopen(): void {
     for (const [task, progress] of this.tasks) {
       this.stopWaiting(task);
@@ -132,7 +131,7 @@ export class ProgressTable {
     return this.#waitingFor.get(signal)?.values().next().value;
   }
 
-  /** How many tasks wait at `now`. */
+  /** The number of tasks that wait at `now`. */
   countWaiting(now: number): number {
     let n = 0;
     for (const { waiting } of this.tasks.values())
@@ -140,7 +139,7 @@ export class ProgressTable {
     return n;
   }
 
-  /** How many of them wait for a time. */
+  /** The number of tasks that sleep at `now`. */
   countSleeping(now: number): number {
     let n = 0;
     for (const { waiting } of this.tasks.values())

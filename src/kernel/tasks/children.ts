@@ -1,7 +1,7 @@
 /**
- * Children: tasks that are executions of another workflow. A child's id is derived from its place, so asking twice
- * makes one. Start, pause, resume, cancel and retry go to the child, its end comes back, each as a message that is
- * stored with the sender's commit until the receiver's.
+ * Children: tasks that are executions of another workflow. A child's id is derived from its place, so a repeated start
+ * creates it once. The parent sends start, pause, resume, cancel and retry, and the child sends its end. Each message is
+ * stored by the sender's commit and deleted by the receiver's.
  */
 import { sha256 } from "../../std/hash.ts";
 import { advance } from "../advance.ts";
@@ -10,13 +10,13 @@ import type { ChildEvent, ExecutionError, Place } from "../event.ts";
 import type { Execution, HandlerState } from "../execution.ts";
 import type { Answer, ChildMessage, ChildrenMessage, ControlMessage } from "../message.ts";
 import type { Step } from "../step.ts";
-import { taskTimerId } from "../timers.ts";
-import { BulkRecorder } from "./bulk-recorder.ts";
+import { clearTimer, ENGINE, taskTimerId } from "../timers.ts";
+import { BulkRecorder, settleOne } from "./bulk-recorder.ts";
 import { delayMs } from "./retry.ts";
 import { NEVER } from "./task-table.ts";
 
 const DEPTH_MAX = 16;
-/** Children that are told to stop and have not ended, at most: the others are told as these end. */
+/** The most children that a draining visit has told to stop and that have not ended. The next ones follow as these end. */
 const STOPS_MAX = 1_000;
 
 /** The id of a child: the root of its family, and a hash of its place. */
@@ -26,7 +26,7 @@ export function childId(parent: string, { phase, visit, handler }: Place, task: 
   return `${cutToBytes(root, 75)}~${hash}`;
 }
 
-/** Asks for the children of these tasks: new ones are started, those of an earlier attempt are retried. */
+/** Starts the children of these tasks; a child of an earlier attempt is retried. */
 export function startChildren(step: Step, message: ChildrenMessage): Answer {
   const { execution } = step;
   const handler = execution.handlerAt(message);
@@ -47,7 +47,7 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
     const child = childId(execution.id, place, task);
     step.emit({ kind: "child.started", ...place, task, attempt, child });
     armChild(step, handler, task);
-    // For one that is there this is a repeat; one that was purged since it ended starts anew.
+    // A child that exists takes this as a repeat. One that was purged after its end starts anew.
     // @plant purged child is not started again
     step.send(child, {
       kind: "start",
@@ -74,7 +74,7 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
   return { kind: "applied", seq: execution.seq };
 }
 
-/** A child has ended: its task is settled, or tried again by the policy. */
+/** A child has ended: settles its task, or retries it by the policy. */
 export function childEnded(step: Step, message: ChildMessage): Answer {
   const { execution } = step;
   const handler = execution.handlerAt(message);
@@ -113,7 +113,7 @@ export function childEnded(step: Step, message: ChildMessage): Answer {
   return { kind: "applied", seq: execution.seq };
 }
 
-/** The fold of a child's events. */
+/** Applies an event of a child. */
 export function applyChild(handler: HandlerState, event: ChildEvent): void {
   const { task, attempt, child } = event;
   if (event.kind === "child.started") {
@@ -126,7 +126,7 @@ export function applyChild(handler: HandlerState, event: ChildEvent): void {
   if (handler.children.get(task)?.isOpen === true) handler.openChildren--;
   if (event.status === "done") handler.children.delete(task);
   else handler.children.set(task, { child, attempt, isOpen: false });
-  // What settles it or sets its next time comes with the next event; until then it waits.
+  // The next event settles the task or sets its retry time; until then it waits.
   handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: NEVER });
 }
 
@@ -141,7 +141,7 @@ export function notifyChildren(
   for (const { child } of current.eachOpenChild()) step.send(child, fromParent(step.execution, kind, by));
 }
 
-/** While a visit drains, its open children are told to stop, each once: some of them now, others as those end. */
+/** Tells the open children of a draining visit to stop, each once: at most STOPS_MAX now, the others as those end. */
 export function cancelChildren(step: Step): void {
   const { current, cancelling, round } = step.execution;
   if (current === null || current.openChildren === 0) return;
@@ -156,7 +156,7 @@ export function cancelChildren(step: Step): void {
   }
 }
 
-/** A child has taken too long: it is told to stop, and when it has, its task has failed. */
+/** Cancels a child that has run longer than its timeout; its task fails when the child has ended. */
 export function childOutOfTime(step: Step, handler: HandlerState, task: number): void {
   const known = handler.children.get(task);
   if (known?.isOpen !== true) return;
@@ -171,17 +171,13 @@ function armChild(step: Step, handler: HandlerState, task: number): void {
   step.emit({ kind: "timer.set", timer, purpose: "task", due: step.now + timeout });
 }
 
-/** Takes the time limit of a child away; false: it is over. */
+/** Clears the timer of a child's time limit; false: it has fired. */
 function disarmChild(step: Step, handler: HandlerState, task: number): boolean {
   if (handler.plan.definition.timeout === undefined) return true;
-  const timer = taskTimerId(step, handler, task);
-  const armed = step.execution.timers.get(timer);
-  if (armed === undefined) return false;
-  step.emit({ kind: "timer.cleared", timer, purpose: armed.purpose, due: armed.due });
-  return true;
+  return clearTimer(step, taskTimerId(step, handler, task));
 }
 
-/** An id of its own for each life of an execution: one that was purged may begin anew, and its children know the old ids. */
+/** Makes an id unique to this life of an execution: after a purge it may begin anew, and its children know the old ids. */
 function inLife({ createdAt }: Execution, what: string): string {
   return `${what}~${createdAt}`;
 }
@@ -195,7 +191,6 @@ function fromParent(
 }
 
 function refuseDepth(step: Step, handler: HandlerState, task: number): void {
-  const recorder = new BulkRecorder(step, handler);
   const error = {
     name: "TooDeep",
     code: "too_deep",
@@ -203,8 +198,15 @@ function refuseDepth(step: Step, handler: HandlerState, task: number): void {
   };
   const attempt = handler.tasks.nextAttempt(task);
   const payload = JSON.stringify(error);
-  recorder.settle({ task, attempt, status: "failed", reason: "fatal", worker: "engine", ms: 0, payload });
-  recorder.flush();
+  settleOne(step, handler, {
+    task,
+    attempt,
+    status: "failed",
+    reason: "fatal",
+    worker: ENGINE,
+    ms: 0,
+    payload,
+  });
 }
 
 function outOfTime({ plan }: HandlerState, child: string): string {
@@ -212,9 +214,9 @@ function outOfTime({ plan }: HandlerState, child: string): string {
   return JSON.stringify({ name: "Timeout", code: "timeout", message, child });
 }
 
-/** Why a child is not tried again; null: it may be. */
+/** Why a child is not retried; null: it may be. */
 function whyFinal(status: string, payload: string): string | null {
-  // Who cancelled it does not want it again.
+  // A child that was cancelled on purpose is not started again.
   if (status === "cancelled") return "cancelled";
   return (JSON.parse(payload) as ExecutionError | null)?.fatal === true ? "fatal" : null;
 }

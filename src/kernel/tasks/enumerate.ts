@@ -1,16 +1,14 @@
-/** Enumeration: an attempt of its own, whose pages are journaled as they come and whose receipt seals the handler. */
-import { checksum } from "../../std/hash.ts";
-import { advance } from "../advance.ts";
+/** Enumeration: an attempt of its own. Its pages are journaled as they come, and its receipt seals the handler. */
+import { advance, emitTasks } from "../advance.ts";
 import { LIMITS } from "../definition/definition.ts";
 import { type Items, keysOf, namesOf, uniqueItems } from "../definition/task-name.ts";
 import type { RetryReason } from "../event.ts";
 import type { HandlerState } from "../execution.ts";
-import { rowRanges } from "../journal/rows.ts";
 import type { Answer, EnumerationLostMessage, EnumerationMessage, Outcome, PageMessage } from "../message.ts";
 import type { Step } from "../step.ts";
 import { delayMs } from "./retry.ts";
 
-/** Journals a page of the live attempt. A page that came before changes nothing. */
+/** Journals a page of the live attempt. A repeated page changes nothing. */
 export function page(step: Step, message: PageMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
@@ -28,25 +26,11 @@ export function page(step: Step, message: PageMessage): Answer {
     });
   if (fresh.tasks.length === 0)
     return { kind: "ignored", why: "all of these tasks are journaled", verdicts: ["duplicate"] };
-  let sum = handler.enumeration.checksum;
-  for (const [from, to] of rowRanges(fresh.tasks)) {
-    const tasks = fresh.tasks.slice(from, to);
-    sum = checksum(`${tasks.join("\n")}\n`, sum);
-    step.emit({
-      kind: "tasks.enumerated",
-      ...step.execution.currentVisit().place(message.handler),
-      from: known + from,
-      count: tasks.length,
-      checksum: sum,
-      tasks,
-      keys: fresh.keys?.slice(from, to) ?? null,
-      identities: fresh.identities?.slice(from, to) ?? null,
-    });
-  }
+  emitTasks(step, handler, fresh);
   return { kind: "applied", seq: step.execution.seq };
 }
 
-/** Ends the enumeration: another attempt would come to the same. */
+/** Fails the enumeration without a retry, since another attempt would fail in the same way. */
 function failForGood(step: Step, message: PageMessage, error: object): Answer {
   step.emit({
     kind: "handler.retrying",
@@ -60,7 +44,7 @@ function failForGood(step: Step, message: PageMessage, error: object): Answer {
   return { kind: "applied", seq: step.execution.seq, verdicts: ["stale"] };
 }
 
-/** The enumeration attempt's receipt. */
+/** Applies the receipt of the enumeration attempt. */
 export function enumerationEnded(step: Step, message: EnumerationMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the enumeration is over", verdicts: ["stale"] };
@@ -88,7 +72,7 @@ export function enumerationEnded(step: Step, message: EnumerationMessage): Answe
   return { kind: "applied", seq: step.execution.seq, verdicts: ["accepted"] };
 }
 
-/** The enumeration attempt's worker went silent. */
+/** Records that the worker of the enumeration attempt went silent. */
 export function enumerationLost(step: Step, message: EnumerationLostMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the enumeration is over" };
@@ -112,7 +96,7 @@ export function enumerationLost(step: Step, message: EnumerationLostMessage): An
   return { kind: "applied", seq: step.execution.seq };
 }
 
-/** The handler whose enumeration this attempt may still add to. */
+/** The handler, if this attempt is its live enumeration; else null. */
 function openHandler(
   step: Step,
   message: { phase: string; visit: number; handler: string; attempt: number; round: number },
@@ -126,7 +110,7 @@ function openHandler(
   return message.attempt === handler.enumeration.ended + 1 && !handler.enumeration.failed ? handler : null;
 }
 
-/** A page with the keys and identities that its sender left to the pointers of the definition; `why`: one has none. */
+/** The page with keys and identities computed by the pointers of the definition; `why`: a task has none. */
 function nameItems({ plan }: HandlerState, page: PageMessage): PageMessage | { why: string } {
   const { key, identity } = plan.definition;
   const keys = page.keys === null && typeof key === "string" ? keysOf(page.tasks, key) : page.keys;
@@ -139,8 +123,8 @@ function nameItems({ plan }: HandlerState, page: PageMessage): PageMessage | { w
 }
 
 /**
- * Why a page cannot be taken; null: it can. Whole pages come again if their answer was lost. One that is partly new does
- * not: what it says of the tasks that are journaled may differ.
+ * Why a page is refused; null: it is accepted. A whole page comes again if its answer was lost. A page that is only
+ * partly new is refused, because its journaled tasks may differ from the journal.
  */
 function whyWrong(
   handler: HandlerState,
@@ -160,7 +144,7 @@ function whyWrong(
   return null;
 }
 
-/** What of a page is new: all of it or nothing or, with identities, what was not named before. */
+/** The new tasks of a page: all or none or, with identities, those whose identity is new. */
 function freshItems(
   handler: HandlerState,
   { from, tasks, keys, identities }: PageMessage,

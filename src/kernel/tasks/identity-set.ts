@@ -1,4 +1,4 @@
-/** A set of identities as 128-bit hashes: 16 bytes each, whatever their length. */
+/** A set of identities, stored as 128-bit hashes (open addressing). */
 import { sha256Words } from "../../std/hash.ts";
 
 export class IdentitySet {
@@ -9,7 +9,7 @@ export class IdentitySet {
     return this.#find(sha256Words(identity)) < 0;
   }
 
-  /** Adds; false if it was there already. */
+  /** Adds an identity; false: it is in the set already. */
   add(identity: string): boolean {
     const words = sha256Words(identity);
     const slot = this.#find(words);

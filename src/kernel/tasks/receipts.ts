@@ -1,13 +1,13 @@
 /**
- * Receipts: what becomes of attempts at tasks. The outcome of a task is counted once, because it is a bit in a set:
- * duplicates, redeliveries and late words find it set and change nothing.
+ * Receipts of tasks. The outcome of a task counts once, because it is a bit in a set: duplicates, redeliveries and late
+ * receipts find it set and change nothing.
  *
- * An attempt is live (holds its lease), or late (lost it). Late `done` settles a task that is still open; any other
- * late word is recorded only.
+ * An attempt is live (it holds its lease) or late (it lost it). A late `done` settles a task that is still open; any other
+ * late receipt is only recorded.
  */
 import { DURATION_MAX_MS } from "../../std/duration.ts";
 import { advance } from "../advance.ts";
-import { enrich } from "../command/enrich.ts";
+import { enrich } from "../command/post-op.ts";
 import type { HandlerState } from "../execution.ts";
 import type {
   Answer,
@@ -26,7 +26,7 @@ import { delayMs } from "./retry.ts";
 import { finishedRuns } from "./script-runs.ts";
 import { armTask } from "./task-waits.ts";
 
-/** A batch of receipts for one handler. */
+/** Applies a batch of receipts for one handler. */
 export function receipts(step: Step, message: ReceiptsMessage): Answer {
   const { execution } = step;
   const handler = execution.handlerAt(message);
@@ -35,7 +35,7 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
   }
   const recorder = new BulkRecorder(step, handler);
   const verdicts: Verdict[] = [];
-  for (const receipt of message.receipts) verdicts.push(take(step, handler, recorder, receipt));
+  for (const receipt of message.receipts) verdicts.push(applyReceipt(step, handler, recorder, receipt));
   recorder.flush();
   if (handler.progress.tasks.size > 0)
     message.receipts.forEach(({ task, outcome }, i) => {
@@ -46,7 +46,7 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
   return { kind: "applied", seq: execution.seq, verdicts };
 }
 
-/** Records starts that are not settled yet. */
+/** Records the starts of open tasks. */
 export function attemptsStarted(step: Step, message: StartedMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the phase is over" };
@@ -57,7 +57,7 @@ export function attemptsStarted(step: Step, message: StartedMessage): Answer {
       handler.tasks.startOf(task) === undefined,
   );
   if (begun.length === 0) {
-    // Recorded before, by a commit whose outcome was not known: that is as good.
+    // An earlier commit of unknown outcome may have recorded the start; that is as good.
     const isRecorded = message.attempts.some(
       ({ task, attempt }) => handler.tasks.startOf(task)?.attempt === attempt,
     );
@@ -75,7 +75,7 @@ export function attemptsStarted(step: Step, message: StartedMessage): Answer {
   return { kind: "applied", seq: step.execution.seq };
 }
 
-/** Records attempts whose workers went silent; the crash budget decides about another. */
+/** Records attempts whose workers went silent. A task fails once its crash budget is used up. */
 export function attemptsLost(step: Step, message: LostMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the phase is over" };
@@ -127,7 +127,7 @@ function isOpen(handler: HandlerState, task: number): boolean {
   return task < handler.offered && !handler.isClosed(task);
 }
 
-function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
+function applyReceipt(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
   const { task, attempt } = receipt;
   if (recorder.holds(task)) recorder.flush();
   const isTask = Number.isInteger(task) && task >= 0 && task < handler.offered;
@@ -137,10 +137,10 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
   if (!handler.isClosed(task)) {
     const isCurrent = receipt.round === step.execution.currentVisit().round;
     if (receipt.live && isCurrent && attempt > handler.tasks.ended(task))
-      return takeLive(step, handler, recorder, receipt);
+      return applyLive(step, handler, recorder, receipt);
     const isNews = wasLost || attempt > handler.tasks.ended(task) || !isCurrent;
-    // A later attempt that left a checkpoint has taken over: the earlier one would undo it. So has a later claim of the
-    // same attempt: one that left a checkpoint itself holds its lease, or was lost.
+    // A later attempt that left a checkpoint has taken over, and this receipt would undo it. The same holds for a later
+    // lease of the same attempt: an attempt that left a checkpoint itself holds its lease, or was lost.
     const isPassed =
       handler.progress.isPassed(receipt) ||
       (isCurrent && !wasLost && handler.progress.isPassed({ ...receipt, attempt: attempt - 1 }));
@@ -149,7 +149,7 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
       isNews &&
       // @plant late done after a later step
       !isPassed &&
-      judged(handler, step, receipt).status === "done"
+      validated(handler, step, receipt).status === "done"
     ) {
       complete(step, handler, recorder, receipt);
       if (!wasLost) return "accepted";
@@ -162,9 +162,9 @@ function take(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt
   return "late";
 }
 
-function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
+function applyLive(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): Verdict {
   const { task, attempt } = receipt;
-  const outcome = withinLimit(handler, task, judged(handler, step, receipt));
+  const outcome = withinLimit(handler, task, validated(handler, step, receipt));
   if (outcome.status === "done") {
     complete(step, handler, recorder, receipt);
     return "accepted";
@@ -176,8 +176,8 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
     return "accepted";
   }
   if (outcome.status === "cancelled" || outcome.status === "suspended") {
-    // Handed back: pending again, nothing burnt. While draining, the end of the visit cancels it, and only an attempt
-    // that the journal tells of is released: its number must not be given to an attempt of the next round.
+    // Handed back: the task is pending again and keeps its budgets. While the visit drains, its end cancels the task. Then
+    // only a journaled attempt is released, so that no attempt of the next round gets its number.
     if (!isDraining || isJournaled(handler, receipt))
       recorder.retry({ task, attempt, reason: "released", until: step.now, error: outcome.payload });
     return "accepted";
@@ -206,14 +206,14 @@ function takeLive(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
   return "accepted";
 }
 
-/** Whether the journal tells of the attempt: its start, or a checkpoint of it. */
+/** Whether the journal has the start or a checkpoint of the attempt. */
 function isJournaled({ tasks, progress }: HandlerState, { task, attempt, round }: Receipt): boolean {
   if (tasks.startOf(task)?.attempt === attempt) return true;
   const left = progress.tasks.get(task);
   return left?.attempt === attempt && left.round === round;
 }
 
-/** A task is done; a command with something to do before that only has its result. */
+/** Settles a task as done; a command whose post-operations come first only records its result. */
 function complete(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): void {
   const { payload } = receipt.outcome;
   const { command } = handler.plan;
@@ -226,7 +226,7 @@ function complete(step: Step, handler: HandlerState, recorder: BulkRecorder, rec
   if (!command.holds) recorder.settleReceipt(receipt, "done", null, result);
 }
 
-/** The error that a worker answered a command with. What the engine itself finds wrong is no receipt. */
+/** Records a worker's error for a command. An error that the engine itself found is not a receipt. */
 function noteErrorReceipt(step: Step, handler: HandlerState, recorder: BulkRecorder, receipt: Receipt): void {
   if (handler.plan.command === null || receipt.worker === ENGINE) return;
   recorder.flush();
@@ -237,7 +237,7 @@ function emitReceipted(
   step: Step,
   handler: HandlerState,
   { task, attempt, attemptId, worker, ms }: Receipt,
-  word: { readonly result: string | null; readonly error: string | null },
+  answer: { readonly result: string | null; readonly error: string | null },
 ): void {
   step.emit({
     kind: "command.receipted",
@@ -246,14 +246,14 @@ function emitReceipted(
     attempt,
     ...(attemptId === undefined ? {} : { attemptId }),
     step: handler.plan.command?.step ?? 0,
-    procStatus: word.error === null ? "COMPLETE" : "ERROR",
-    ...word,
+    procStatus: answer.error === null ? "COMPLETE" : "ERROR",
+    ...answer,
     worker,
     ms,
   });
 }
 
-/** What a suspended attempt waits for; one that does not say waits for nothing and goes on at once. */
+/** The wait of a suspended attempt; without one, the task continues at once. */
 function suspension(step: Step, { wait }: Outcome): { name: string; due: number; signal: string | null } {
   const name = wait?.name ?? "";
   if (wait?.signal !== undefined) return { name, due: 0, signal: wait.signal };
@@ -261,7 +261,7 @@ function suspension(step: Step, { wait }: Outcome): { name: string; due: number;
   return { name, due: Math.max(1, Math.min(until, step.now + DURATION_MAX_MS)), signal: null };
 }
 
-/** A sleep or a wait is one more checkpoint: where there are too many, the task fails for good. */
+/** Counts a sleep or a wait as a checkpoint; a task with too many checkpoints fails for good. */
 function withinLimit(handler: HandlerState, task: number, outcome: Outcome): Outcome {
   if (outcome.status !== "suspended") return outcome;
   const checkpoints = handler.progress.tasks.get(task)?.checkpoints ?? [];
@@ -275,7 +275,7 @@ function withinLimit(handler: HandlerState, task: number, outcome: Outcome): Out
   return { status: "failed", fatal: true, payload: JSON.stringify(error) };
 }
 
-/** The failure of a script attempt that says done before its last run is finished; null: all runs are. */
+/** The failure of a script attempt that ends before its last run is finished; null: all runs are finished. */
 function unfinished(handler: HandlerState, receipt: Receipt): Outcome | null {
   const { script = [] } = handler.plan.definition;
   const finished = finishedRuns(handler, receipt).length;
@@ -288,8 +288,8 @@ function unfinished(handler: HandlerState, receipt: Receipt): Outcome | null {
   return { status: "failed", payload: JSON.stringify(error) };
 }
 
-/** A decision must name one of its phases, and a script is done after its last run; all else is taken as it came. */
-function judged(handler: HandlerState, step: Step, receipt: Receipt): Outcome {
+/** The outcome after validation: a decision must name one of its phases, and a script is done after its last run. */
+function validated(handler: HandlerState, step: Step, receipt: Receipt): Outcome {
   const { outcome } = receipt;
   if (outcome.status !== "done") return outcome;
   if (handler.plan.mode === "script") return unfinished(handler, receipt) ?? outcome;

@@ -1,16 +1,15 @@
-/** When a task or an enumeration that failed is tried again. */
+/** The delay before a failed task or enumeration is retried. */
 import { backOffMs } from "../../std/back-off.ts";
 import { DURATION_MAX_MS } from "../../std/duration.ts";
 import { hashText } from "../../std/random.ts";
 
-/** How long is waited between attempts. */
 export interface RetryPolicy {
   readonly backoff: "exponential" | "constant";
   readonly retryMinMs: number;
   readonly retryMaxMs: number;
 }
 
-/** Milliseconds to wait before the next attempt: what the code asked for, within bounds, or the backoff. */
+/** Milliseconds before the next attempt: the delay that the code asked for, within bounds, or the back-off. */
 export function delayMs(
   plan: RetryPolicy,
   failures: number,
@@ -21,7 +20,7 @@ export function delayMs(
   return Math.round(Math.min(DURATION_MAX_MS, Math.max(0, asked)));
 }
 
-/** Milliseconds to wait after the n-th failure: exponential or constant, with full jitter from a hash of `attemptId`. */
+/** Milliseconds after the n-th failure: exponential or constant, with full jitter from a hash of `attemptId`. */
 export function backoffMs(plan: RetryPolicy, failures: number, attemptId: string): number {
   const ceiling =
     plan.backoff === "constant"

@@ -8,7 +8,6 @@ import type { Checkpoint } from "./checkpoint.ts";
 
 type RunCheckpoint = Extract<Checkpoint, { kind: "run" }>;
 
-/** The attempt that a question about runs comes from. */
 interface AttemptAt {
   readonly task: number;
   readonly attempt: number;
@@ -17,7 +16,7 @@ interface AttemptAt {
 
 const NONE: readonly RunCheckpoint[] = [];
 
-/** The runs of a task that are journaled: the longest prefix of the script, whoever finished them. */
+/** The journaled runs of a task: the longest prefix of the script, over all attempts. */
 export function journaledRuns(handler: HandlerState, task: number): readonly RunCheckpoint[] {
   const { script } = handler.plan.definition;
   const checkpoints = handler.progress.tasks.get(task)?.checkpoints;

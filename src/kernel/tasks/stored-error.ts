@@ -1,11 +1,11 @@
-/** Errors as attempts leave them: what of their text the kernel uses. */
+/** Reads the stored errors of attempts. */
 import type { HandlerState } from "../execution.ts";
 
 const SHOWN_CHARS = 200;
-/** What is said of an error without a message. */
+/** The message of an error that has none. */
 const FAILED = "failed";
 
-/** Keeps why an attempt failed that is tried again, for those who ask what it waits for. */
+/** Keeps the error of an attempt that is retried, for `why`. */
 export function noteError(handler: HandlerState, reason?: string, error?: string | null): void {
   if (reason === "released" || typeof error !== "string") return;
   const { message } = readError(error);
@@ -14,7 +14,7 @@ export function noteError(handler: HandlerState, reason?: string, error?: string
     message.length > SHOWN_CHARS ? `${message.slice(0, SHOWN_CHARS)}...`.toWellFormed() : message;
 }
 
-/** The parts of a stored error that the kernel uses. */
+/** The code and the message of a stored error. */
 export function readError(text: string | null): { code?: string; message: string } {
   if (text === null) return { message: FAILED };
   const parsed = JSON.parse(text) as { code?: unknown; name?: unknown; message?: unknown } | null;

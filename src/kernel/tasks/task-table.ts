@@ -1,12 +1,12 @@
 /**
- * The tasks of one handler in one phase visit, as sets: settled and failed bits, and, only for tasks that have had
- * trouble, attempts, failures, crashes and retry time in chunks allocated on first need. A million tasks cost
- * a few hundred kilobytes; nothing here grows with payloads.
+ * The tasks of one handler in one phase visit: a bit set of settled and of failed tasks and, only for tasks with an
+ * attempt that did not settle them, attempts, failures, crashes and retry time in chunks that are allocated on first use.
+ * A million tasks take a few hundred kilobytes.
  */
 import { Bitset } from "../../std/bitset.ts";
 
 const CHUNK = 1_024;
-/** A retry time that never comes: the task waits for something else. */
+/** The retry time of a task that waits for something other than a time. */
 export const NEVER = Number.MAX_SAFE_INTEGER;
 
 interface Trouble {
@@ -16,9 +16,9 @@ interface Trouble {
   readonly crashes: Uint8Array;
   /** Retry time in ms; 0: none. */
   readonly until: Float64Array;
-  /** Whether the owner has taken note that the time has come. Not part of the state: a restored table asks again. */
+  /** Whether `takeDue` has returned the task. Not part of the state: a restored table returns it again. */
   readonly taken: Uint8Array;
-  /** Not later than the earliest retry time in this chunk; Infinity: none. */
+  /** A lower bound of the retry times in this chunk; Infinity: there are none. */
   nextDue: number;
 }
 
@@ -34,7 +34,7 @@ export class TaskTable {
   #nextDue = Number.POSITIVE_INFINITY;
   /** Starts that are journaled and have not ended. */
   #started: Map<number, RecordedStart> | null = null;
-  /** Lost attempts whose one late receipt has not come yet, as one number. */
+  /** Keys of lost attempts whose late receipt has not come yet. */
   #lost: Set<number> | null = null;
 
   /** The start of the task that is journaled and has not ended. */
@@ -66,7 +66,6 @@ export class TaskTable {
     this.#lost.add(lostKey(task, attempt));
   }
 
-  /** The late receipt of a lost attempt has come. */
   forgetLost(task: number, attempt: number): void {
     this.#lost?.delete(lostKey(task, attempt));
   }
@@ -75,7 +74,7 @@ export class TaskTable {
     return this.settled.size - this.failed.size;
   }
 
-  /** The number the task's next attempt has. */
+  /** The number of the task's next attempt. */
   nextAttempt(task: number): number {
     return this.ended(task) + 1;
   }
@@ -111,7 +110,7 @@ export class TaskTable {
     }
   }
 
-  /** Notes the end of an attempt that did not settle its task. */
+  /** Records the end of an attempt that did not settle its task. */
   endAttempt(
     task: number,
     attempt: number,
@@ -128,7 +127,7 @@ export class TaskTable {
     if (end.until > 0 && end.until < NEVER) this.#expect(trouble, end.until);
   }
 
-  /** What the task waited for has come: it may run again. */
+  /** Lets a waiting task run again. */
   release(task: number, now: number): void {
     const trouble = this.#grow(task);
     trouble.until[task % CHUNK] = now;
@@ -136,12 +135,12 @@ export class TaskTable {
     this.#expect(trouble, now);
   }
 
-  /** Not later than the earliest retry time over all open tasks; Infinity: none. */
+  /** A lower bound of the retry times of all open tasks; Infinity: there are none. */
   nextDue(): number {
     return this.#nextDue;
   }
 
-  /** Open tasks whose retry time has come, oldest first, at most `max`; each is given once. */
+  /** Open tasks whose retry time has come, at most `max`; each is returned once. */
   takeDue(now: number, max: number): number[] {
     const due: number[] = [];
     let earliest = Number.POSITIVE_INFINITY;
@@ -155,12 +154,12 @@ export class TaskTable {
     return due;
   }
 
-  /** True if the task has been in trouble: it is retried by its retry time, not by its place in the order. */
+  /** Whether an attempt of the task has ended: then its retry time decides when it runs, not its number. */
   hasTrouble(task: number): boolean {
     return this.ended(task) > 0;
   }
 
-  /** How many open tasks wait for a time after `now`, be it a retry's or a sleep's. */
+  /** The number of open tasks whose retry or end of sleep is after `now`. */
   countRetrying(now: number): number {
     let n = 0;
     for (const trouble of this.#trouble) {
@@ -173,7 +172,7 @@ export class TaskTable {
     return n;
   }
 
-  /** A new round: everything that is not done is pending again with fresh budgets. */
+  /** Begins a new round: every task that is not done is pending again with fresh budgets. */
   reopen(total: number): void {
     for (let c = 0; c * CHUNK < total; c++) {
       const trouble = this.#trouble[c];
@@ -193,7 +192,6 @@ export class TaskTable {
     this.#nextDue = Number.POSITIVE_INFINITY;
   }
 
-  /** Everything, as plain data. */
   toSnapshot(): TaskTableSnapshot {
     const trouble: [number, number, number, number, number][] = [];
     this.#trouble.forEach((chunk, c) => {
@@ -202,7 +200,7 @@ export class TaskTable {
         const task = c * CHUNK + i;
         const { ended, fails, crashes, until } = chunk;
         if (ended[i] === 0 && fails[i] === 0 && crashes[i] === 0 && until[i] === 0) continue;
-        // What is done needs no history: nothing can happen to it any more.
+        // A task that is done needs no history: it does not change any more.
         if (this.settled.has(task) && !this.failed.has(task)) continue;
         trouble.push([
           task,
@@ -275,12 +273,12 @@ export interface TaskTableSnapshot {
   readonly lostOpen: readonly number[];
 }
 
-/** Exact for all tasks of a visit and more attempts than any will have. */
+/** One number for a task and an attempt. It is exact for every possible task number and 2^29 attempts. */
 function lostKey(task: number, attempt: number): number {
   return task * 2 ** 29 + attempt;
 }
 
-/** Adds the due tasks of one chunk to `due`, and notes its next retry time. */
+/** Adds the due tasks of one chunk to `due`, and updates its next retry time. */
 function takeFrom(trouble: Trouble, first: number, want: { now: number; max: number; due: number[] }): void {
   let next = Number.POSITIVE_INFINITY;
   for (let i = 0; i < CHUNK; i++) {

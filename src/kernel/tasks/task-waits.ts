@@ -1,17 +1,17 @@
 /**
- * Checkpoints inside a task: steps and runs that are done, and what a suspended task waits for. The answer to a wait (a
- * signal, or that none came in time) is journaled as a step, so that later attempts find it.
+ * Checkpoints inside a task: its finished steps and runs, and the wait of a suspended task. The answer to a wait (a
+ * signal, or a timeout) is journaled as a step, so that later attempts find it.
  */
 import { DURATION_MAX_MS } from "../../std/duration.ts";
 import { isRejection } from "../../std/rejection.ts";
 import type { HandlerState } from "../execution.ts";
 import type { Answer, CheckpointMessage } from "../message.ts";
 import type { Step } from "../step.ts";
-import { taskTimerId } from "../timers.ts";
+import { clearTimer, taskTimerId, waitTimeout } from "../timers.ts";
 import { CHECKPOINTS_MAX } from "./checkpoint.ts";
 import { placeRun } from "./script-runs.ts";
 
-/** A step or a run of a live attempt: journaled once. */
+/** Journals a finished step or run of a live attempt, once. */
 export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   const { execution } = step;
   const { task, attempt, done } = message;
@@ -32,7 +32,7 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     !handler.isClosed(task) &&
     // @plant step journaled though stale 2
     attempt > handler.tasks.ended(task);
-  // Also of what is journaled: whoever lost its lease must not go on, with a value that is not the journal's.
+  // Stale even if the step is journaled: an attempt without its lease must not go on with a value of its own.
   if (!isLive) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
   const at = { ...visit.place(message.handler), task, attempt };
   if (done.kind === "run") {
@@ -59,7 +59,7 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   return { kind: "applied", seq: execution.seq, verdicts: ["accepted"] };
 }
 
-/** A task that began to wait for a signal takes one that came before, or sets its timer. */
+/** Starts the wait of a suspended task: consumes a signal that came before, or sets the timer of the wait. */
 export function armTask(
   step: Step,
   handler: HandlerState,
@@ -82,28 +82,20 @@ export function armTask(
   });
 }
 
-/** Gives the oldest kept signal to a task that waits for it; false if there is none. */
+/** Gives the oldest kept signal to a task that waits for it; false: there is none. */
 export function giveSignal(step: Step, handler: HandlerState, task: number, signal: string): boolean {
   const kept = step.execution.signals.get(signal)?.[0];
   if (kept === undefined) return false;
-  const timer = taskTimerId(step, handler, task);
-  const armed = step.execution.timers.get(timer);
-  if (armed !== undefined)
-    step.emit({ kind: "timer.cleared", timer, purpose: armed.purpose, due: armed.due });
+  clearTimer(step, taskTimerId(step, handler, task));
   answerWait(step, handler, task, { result: kept.data, error: null, reason: "signalled" });
   return true;
 }
 
-/** The time of a wait inside a task is over: that is its answer. */
+/** Answers a wait inside a task with its timeout. */
 export function waitOutOfTime(step: Step, handler: HandlerState, task: number): void {
   const waiting = handler.progress.tasks.get(task)?.waiting;
   if (waiting === undefined || waiting === null) return;
-  const error = {
-    name: "WaitTimeout",
-    code: "wait_timeout",
-    message: `no signal "${waiting.signal}" came in time`,
-  };
-  answerWait(step, handler, task, { result: null, error: JSON.stringify(error), reason: "timer" });
+  answerWait(step, handler, task, { result: null, error: waitTimeout(waiting.signal), reason: "timer" });
 }
 
 function answerWait(

@@ -1,7 +1,6 @@
 /** What a worker says about itself when it registers, checked; its own address is where it came from. */
 import { isIP } from "node:net";
-import { topicUse } from "../../kernel/command/topic.ts";
-import { reservedTopic } from "../../kernel/command/topic-rules.ts";
+import { reservedTopic, topicUse } from "../../kernel/command/topic-rules.ts";
 import { USE_PATTERN } from "../../kernel/definition/definition.ts";
 import { SCRIPT_USE, type Serves, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";

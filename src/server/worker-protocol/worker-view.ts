@@ -1,5 +1,5 @@
 import type { Overview } from "../../engine/io.ts";
-import { topicOf } from "../../kernel/command/topic.ts";
+import { topicOf } from "../../kernel/command/topic-rules.ts";
 import type { WorkerSession } from "./worker-session.ts";
 
 /** A worker as lists show it. */

@@ -9,7 +9,7 @@
  *    attempt that it still runs is the same attempt.
  * 4. It stops gracefully: it stops consuming, returns what has not begun, and lets the rest end within a grace.
  */
-import { receiptTopicOf, topicOf } from "../../kernel/command/topic.ts";
+import { receiptTopicOf, topicOf } from "../../kernel/command/topic-rules.ts";
 import { BrokerConnection, type BrokerSession } from "../../net/amqp/connection.ts";
 import { FanoutConsumer, RecoveringConsumer } from "../../net/amqp/consumer.ts";
 import { DeadLetters } from "../../net/amqp/dead-letters.ts";

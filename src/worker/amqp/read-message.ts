@@ -1,5 +1,5 @@
 /** Reads messages from the broker, to which anybody can write, and turns them into grants, which a worker runs. */
-import { topicUse } from "../../kernel/command/topic.ts";
+import { topicUse } from "../../kernel/command/topic-rules.ts";
 import type {
   CancelConsumerMessage,
   EnumerateMessage,

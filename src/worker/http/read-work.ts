@@ -3,7 +3,7 @@
  * kept as JSON texts; consecutive items of one handler are one grant.
  */
 
-import { receiptTopicOf, topicOf } from "../../kernel/command/topic.ts";
+import { receiptTopicOf, topicOf } from "../../kernel/command/topic-rules.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type {
   Checkpoint,

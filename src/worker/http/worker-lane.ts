@@ -9,7 +9,7 @@
  * 4. It stops gracefully: no claim, what has not begun goes back, the rest ends within a grace.
  */
 
-import { topicOf } from "../../kernel/command/topic.ts";
+import { topicOf } from "../../kernel/command/topic-rules.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import { type Grant, SCRIPT_USE } from "../../protocol/work.ts";
 import type { Claimed, Registered, Registration } from "../../protocol/worker-wire.ts";

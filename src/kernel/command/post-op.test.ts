@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { enrich } from "./enrich.ts";
+import { enrich } from "./post-op.ts";
 
 const META = { key: "__metadata__", val: { user: "u" } };
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { CommandDefinition } from "../definition/definition.ts";
-import { commandHash, commandsHash } from "./command-hash.ts";
+import { commandHash, commandsHash } from "./command-plan.ts";
 
 /** The example of the document that commands come from. */
 const embed: CommandDefinition = {
