@@ -1,12 +1,12 @@
 /**
- * What every adapter expects of a write, and the words in which it refuses one. A badly formed write is a bug of
- * the engine and is asserted; a write by a stale owner is `fenced` and says why.
+ * Checks of writes, shared by the adapters. A malformed write is a bug of the engine and fails an assertion; a write by a stale
+ * owner is `fenced`, with the reason as a text.
  */
 import { assertContiguous } from "../kernel/journal/journal-entry.ts";
 import { assert } from "../std/assert.ts";
 import type { ExecutionWrite, Fence } from "./store.ts";
 
-/** Asserts that a write hangs together: rows without gaps, whole numbers, its own head, a head when it creates. */
+/** Asserts that a write is well-formed: rows without gaps, whole numbers, the head of its own execution, a head if it creates. */
 export function assertWritable(write: ExecutionWrite, partition: number): void {
   const { execution, create, after, entries, head } = write;
   assertContiguous(entries, after + 1);
@@ -35,7 +35,7 @@ function assertLines(logs: NonNullable<ExecutionWrite["logs"]>): void {
       assert(n >= 1 && Number.isSafeInteger(n) && Number.isSafeInteger(at), "lines have a number and a time");
 }
 
-/** Asserts that a document has a kind and an id that every database can keep and sort. */
+/** Asserts that kind and id of a document are texts that every database can store and sort. */
 export function assertDocumentKey(kind: string, id: string): void {
   for (const text of [kind, id])
     assert(
@@ -44,13 +44,13 @@ export function assertDocumentKey(kind: string, id: string): void {
     );
 }
 
-/** Why nothing is written under this fence, whatever the partition; null: it may be. */
+/** Why the fence holds for no partition; null: its generation is current. */
 export function whyOfAnotherTime(fence: Fence, generation: string): string | null {
   if (fence.generation === generation) return null;
   return `the store is of generation ${generation}, the owner of ${fence.generation}`;
 }
 
-/** Why writes to a partition are refused, whose owner (null: nobody) has it in this epoch; null: the fence holds. */
+/** Why writes to a partition are refused. `epoch`: the epoch of its owner (null: it has none). Null: the fence holds. */
 export function whyStale(fence: Fence, partition: number, epoch: number | null): string | null {
   const given = fence.epochs[partition];
   if (given === undefined) return `partition ${partition} is not the owner's`;
@@ -59,7 +59,7 @@ export function whyStale(fence: Fence, partition: number, epoch: number | null):
   return `partition ${partition} is in epoch ${epoch}, the owner in ${given}`;
 }
 
-/** Why a write is refused whose execution ends elsewhere (`end` is null when there is no such execution). */
+/** Why a write does not continue its journal, which ends at `end` (null: the execution does not exist); null: it does. */
 export function whyNotAtEnd(write: { execution: string; after: number }, end: number | null): string | null {
   if (end === null) return `there is no execution ${write.execution}`;
   if (end === write.after) return null;

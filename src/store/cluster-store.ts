@@ -1,36 +1,36 @@
 /**
- * The store port for a cluster: one store, many nodes. A node is a member while its lease runs by the store's clock.
- * A partition has one owner; it is free when it was released or when its owner's lease has lapsed. Taking it begins
- * a new epoch, after which nothing that its former owner sends is written: that is what makes a stale node harmless,
- * whatever it believes. Adapters: postgres, and a double in memory for the simulator.
+ * The store port for a cluster: many nodes share one store. A node is a member while its lease runs, by the store's clock. A
+ * partition has one owner; it is free when it was released or when the lease of its owner has expired. Taking a partition
+ * begins a new epoch, and the store refuses further writes of the former owner: the epoch is a fencing token. Adapters:
+ * postgres, and a double in memory for the simulator.
  */
 import type { MailboxMessage, Ownership, Store } from "./store.ts";
 
-/** How long a node is a member without renewing. */
+/** The length of a lease. */
 export const LEASE_MS = 10_000;
 
-/** A node as its lease says. */
+/** A member of the cluster. */
 export interface MemberNode {
   readonly url: string;
-  /** Names one membership: a node whose lease has lapsed comes back as another. */
+  /** Identifies one membership: a node whose lease has expired joins again with another incarnation. */
   readonly incarnation: string;
   readonly leaseUntil: number;
   /** When this incarnation joined. */
   readonly since: number;
-  /** The version of events that it reads. */
+  /** The newest version of events that it can read. */
   readonly reads: number;
 }
 
-/** Who is there, and who has what, at one moment of the store's clock. */
+/** Members and owners at one moment of the store's clock. */
 export interface Membership {
   /** The store's clock, in whole milliseconds. */
   readonly now: number;
-  /** This node's own incarnation, and until when its lease runs. */
+  /** The incarnation of this node, and the end of its lease. */
   readonly incarnation: string;
   readonly leaseUntil: number;
   /** Nodes whose lease runs, by URL. */
   readonly nodes: readonly MemberNode[];
-  /** All partitions, by number; the owner may have lapsed. */
+  /** All partitions, by number; the lease of an owner may have expired. */
   readonly partitions: readonly {
     readonly partition: number;
     readonly owner: string | null;
@@ -47,19 +47,19 @@ export type Hint =
 export interface ClusterStore extends Store {
   /** The store's clock, in whole milliseconds. */
   now(): Promise<number>;
-  /** Joins, or goes on being a member; after a lapse as a new incarnation, which owns nothing. */
+  /** Joins, or renews the lease; after its lease has expired, the node joins as a new incarnation, which owns nothing. */
   renew(): Promise<Membership>;
   /**
-   * Takes those of the partitions that are free; each begins a new epoch. What is this node's own already is taken
-   * anew, so that a call whose answer was lost can be repeated. A node that is no member takes nothing.
+   * Takes those of the partitions that are free; each begins a new epoch. A partition that this node owns already also begins
+   * a new epoch, so that a call whose answer was lost can be repeated. A node that is not a member takes nothing.
    */
   take(partitions: readonly number[]): Promise<readonly Ownership[]>;
-  /** Gives back those of the partitions that are this node's own. `clean`: nothing is suspect after it. */
+  /** Releases those of the partitions that this node owns. `clean`: no lease is open in them. */
   release(partitions: readonly number[], options: { clean: boolean }): Promise<void>;
-  /** Gives back all and is no member any more. */
+  /** Releases all partitions and ends the membership. */
   leave(options: { clean: boolean }): Promise<void>;
   /** Stores mailbox messages outside of commits: messages to a partition whose owner could not be reached. */
   post(messages: readonly MailboxMessage[]): Promise<void>;
-  /** Calls back when another node says that there may be something to do. Hints can be late, repeated or lost. */
+  /** Calls back on hints of other nodes. Hints can be late, repeated or lost. */
   onHint(callback: (hint: Hint) => void): void;
 }

@@ -1,14 +1,13 @@
 /**
- * The form of a kind of documents: the one way from a stored body to its content. A body that is not JSON, or that has
- * another shape, is damaged like one whose checksum does not fit. So a damage concerns its own document, and readers
- * get either content that was checked or the damage.
+ * Forms of documents: each kind has one parser from a stored body to its content. A body that is not JSON, or has another
+ * shape, counts as damaged, like a body with a wrong checksum. Readers get checked content or the damage of that document.
  */
 import { DamagedData, describeDamage } from "../kernel/journal/damage.ts";
 import type { Store, StoredDocument } from "./store.ts";
 
 export interface DocumentForm<T> {
   readonly kind: string;
-  /** Returns the content of a body; throws if the body has another shape. */
+  /** Parses a body; throws if it has another shape. */
   readonly parse: (body: string) => T;
 }
 
@@ -37,7 +36,7 @@ export function listOf(check: Check): Check {
   return (value) => Array.isArray(value) && value.every(check);
 }
 
-/** Checks an object by its fields; fields without a check may be anything. */
+/** Checks the fields of an object; other fields may have any value. */
 export function fields(checks: Readonly<Record<string, Check>>): Check {
   return (value) =>
     typeof value === "object" &&
@@ -98,7 +97,7 @@ export async function* allDocuments<T>(
   }
 }
 
-/** The damage of a document, as it is thrown. */
+/** The error about a damaged document. */
 export function damaged(
   kind: string,
   { id, damage }: { readonly id: string; readonly damage: string },

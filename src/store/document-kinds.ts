@@ -1,7 +1,4 @@
-/**
- * Which documents move with a store. The port lists documents of a kind, not kinds, so they are named here; a test
- * compares this with the source.
- */
+/** The kinds of documents that an export contains. The port cannot list kinds, so they are listed here; a test checks the list. */
 export const DOCUMENT_KINDS = [
   "amqp-intakes",
   "amqp-queues",
@@ -20,5 +17,5 @@ export const DOCUMENT_KINDS = [
   "workflow-version",
 ] as const;
 
-/** Kinds that say something of an owner of the store, not of its content: they stay where they are. */
+/** Kinds of documents about the owner of a store, not about its content: an export leaves them out. */
 export const OWNER_KINDS = ["permits", "cluster-secret", "leases"] as const;

@@ -1,7 +1,7 @@
 /**
- * Faults of the world as lines for people: one when it begins, more while it lasts, at rising distances, and for the
- * store one when it works again. While a store is away, everything that needs it fails again and again, in other words
- * each time: all of that is one outage. Other faults are told apart by what they say.
+ * Writes one log line when a fault begins, further lines at increasing intervals while it lasts, and one when the store works
+ * again. While the store is unreachable, many parts fail with different messages: all retryable faults of the store count as
+ * one outage. Other faults are distinguished by their messages.
  */
 import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";
@@ -11,32 +11,32 @@ import { type Store, StoreFault } from "./store.ts";
 
 const FIRST_DISTANCE_MS = 5_000;
 const DISTANCE_MAX_MS = 300_000;
-/** What has failed is tried again within less; if it is not, nobody needs it any more. */
+/** Failed calls are retried within this time; a call that is not retried counts no longer as failing. */
 const TRIED_AGAIN_MS = 6_000;
-/** A fault that was not heard of for so long is a new one. */
+/** A fault that did not occur for this long counts as a new one. */
 const FORGET_MS = 600_000;
-/** The most faults that are told apart; beyond, the oldest is forgotten. */
+/** The most faults that are distinguished; beyond that the oldest is forgotten. */
 const KINDS_MAX = 100;
 
 interface Lasting {
   readonly from: number;
-  /** How often it came since it was last told. */
+  /** How often it occurred since its last line. */
   untold: number;
   distanceMs: number;
   nextAt: number;
   lastAt: number;
-  /** When it seemed to be over; null: it has come again since. */
+  /** When it seemed to be over; null: it has occurred again since. */
   overAt: number | null;
 }
 
 export class FaultLog {
   readonly #clock: Pick<Clock, "now">;
   readonly #say: (line: string) => void;
-  /** By what it says; the store's by "". */
+  /** By message; the outage of the store has the key "". */
   readonly #lasting = new Map<string, Lasting>();
-  /** What of the store failed when it was last tried, and when. Of reads and the like nobody hears when they work. */
+  /** Calls of the store that failed last, and when. Successful reads are not reported, so all others share the key "other". */
   readonly #failed = new Map<string, number>();
-  /** Faults of commits and renewals. */
+  /** Faults of commits and renewals, which are counted already. */
   readonly #known = new WeakSet<object>();
   #isRenewed = false;
 
@@ -57,13 +57,13 @@ export class FaultLog {
     return decorate<Store>(store, replaced) as S;
   }
 
-  /** Says it, or leaves it unsaid. */
+  /** Logs a fault, unless it was logged recently. */
   readonly tell = (fault: Error): void => {
     const { message, isStore } = wordsOf(fault);
     const key = isStore ? "" : message;
     const now = this.#clock.now();
     const lasting = this.#lasting.get(key);
-    // Where renewals tell sooner or later that all is well, it can be waited for that nothing else fails either.
+    // Renewals go on without work, so the end of an outage can wait until no other call fails either.
     if (key === "" && this.#isRenewed && !this.#known.has(fault)) this.#failed.set("other", now);
     if (lasting === undefined || now - lasting.lastAt > FORGET_MS) {
       this.#begin(key, now);
@@ -106,7 +106,7 @@ export class FaultLog {
     }
   }
 
-  /** The outage is over when nothing fails any more. */
+  /** Ends the outage if no call fails any more. */
   #works(what: string): void {
     const now = this.#clock.now();
     this.#failed.delete(what);
@@ -125,7 +125,7 @@ function isShared(store: Store): store is ClusterStore {
   return "renew" in store;
 }
 
-/** What to say of a fault, and whether the store is behind it: then that is said, too. */
+/** The message of a fault, and whether the store caused it: then the message includes the cause. */
 function wordsOf(fault: Error): { message: string; isStore: boolean } {
   const { message, cause } = fault;
   if (isOfStore(fault)) return { message, isStore: true };
@@ -134,7 +134,7 @@ function wordsOf(fault: Error): { message: string; isStore: boolean } {
     : { message, isStore: false };
 }
 
-/** Whether the store is away for a while, and that is all. */
+/** Whether this is a retryable fault of the store. */
 function isOfStore(thrown: unknown): thrown is StoreFault {
   return thrown instanceof StoreFault && thrown.retryable;
 }

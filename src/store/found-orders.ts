@@ -1,17 +1,17 @@
-/** Lists of executions by their order numbers, newest first, and how they are put together. */
+/** Lists of executions by their order, newest first, and their union and intersection. */
 
-/** Executions by order, newest first; `floor` says from which order on these are all there are, 0: to the end. */
+/** Executions by order, newest first. The list is complete down to the order `floor`; 0: it is complete. */
 export interface FoundOrders {
   readonly orders: readonly number[];
   readonly floor: number;
 }
 
-/** A list that was read up to a number of items: if it has as many, there may be more below. */
+/** A list that was read with a limit: if it has that many items, there may be more below its last one. */
 export function ordersUpTo(orders: readonly number[], max: number): FoundOrders {
   return { orders, floor: orders.length < max ? 0 : (orders.at(-1) ?? 0) };
 }
 
-/** What any of the lists holds, at most `max`, down to where all of them are complete. */
+/** The union of the lists, at most `max` items, down to where all of them are complete. */
 export function inAny(lists: readonly FoundOrders[], max: number): FoundOrders {
   const floor = Math.max(0, ...lists.map((list) => list.floor));
   const orders = [...new Set(lists.flatMap((list) => list.orders))]
@@ -22,8 +22,8 @@ export function inAny(lists: readonly FoundOrders[], max: number): FoundOrders {
 }
 
 /**
- * What all lists hold, down to where that is all. One that is complete to the end is enough: of the others only what they
- * cover is compared, the rest is for whoever looks at the executions.
+ * The intersection of the lists. If one list is complete, its items below the floor of another list are kept without
+ * comparison; the caller checks each execution anyway.
  */
 export function inAll(lists: readonly FoundOrders[]): FoundOrders {
   const complete = lists.filter(({ floor }) => floor === 0).sort((a, b) => a.orders.length - b.orders.length);

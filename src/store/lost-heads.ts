@@ -1,16 +1,15 @@
 /**
- * Heads that are gone while their journals are there. The first row of a journal names the execution and holds what a head
- * says at the start; an audit of the execution derives the rest. A pointer to the newest definition that is gone follows
- * from the newest execution of the workflow: definitions of a workflow with executions are not dropped.
+ * Derives lost rows. A lost head is derived from the first row of its journal, as of the start of the execution; an audit of
+ * the execution derives the rest. A lost pointer to the newest definition of a workflow is derived from the workflow's newest
+ * execution, since definitions of a workflow with executions are never dropped.
  */
-
 import { readDefinition } from "../kernel/definition/read-definition.ts";
 import { decodeReadable, type Entry, executionOf } from "../kernel/journal/journal-entry.ts";
 import { isRejection } from "../std/rejection.ts";
 import { partitionOf } from "./partition-of.ts";
 import type { Head, TableFinding } from "./store.ts";
 
-/** The head with which an execution began; a text: why it cannot be derived. */
+/** The head at the start of an execution; a text: why it cannot be derived. */
 export function firstHead(row: Entry | null, partitions: number): Head | string {
   if (row === null || row.damage !== undefined) return "its first row cannot be read";
   const id = executionOf(row);
@@ -25,7 +24,7 @@ export function firstHead(row: Entry | null, partitions: number): Head | string 
   };
 }
 
-/** What an audit says of a journal without a head. */
+/** The finding about a journal without a head. */
 export function lostHead(e: number, head: Head | string, isRepaired: boolean): TableFinding {
   const message =
     typeof head === "string"
@@ -41,7 +40,7 @@ export interface LostDefinition {
   readonly body: string;
 }
 
-/** What an audit says of it; null: the definition is of another name, so it is a head that is wrong. */
+/** The finding about it; null: the definition has another name, so the head is wrong and not the pointer. */
 export function lostDefinition(
   { name, hash, body }: LostDefinition,
   isRepaired: boolean,

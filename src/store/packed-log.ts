@@ -1,7 +1,7 @@
 /**
- * Log rows as the database keeps them: one JSON array per row, flat, with each line's time as the distance to the
- * first one's. The engine's thread packs and unpacks; the store's thread looks inside only when lines may be there
- * already. The order of fields is known to this file only.
+ * The stored form of log rows: one flat JSON array per row; the time of a line is relative to the first line. The engine's
+ * thread packs and unpacks rows; the store's thread parses a row only if some of its lines may be stored already. Only this
+ * file knows the order of fields.
  */
 import { WRONG_CHECKSUM } from "../kernel/journal/damage.ts";
 import { seal, unseal } from "../std/seal.ts";
@@ -11,10 +11,10 @@ type Field = string | number;
 
 /** phase, visit, handler, task, number, worker, time of the first line. */
 const HEAD_FIELDS = 7;
-/** n, distance in time, level, text, run (0: none). */
+/** n, time relative to the first line, level, text, run (0: none). */
 const LINE_FIELDS = 5;
 
-/** A log row as the store's thread gives it out. */
+/** A packed log row as read. */
 export interface PackedLogRow {
   readonly order: number;
   readonly attempt: string;
@@ -28,7 +28,7 @@ export function packLog(row: LogRow): string {
   return seal(JSON.stringify(packed), row.attempt);
 }
 
-/** The row; one that is damaged says so in its only line. */
+/** Unpacks a row; a damaged row becomes one line that says so. */
 export function unpackLog(row: PackedLogRow): StoredLogRow {
   const { text, state } = unseal(row.body, row.attempt);
   try {
@@ -39,7 +39,7 @@ export function unpackLog(row: PackedLogRow): StoredLogRow {
   return damagedLog(row, WRONG_CHECKSUM);
 }
 
-/** What is shown of a row that cannot be read: one line that says so. */
+/** The line that stands for a damaged row. */
 export function damagedLog({ order, attempt }: Omit<PackedLogRow, "body">, why: string): StoredLogRow {
   const text = `log lines of this attempt are damaged (row ${order}): ${why}`;
   const lines = [{ n: 1, at: 0, level: "error", text }];
@@ -71,7 +71,7 @@ function unpack({ order, attempt }: PackedLogRow, packed: readonly Field[]): Sto
   return { order, attempt, phase, visit, handler, task, number, worker, lines };
 }
 
-/** The body without the lines up to number n; null if no line is left. */
+/** The body without the lines up to number `last`; null: no line is left. */
 export function linesAfter(attempt: string, body: string, last: number): string | null {
   const packed = JSON.parse(body) as Field[];
   const left = packed.slice(0, HEAD_FIELDS);

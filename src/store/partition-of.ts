@@ -1,6 +1,6 @@
 import { hashText } from "../std/random.ts";
 
-/** Where an execution lives, by its id: the same on every node and for ever. */
+/** The partition of an execution, from its id: the same on every node and in every version. */
 export function partitionOf(execution: string, partitions: number): number {
   return partitions === 1 ? 0 : hashText(execution) % partitions;
 }

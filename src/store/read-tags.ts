@@ -1,4 +1,4 @@
-/** Tags as they are stored. Those that damage has made unreadable are left out: they follow from the journal, and an audit finds it. */
+/** Parses stored tags. Damaged tags are left out; an audit finds them and derives them from the journal. */
 export function readTags(stored: string): Record<string, string> {
   try {
     const tags = JSON.parse(stored) as unknown;
@@ -9,7 +9,7 @@ export function readTags(stored: string): Record<string, string> {
   }
 }
 
-/** The tasks of a dead letter as they are stored; null: they cannot be read. */
+/** Parses the stored tasks of a dead letter; null: they are damaged. */
 export function readTasks(stored: string): number[] | null {
   try {
     const tasks = JSON.parse(stored) as unknown;

@@ -1,6 +1,6 @@
 /**
- * What a database adapter knows of recently written executions by id, in two generations: when the young one is
- * full, the old one is dropped. An entry that is used moves to the young one.
+ * An approximate LRU cache of recently written executions by id, in two generations: when the young generation is full, the old
+ * one is dropped. A hit moves an entry to the young generation.
  */
 export class RecentExecutions<Known> {
   readonly #sizeMax: number;
@@ -32,7 +32,6 @@ export class RecentExecutions<Known> {
     this.#old.delete(id);
   }
 
-  /** When nothing here can be trusted any more. */
   clear(): void {
     this.#young.clear();
     this.#old.clear();

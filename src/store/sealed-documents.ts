@@ -1,23 +1,23 @@
-/** Documents with a checksum at their end (std/seal.ts), as databases keep them. */
+/** Stored documents end with a checksum (std/seal.ts). */
 import { DamagedData, WRONG_CHECKSUM } from "../kernel/journal/damage.ts";
 import { seal, unseal } from "../std/seal.ts";
 
-/** Kinds that older versions compare as texts: these are kept as they are. */
+/** Kinds that older versions compare as plain texts: stored without a checksum. */
 const PLAIN_KINDS: readonly string[] = ["cluster-secret", "schedule-mark"];
 
-/** A document as it is stored. */
+/** Adds the checksum. */
 export function sealDocument(kind: string, id: string, body: string): string {
   return PLAIN_KINDS.includes(kind) ? body : seal(body, keyOf(kind, id));
 }
 
-/** A document as it was put; throws `DamagedData` if it is not what was put. */
+/** Checks and removes the checksum; throws `DamagedData` if it is wrong. */
 export function openDocument(kind: string, id: string, stored: string): string {
   const { body, damage } = listedDocument(kind, { id, body: stored });
   if (damage === undefined) return body;
   throw new DamagedData({ table: "documents", execution: null, row: `${kind}/${id}`, why: damage });
 }
 
-/** The same for a document in a list: one that is damaged says so, and does not hide the others. */
+/** The same for a document in a list: `damage` says why a document is damaged, so that it does not hide the others. */
 export function listedDocument(kind: string, { id, body }: { readonly id: string; readonly body: string }) {
   if (PLAIN_KINDS.includes(kind)) return { id, body };
   const { text, state } = unseal(body, keyOf(kind, id));

@@ -10,16 +10,16 @@ import { inAll, inAny } from "./found-orders.ts";
 import { fits, hasTags, type SearchWord, searchPhrase, searchWords, tagWord } from "./search-terms.ts";
 import type { ExecutionSearch, HeadFilter, StoredHead } from "./store.ts";
 
-/** Numbers in one list, lists of one word in one answer, and heads read at a time. */
+/** Orders in one list, lists of one word in one call, and heads in one read. */
 const LIST_MAX = 1_000;
 const ROUNDS_MAX = 16;
 const READ_MAX = 200;
 
 export interface Search {
   readonly filter: HeadFilter;
-  /** Words that must all fit, or that fit as a whole. */
+  /** Words that must all match, or that match as a whole. */
   readonly q?: string | undefined;
-  /** Tags that it must have; null: with any value. */
+  /** Tags that an execution must have; null: with any value. */
   readonly tags?: Readonly<Record<string, string | null>> | undefined;
   readonly before: number | null;
   readonly max: number;
@@ -27,11 +27,11 @@ export interface Search {
 
 export interface FoundHeads {
   readonly heads: readonly StoredHead[];
-  /** Where the next page begins; null: there is none. */
+  /** The cursor of the next page; null: there is none. */
   readonly next: number | null;
 }
 
-/** A page of executions, by the list of heads where nothing has to be searched. */
+/** A page of executions; a list without words and tags needs no search. */
 export async function listOrSearch(store: ExecutionSearch, search: Search): Promise<FoundHeads> {
   const { filter, q = "", tags = {}, before, max } = search;
   if (q.trim() !== "" || Object.keys(tags).length > 0) return searchHeads(store, search);
@@ -39,7 +39,7 @@ export async function listOrSearch(store: ExecutionSearch, search: Search): Prom
   return { heads, next: heads.length === max ? (heads.at(-1)?.order ?? null) : null };
 }
 
-/** A page of executions that fit. */
+/** A page of matching executions. */
 async function searchHeads(store: ExecutionSearch, search: Search): Promise<FoundHeads> {
   const { filter, q = "", tags = {}, max } = search;
   const words = searchWords(q);
@@ -47,7 +47,7 @@ async function searchHeads(store: ExecutionSearch, search: Search): Promise<Foun
   const tagged: SearchWord[] = [];
   for (const [name, value] of Object.entries(tags)) {
     tagged.push(tagWord(name, value));
-    // Other tags may have the same value.
+    // Another tag may have the same value, so the name is searched too.
     if (value !== null && value !== "") tagged.push(tagWord(name, null));
   }
   const isFound = (head: StoredHead): boolean =>

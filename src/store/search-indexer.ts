@@ -1,11 +1,11 @@
 /**
- * Brings the search index of a store up to date while the store is open: once a second, in small pieces, so that commits
- * come in between. Nobody waits for it: if the store fails, it tries again the next time, and commits say what is wrong.
+ * Updates the search index while the store is open: once a second, in small slices, so that commits can run in between. If the
+ * store fails, it retries after a second; commits report the fault.
  */
 import { type Clock, systemClock } from "../std/clock.ts";
 import { type ExecutionSearch, StoreFault } from "./store.ts";
 
-/** Well below the two seconds that the index may be late. */
+/** The index may lag by two seconds. */
 const EVERY_MS = 1_000;
 
 export class SearchIndexer {

@@ -1,21 +1,21 @@
 /**
- * What executions are found by. An index keeps terms of each (`termsOf`); what it finds is compared with the head itself
- * (`fits`), so an index may hold too much (an error that has changed since) and never shows a wrong execution.
+ * Search terms of executions. An index stores the terms of each execution (`termsOf`), and every hit is compared with the head
+ * (`fits`). So an index may contain stale terms, such as those of a former error, without a wrong result.
  *
- * A search finds what all of its words fit, and what it fits as a whole: ids and tags can have spaces in them.
- * A word of a search fits an execution if its id begins with it, its definition's hash begins with it (from 8 digits), it is
- * the name of its workflow, the name or the value of one of its tags or both (`team=ops`), or its error has that word. Upper and
- * lower case are the same but in names of workflows and in ids, which are looked up as given and in lower case.
+ * A search returns the executions that all of its words match, and those that the whole text matches, since ids and tags can
+ * contain spaces. A word matches an execution if the id begins with it, the hash of the definition begins with it (at least 8
+ * digits), it is the name of the workflow, the name or the value of a tag or both (`team=ops`), or a word of the error. Case is
+ * ignored, except in names of workflows and in ids, which are compared as given and in lower case.
  */
 import { cutToBytes } from "../kernel/definition/names.ts";
 import type { StoredHead } from "./store.ts";
 
-/** Terms are cut to this length; `fits` sees the rest. */
+/** Terms are cut to this length; `fits` compares the rest. */
 const TERM_BYTES_MAX = 64;
 /** Words of an error that are indexed. */
 const ERROR_WORDS_MAX = 60;
 const HASH_DIGITS = 8;
-/** How terms begin: those of a hash, of a tag's name and of a tag's value. Words of an error begin with a letter, a digit or _. */
+/** Prefixes of terms: hash, name of a tag, value of a tag. A word of an error begins with a letter, a digit or _. */
 const OF_HASH = "#";
 const OF_NAME = "@";
 const OF_VALUE = "=";
@@ -23,7 +23,7 @@ const HASH = /^[0-9a-f]{8,64}$/;
 
 type Searched = Pick<StoredHead, "id" | "workflow" | "hash" | "tags" | "error">;
 
-/** The terms by which an execution is found, besides its id and its workflow. */
+/** The terms of an execution; ids and workflows have indexes of their own. */
 export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | "error">): string[] {
   const terms = new Set([hashTerm(hash)]);
   for (const [name, value] of Object.entries(tags)) {
@@ -35,8 +35,8 @@ export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | 
 }
 
 /**
- * Whether executions that begin near each other usually share a term: a hash, the name of a tag. An index may keep such a
- * term for a stretch of executions instead of each.
+ * Whether executions that start at about the same time usually share the term: a hash, the name of a tag. An index may store
+ * such a term once for a block of executions.
  */
 export function isBroad(term: string): boolean {
   return term.startsWith(OF_HASH) || term.startsWith(OF_NAME);
@@ -47,7 +47,7 @@ export function errorTerms(error: string | null): string[] {
   return error === null ? [] : [...wordsOf(error)].slice(0, ERROR_WORDS_MAX).map((word) => term(word));
 }
 
-/** One word of a search: where to look for it. */
+/** One word of a search. */
 export interface SearchWord {
   readonly text: string;
   /** Beginnings of ids. */
@@ -57,12 +57,12 @@ export interface SearchWord {
   readonly terms: readonly string[];
 }
 
-/** The words of a search, each of which must fit. */
+/** The words of a search, all of which must match. */
 export function searchWords(q: string): SearchWord[] {
   return [...new Set(q.split(/\s+/).filter(Boolean))].map(searchWord);
 }
 
-/** The whole search as one word, for ids and tags that have spaces in them; null: it is one word anyway. */
+/** The whole search as one word, for ids and tags with spaces; null: it is a single word. */
 export function searchPhrase(q: string): SearchWord | null {
   const text = q.trim();
   return /\s/.test(text) ? searchWord(text) : null;
@@ -71,7 +71,7 @@ export function searchPhrase(q: string): SearchWord | null {
 function searchWord(text: string): SearchWord {
   const lower = text.toLowerCase();
   const terms = [nameTerm(text), valueTerm(text)];
-  // Names and values can hold a = themselves.
+  // Names and values can contain a = too.
   for (let at = text.indexOf("="); at >= 0; at = text.indexOf("=", at + 1))
     terms.push(tagTerm(text.slice(0, at), text.slice(at + 1)));
   if (HASH.test(lower)) terms.push(hashTerm(lower));
@@ -80,13 +80,13 @@ function searchWord(text: string): SearchWord {
   return { text, ids: [...new Set([text, lower])], workflow: text, terms };
 }
 
-/** The search that finds executions by a tag, for lists that are filtered by tags. */
+/** A search by tag, for lists that are filtered by tags. */
 export function tagWord(name: string, value: string | null): SearchWord {
   const text = value === null ? name : `${name}=${value}`;
   return { text, ids: [], workflow: "", terms: [tagTerm(name, value)] };
 }
 
-/** Whether a word of a search fits an execution. */
+/** Whether a word of a search matches an execution. */
 export function fits(head: Searched, { text, ids, workflow }: SearchWord): boolean {
   const lower = text.toLowerCase();
   if (ids.some((begin) => head.id.startsWith(begin)) || head.workflow === workflow) return true;
@@ -110,7 +110,7 @@ export function hasTags(
   );
 }
 
-/** The words of a text: letters, digits and _ that stand together. */
+/** The words of a text: sequences of letters, digits and _. */
 function wordsOf(text: string): Set<string> {
   return new Set(text.toLowerCase().match(/[\p{L}\p{M}\p{N}_]+/gu) ?? []);
 }
@@ -127,12 +127,12 @@ function valueTerm(value: string): string {
   return term(OF_VALUE + value);
 }
 
-/** The term that finds the fewest executions with this tag; null: with any value. */
+/** The most selective term of a tag; null: a tag with any value. */
 function tagTerm(name: string, value: string | null): string {
   return value === null || value === "" ? nameTerm(name) : valueTerm(value);
 }
 
-/** A term as indexes keep it; no store's own separators or NUL are in it. */
+/** Normalizes a term. It contains no control characters, so no separator of a store and no NUL. */
 function term(text: string): string {
   return cutToBytes(
     text

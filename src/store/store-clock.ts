@@ -1,8 +1,8 @@
 /**
- * Time for a node of a cluster: that of the store, so that all nodes go by one clock, whatever their machines' are set to.
- * It is measured when the store opens and at each renewal, and goes on in between by a clock that does not jump. Of what
- * an answer leaves open, how long it was on its way, the later moment is assumed: so nothing is early. As every clock it
- * never goes back; where the store's does, it goes slower for a while.
+ * The clock of a node in a cluster: it follows the clock of the store, so that all nodes agree, however their machines are set.
+ * It is measured when the store opens and at each renewal, and advances by the monotonic clock in between. Because the delay
+ * of an answer is unknown, the latest possible time is assumed, so nothing happens too early. It never goes back; if the
+ * store's clock does, it runs slower for a while.
  */
 import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";
@@ -13,7 +13,7 @@ import type { ClusterStore } from "./cluster-store.ts";
 export class StoreClock implements Clock {
   readonly #machine: Clock;
   readonly #monotonic: () => number;
-  /** How far the store's clock is ahead of the monotonic one; until it is known, the machine's stands for it. */
+  /** The store's clock minus the monotonic clock; before the first measurement, the machine's clock minus it. */
   #ahead: number;
   #time: SteadyTime;
 

@@ -1,23 +1,21 @@
 /**
- * The store port: the one durable truth. Adapters: memory, sqlite, postgres. Executions are in partitions
- * (partition-of.ts), and a partition has one owner at a time (cluster-store.ts; an embedded store has one partition,
- * which is its opener's). An engine node writes only by `commit`, which is all or nothing per partition and refused
- * where the fence does not hold; everything else reads, or puts content that is named by its own hash.
+ * The store port: all durable state. Adapters: memory, sqlite, postgres. Executions are in partitions (partition-of.ts), and a
+ * partition has one owner at a time (cluster-store.ts). An embedded store has one partition, which belongs to its opener.
+ * An engine node writes executions only by `commit`, which is atomic per partition and refused where the fence does not hold.
  *
- * A commit ends in a verdict: `ok` (durable, but for the partitions it names as fenced), `fenced` (this owner is
- * stale: nothing was written), or it throws `StoreFault`: outcome unknown unless the fault says that nothing was
- * written.
+ * A commit returns `ok` (durable, except for the partitions that it lists as fenced) or `fenced` (the owner is stale and nothing
+ * was written), or it throws `StoreFault`: then the outcome is unknown, unless the fault says that nothing was written.
  */
 import type { Damage } from "../kernel/journal/damage.ts";
 import type { Entry } from "../kernel/journal/journal-entry.ts";
 import type { FoundOrders } from "./found-orders.ts";
 import type { SearchWord } from "./search-terms.ts";
 
-/** Who writes: a stale owner's writes are refused. */
+/** The fencing token of a writer: the store refuses writes of a stale owner. */
 export interface Fence {
-  /** Changes when a database is restored from a copy: voids all leases and tokens. */
+  /** Changes when a database is restored from a copy, which makes all leases and tokens invalid. */
   readonly generation: string;
-  /** Partition -> the epoch in which this owner has it. What is written to others is refused. */
+  /** Partition -> the epoch in which this owner has it. Writes to other partitions are refused. */
   readonly epochs: Readonly<Record<number, number>>;
 }
 
@@ -29,11 +27,11 @@ export interface Ownership {
   /** The newest epoch that ended without a clean release; executions last written in it or before may have open leases. */
   readonly uncleanEpoch: number;
   /**
-   * When epochs ended that were not released cleanly, by the store's clock, in order. An epoch may be missing: then a later
+   * The ends of epochs that were not released cleanly, by the store's clock, in order. An epoch may be missing; then a later
    * one stands for it. Undefined: the store does not know.
    */
   readonly uncleanEnds?: readonly UncleanEnd[];
-  /** All owners from this epoch on store what they give out of limits. Undefined: none does. */
+  /** Owners from this epoch on store their grants of limits. Undefined: no owner does. */
   readonly limitsStoredFrom?: number;
 }
 
@@ -43,40 +41,39 @@ export interface UncleanEnd {
   readonly at: number;
 }
 
-/** How many ends of epochs a store remembers for each partition. */
+/** The number of ends of epochs that a store keeps for each partition. */
 export const UNCLEAN_ENDS_MAX = 32;
 
 /** The status of an execution whose stored data cannot be read. */
 export const DAMAGED = "damaged";
 
 export interface StoreInfo {
-  /** What was found wrong when the store was opened, and did not keep it from opening. */
+  /** Problems that were found when the store was opened and did not prevent that. */
   readonly warnings?: readonly string[];
-  /** At least so many transactions of an embedded store's log were complete and could not be read when it was opened. */
+  /** The least number of complete transactions in an embedded store's WAL that could not be read when it was opened. */
   readonly lostTransactions?: number;
   readonly generation: string;
   /** Secret key for attempt tokens, kept in the store. */
   readonly key: string;
-  /** How many partitions there are; fixed when the store is made. */
+  /** The number of partitions, fixed when the store is created. */
   readonly partitions: number;
-  /** What this owner has after opening: everything (embedded), or nothing yet (cluster). */
+  /** The partitions that the opener owns: all (embedded), or none yet (cluster). */
   readonly owned: readonly Ownership[];
 }
 
-/** What an execution needs from its owner. */
 export type Want = "work" | "time" | "nothing";
 
-/** The small row of an execution: what lists show. Changed on status or phase only. */
+/** The summary row of an execution, which lists show. It changes only with status or phase. */
 export interface Head {
   readonly id: string;
-  /** Where the execution lives: `partitionOf(id, partitions)`. */
+  /** `partitionOf(id, partitions)`. */
   readonly partition: number;
   readonly workflow: string;
   readonly hash: string;
   readonly project: string;
   readonly status: string;
   readonly phase: string | null;
-  /** `work`: has something to dispatch or to drain; `time`: waits for timers or signals only; `nothing`: is over. */
+  /** `work`: the owner must dispatch or drain tasks; `time`: it waits for timers or signals only; `nothing`: it has ended. */
   readonly want: Want;
   readonly priority: number;
   readonly createdAt: number;
@@ -106,8 +103,8 @@ export interface Snapshot {
 }
 
 /**
- * A message to an execution: stored by the sender's commit, gone with the receiver's. It is in the partition of its
- * receiver, which may be any.
+ * A message to an execution: stored by the sender's commit and deleted by the receiver's. It is in the partition of its
+ * receiver, which may have another owner.
  */
 export interface MailboxMessage {
   /** Unique, made by the sender. */
@@ -125,7 +122,7 @@ export interface StoredMailboxMessage extends MailboxMessage {
 }
 
 export interface LogLine {
-  /** The number of the event that brought it, within its attempt, from 1. */
+  /** The number of its worker event within the attempt, from 1. */
   readonly n: number;
   readonly at: number;
   /** debug, info, warn, error; progress; run (the life of a script's runs). */
@@ -147,7 +144,7 @@ export interface LogRow {
   readonly number: number;
   readonly worker: string;
   readonly lines: readonly LogLine[];
-  /** True: some of these lines may be stored already (their attempt was taken over); those are left out, by `n`. */
+  /** True: some lines may be stored already, since the attempt was taken over; the store leaves those out, by `n`. */
   readonly mayRepeat: boolean;
 }
 
@@ -170,12 +167,12 @@ export interface StoredDeadLetter extends DeadLetter {
   readonly project: string;
 }
 
-/** Everything one execution's step writes. */
+/** All that one step of an execution writes. */
 export interface ExecutionWrite {
   readonly execution: string;
-  /** True: the execution is created; the write is refused as `exists` if the id is taken. */
+  /** True: the write creates the execution; the store leaves it out and reports it in `exists` if the id is taken. */
   readonly create: boolean;
-  /** Sequence number of the last event before this write: must be the journal's end, else the write is fenced. */
+  /** Sequence number of the last event before this write; if the journal ends elsewhere, the write is fenced. */
   readonly after: number;
   readonly entries: readonly Entry[];
   /** The chain hash after the last entry. */
@@ -183,13 +180,13 @@ export interface ExecutionWrite {
   readonly head: Head | null;
   readonly timersSet: readonly { readonly timer: string; readonly due: number }[];
   readonly timersCleared: readonly string[];
-  /** How far pages were opened for leases: `<phase>.<visit>.<handler>` -> tasks. Marks not named here stay. */
+  /** Marks of how far pages were opened for leases: `<phase>.<visit>.<handler>` -> tasks. Other marks stay. */
   readonly opened: Readonly<Record<string, number>> | null;
   readonly snapshot: Snapshot | null;
   readonly mail?: readonly MailboxMessage[];
   readonly logs?: readonly LogRow[];
   readonly deadLetters?: readonly DeadLetter[];
-  /** Its dead letters from before this write, from this sequence number on, are gone: they are tried again. 0: none. */
+  /** Deletes earlier dead letters of the execution from this sequence number on: their tasks are retried. 0: none. */
   readonly deadLettersCleared?: number;
 }
 
@@ -202,8 +199,8 @@ export interface Commit {
 }
 
 /**
- * `exists`: a create found its id taken; only that write was left out. `fenced`: of these partitions nothing was
- * written and no message taken. `kind: "fenced"`: of none that the commit touches.
+ * `exists`: ids of creates that were left out, since the id is taken. `fenced`: in these partitions nothing was written and no
+ * message deleted. `kind: "fenced"`: nothing was written at all.
  */
 export type CommitVerdict =
   | { readonly kind: "ok"; readonly exists: readonly string[]; readonly fenced: readonly number[] }
@@ -219,7 +216,7 @@ export interface LoadedExecution {
   readonly opened: Readonly<Record<string, number>>;
   /** The epoch of the last write. */
   readonly epoch: number;
-  /** Why not even its head, or its marks, can be read: then there are no entries. */
+  /** Set if the head or the marks cannot be read: then there are no entries. */
   readonly damage?: Damage;
 }
 
@@ -238,7 +235,7 @@ export interface JournalRange {
 
 /** A row as read. */
 export interface JournalRow extends Entry {
-  /** If it was asked for: the chain hash after this row; null inside of a write. */
+  /** With `chains`: the chain hash after this row; null for a row that is not the last of its write. */
   readonly chain?: string | null;
 }
 
@@ -248,10 +245,10 @@ export interface HeadFilter {
   readonly status?: string;
 }
 
-/** Executions by status; one that none is in may be left out. */
+/** Numbers of executions by status; a status without executions may be missing. */
 export type StatusCounts = Readonly<Record<string, number>>;
 
-/** A document as it must be before a write, and as it is after it. */
+/** The expected body of a document, and the new one. */
 export interface Swap {
   readonly was: string | null;
   readonly body: string;
@@ -261,17 +258,16 @@ export interface Swap {
 export interface StoredDocument {
   readonly id: string;
   readonly body: string;
-  /** Why its body is not what was put; it is not to be used. */
+  /** Why the body is damaged; it must not be used. */
   readonly damage?: string;
 }
 
-/** Which partitions a scan is about; null: all. */
+/** The partitions of a scan; null: all. */
 export type Partitions = readonly number[] | null;
 
-/** The world failed. Only drivers catch it. */
+/** A failure of the disk, the database or the network. Only drivers catch it. */
 export class StoreFault extends Error {
   override name = "StoreFault";
-  /** Worth trying again. */
   readonly retryable: boolean;
   /** True: nothing was written. False: the outcome is unknown. */
   readonly nothingWritten: boolean;
@@ -282,18 +278,18 @@ export class StoreFault extends Error {
   }
 }
 
-/** What follows from the journal of an execution, to be put in order. */
+/** Data derived from the journal of an execution. */
 export interface Derived {
   readonly head: Head;
-  /** All of its own timers (those of the engine begin with ~ and stay); null: they stay as they are. */
+  /** All timers of the execution; null: they stay. Timers of the engine, which begin with ~, always stay. */
   readonly timers: readonly { readonly timer: string; readonly due: number }[] | null;
-  /** All marks of how far pages were opened, and those kept with them (`LoadedExecution.opened`); null: they stay as they are. */
+  /** All marks (`LoadedExecution.opened`); null: they stay. */
   readonly opened: Readonly<Record<string, number>> | null;
-  /** The last event of the journal that it follows from: if there are more by now, nothing is written. Null: not asked. */
+  /** The last event of the journal that it was derived from: if there are more by now, nothing is written. Null: not checked. */
   readonly end: number | null;
 }
 
-/** Something in the tables that does not agree, besides what one execution's journal tells. */
+/** An inconsistency between tables that the journal of a single execution does not show. */
 export interface TableFinding {
   readonly table: string;
   readonly message: string;

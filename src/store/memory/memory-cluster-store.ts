@@ -1,6 +1,6 @@
 /**
- * The store port for a cluster over `MemoryTables`: each node has a store of its own over the same tables. Time comes
- * from a clock that stands for the database's. Hints reach the other nodes at once.
+ * The cluster store port over `MemoryTables`: each node has its own store over the same tables. A given clock stands for the
+ * database's clock. Hints reach the other nodes at once.
  */
 import type { Clock } from "../../std/clock.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
@@ -17,7 +17,7 @@ export interface MemoryClusterOptions {
   readonly leaseMs?: number;
 }
 
-/** One node's view of a store in memory that many share. */
+/** The store of one node over shared tables. */
 export class MemoryClusterStore extends MemoryStore implements ClusterStore {
   readonly #shared: MemoryTables;
   readonly #options: MemoryClusterOptions;

@@ -1,6 +1,6 @@
 /**
- * Who has which partition of a store in memory, and who is a member of its cluster. Embedded, the opener has all;
- * in a cluster a node takes what is free. Time is passed in, so that a simulator can let leases lapse.
+ * Owners of partitions and members of the cluster, in memory. The opener of an embedded store owns all partitions; in a cluster
+ * nodes take free ones. Time is an argument, so that a simulator can let leases expire.
  */
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { whyOfAnotherTime, whyStale } from "../check-write.ts";
@@ -11,13 +11,13 @@ import { compareText } from "./memory-documents.ts";
 /** The owner of an embedded store. */
 export const EMBEDDED = "embedded";
 
-/** A node that joins or renews: `next` is its incarnation if the one it has is none any more. */
+/** A node that joins or renews; `next` is its new incarnation if its current one has expired. */
 export interface Renewal {
   readonly url: string;
   readonly incarnation: string | null;
   readonly next: string;
   readonly leaseMs: number;
-  /** The version of events that it reads; by default that of this Rondo. */
+  /** The newest version of events that it can read; by default that of this Rondo. */
   readonly reads?: number;
 }
 
@@ -27,7 +27,7 @@ interface PartitionRow {
   uncleanEpoch: number;
   clean: boolean;
   owner: string | null;
-  /** Ends of epochs that were not clean; null: the store does not keep them. */
+  /** Ends of unclean epochs; null: the store does not keep them. */
   ends: readonly UncleanEnd[] | null;
 }
 
@@ -51,17 +51,17 @@ export class MemoryOwnership {
     }));
   }
 
-  /** The next epoch of every partition, whoever had it. */
+  /** Begins the next epoch of every partition. */
   openAll(): Ownership[] {
     return this.#rows.map((row) => begin(row, EMBEDDED, null));
   }
 
-  /** Why nothing is written under this fence. */
+  /** Why the fence holds for no partition. */
   whyOfAnotherTime(fence: Fence): string | null {
     return whyOfAnotherTime(fence, this.#generation);
   }
 
-  /** Why this owner's writes to a partition are refused. */
+  /** Why writes of this owner to a partition are refused. */
   whyStale(fence: Fence, partition: number, owner: string): string | null {
     const row = this.#rows[partition];
     if (row === undefined) return `there is no partition ${partition}`;
@@ -77,7 +77,6 @@ export class MemoryOwnership {
     return this.#rows[partition]?.epoch ?? 0;
   }
 
-  /** Joins, or goes on being a member. */
   renew({ url, incarnation, next, leaseMs, reads = EVENT_VERSION }: Renewal, now: number): Membership {
     for (const { leaseUntil, incarnation: other } of this.#nodes.values())
       if (leaseUntil <= now) this.#remove(other, leaseUntil);
@@ -126,7 +125,7 @@ export class MemoryOwnership {
     this.#ended.set(incarnation, lapse);
   }
 
-  /** When an owner's time ended, at the latest. */
+  /** The latest time at which the lease of an owner ended. */
   #endOf(owner: string | null, now: number): number {
     if (owner === null) return now;
     return Math.min(now, this.#nodes.get(owner)?.leaseUntil ?? this.#ended.get(owner) ?? now);
@@ -137,7 +136,7 @@ export class MemoryOwnership {
   }
 }
 
-/** Begins the next epoch; `endedAt`: when the last one ended, or null if the store does not keep that. */
+/** Begins the next epoch. `endedAt`: when the last one ended; null: the store does not keep that. */
 function begin(row: PartitionRow, owner: string, endedAt: number | null): Ownership {
   if (!row.clean) {
     row.uncleanEpoch = row.epoch;

@@ -1,6 +1,6 @@
 /**
- * Mailbox messages, logs and dead letters in plain maps. Every change of a commit leaves
- * behind how to take it back, newest last. Orders are numbers that grow with each record and go back with it.
+ * Mailbox messages, logs and dead letters in plain maps. Every change of a commit adds a
+ * function that reverts it to the undo list, newest last. Orders grow with each record; a revert gives them back.
  */
 import type {
   DeadLetter,
@@ -16,10 +16,10 @@ import type {
   StoredMailboxMessage,
 } from "../store.ts";
 
-/** How to take changes back; to be called from the last to the first. */
+/** Functions that revert changes, to be called from the last to the first. */
 export type Undo = (() => void)[];
 
-/** The execution that a dead letter is of. */
+/** The execution of a dead letter. */
 export interface Origin {
   readonly id: string;
   readonly workflow: string;
@@ -34,7 +34,7 @@ export class MemoryRecords {
   #deadLetters: StoredDeadLetter[] = [];
   readonly #last = { message: 0, log: 0, deadLetter: 0 };
 
-  /** Stores what a write of this execution brings along. */
+  /** Stores the records of a write. */
   store(origin: Origin, write: ExecutionWrite, undo: Undo): void {
     const { mail, logs, deadLetters, deadLettersCleared = 0 } = write;
     if (mail !== undefined) for (const message of mail) this.#storeMessage(message, undo);
@@ -94,7 +94,7 @@ export class MemoryRecords {
     });
   }
 
-  /** Logs and dead letters of an execution; mailbox messages to it stay. */
+  /** Deletes logs and dead letters of an execution; mailbox messages to it stay. */
   purge(execution: string): void {
     this.#logs.delete(execution);
     this.#deadLetters = this.#deadLetters.filter((dead) => dead.execution !== execution);

@@ -5,7 +5,7 @@ import type { ExecutionWrite, LoadedExecution, Snapshot, StoredHead } from "../s
 
 interface JournalRow {
   readonly entry: Entry;
-  /** The chain hash after this row; null inside of a write. */
+  /** The chain hash after this row; null if it is not the last row of its write. */
   readonly chain: string | null;
 }
 
@@ -22,7 +22,7 @@ export interface ExecutionRow {
   readonly epoch: number;
 }
 
-/** Fields of a head that no later write changes; databases rely on it and do not write them again. */
+/** Fields of a head that no later write may change: database adapters do not write them again. */
 const FIXED = ["id", "partition", "workflow", "hash", "project", "createdAt"] as const;
 
 /** The row of an execution that a write creates. */
@@ -55,7 +55,7 @@ export function nextRow(row: ExecutionRow, write: ExecutionWrite, epoch: number)
   };
 }
 
-/** The number of the last event that a write brings; undefined: it brings none. */
+/** The sequence number of the last event of a write; undefined: it has none. */
 export function endOf({ entries }: ExecutionWrite): number | undefined {
   const last = entries.at(-1);
   return last === undefined ? undefined : last.seq + last.count - 1;
@@ -71,7 +71,7 @@ export function loadRow(row: ExecutionRow, foldVersion: number | undefined): Loa
   return { head, snapshot, entries, chain, opened, epoch };
 }
 
-/** The snapshot, if it is of the version asked for and the journal has its chain hash at its sequence number. */
+/** The snapshot, if it has the requested version and the chain hash of the journal at its sequence number. */
 function validSnapshot(
   { snapshot, journal }: ExecutionRow,
   foldVersion: number | undefined,

@@ -1,12 +1,11 @@
 /**
- * The store in plain maps, without promises: the oracle that the other adapters are compared with, and what the
- * simulator uses directly. Embedded, it is opened by one owner after the other; in a cluster, nodes renew and take
- * partitions, and say who they are with each commit.
+ * The store in plain maps, without promises: the oracle of the differential tests, and the store of the simulator. Embedded, one
+ * owner opens it after the other; in a cluster, nodes renew their leases, take partitions, and pass their incarnation with
+ * each commit.
  *
- * A crash loses a suffix of the commits that were not acknowledged: each commit can be taken back until it is
- * settled. `settle(n)` makes the oldest n unsettled commits final (acknowledged), `lose(n)` takes the newest n
- * back; then `open()` is the restart, and makes what is left final. So does whatever forgets: it is durable, and
- * then so is what was written before it.
+ * A crash loses the newest commits that were not acknowledged: each commit can be reverted until it is settled. `settle(n)`
+ * makes the oldest n unsettled commits final (acknowledged); `lose(n)` reverts the newest n. `open()` then is the restart,
+ * which settles the rest. So does every deletion, since it is durable at once.
  */
 import { assert } from "../../std/assert.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
@@ -59,7 +58,7 @@ interface TakeBack {
   readonly records: Undo;
 }
 
-/** The tables of one store. Survives its users: opening again is a restart. */
+/** The tables of one store. Opening them again is a restart. */
 export class MemoryTables extends MemoryDocuments implements SyncStore {
   readonly #generation: string;
   readonly #key: string;
@@ -70,7 +69,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
   /** By id, in the order of creation. */
   readonly #executions = new Map<string, ExecutionRow>();
   readonly #records = new MemoryRecords();
-  /** Who is told by other nodes of the cluster that there may be something to do. */
+  /** Listeners of all nodes for hints. */
   readonly hinted = new Set<(hint: Hint) => void>();
 
   constructor(options: { random?: Random; partitions?: number } = {}) {
@@ -82,13 +81,13 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     this.#ownership = new MemoryOwnership(this.#generation, this.#partitions);
   }
 
-  /** Embedded: begins the next epoch. What was committed and not lost is final from here on. */
+  /** Embedded: settles all commits and begins the next epoch. */
   open(): StoreInfo {
     this.settle();
     return this.info(this.#ownership.openAll());
   }
 
-  /** Embedded: ends the epoch of this fence; a stale owner ends nothing. */
+  /** Embedded: ends the epoch of this fence; a call of a stale owner has no effect. */
   close(fence: Fence, options: { clean: boolean }): void {
     const whyNot = (partition: number) => this.#ownership.whyStale(fence, partition, EMBEDDED);
     if (this.#ownership.whyOfAnotherTime(fence) !== null) return;
@@ -100,12 +99,11 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     );
   }
 
-  /** What an owner of these partitions is told. */
   info(owned: readonly Ownership[]): StoreInfo {
     return { generation: this.#generation, key: this.#key, partitions: this.#partitions, owned };
   }
 
-  /** The incarnation that has a partition, or had it last; null: it was released. */
+  /** The incarnation that owns a partition, or owned it last; null: it was released. */
   ownerOf(partition: number): string | null {
     return this.#ownership.ownerOf(partition);
   }
@@ -114,7 +112,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return this.#ownership.epochOf(partition);
   }
 
-  /** Cluster: see the port. The incarnation is the one that the last renewal gave. */
+  /** Cluster: as in the port, with the incarnation of the last renewal. */
   renew(renewal: Renewal, now: number): Membership {
     this.settle();
     return this.#ownership.renew(renewal, now);
@@ -141,7 +139,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     this.#records.post(messages);
   }
 
-  /** Commits that can still be lost. */
+  /** The number of commits that can still be lost. */
   get unsettled(): number {
     return this.#unsettled.length;
   }
@@ -151,7 +149,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     this.#unsettled = this.#unsettled.slice(count);
   }
 
-  /** Takes the newest unsettled commits back, as if they had never been made. */
+  /** Reverts the newest unsettled commits. */
   lose(count: number): void {
     assert(count <= this.#unsettled.length, "only unsettled commits can be lost");
     for (let i = 0; i < count; i++) {
@@ -165,7 +163,6 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     }
   }
 
-  /** All writes of a partition or none; see the port. */
   commit(commit: Commit, owner: string = EMBEDDED): CommitVerdict {
     const { touched, refused } = this.#check(commit, owner);
     const another = this.#ownership.whyOfAnotherTime(commit.fence);
@@ -342,7 +339,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return partitionOf(execution, this.#partitions);
   }
 
-  /** The partitions that a commit touches, and those that are refused, each with the reason. */
+  /** The partitions that a commit touches, and the refused ones with the reasons. */
   #check({ fence, writes, mailTaken = [] }: Commit, owner: string) {
     const touched = new Set<number>();
     const refused = new Map<number, string>();
@@ -372,7 +369,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return { touched, refused };
   }
 
-  /** Writes what is not refused, and answers whose ids were taken. */
+  /** Writes what is not refused; returns the ids of creates that exist already. */
   #write(
     { writes, mailTaken = [] }: Commit,
     touched: ReadonlySet<number>,

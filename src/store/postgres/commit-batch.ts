@@ -1,6 +1,6 @@
 /**
- * Commits that travel in one call. A batch knows what its writes need to be known, which partitions are refused and
- * why, and what to tell each commit in the end. It does no I/O.
+ * The commits of one call of the database. A batch knows which executions its writes need, which partitions are refused and
+ * why, and the verdict of each commit. It does no I/O.
  */
 import { whyNotAtEnd, whyStale } from "../check-write.ts";
 import { partitionOf } from "../partition-of.ts";
@@ -9,7 +9,7 @@ import { CommitColumns, type Written } from "./commit-columns.ts";
 import { type Knowledge, type Known, lineKey } from "./knowledge.ts";
 import { joinNumbers, joinTexts, plainText } from "./text.ts";
 
-/** A commit that waits for its verdict. */
+/** A commit without a verdict yet. */
 export interface Pending {
   readonly commit: Commit;
   /** Payload characters. */
@@ -18,7 +18,7 @@ export interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
-/** What the database says of partitions that it refuses. */
+/** The answer of the database about refused partitions. */
 export interface Refusal {
   readonly refused: readonly { readonly partition: number; readonly epoch: number }[];
   readonly letters: Readonly<Record<string, number>> | null;
@@ -26,12 +26,12 @@ export interface Refusal {
 
 /** An execution that the batch writes. */
 interface Place extends Written {
-  /** How many writes there are of it. */
+  /** The number of its writes. */
   readonly count: number;
   known: Known | undefined;
-  /** It was looked up for this batch; if it is not known then, it does not exist. */
+  /** It was read for this batch; if it is not cached then, it does not exist. */
   isFresh: boolean;
-  /** The call under construction writes it. */
+  /** It is part of the call under construction. */
   isBegun: boolean;
 }
 
@@ -39,17 +39,17 @@ export class CommitBatch {
   readonly pendings: readonly Pending[];
   readonly fence: Fence;
   readonly #partitions: number;
-  /** The writes of all commits, and beside each its execution. */
+  /** The writes of all commits, each with its execution. */
   readonly #writes: ExecutionWrite[] = [];
   readonly #placeOf: Place[] = [];
   readonly #places = new Map<string, Mutable<Place>>();
-  /** Partition -> why nothing is written there. */
+  /** Partition -> why it is refused. */
   readonly #refused = new Map<number, string>();
-  /** Partitions of letters to be taken, as far as they are known. */
+  /** Partitions of the mailbox messages to delete, as far as they are known. */
   readonly #letterPartitions = new Map<string, number>();
   #letterTouched: readonly number[] = [];
   #learnsAll = false;
-  /** Creates whose ids are taken. */
+  /** Creates whose ids exist already. */
   #exists = new Set<ExecutionWrite>();
   /** Creates, in the order of their places in the call. */
   #created: { readonly write: ExecutionWrite; readonly place: Place }[] = [];
@@ -66,8 +66,8 @@ export class CommitBatch {
   }
 
   /**
-   * Executions that must be looked up: all that are written and not known, but for those that are just created. Of
-   * two letters with one id the first counts, unless its sender is a create that is left out; so that is looked up.
+   * Executions that must be read first: all that are written and not cached, except those that are created. Of two mailbox
+   * messages with one id the first counts, unless its sender is a create that is left out; so that sender is read too.
    */
   toLearn(knowledge: Knowledge): Map<string, number> {
     const wanted = new Map<string, number>();
@@ -89,13 +89,13 @@ export class CommitBatch {
     return wanted;
   }
 
-  /** What was looked up is no longer true: everything is looked up anew. */
+  /** Discards all that was read, so that it is read again. */
   startOver(): void {
     this.#learnsAll = true;
     for (const place of this.#places.values()) place.isFresh = false;
   }
 
-  /** These were looked up. */
+  /** Notes that these executions were read. */
   learnt(ids: Iterable<string>, knowledge: Knowledge): void {
     for (const id of ids) {
       const place = this.#places.get(id) as Place;
@@ -105,8 +105,8 @@ export class CommitBatch {
   }
 
   /**
-   * Writes that do not go where their journal ends. `doubtful`: by what was known before, which may be behind;
-   * `wrong`: partition -> why, by what was looked up just now.
+   * Writes that do not continue their journal. `doubtful`: according to the cache, which may be behind; `wrong`: partition ->
+   * why, according to what was just read.
    */
   checkEnds(): { doubtful: Map<string, number>; wrong: Map<number, string> } {
     const doubtful = new Map<string, number>();
@@ -130,7 +130,7 @@ export class CommitBatch {
     for (const [partition, why] of wrong) this.#refused.set(partition, why);
   }
 
-  /** The database refuses these; the rest is to be sent again. */
+  /** Notes the partitions that the database refuses; the rest must be sent again. */
   refusedBy(refusal: Refusal): void {
     for (const { partition, epoch } of refusal.refused) {
       const isReleased = this.fence.epochs[partition] === epoch;
@@ -140,7 +140,7 @@ export class CommitBatch {
       this.#letterPartitions.set(id, partition);
   }
 
-  /** Attempts whose lines may be stored already, of executions that are there already. */
+  /** Attempts of existing executions whose log lines may be stored already. */
   repeating(): { e: number; attempt: string }[] {
     const found: { e: number; attempt: string }[] = [];
     for (const [i, { logs }] of this.#writes.entries()) {
@@ -151,7 +151,7 @@ export class CommitBatch {
     return found;
   }
 
-  /** The call for what is not refused; null: nothing is left. `lastLines` are of `repeating`. */
+  /** The call for the writes that are not refused; null: there are none. `lastLines` belong to `repeating`. */
   build(
     lastLines: ReadonlyMap<string, number>,
   ): { columns: CommitColumns; fixed: Record<string, string | null> } | null {
@@ -168,8 +168,8 @@ export class CommitBatch {
       if (!this.#begin(columns, place, write)) continue;
       columns.add(place, write);
       if (write.mail !== undefined)
-        for (const letter of write.mail)
-          columns.addLetter(place, letter, partitionOf(letter.to, this.#partitions));
+        for (const message of write.mail)
+          columns.addMessage(place, message, partitionOf(message.to, this.#partitions));
       if (write.logs !== undefined) for (const row of write.logs) addLog(columns, place, row, lines);
     }
     const taken = this.pendings.flatMap(({ commit }) => commit.mailTaken ?? []);
@@ -185,7 +185,7 @@ export class CommitBatch {
     };
   }
 
-  /** It is written: `created` are the numbers of the new executions, 0 for those that were there. */
+  /** Notes the result of the call: `created` are the numbers of new executions, 0 for those that existed. */
   wrote(created: readonly number[], touched: readonly number[], knowledge: Knowledge): void {
     this.#letterTouched = touched;
     for (const [i, { write, place }] of this.#created.entries()) {
@@ -255,7 +255,7 @@ export class CommitBatch {
     this.#placeOf.push(place);
   }
 
-  /** Makes the execution of a write part of the call; false: it is a create whose id is taken. */
+  /** Adds the execution of a write to the call; false: it is a create whose id exists already. */
   #begin(columns: CommitColumns, place: Mutable<Place>, write: ExecutionWrite): boolean {
     const { known } = place;
     if (write.create && (place.isBegun || known !== undefined)) {
@@ -283,10 +283,10 @@ export class CommitBatch {
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** The end of what does not exist. */
+/** The journal of an execution that does not exist has no end. */
 const NO_END = -1;
 
-/** Adds a log row, without the lines that are stored already if it may repeat some. */
+/** Adds a log row. If it may repeat lines, the stored ones are left out. */
 function addLog(columns: CommitColumns, written: Written, row: LogRow, lines: Map<string, number>): void {
   const key = lineKey(written.ref, row.attempt);
   const stored = lines.get(key) ?? 0;
@@ -299,7 +299,7 @@ function addLog(columns: CommitColumns, written: Written, row: LogRow, lines: Ma
 
 const dense = new WeakMap<Fence, string>();
 
-/** The epochs of all partitions, 0 for those that are not had. */
+/** The epochs of all partitions; 0 for partitions of other owners. */
 function denseEpochs(fence: Fence, partitions: number): string {
   const known = dense.get(fence);
   if (known !== undefined) return known;

@@ -1,6 +1,6 @@
 /**
- * The columns of one call of `write_commit_2` (migrations/phases-in-journal.ts), made from writes in their order. Several
- * writes of one execution become what is left of them: each timer, mark, head and snapshot once.
+ * The columns of one call of `write_commit_2` (migrations/commit-functions.ts), built from writes in their order. Several writes
+ * of one execution are merged: each timer, mark, head and snapshot occurs once.
  */
 import { assert } from "../../std/assert.ts";
 import { packLog } from "../packed-log.ts";
@@ -8,7 +8,7 @@ import type { DeadLetter, ExecutionWrite, Head, LogRow, MailboxMessage, Snapshot
 import type { Statement, Value } from "./link.ts";
 import { encodeText, joinNumbers, joinNumbersOrOnce, joinOrOnce, joinTexts, plainText } from "./text.ts";
 
-/** An execution as the writes of a call see it. */
+/** An execution within a call. */
 export interface Written {
   readonly id: string;
   readonly partition: number;
@@ -18,19 +18,19 @@ export interface Written {
   readonly ref: number;
   /** Sequence number of the last event. */
   end: number;
-  /** It was last written in this epoch, or is created. */
+  /** It was last written in this epoch, or the call creates it. */
   isTouched: boolean;
   head: Head | null;
-  /** What its head is but for the phase, by `headKey`; null: not known. */
+  /** The `headKey` of its head; null: unknown. */
   headKey: string | null;
-  /** The phase that its rows have to name, since its head does not; null: its head names it. */
+  /** The phase, if the journal rows have it; null: the head has it. */
   phase: string | null;
-  /** The place of its last row in the journal among those of the call; -1: it has none. */
+  /** The index of its last journal row in the call; -1: it has none. */
   lastRow: number;
   timers: Map<string, number | null> | null;
   opened: Map<string, number> | null;
   snapshot: Snapshot | null;
-  /** Places of its dead letters among those of the call, for when they are cleared again. */
+  /** Indexes of its dead letters in the call, in case that they are cleared again. */
   dead: number[] | null;
 }
 
@@ -50,17 +50,17 @@ export class CommitColumns {
     return this.#created;
   }
 
-  /** The place of the next execution to be created, as a `ref`. */
+  /** The `ref` of the next execution to create. */
   nextRef(): number {
     return -++this.#created;
   }
 
-  /** An execution that will be written, once. */
+  /** Adds an execution to the call. */
   begin(written: Written): void {
     this.#written.push(written);
   }
 
-  /** One write, but for its logs and letters. */
+  /** Adds a write, except its logs and mailbox messages. */
   add(written: Written, write: ExecutionWrite): void {
     const { entries } = write;
     const last = entries.length - 1;
@@ -88,7 +88,7 @@ export class CommitColumns {
     if (write.deadLetters !== undefined) for (const dead of write.deadLetters) this.#addDead(written, dead);
   }
 
-  addLetter(written: Written, { id, to, body }: MailboxMessage, partition: number): void {
+  addMessage(written: Written, { id, to, body }: MailboxMessage, partition: number): void {
     if (this.#letterIds.has(id)) return;
     this.#letterIds.add(id);
     this.#push("m_ref", written.ref);
@@ -98,7 +98,7 @@ export class CommitColumns {
     this.#pushText("m_body", encodeText(body));
   }
 
-  /** A row with at least one line, the greatest number of which is `lastN`. */
+  /** Adds a log row with at least one line; `lastN` is the greatest number of its lines. */
   addLog(written: Written, row: LogRow, lastN: number): void {
     this.#push("g_ref", written.ref);
     this.#push("g_last_n", lastN);
@@ -106,7 +106,7 @@ export class CommitColumns {
     this.#pushText("g_body", encodeText(packLog(row)));
   }
 
-  /** The values of the call; `fixed` are those that are not columns of writes. */
+  /** The values of the call; `fixed` are those that are no columns. */
   values(fixed: Readonly<Record<string, Value>>): Value[] {
     for (const written of this.#written) this.#finish(written);
     const given: Record<string, Value> = {
@@ -224,7 +224,7 @@ export class CommitColumns {
     return names.some((name) => (this.#numbers[name] as unknown[]).length > 0);
   }
 
-  /** Answers the place. */
+  /** Returns the index. */
   #push(name: string, value: number | null): number {
     return (this.#numbers[name] as (number | null)[]).push(value) - 1;
   }
@@ -238,13 +238,13 @@ type Columns<T> = Record<string, (T | null)[]> &
   Record<"j_ref" | "j_seq" | "j_count" | "j_at", (T | null)[]> &
   Record<"j_chain" | "j_body" | "j_phase", (T | null)[]>;
 
-/** What a head is but for its phase. */
+/** A text of all fields of a head except the phase. */
 export function headKey({ status, want, priority, finishedAt, tags, error }: Head): string {
   if (priority === 0 && finishedAt === null && error === null && isEmpty(tags)) return plainKey(status, want);
   return JSON.stringify([status, want, priority, finishedAt, error, tags]);
 }
 
-/** Keys are kept for very many executions, and most of them are the same few: those are one text each. */
+/** Interns keys: many executions are cached, and most of them share a few keys. */
 function plainKey(status: string, want: string): string {
   let keys = plainKeys.get(status);
   if (keys === undefined) plainKeys.set(status, (keys = new Map()));
@@ -259,7 +259,7 @@ function isEmpty(record: object): boolean {
   return true;
 }
 
-/** Whether nothing of the head changes but the phase, which the rows of the journal can tell. */
+/** Whether only the phase of the head changes, so that the journal rows can store it. */
 function isOfPhase({ headKey: key, lastRow }: Written, head: Head): boolean {
   return lastRow >= 0 && head.phase !== null && key !== null && key === headKey(head);
 }
@@ -281,12 +281,11 @@ const NUMBERS =
   h_priority h_finished_at t_e t_epoch ts_due ts_partition o_tasks s_seq s_fold_version m_partition g_last_n dc_seq d_seq`
     .split(/\s+/)
     .concat(MARKS, RECORDS);
-/** Numbers that are sent once if they are the same in all rows. */
+/** Numbers, sent as one value if they are the same in all rows. */
 const ONCE = new Set(`c_epoch c_priority c_created_at j_seq j_count j_at h_epoch h_priority`.split(" "));
 const FIXED = ["p_lock", "p_generation", "p_owner", "p_partitions", "p_epochs", "p_skipped", "p_taken"];
 const PARAMETERS = [...FIXED, "has_marks", "has_records", ...TEXTS, ...NUMBERS];
 
-/** The call. */
 export const WRITE: Statement = {
   name: "write",
   text: `SELECT refused, created, touched FROM write_commit_2(${PARAMETERS.map((name, i) => `${name} => $${i + 1}`).join(", ")})`,

@@ -1,7 +1,7 @@
 /**
- * Commits on their way: one call is under way at a time, and all that are issued meanwhile travel together in the
- * next one, as far as they fit. What is written in one call is as if the commits had come one after the other; where
- * that would not be so, they do come one after the other.
+ * The queue of commits (group commit): one call runs at a time, and the next call carries all commits that were issued
+ * meanwhile, as far as they fit. The result of a call is the same as if its commits were written one after the other; commits
+ * for which this would not hold go into separate calls.
  */
 import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -14,19 +14,19 @@ import { sqlState } from "./faults.ts";
 import type { Knowledge } from "./knowledge.ts";
 import type { Link } from "./link.ts";
 
-/** Payload characters, and commits, after which a call is full. */
+/** Characters and commits at which a call is full. */
 const CHARS_MAX = 8_388_608;
 const COMMITS_MAX = 256;
 /**
- * Writes that are enough for a call: what comes after travels in the next one, so that whoever issues commits goes on
- * with the verdicts of the one while the database is busy with the other.
+ * The number of writes at which further commits wait for the next call, so that the engine handles the verdicts of one call while
+ * the database works on the next.
  */
 const WRITES_ENOUGH = 256;
-/** Tries to write a batch, each after learning that something had changed. */
+/** The most tries to write a batch; each follows a change that was noticed. */
 const TRIES_MAX = 5;
 const UNIQUE_VIOLATION = "23505";
 
-/** Something that no commit may run beside. */
+/** Work during which no commit may run. */
 interface Alone {
   readonly alone: () => Promise<void>;
 }
@@ -46,14 +46,14 @@ export class CommitQueue {
   readonly #options: QueueOptions;
   #waiting: (Pending | Alone)[] = [];
   #running: Promise<void> | null = null;
-  /** The outcome of a call is not known, and it may still be under way in the server. */
+  /** The outcome of a call is unknown, and the server may still be working on it. */
   #isInDoubt = false;
 
   constructor(options: QueueOptions) {
     this.#options = options;
   }
 
-  /** Commits are written in the order of the calls. */
+  /** Writes commits in the order of the calls of this method. */
   commit(commit: Commit): Promise<CommitVerdict> {
     const another = whyOfAnotherTime(commit.fence, this.#options.generation);
     if (another !== null) return Promise.resolve(this.#refuseAll(commit, another));
@@ -63,7 +63,7 @@ export class CommitQueue {
     });
   }
 
-  /** Runs something while no commit is under way, after those that were issued before. */
+  /** Runs work while no commit runs, after the commits that were issued before. */
   alone(run: () => Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiting.push({ alone: () => run().then(resolve, reject) });
@@ -71,14 +71,14 @@ export class CommitQueue {
     });
   }
 
-  /** Resolves when every call that failed is over in the server, too. */
+  /** Resolves when the server has ended every failed call too. */
   async settled(): Promise<void> {
     if (!this.#isInDoubt) return;
     await this.#options.knowledge.session();
     this.#isInDoubt = false;
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when the queue is empty. */
   async idle(): Promise<void> {
     while (this.#running !== null) await this.#running;
   }
@@ -89,7 +89,7 @@ export class CommitQueue {
   }
 
   async #run(): Promise<void> {
-    // What is issued in the same turn travels together.
+    // Commits that are issued in the same turn share a call.
     await Promise.resolve();
     for (;;) {
       const [first] = this.#waiting;
@@ -102,16 +102,13 @@ export class CommitQueue {
     this.#running = null;
   }
 
-  /**
-   * What follows a verdict takes time, in which the database would have nothing to do: so the next call goes on its way
-   * before the verdicts of this one are told.
-   */
+  /** Starts the next call before it returns the verdicts of this one, so that the database is not idle meanwhile. */
   #tellSoon(tell: () => void): void {
     if (this.#waiting.length === 0) tell();
     else this.#options.clock.soon(tell);
   }
 
-  /** The commits that travel together, from the first on. */
+  /** Removes the commits of the next call from the queue. */
   #take(first: Pending): Pending[] {
     const mail = new MailboxOrder();
     mail.note(first.commit);
@@ -131,7 +128,7 @@ export class CommitQueue {
     return this.#waiting.splice(0, count) as Pending[];
   }
 
-  /** Answers what tells the verdicts. */
+  /** Returns a function that resolves the commits with their verdicts. */
   async #writeOrFail(pendings: readonly Pending[]): Promise<() => void> {
     try {
       return await this.#write(pendings);
@@ -169,7 +166,7 @@ export class CommitQueue {
     };
   }
 
-  /** Looks executions up, which are given with the epochs of their partitions. */
+  /** Reads executions, given with the epochs of their partitions. */
   async #learn(batch: CommitBatch, epochs: ReadonlyMap<string, number>): Promise<void> {
     if (epochs.size === 0) return;
     const { knowledge } = this.#options;
@@ -177,7 +174,7 @@ export class CommitQueue {
     batch.learnt(epochs.keys(), knowledge);
   }
 
-  /** False: something was learnt, and it is to be tried again. */
+  /** False: the call must be tried again with new information. */
   async #send(batch: CommitBatch, session: number): Promise<boolean> {
     const { link, knowledge, generation, lock, owner } = this.#options;
     const call = batch.build(await knowledge.lastLines(batch.repeating()));
@@ -189,7 +186,7 @@ export class CommitQueue {
       rows = await link.run<Row>(WRITE, call.columns.values(fixed), { writes: true, session });
     } catch (error) {
       if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
-      // Something is there that was not known: nothing was written, and a second look will tell.
+      // A row exists that was not cached: nothing was written, and reading again shows it.
       knowledge.forget(batch.ids);
       batch.startOver();
       return false;
@@ -209,8 +206,8 @@ export class CommitQueue {
 }
 
 /**
- * One call looks up the letters to take, then stores some, then takes those. So a letter that one commit takes and a
- * later one stores again, or the other way round, needs two calls.
+ * One call finds the mailbox messages to delete, stores new ones, and then deletes the found ones. So a message that one commit
+ * deletes and a later one stores again, or the other way round, needs two calls.
  */
 class MailboxOrder {
   readonly #stored = new Set<string>();
@@ -231,8 +228,8 @@ class MailboxOrder {
 }
 
 /**
- * Whether a commit takes a letter that it stores. It is taken if it is in a partition that the commit touches, so the
- * partitions of others must not count.
+ * Whether a commit deletes a message that it stores itself. It goes alone: the message is deleted only if it is in a partition
+ * that this commit touches, so partitions of other commits must not count.
  */
 function takesItsOwn({ writes, mailTaken = [] }: Commit): boolean {
   if (mailTaken.length === 0) return false;
@@ -240,7 +237,7 @@ function takesItsOwn({ writes, mailTaken = [] }: Commit): boolean {
   return writes.some(({ mail }) => mail?.some(({ id }) => taken.has(id)));
 }
 
-/** The numbers of an array as the database writes it. */
+/** Parses an array of numbers of the database. */
 function numbersOf(array: string | null): number[] {
   return array === null || array === "{}" ? [] : array.slice(1, -1).split(",").map(Number);
 }

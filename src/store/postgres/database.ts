@@ -1,6 +1,6 @@
 /**
- * The database as this node was given it: migrated, of one generation, made in one place. Every further connection is
- * checked against that, so that a node never goes on over another database than the one it knows.
+ * The identity of the database: its generation and its origin. The first connection migrates and reads it; every further one is
+ * compared with it, so that a node never continues on another database.
  */
 import type pg from "pg";
 import { systemRandom } from "../../std/random.ts";
@@ -8,14 +8,14 @@ import { DatabaseUnusable, restoredMeanwhile } from "./faults.ts";
 import { migrate } from "./migrate.ts";
 import { beginSession, type ServerState } from "./session.ts";
 
-/** What is fixed when a store is made, or declared restored. */
+/** Fixed when a store is created or declared restored. */
 export interface Meta {
   readonly generation: string;
   readonly key: string;
   readonly partitions: number;
-  /** Where it was made: server, database and table; the first version did not note the table. */
+  /** Where it was created: server, database and table; the first version did not store the table. */
   readonly origin: string | null;
-  /** The number of this very table in its database: a table that was put back from a dump has another. */
+  /** The OID of the table `meta`; a table that was restored from a dump has another one. */
   readonly table: string;
   /** The class of this store's advisory locks, and the name of its channel. */
   readonly lock: number;
@@ -37,7 +37,7 @@ export class Database {
     return this.#meta;
   }
 
-  /** Migrates, and reads what this node then relies on. */
+  /** Migrates the schema and reads the identity. */
   async open(client: pg.Client, partitions: number): Promise<Meta> {
     const state = await beginSession(client, this.#schema);
     const fill = (filled: pg.Client) => fillNew(filled, partitions, state);
@@ -53,9 +53,9 @@ export class Database {
     return meta;
   }
 
-  /** Sets up a further connection, and makes sure that the same database is behind it, no older than before. */
+  /** Sets up a further connection; throws if its database is another one, or older than before. */
   async begin(client: pg.Client): Promise<void> {
-    // As of now: while this is asked, others see the log where it goes on to.
+    // Read before the session begins, since other connections update it meanwhile.
     const seen = this.#walPosition;
     const state = await beginSession(client, this.#schema);
     const meta = await readMeta(client);
@@ -70,13 +70,13 @@ export class Database {
       );
   }
 
-  /** The database has been seen with its log there, by a transaction that is durable: a crash takes nothing of it back. */
+  /** Notes a position of the write-ahead log, read by a durable transaction, so that a crash cannot revert it. */
   sawWalPosition(position: number): void {
     this.#walPosition = Math.max(this.#walPosition, position);
   }
 }
 
-/** Declares a database restored: a new generation and key, all leases void, all partitions free and unclean. */
+/** Declares a database restored: new generation and key, no leases, all partitions free and unclean. */
 export async function declareRestored(client: pg.Client, schema: string): Promise<void> {
   const state = await beginSession(client, schema);
   await migrate(client, { schema, fill: (filled) => fillNew(filled, PARTITIONS_DEFAULT, state) });
@@ -95,7 +95,7 @@ export async function declareRestored(client: pg.Client, schema: string): Promis
   await client.query("COMMIT");
 }
 
-/** How many partitions a new store has. */
+/** The number of partitions of a new store. */
 export const PARTITIONS_DEFAULT = 256;
 
 async function readMeta(client: pg.Client): Promise<Meta> {
@@ -127,7 +127,7 @@ function originOf({ origin }: ServerState, table: string): string | null {
   return origin === null ? null : `${origin}/${table}`;
 }
 
-/** Whether a store is somewhere else than it was made, as far as can be known. */
+/** Whether a store is known to be in another place than it was created in. */
 function isElsewhere({ origin, table }: Meta, state: ServerState): boolean {
   if (origin === null || state.origin === null) return false;
   return origin !== originOf(state, table) && origin !== state.origin;

@@ -1,13 +1,12 @@
 /**
- * What can go wrong with a database, in words that say what to do. An error of a statement leaves nothing behind,
- * since every statement is a transaction of its own; but when the connection goes while a write is under way, nobody
- * knows its outcome.
+ * Faults of the database, with messages that say what to do. A failed statement has no effect, since every statement is a
+ * transaction. If the connection is lost during a write, its outcome is unknown.
  */
 import { StoreFault } from "../store.ts";
 
 export type UnusableReason = "version" | "settings" | "foreign" | "newer" | "restored" | "older";
 
-/** A database that this node must not use as it is. Nothing was written. */
+/** A database that this node must not use. Nothing was written. */
 export class DatabaseUnusable extends StoreFault {
   override name = "DatabaseUnusable";
   readonly reason: UnusableReason;
@@ -37,16 +36,16 @@ const CORRUPTED = ["XX001", "XX002", "22021"];
 /** What an internal error (XX000) says of a value with a wrong length, compression or TOAST pointer; never translated. */
 const CORRUPTED_VALUE = /alloc request size|toast|chunk|compress|decompress/i;
 
-/** The code with which our own functions say that the store is of another generation. */
+/** The code of our SQL functions for a store of another generation. */
 const OTHER_GENERATION = "RO001";
 
-/** What a failed statement was: sent to the server or not, and whether it writes. */
+/** Whether a failed statement was sent to the server, and whether it writes. */
 export interface Attempted {
   readonly sent: boolean;
   readonly writes: boolean;
 }
 
-/** The fault behind an error of the server or of the connection; every other error is given back as it is. */
+/** The fault for an error of the server or of the connection; returns every other error as it is. */
 export function faultOf(error: unknown, attempted: Attempted): unknown {
   if (error instanceof StoreFault || !(error instanceof Error)) return error;
   const state = sqlState(error);
@@ -98,7 +97,7 @@ export function faultOf(error: unknown, attempted: Attempted): unknown {
   }
 }
 
-/** The fault behind an error of connecting: whatever the server or the driver does not like, it is in the URL. */
+/** The fault for an error while connecting. Its cause is in the URL. */
 export function connectFault(error: unknown): StoreFault {
   const isOfSetUp =
     error instanceof Error && "code" in error && /^ERR_(?:INVALID|TLS)/.test(String(error.code));
@@ -112,9 +111,9 @@ export function connectFault(error: unknown): StoreFault {
 }
 
 /**
- * Whether the error can only come from garbled bytes. Rondo's statements are tested, so one that the server or the driver
- * suddenly does not understand was changed on its way, and the connection cannot be trusted any more. A violated constraint
- * (class 23) is no such error: the server understood the statement, and the data contradict it.
+ * Whether only garbled bytes can cause the error. Rondo's statements are tested, so a statement that the server or the driver
+ * does not understand was changed in transit, and the connection cannot be trusted any more. A violated constraint (class 23)
+ * is no such error: the server understood the statement.
  */
 export function isGarbled(error: unknown): error is Error {
   if (error instanceof StoreFault || !(error instanceof Error)) return false;
@@ -123,9 +122,9 @@ export function isGarbled(error: unknown): error is Error {
   return state === null ? !isOfConnection(error) : faultOf(error, { sent: true, writes: false }) === error;
 }
 
-/** What a garbled connection is told as: it is given up, and the next one is made. */
+/** The fault for a garbled connection, which is closed and replaced. */
 export function garbled(error: Error, { sent, writes }: Attempted): StoreFault {
-  // An error of the server has taken its statement back; of any other it is not known what became of it.
+  // After an error of the server its statement has no effect; after any other error the outcome is unknown.
   const isUnknown = sent && writes && sqlState(error) === null;
   return new StoreFault(
     `a connection to the database delivered invalid bytes (${error.message}): it is closed, and another is opened`,
@@ -133,7 +132,7 @@ export function garbled(error: Error, { sent, writes }: Attempted): StoreFault {
   );
 }
 
-/** The code of an error of the server; null: it is none. */
+/** The SQLSTATE of an error of the server; null: it is another error. */
 export function sqlState(error: unknown): string | null {
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   return typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) && "severity" in (error as Error)
@@ -150,7 +149,7 @@ export function restoredMeanwhile(message: string, cause?: unknown): DatabaseUnu
   );
 }
 
-/** After these the server closes the connection, whatever it had done. */
+/** After these errors the server closes the connection. */
 function endsConnection(error: Error, state: string): boolean {
   const severity = "severity" in error ? error.severity : "";
   const isOfStart = state.startsWith("28") || state.startsWith("3D") || state.startsWith("53");

@@ -1,6 +1,6 @@
 /**
- * Wake-ups between nodes, by LISTEN and NOTIFY. They are sent outside of commits, since a commit that notifies waits
- * for every other that does, and are gathered for a moment before they go. Nothing depends on them.
+ * Hints between nodes, by LISTEN and NOTIFY. They are sent outside of commits, since commits with NOTIFY wait for each other,
+ * and are batched for a moment. Nothing depends on them.
  */
 import type pg from "pg";
 import type { Clock } from "../../std/clock.ts";
@@ -8,7 +8,7 @@ import type { Hint } from "../cluster-store.ts";
 import { StoreFault } from "../store.ts";
 import type { Link, Statement } from "./link.ts";
 
-/** Hints are gathered this long. */
+/** How long hints are batched. */
 const GATHER_MS = 20;
 /** Below PostgreSQL's limit of 8,000 bytes for all 256 partitions. */
 const PARTITIONS_MAX = 1_024;
@@ -34,11 +34,11 @@ export class Hints {
     this.#callback = callback;
   }
 
-  /** To be called with each connection that is to listen. */
+  /** Called for each connection that listens. */
   async listen(client: pg.Client): Promise<void> {
     const own = (client as unknown as { readonly processID: number }).processID;
     client.on("notification", ({ processId, payload }) => {
-      if (processId !== own) this.#take(payload ?? "");
+      if (processId !== own) this.#receive(payload ?? "");
     });
     await client.query(`LISTEN "${this.#channel}"`);
   }
@@ -53,7 +53,7 @@ export class Hints {
     this.#sendSoon();
   }
 
-  /** Sends what is gathered. */
+  /** Sends the batch. */
   async flush(): Promise<void> {
     this.#cancel?.();
     this.#cancel = null;
@@ -71,13 +71,13 @@ export class Hints {
   #sendSoon(): void {
     this.#cancel ??= this.#clock.after(GATHER_MS, () => {
       this.flush().catch((error: unknown) => {
-        // A hint that is lost is made up for by the next scan.
+        // The next scan makes up for a lost hint.
         if (!(error instanceof StoreFault)) throw error;
       });
     });
   }
 
-  #take(payload: string): void {
+  #receive(payload: string): void {
     for (const part of payload.split(" ")) {
       if (part === "members") this.#callback?.({ kind: "members" });
       else this.#callback?.({ kind: "mail", partitions: part.split(",").map(Number) });

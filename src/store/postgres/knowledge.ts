@@ -1,7 +1,7 @@
 /**
- * What this node knows of executions in its own partitions, so that most writes need no read. It is true as long as
- * the partition is had in the same epoch and the connection is the same: nobody else writes there meanwhile. A
- * mismatch with a write is looked up before it counts, so what is known may be behind, but never ahead.
+ * A cache of executions in the partitions of this node, so that most writes need no read. An entry is valid as long as the node
+ * owns the partition in the same epoch and uses the same connection, since no other node writes there. An entry may be behind
+ * the database but never ahead: if a write contradicts it, the execution is read again.
  */
 import { RecentExecutions } from "../recent-executions.ts";
 import type { Link, Statement } from "./link.ts";
@@ -15,11 +15,11 @@ export interface Known {
   end: number;
   /** The epoch of the last write. */
   epoch: number;
-  /** The epoch of its partition when this was learnt. */
+  /** The epoch of its partition when it was cached. */
   readonly ownedIn: number;
-  /** What its head is but for the phase, by `headKey`; null: not known. */
+  /** The `headKey` of its head; null: unknown. */
   head: string | null;
-  /** The phase that its journal's rows have to name, since its head does not; null: its head names it. */
+  /** The phase, if the journal rows have it; null: the head has it. */
   phase: string | null;
 }
 
@@ -48,14 +48,14 @@ export class Knowledge {
   readonly #link: Link;
   readonly #recent = new RecentExecutions<Known>(RECENT_MAX);
   #session = 0;
-  /** How often something was forgotten. */
+  /** How often entries were removed. */
   forgotten = 0;
 
   constructor(link: Link) {
     this.#link = link;
   }
 
-  /** What is known of an execution in a partition that is had in this epoch. */
+  /** The entry of an execution whose partition is owned in this epoch. */
   get(id: string, epoch: number): Known | undefined {
     const known = this.#recent.get(id);
     return known?.ownedIn === epoch ? known : undefined;
@@ -66,8 +66,8 @@ export class Knowledge {
   }
 
   /**
-   * What was read beside the commits, begun when as much had been forgotten: it may be behind, so it counts only
-   * where nothing is known.
+   * Adds an entry that was read outside of commits. It may be behind, so it is used only if there is no entry, and only if no
+   * entry was removed since the read began (`forgotten`).
    */
   suggest(id: string, known: Known, forgotten: number): void {
     if (forgotten === this.forgotten && this.get(id, known.ownedIn) === undefined)
@@ -79,7 +79,7 @@ export class Knowledge {
     for (const id of ids) this.#recent.delete(id);
   }
 
-  /** The connection through which everything here is known; after another one, nothing is. */
+  /** The connection of the entries; another connection clears the cache. */
   async session(): Promise<number> {
     await this.#link.connected();
     const { session } = this.#link;
@@ -88,7 +88,7 @@ export class Knowledge {
     return session;
   }
 
-  /** Looks executions up, given with the epochs of their partitions; those that exist are known then. */
+  /** Reads executions, given with the epochs of their partitions, into the cache. */
   async learn(epochs: ReadonlyMap<string, number>): Promise<void> {
     const ids = [...epochs.keys()];
     this.forget(ids);
@@ -98,7 +98,7 @@ export class Knowledge {
       this.#recent.set(id, { e, end, epoch, ownedIn: epochs.get(id) ?? 0, head: null, phase });
   }
 
-  /** The greatest numbers of lines that are stored of these attempts, by `lineKey`. */
+  /** The greatest stored line numbers of these attempts, by `lineKey`. */
   async lastLines(attempts: readonly { e: number; attempt: string }[]): Promise<Map<string, number>> {
     if (attempts.length === 0) return new Map();
     const values = [

@@ -1,10 +1,10 @@
 /**
- * One connection to the database, made when it is first needed and again when it was lost. Statements go through it
- * one after the other, each prepared once per connection. `session` counts the connections: what was learnt through
- * one is not trusted through the next, since the database behind it may have been put back.
+ * A connection to the database that is opened lazily and reopened when it is lost. It runs one statement after the other; each
+ * is prepared once per connection. `session` counts the connections: data that was cached through one is not valid for the
+ * next, since the database may have been restored in between.
  *
- * The server does not notice at once that a connection is lost, and may still be busy with a statement. So the next
- * connection ends what is left of the ones before: once it is there, nothing of them happens any more.
+ * The server does not notice at once that a connection is lost, and may still run a statement. So a new connection terminates
+ * the former ones on the server before it is used.
  */
 import type { Duplex } from "node:stream";
 import pg from "pg";
@@ -15,7 +15,7 @@ import { connectFault, faultOf, garbled, isGarbled } from "./faults.ts";
 
 /** A statement that is prepared once per connection. */
 export interface Statement {
-  /** For messages only. The server knows the statement by a hash of its text. */
+  /** For messages only. The name on the server is a hash of the text. */
   readonly name: string;
   readonly text: string;
 }
@@ -24,18 +24,18 @@ export type Value = string | number | boolean | null;
 
 export interface LinkOptions {
   readonly url: string;
-  /** What the server shows for it; begins with something that no other link has. */
+  /** The application name on the server; its beginning is unique. */
   readonly applicationName: string;
   readonly clock: Clock;
-  /** A connection that is not there after this time is given up, and so is a statement without an answer. */
+  /** The timeout of connecting, and of each statement. */
   readonly timeoutMs: number;
-  /** And so is a connection that is not set up after this time; by default that takes as long as it needs. */
+  /** The timeout of setting up a connection; none by default. */
   readonly setUpMs?: number;
-  /** Sets up each connection; throws if the database behind it must not be used. */
+  /** Sets up each connection; throws if the database must not be used. */
   readonly begin: (client: pg.Client) => Promise<void>;
 }
 
-/** The database's numbers as numbers: all of ours are safe integers. */
+/** Parses numbers as such: all numbers of Rondo are safe integers. */
 const TYPES = {
   getTypeParser: (oid: number): ((value: string) => unknown) => {
     if (oid === INT8 || oid === INT4 || oid === INT2) return Number;
@@ -47,16 +47,16 @@ const INT8 = 20;
 const INT2 = 21;
 const INT4 = 23;
 
-/** So many connections in a row are given up as garbled; if the next one is too, it is not the connection. */
+/** The most connections in a row that are replaced as garbled; further errors have another cause. */
 const GARBLED_MAX = 5;
 
 const END_TIMEOUT_MS = 5_000;
 const OLD_TIMEOUT_MS = 10_000;
 
-/** Names of prepared statements, by their texts: texts are constants, so there are few. */
+/** Names of prepared statements by text; texts are constants, so there are few. */
 const preparedNames = new Map<string, string>();
 
-/** A name that no other text has. PostgreSQL takes names of up to 63 bytes. */
+/** A unique name for a text. PostgreSQL accepts names of up to 63 bytes. */
 function preparedName(text: string): string {
   let name = preparedNames.get(text);
   if (name === undefined) {
@@ -71,25 +71,22 @@ export class Link {
   #client: pg.Client | null = null;
   #connecting: Promise<pg.Client> | null = null;
   #isEnded = false;
-  /** Resolves when the statements before have their answers. */
+  /** Resolves when all earlier statements have ended. */
   #free: Promise<void> = Promise.resolve();
-  /** How many statements have no answer yet. */
+  /** The number of statements without an answer. */
   busy = 0;
-  /** The types of the columns that each statement answers with, by its text. */
+  /** The column types of the result of each statement, by text. */
   readonly #types = new Map<string, string>();
-  /** Answers in a row that made no sense. */
+  /** The number of garbled answers in a row. */
   #garbled = 0;
-  /** Which connection this is, from 1; it is another when the connection was lost. */
+  /** The number of this connection, from 1. */
   session = 0;
 
   constructor(options: LinkOptions) {
     this.#options = options;
   }
 
-  /**
-   * Runs a statement, and answers its rows as arrays. `session`: only through that connection, else nothing is sent
-   * and null is the answer.
-   */
+  /** Runs a statement and returns its rows as arrays. With `session`, returns null if that connection was replaced. */
   async run<Row extends readonly unknown[]>(
     statement: Statement,
     values: readonly Value[],
@@ -116,7 +113,7 @@ export class Link {
         rowMode: "array",
       });
       this.#checkTypes(statement, result.fields);
-      // A row whose own bytes are garbled can be passed over; how many there are is told at the end.
+      // The driver can skip a row with garbled bytes; the end of the answer has the number of rows.
       if (result.command === "SELECT" && result.rowCount !== result.rows.length)
         throw new Error(`${name} answers with ${result.rows.length} rows of ${result.rowCount}`);
       this.#garbled = 0;
@@ -124,7 +121,7 @@ export class Link {
     } catch (error) {
       if (attempted.sent && this.#isOnceGarbled(error)) {
         const client = this.#client;
-        // Whoever comes next gets another connection at once.
+        // The next statement opens another connection.
         this.#client = null;
         if (client !== null) drop(client, "it does not make sense");
         throw garbled(error, attempted);
@@ -132,30 +129,30 @@ export class Link {
       throw faultOf(error, attempted);
     } finally {
       cancel();
-      // Whoever gave up waiting does not let the next one pass what it waited for.
+      // A statement that gave up waiting does not let the next one overtake the statements before it.
       if (before === null || attempted.sent) letPass();
       else void before.then(letPass);
       this.busy--;
     }
   }
 
-  /** It does not make sense, and not for so long that it cannot be the connection. */
+  /** Whether the answer is garbled, and too few were in a row to have another cause. */
   #isOnceGarbled(error: unknown): error is Error {
     return isGarbled(error) && ++this.#garbled <= GARBLED_MAX;
   }
 
-  /** A statement answers with the same types each time; bytes that say otherwise are garbled, and values with them. */
+  /** The column types of a statement never change: if they do, the answer is garbled. */
   #checkTypes({ name, text }: Statement, fields: readonly { readonly dataTypeID: number }[]): void {
     const types = fields.map(({ dataTypeID }) => dataTypeID).join();
     const before = this.#types.get(text);
     if (before === undefined) this.#types.set(text, types);
     if (before === undefined || before === types) return;
-    // Either of them can be the garbled one.
+    // Either answer can be the garbled one.
     this.#types.delete(text);
     throw new Error(`${name} answers with columns of the types ${types}; they were ${before}`);
   }
 
-  /** Resolves when the statements before are over; throws if that takes too long, so that not ever more wait. */
+  /** Waits for the earlier statements; throws after a timeout, so that the queue does not grow without bound. */
   #turn(before: Promise<void>): Promise<void> {
     const { clock, timeoutMs } = this.#options;
     return new Promise((resolve, reject) => {
@@ -174,7 +171,7 @@ export class Link {
     });
   }
 
-  /** The connection, made if there is none. */
+  /** The connection, opened if there is none. */
   async connected(): Promise<pg.Client> {
     if (this.#isEnded)
       throw new StoreFault("the store is not open", { retryable: false, nothingWritten: true });
@@ -185,7 +182,7 @@ export class Link {
     return this.#connecting;
   }
 
-  /** Closes the connection for good; what is under way is waited for. */
+  /** Waits for running statements and closes the connection for good. */
   async end(): Promise<void> {
     this.#isEnded = true;
     const client = this.#client ?? (await this.#connecting?.catch(() => null)) ?? null;
@@ -234,7 +231,7 @@ export class Link {
       throw connectFault(error);
     }
     guardParser(client);
-    // Whoever waits for an answer is told by its own promise.
+    // A waiting statement fails by its own promise.
     client.on("error", () => this.#forget(client));
     client.on("end", () => this.#forget(client));
     return client;
@@ -245,7 +242,7 @@ export class Link {
   }
 }
 
-/** Ends other connections of the same name, and waits until they are gone, for so long. */
+/** Terminates other connections of the same name, and waits up to `waitMs` for their end. */
 async function endOthers(client: pg.Client, waitMs: number): Promise<void> {
   const { rows } = await client.query<{ gone: boolean }>(
     `SELECT pg_terminate_backend(pid, $1) AS gone FROM pg_stat_activity
@@ -264,12 +261,12 @@ function drop(client: pg.Client, why: string): void {
   client.connection.stream.destroy(new Error(`Connection terminated: ${why}`));
 }
 
-/** The part of the driver that takes bytes from the server. */
+/** The part of the driver that receives bytes from the server. */
 interface Reading {
   attachListeners(stream: Duplex): void;
 }
 
-/** Bytes that the driver cannot make sense of end the connection; it would throw them at the process. */
+/** Closes the connection if the driver cannot parse its bytes; the driver would throw an uncaught error. */
 function guardParser(client: pg.Client): void {
   const connection = client.connection as unknown as Reading;
   const attach = connection.attachListeners.bind(connection);

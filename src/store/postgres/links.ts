@@ -1,6 +1,6 @@
 import type { Link, Statement, Value } from "./link.ts";
 
-/** The connections beside that of the commits: a statement goes through the one that is least busy. */
+/** A pool of connections for all but commits and membership; a statement uses the least busy one. */
 export class Links {
   readonly #links: readonly Link[];
 

@@ -1,6 +1,6 @@
 /**
- * This node among the others: its incarnation, its lease, the partitions it has. All by a connection of its own, so
- * that no commit or read delays a renewal. It also notices when the database has gone back in time.
+ * The membership of this node: its incarnation, its lease, its partitions. It uses its own connection, so that no commit or read
+ * delays a renewal. It also detects a database that was replaced by an older copy.
  */
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
@@ -17,7 +17,7 @@ const STATEMENTS = {
   release: "SELECT release_partitions_1($1, $2, $3, $4)",
   leave: "SELECT leave_1($1, $2, $3)",
   post: "SELECT post_letters_1($1, $2, $3, $4, $5)",
-  // Names that are no UTF-8 do not come back as they are: so such rows are found by what is wrong with them.
+  // A damaged name may not be valid UTF-8 and then cannot be compared, so the rows are also found by what is wrong with them.
   "drop-odd": `DELETE FROM nodes WHERE lease_until > $2 OR incarnation = ANY (string_to_array($1, E'\\x1f'))
     OR NOT (starts_with(url, 'http://') OR starts_with(url, 'https://') OR starts_with(url, 'unix:'))`,
 } as const;
@@ -31,17 +31,17 @@ export interface MembershipOptions {
   readonly random?: Random;
 }
 
-/** No lease reaches farther than this. */
+/** The longest possible lease. */
 const LEASE_MAX_MS = 86_400_000;
 const ADDRESS = /^(?:https?:\/\/|unix:)/;
 
-/** Nobody's incarnation. */
+/** Stands for no incarnation. */
 const NONE = "";
 
 export class PostgresMembership {
   readonly #options: MembershipOptions;
   #incarnation = NONE;
-  /** Partition -> the epoch in which this node has it, as far as it knows. */
+  /** Partition -> the epoch in which this node owns it, as far as it knows. */
   readonly #owned = new Map<number, number>();
   /** Partition -> the newest epoch seen. */
   readonly #seen = new Map<number, number>();
@@ -54,14 +54,15 @@ export class PostgresMembership {
     return this.#incarnation;
   }
 
-  /** The epoch in which a partition is had; undefined: it is not. */
+  /** The epoch in which this node owns a partition; undefined: it does not. */
   epochOf(partition: number): number | undefined {
     return this.#owned.get(partition);
   }
 
   /**
-   * Answers also whether this is a new incarnation, and where the write-ahead log is. A member whose row cannot be right
-   * (an address that is none or is not this node's own, a lease without end) is taken out: a node that lives joins again.
+   * Also returns whether this is a new incarnation, and the position of the write-ahead log. A member with a damaged row (an
+   * invalid address, the incarnation of this node with another address, a lease that is too long) is removed; if the node
+   * lives, it joins again.
    */
   async renew(): Promise<Membership & { readonly isNew: boolean; readonly walPosition: number }> {
     const found = await this.#renew();
@@ -133,7 +134,7 @@ export class PostgresMembership {
     ]);
   }
 
-  /** Epochs only grow; one that has shrunk is of a database from before. */
+  /** Epochs only grow: a smaller one means an older copy of the database. */
   #see(partition: number, epoch: number): void {
     const seen = this.#seen.get(partition) ?? 0;
     if (epoch < seen)
@@ -154,7 +155,7 @@ export class PostgresMembership {
   }
 }
 
-/** Ends of epochs, from pairs of an epoch and a time. */
+/** Parses ends of epochs: pairs of an epoch and a time. */
 function readEnds(text: string): UncleanEnd[] {
   const numbers = text.split(" ").map(Number);
   const ends: UncleanEnd[] = [];

@@ -1,24 +1,24 @@
 /**
- * Brings the schema to the version of this Rondo: each missing step in a transaction of its own, under a lock, so
- * that nodes that start together do it once. Nodes of an older version run on meanwhile. What fails is taken back
- * with its connection, which is to be closed then.
+ * Migrates the schema to the version of this Rondo. Each missing migration runs in its own transaction, under a lock, so that
+ * nodes that start together run it once. Nodes of an older version keep running. After a failure the caller closes the
+ * connection, which rolls the migration back.
  */
 import type pg from "pg";
 import { DatabaseUnusable, sqlState } from "./faults.ts";
 import { MIGRATIONS, type Migration } from "./migrations/migrations.ts";
 import { quoteName } from "./session.ts";
 
-/** A step waits this long for statements of running nodes, which wait behind it meanwhile. */
+/** A migration waits this long for statements of running nodes; later statements wait behind it. */
 const LOCK_TIMEOUT_MS = 5_000;
 
 export interface MigrateOptions {
   readonly schema: string;
-  /** Called in the first step's transaction, to put in what a new store begins with. */
+  /** Called in the transaction of the first migration; writes the rows of a new store. */
   readonly fill: (client: pg.Client) => Promise<void>;
   readonly migrations?: readonly Migration[];
 }
 
-/** Applies what is missing. Throws `DatabaseUnusable` if the schema is newer than this Rondo can use. */
+/** Runs the missing migrations. Throws `DatabaseUnusable` if this Rondo cannot use a newer schema. */
 export async function migrate(client: pg.Client, options: MigrateOptions): Promise<void> {
   const { migrations = MIGRATIONS } = options;
   for (;;) {
@@ -55,7 +55,7 @@ async function applyNext(
   migrations: readonly Migration[],
 ): Promise<void> {
   await client.query("BEGIN");
-  // Neither another node's step nor this one, over tables of whatever size, is given up for taking long.
+  // No timeout: a migration of large tables takes long, on this node or another.
   await client.query("SET LOCAL statement_timeout = 0");
   await client.query("SELECT pg_advisory_xact_lock(hashtext('rondo'), hashtext($1))", [schema]);
   await client.query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`);
@@ -66,7 +66,7 @@ async function applyNext(
   if (rows[0]?.found === null) await client.query(`CREATE SCHEMA ${quoteName(schema)}`);
   await client.query(`CREATE TABLE IF NOT EXISTS migrations (
     version int PRIMARY KEY, compatible_from int NOT NULL, at timestamptz NOT NULL DEFAULT now())`);
-  // Another node may have been quicker.
+  // Another node may have run it meanwhile.
   const version = await readVersion(client, migrations.length);
   const next = migrations[version];
   if (next !== undefined) {

@@ -1,6 +1,4 @@
-/**
- * The parts of a PostgreSQL store, and the connections that they use: one for commits, one for membership, some for all else.
- */
+/** The parts of an open PostgreSQL store, and their connections. */
 import type pg from "pg";
 import { type Clock, systemClock } from "../../std/clock.ts";
 import { defined } from "../../std/defined.ts";
@@ -23,29 +21,28 @@ import { SideWriter } from "./side-writer.ts";
 
 const TIMEOUT_MS = 40_000;
 /**
- * How much of a lease membership waits for an answer: a connection that hangs is given up while there is time to
- * renew through another. Not below some time that any database needs.
+ * The share of a lease that a renewal waits for an answer: then it closes the connection and has time to renew through another.
+ * At least the given minimum.
  */
 const RENEW_SHARE = 0.3;
 const RENEW_TIMEOUT_MIN_MS = 1_000;
-/** Connections for all but commits and membership. */
+/** The number of connections for all but commits and membership. */
 const LINKS = 2;
 
-/** Where a store is, and how it is used. */
 export interface PostgresStoreOptions {
-  /** Where the database is: postgres://user:password@host:port/database. */
+  /** postgres://user:password@host:port/database */
   readonly url: string;
-  /** Where this node listens: its name among the others. */
+  /** Where this node listens; identifies the node. */
   readonly nodeUrl: string;
-  /** The schema that holds everything; made if it does not exist. */
+  /** Created if it does not exist. */
   readonly schema?: string;
-  /** How many partitions a new store has. */
+  /** The number of partitions of a new store. */
   readonly partitions?: number;
   readonly leaseMs?: number;
   readonly clock?: Clock;
-  /** How long to wait for a connection or an answer. */
+  /** The timeout of connecting and of statements. */
   readonly timeoutMs?: number;
-  /** How far the search index stays behind what other nodes write. */
+  /** How far the search index stays behind the writes of other nodes. */
   readonly searchBehindMs?: number;
 }
 
@@ -71,7 +68,6 @@ export interface PostgresParts {
   readonly answers: Answers;
 }
 
-/** Makes the parts over a database that is open. */
 export function makeParts(
   database: Database,
   given: PostgresStoreOptions,
@@ -132,10 +128,9 @@ function link(given: PostgresStoreOptions, what: string, begin: (client: pg.Clie
   return new Link({ ...linkOptions(given, what), setUpMs: TIMEOUT_MS, begin });
 }
 
-/** How a connection is made. */
 export function linkOptions(given: PostgresStoreOptions, what: string) {
   const { url, nodeUrl, clock = systemClock(), timeoutMs = TIMEOUT_MS } = given;
-  // The server cuts it off after 63 bytes.
+  // The server truncates it to 63 bytes.
   const applicationName = `rondo ${what} ${systemRandom.u32().toString(36)} ${nodeUrl}`.slice(0, 63);
   return { url, applicationName, clock, timeoutMs };
 }

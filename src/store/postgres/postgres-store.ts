@@ -26,7 +26,6 @@ import { Link } from "./link.ts";
 import { linkOptions, makeParts, type PostgresParts, type PostgresStoreOptions } from "./postgres-parts.ts";
 import { SCHEMA_DEFAULT } from "./schema-place.ts";
 
-/** A store that many nodes share. */
 export class PostgresStore extends DerivedStore implements ClusterStore {
   readonly #options: PostgresStoreOptions;
   #opened: PostgresParts | null = null;
@@ -42,7 +41,7 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     assert(this.#opened === null, "a store is opened once");
     const { schema = SCHEMA_DEFAULT, partitions = PARTITIONS_DEFAULT } = this.#options;
     const database = new Database(schema);
-    // Migrating takes as long as it needs.
+    // Without a timeout, since a migration can take long.
     const first = new Link({
       ...linkOptions(this.#options, "open"),
       begin: async (client) => void (await database.open(client, partitions)),
@@ -92,7 +91,7 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     const { lock, partitions } = meta;
     const executions = ids.map((id) => ({ id, partition: partitionOf(id, partitions) }));
     const remove = await search.removing(ids);
-    // No commit is under way meanwhile: what is known of these executions is true until it is forgotten.
+    // No commit runs meanwhile, so the cache is right until these executions are removed from it.
     await queue.alone(async () => {
       knowledge.forget(ids);
       await side.forget(executions, { lock, incarnation: membership.incarnation });
@@ -155,7 +154,7 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     const opened = this.#opened;
     if (opened === null) return;
     this.#indexer.stop();
-    // From here on calls are refused.
+    // Refuses further calls.
     this.#opened = null;
     try {
       await opened.queue.idle();

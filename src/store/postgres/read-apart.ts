@@ -1,12 +1,9 @@
-/**
- * Reads of several rows among which the database cannot read a value (`UnreadableValue`): they are repeated in halves, until each
- * row that cannot be read is alone.
- */
+/** Reads rows of which the database cannot read some (`UnreadableValue`), by bisection: the read is repeated in halves. */
 import { UnreadableValue } from "./faults.ts";
 import type { Links } from "./links.ts";
 import { joinNumbers, joinTexts } from "./text.ts";
 
-/** What was read of all items, in their order; `unreadable` answers for an item that cannot be read even alone. */
+/** Reads all items, in their order; `unreadable` handles an item that cannot be read alone either. */
 export async function readApart<Item, Result>(
   items: readonly Item[],
   read: (items: readonly Item[]) => Promise<readonly Result[]>,
@@ -22,7 +19,7 @@ export async function readApart<Item, Result>(
   return [...before, ...(await readApart(items.slice(middle), read, unreadable))];
 }
 
-/** What was read, or that the database cannot read it. Any other fault is thrown. */
+/** The result of a read, or the fault if the database cannot read a value. Throws other faults. */
 export async function orUnreadable<T>(reading: Promise<T>): Promise<T | UnreadableValue> {
   try {
     return await reading;
@@ -32,16 +29,13 @@ export async function orUnreadable<T>(reading: Promise<T>): Promise<T | Unreadab
   }
 }
 
-/** The text of a row; one that cannot be read is empty and says why. */
+/** The text of a row; if it cannot be read, it is empty, and `damage` says why. */
 export interface ReadText {
   readonly text: string;
   readonly damage?: string;
 }
 
-/**
- * The texts of rows, by their keys. The statement gives keys and texts of the rows whose keys are $1 (an array of numbers, or
- * texts that are joined).
- */
+/** Reads texts of rows by their keys. The statement returns keys and texts; $1 is an array of numbers, or joined texts. */
 export async function textsApart<Key extends number | string>(
   links: Links,
   statement: { readonly name: string; readonly text: string },

@@ -1,7 +1,7 @@
 /**
- * Every statement that reads executions. None walks over more rows than it answers with, but for those of other
- * partitions, which it passes over inside of an index. Groups are found by skipping through an index, one seek each.
- * Texts that were joined are split by U+001F, which no stored text holds (text.ts).
+ * Statements that read executions. None reads more rows than it returns, except index entries of other partitions. Groups are
+ * found by a skip scan of an index, with one seek each. Joined texts are split at U+001F, which no stored text contains
+ * (text.ts).
  */
 const PHASE =
   "coalesce((SELECT j.phase FROM journal j WHERE j.e = x.e ORDER BY j.seq DESC LIMIT 1), x.phase)";
@@ -13,7 +13,7 @@ function head(phase: string, texts: string): string {
 
 const HEAD = head(PHASE, "x.tags, x.error");
 
-/** A row whose number is damaged is read too, or the journal would seem to end before it. */
+/** The least sequence number: rows with a damaged number are read too, or the journal would seem to end before them. */
 const LEAST_SEQ = -2_147_483_648;
 
 /** The distinct (project, workflow) pairs that have work. */

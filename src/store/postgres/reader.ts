@@ -1,6 +1,6 @@
 /**
- * All reads of executions in the PostgreSQL store; each is one statement, so what it answers is of one moment. Only where the
- * database cannot read a value, the rest is read in several statements.
+ * All reads of executions in the PostgreSQL store. Each is one statement, so it has a consistent result. Only if the database
+ * cannot read a value, several statements read the rest.
  */
 import { checkedEntry, type Entry } from "../../kernel/journal/journal-entry.ts";
 import { readTags } from "../read-tags.ts";
@@ -28,7 +28,7 @@ export const LAST = Number.MAX_SAFE_INTEGER;
 const LAST_SEQ = 2_147_483_647;
 const LEAST_SEQ = -2_147_483_648;
 
-/** Rows of a journal read in one go; fewer while counting characters, which bounds what is held beyond the limit. */
+/** Journal rows in one read; fewer while counting characters, which limits how far a read exceeds `charsMax`. */
 const ROWS_AT_ONCE = 1_000;
 const COUNTED_ROWS_AT_ONCE = 32;
 
@@ -67,11 +67,11 @@ type LoadRow = readonly [
 type RowsWanted = readonly [id: string, from: number, to: number, max: number];
 type ChainedEntry = Entry & { readonly chain: string | null };
 
-/** An execution as loaded, with what is known of it by that. */
+/** A loaded execution, with the data for the cache (knowledge.ts). */
 export interface Loaded {
   readonly e: number;
   readonly end: number;
-  /** The phase that the journal names, since the head does not; null: the head names it. */
+  /** The phase, if the journal rows have it; null: the head has it. */
   readonly phase: string | null;
   readonly execution: LoadedExecution;
 }
@@ -86,7 +86,7 @@ export class PostgresReader {
     this.#settled = settled;
   }
 
-  /** By id, of those that exist. */
+  /** The existing executions, by id. */
   async loadAll(ids: readonly string[], foldVersion: number | undefined): Promise<Map<string, Loaded>> {
     const read = async (some: readonly string[]) => {
       const wanted = joinTexts(some.map(plainText));
@@ -163,7 +163,7 @@ export class PostgresReader {
     return orders.flatMap((order) => heads.get(order) ?? []);
   }
 
-  /** Heads by order. Of one that cannot be read the tags and the error are left out, then also the phase that the journal names. */
+  /** Heads by order. A head that cannot be read is read without tags and error, and then also without the phase of the journal. */
   #headsApart(orders: readonly number[]): Promise<readonly StoredHead[]> {
     const read = async (some: readonly number[]) =>
       some.length === 0 ? [] : (await this.#read<HeadRow>("heads", [joinNumbers(some)])).map(headOf);
@@ -177,8 +177,8 @@ export class PostgresReader {
   }
 
   /**
-   * An execution of which something cannot be read: its head, its rows and its marks are read one after the other, without a
-   * snapshot. The marks come last: marks that are newer than the rows make starts careful, which is safe.
+   * Loads an execution with an unreadable value: reads its head, rows and marks one after the other, without a snapshot. The
+   * marks come last: marks that are newer than the rows only make starts careful, which is safe.
    */
   async #loadApart(id: string, fault: UnreadableValue): Promise<readonly Loaded[]> {
     const order = await orUnreadable(this.#read<[e: number]>("head-order", [id]));
@@ -214,7 +214,7 @@ export class PostgresReader {
     }));
   }
 
-  /** The same, where some bodies cannot be read. If not even the numbers of the rows can be, one row says why. */
+  /** The same for a journal with unreadable bodies. If the numbers of the rows are unreadable too, one row says why. */
   async #rowsApart(values: RowsWanted): Promise<(ChainedEntry & { readonly phase: string | null })[]> {
     type Row = [seq: number, count: number, at: number, chain: string | null, phase: string | null];
     const [id, from] = values;
@@ -228,7 +228,7 @@ export class PostgresReader {
     const bodies = await textsApart(this.#links, statement, seqs, [id]);
     return rows.flatMap(([seq, count, at, stored, phase]) => {
       const body = bodies.get(seq);
-      // It was purged meanwhile.
+      // The row was purged meanwhile.
       if (body === undefined) return [];
       const rest = { chain: stored === null ? null : decodeText(stored), phase };
       if (body.damage !== undefined) return [{ seq, count, at, body: "", damage: body.damage, ...rest }];
@@ -244,7 +244,7 @@ export class PostgresReader {
   }
 }
 
-/** An execution that exists and of which nothing can be shown but that. */
+/** An execution of which only the existence is known. */
 function unreadable(id: string, table: string, { why }: UnreadableValue, head?: StoredHead): Loaded {
   const unknown: StoredHead = {
     ...{ id, order: 0, partition: 0, workflow: "", hash: "", project: "", status: DAMAGED, phase: null },
@@ -260,7 +260,7 @@ function unreadable(id: string, table: string, { why }: UnreadableValue, head?: 
   };
 }
 
-/** A number of rows as PostgreSQL takes it. */
+/** A number of rows within the range that PostgreSQL accepts. */
 export function limit(max: number): number {
   return Math.max(0, Math.min(max, LAST));
 }

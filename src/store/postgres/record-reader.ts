@@ -106,7 +106,7 @@ export const RECORD_READS = {
   definitions: "SELECT name, hash FROM newest_definitions WHERE name > $1 ORDER BY name LIMIT $2",
 } as const;
 
-/** The same without the values that can be large, for when the database cannot read one of them (read-apart.ts). */
+/** The same without the large values, used if the database cannot read one of them (read-apart.ts). */
 const NARROW_READS = {
   mail: mail("NULL"),
   logs: logs("NULL"),
@@ -122,7 +122,7 @@ const NARROW_READS = {
   "newest-definition": "SELECT hash, NULL FROM newest_definitions WHERE name = $1",
 } as const;
 
-/** The large values of rows, by the keys of the rows. */
+/** Statements that read the large values by the keys of their rows. */
 const TEXTS = {
   mail: "SELECT n, body FROM letters WHERE n = ANY ($1::bigint[])",
   logs: "SELECT l.n, l.body FROM executions x JOIN logs l ON l.e = x.e WHERE x.id = $2 AND l.n = ANY ($1::bigint[])",
@@ -131,7 +131,7 @@ const TEXTS = {
   definitions: String.raw`SELECT hash, body FROM definitions WHERE hash = ANY (string_to_array($1, E'\x1f'))`,
 } as const;
 
-/** Whose large values a statement reads, and by which values besides the keys. */
+/** The statement of `TEXTS` for the large values, and its values besides the keys. */
 interface Large {
   readonly texts: keyof typeof TEXTS;
   readonly values?: readonly string[];
@@ -234,7 +234,7 @@ export class RecordReader {
     );
   }
 
-  /** The body of one that the database cannot read is empty: it does not have the hash. */
+  /** If the database cannot read the body, it is empty; then it does not match the hash. */
   async getDefinition(by: { hash: string } | { newestOf: string }): Promise<StoredDefinition | null> {
     const large = { texts: "definitions" } as const;
     const [found] = await ("hash" in by
@@ -251,7 +251,7 @@ export class RecordReader {
     return rows.map(([name, hash]) => ({ name, hash }));
   }
 
-  /** Rows that begin with their key and end in a text. A text that the database cannot read is empty and says why. */
+  /** Reads rows that begin with their key and end with a text. An unreadable text is empty, and `damage` says why. */
   async #readTexts<Key extends number | string, Row extends readonly [Key, ...unknown[]]>(
     name: keyof typeof NARROW_READS,
     values: readonly (string | number | null)[],
@@ -264,7 +264,7 @@ export class RecordReader {
     const statement = { name: `texts of ${large.texts}`, text: TEXTS[large.texts] };
     const keys = narrow.map(([key]) => key);
     const texts = await textsApart(this.#links, statement, keys, large.values);
-    // A row without a text is gone by now.
+    // A row without a text was deleted meanwhile.
     return narrow.flatMap((row) => {
       const text = texts.get(row[0]);
       return text === undefined ? [] : [{ row, ...text }];

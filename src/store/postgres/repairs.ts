@@ -1,6 +1,6 @@
 /**
- * What is written when something has been damaged: heads, timers and marks that follow from a journal, counts that follow from
- * heads; and damaged executions that are dropped. Each statement checks the generation ($1), as in side-writer.ts.
+ * Repairs: writes heads, timers and marks that were derived from a journal, recounts heads, and deletes damaged executions. Each
+ * statement checks the generation ($1), as in side-writer.ts.
  */
 
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
@@ -37,7 +37,7 @@ const STATEMENTS = {
         SELECT nextval('letters_n'), $3::int, $4, $5, $6 FROM gone WHERE $4::text IS NOT NULL ON CONFLICT DO NOTHING
       )
     SELECT e FROM gone`,
-  // One statement is of one moment, and the counts are changed with the rows: so what differs is wrong.
+  // One statement reads one snapshot, and counters change with their rows: so a difference is an error.
   "wrong-counts": `
     SELECT coalesce(k.project, t.project), coalesce(k.workflow, t.workflow), coalesce(k.status, t.status),
       coalesce(k.n, 0)::bigint, coalesce(t.n, 0)::bigint
@@ -65,7 +65,7 @@ const STATEMENTS = {
       AND NOT EXISTS (SELECT 1 FROM executions x WHERE x.e = journals.e)
       AND NOT EXISTS (SELECT 1 FROM purged p WHERE p.e = journals.e)`,
   "first-row": `SELECT seq, count, at, body FROM journal, ${CHECKED} WHERE e = $2 AND seq = 1`,
-  // Epoch 0 is older than every epoch that ended uncleanly: tasks that may have begun start carefully.
+  // Epoch 0 is older than every unclean epoch, so that tasks that may have started run carefully.
   "put-head": `
     INSERT INTO executions (e, id, partition, epoch, workflow, hash, project, status, phase, want, priority,
       created_at, finished_at, tags, error)
@@ -79,7 +79,7 @@ const STATEMENTS = {
       SELECT 1 FROM newest_definitions n JOIN definitions o ON o.hash = n.hash WHERE n.name = w.workflow
     )`,
   "definition-body": `SELECT body FROM definitions, ${CHECKED} WHERE hash = $2`,
-  // Whoever has put a definition meanwhile has put a newer one.
+  // A definition that was put meanwhile is newer.
   "point-to-definition": `
     INSERT INTO newest_definitions AS n (name, hash) SELECT $2, $3 FROM ${CHECKED}
     ON CONFLICT (name) DO UPDATE SET hash = excluded.hash
@@ -137,7 +137,7 @@ export class PostgresRepairs {
   }
 
   async timersOf(execution: string): Promise<{ timer: string; due: number }[]> {
-    // A row of another partition wakes nobody: it is as good as not there.
+    // A timer in another partition never fires, so it does not count.
     const partition = partitionOf(execution, this.#parts.meta.partitions);
     const rows = await this.#run<[timer: string, due: number]>("timers", [execution, partition]);
     return rows.map(([timer, due]) => ({ timer, due }));
@@ -189,7 +189,7 @@ export class PostgresRepairs {
     return { seq, count, at, body: decodeText(body) };
   }
 
-  /** False: another execution has the id by now. */
+  /** False: another execution has the id now. */
   async #putHead(e: number, { id, partition, ...head }: Head): Promise<boolean> {
     const { workflow, hash, project, status, want, createdAt, tags } = head;
     const values = [e, plainText(id), partition, workflow, hash, project, status, want, createdAt];
@@ -213,7 +213,7 @@ export class PostgresRepairs {
     return findings;
   }
 
-  /** While no commit of this node is under way, and what it knows of the execution is forgotten. */
+  /** Runs while no commit of this node runs, after removing the execution from the cache. */
   #alone(execution: string, run: () => Promise<void>): Promise<void> {
     const { queue, knowledge } = this.#parts;
     return queue.alone(() => {

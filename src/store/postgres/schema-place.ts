@@ -1,6 +1,6 @@
 /**
- * A schema as a place for a store, seen from outside of it: whether there is a store in it and of which version, and how
- * a store that was made in one schema becomes the store of another. Each call has a connection of its own.
+ * Administration of schemas: finds out whether a schema has a store and of which version, moves a store from one schema to
+ * another, drops one. Each call opens its own connection.
  */
 import type pg from "pg";
 import { systemClock } from "../../std/clock.ts";
@@ -11,7 +11,7 @@ import { beginSession, quoteName } from "./session.ts";
 
 const TIMEOUT_MS = 40_000;
 
-/** The schema that holds everything unless another is named. */
+/** The default schema. */
 export const SCHEMA_DEFAULT = "rondo";
 
 export interface SchemaPlace {
@@ -19,13 +19,13 @@ export interface SchemaPlace {
   readonly schema: string;
 }
 
-/** `absent`: no store; `empty`: one without content that no node works on. `version` is that of its schema. */
+/** `absent`: no store; `empty`: a store without content that no node uses. `version`: of the schema. */
 export interface SchemaState {
   readonly kind: "absent" | "empty" | "used" | "foreign";
   readonly version: number;
 }
 
-/** Looks at a schema without changing anything. */
+/** Inspects a schema. */
 export async function readSchema(place: SchemaPlace): Promise<SchemaState> {
   let state: SchemaState = { kind: "absent", version: 0 };
   await once(place, async (client) => {
@@ -34,15 +34,15 @@ export async function readSchema(place: SchemaPlace): Promise<SchemaState> {
   return state;
 }
 
-/** What there is to say about a database, seen from outside. */
+/** A database and the schema in it. */
 export interface DatabaseFacts extends SchemaState {
   /** Of the server. */
   readonly server: string;
-  /** Nodes whose leases have not lapsed. */
+  /** Nodes whose leases run. */
   readonly nodes: number;
 }
 
-/** Looks at a database and the schema in it without changing anything. */
+/** Inspects a database and the schema in it. */
 export async function readDatabase(place: SchemaPlace): Promise<DatabaseFacts> {
   let facts: DatabaseFacts = { kind: "absent", version: 0, server: "", nodes: 0 };
   await once(place, async (client) => {
@@ -58,24 +58,24 @@ export async function readDatabase(place: SchemaPlace): Promise<DatabaseFacts> {
   return facts;
 }
 
-/** Makes a database that was restored from a backup usable: voids every lease and token of before. */
+/** Makes a database that was restored from a backup usable: older leases and tokens become invalid. */
 export async function declareDatabaseRestored(place: SchemaPlace): Promise<void> {
   await once(place, (client) => declareRestored(client, place.schema));
 }
 
-/** Drops a schema with all that is in it, if there is one. */
+/** Drops a schema with its content, if it exists. */
 export async function dropSchema(place: SchemaPlace): Promise<void> {
   await once(place, async (client) => {
     await client.query(`DROP SCHEMA IF EXISTS ${quoteName(place.schema)} CASCADE`);
   });
 }
 
-/** Makes the store of one schema that of another, in one step; refused with `conflict` if that has one in use. */
+/** Renames a schema over another one, in one transaction; throws `conflict` if the other one is in use. */
 export async function moveSchema(place: SchemaPlace & { readonly from: string }): Promise<void> {
   const { schema, from } = place;
   await once(place, async (client) => {
     await client.query("BEGIN");
-    // Nodes that start meanwhile wait here, as for a migration.
+    // Nodes that start meanwhile wait for this lock, as for a migration.
     await client.query("SELECT pg_advisory_xact_lock(hashtext('rondo'), hashtext($1))", [schema]);
     refuseUsed(schema, await look(client, schema));
     await client.query(`DROP SCHEMA IF EXISTS ${quoteName(schema)} CASCADE`);
@@ -84,7 +84,7 @@ export async function moveSchema(place: SchemaPlace & { readonly from: string })
   });
 }
 
-/** Throws `conflict` unless nothing would be lost with the schema. */
+/** Throws `conflict` if replacing the schema would lose data. */
 export function refuseUsed(schema: string, { kind }: SchemaState): void {
   if (kind === "absent" || kind === "empty") return;
   const what = kind === "used" ? "has a store that is not empty" : "holds something else than a store";

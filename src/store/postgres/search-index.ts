@@ -1,9 +1,9 @@
 /**
- * The search index of the PostgreSQL store: which executions have a term (store/search-terms.ts). It is written behind the
- * commits, in statements of its own:
- * 1. each node indexes what it has committed itself, from memory;
- * 2. what a node left behind when it died, what nodes of older versions wrote, and what there was before the index, is found
- *    by cursors that follow at a distance. All nodes do that, and a row that is there is left as it is.
+ * The search index of the PostgreSQL store: which executions have a term (store/search-terms.ts). It is written after the
+ * commits:
+ * 1. each node indexes its own commits, from memory;
+ * 2. cursors that follow at a distance find the rest: commits of a node that died before it indexed them, commits of nodes of
+ *    older versions, and executions from before the index. All nodes move the cursors; existing entries stay.
  */
 import { type FoundOrders, inAny, ordersUpTo } from "../found-orders.ts";
 import { errorTerms, type SearchWord, termsOf } from "../search-terms.ts";
@@ -15,10 +15,10 @@ import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 /** Executions that one call indexes. */
 const SLICE = 200;
-/** How far the cursors stay behind: a commit that is under way may have a smaller number than one that is done. */
+/** How far the cursors stay behind: a running commit may have smaller numbers than one that has ended. */
 const BEHIND_MS = 30_000;
 
-/** Ids with a beginning: so many are sorted by age; of more than that the newest executions are looked through first. */
+/** Search by the beginning of an id: up to FEW matches are sorted by age; beyond that the NEWEST executions are read first. */
 const FEW = 5_000;
 const NEWEST = 20_000;
 const MANY = 100_000;
@@ -74,8 +74,8 @@ const WRITES = {
 } as const;
 
 /**
- * Empties the index and begins anew, both or neither. The place that the cursor begins at is another each time: a node that read
- * it before cannot move it afterwards, past rows that are gone.
+ * Empties the index and resets the cursors, atomically. The cursor starts at another value each time, so that a node that read
+ * the old value cannot move it (compare-and-set).
  */
 const CLEAR = `DO $clear$ BEGIN
   TRUNCATE search;
@@ -97,9 +97,9 @@ export class PostgresSearchIndex {
   readonly #generation: string;
   readonly #now: () => Promise<number>;
   readonly #behindMs: number;
-  /** What this node has committed and not indexed: id -> terms. */
+  /** Terms of own commits that are not indexed yet: id -> terms. */
   readonly #own = new Map<string, Set<string>>();
-  /** Up to where the cursors may go: what was the newest execution at that time. */
+  /** The bound of the cursors: the newest execution at a time. */
   #bound: { readonly e: number; readonly at: number } | null = null;
 
   constructor(parts: {
@@ -116,7 +116,7 @@ export class PostgresSearchIndex {
     this.#behindMs = parts.behindMs ?? BEHIND_MS;
   }
 
-  /** Notes what a commit wrote. */
+  /** Notes the terms of a commit. */
   committed({ writes }: Commit): void {
     for (const { head, create, execution } of writes) {
       if (head === null || !(create || head.error !== null)) continue;
@@ -144,7 +144,7 @@ export class PostgresSearchIndex {
     await this.#links.run({ name: "search-clear", text: CLEAR }, [], { writes: true });
   }
 
-  /** Removes what is indexed of these executions, which are about to be forgotten; answers how. */
+  /** Called before these executions are deleted; returns the function that deletes their terms afterwards. */
   async removing(ids: readonly string[]): Promise<() => Promise<void>> {
     const orders = await this.#orders("search-of-ids", [joinTexts(ids.map(plainText))]);
     const terms: string[] = [];
@@ -192,7 +192,7 @@ export class PostgresSearchIndex {
     if (newest.length === max) return ordersUpTo(newest, max);
     const [[floor, count] = [0, 0]] = await this.#read<[number, number]>("search-floor", [before, NEWEST]);
     if (count < NEWEST || newest.length > 0) return { orders: newest, floor: count < NEWEST ? 0 : floor };
-    // None of the newest has it: they are older.
+    // None of the newest executions matches: search the older ones.
     const many = await this.#read<[number, number]>("search-many", [...range, MANY + 1, before, max]);
     if ((many[0]?.[1] ?? 0) <= MANY)
       return ordersUpTo(
@@ -217,7 +217,7 @@ export class PostgresSearchIndex {
     }
   }
 
-  /** What others wrote, up to a bound: true if it is all. */
+  /** Indexes executions of other nodes up to the bound; true: all of them. */
   async #writeOthers(bound: { readonly e: number; readonly at: number }): Promise<boolean> {
     const rows = await this.#read<Unindexed>("search-unindexed", [bound.e, SLICE]);
     const [[e = 0, ended = 0, endedE = 0] = []] = rows as readonly (readonly number[])[];

@@ -1,27 +1,26 @@
 /**
- * What every connection begins with: settings that the store relies on, and a look at the server. A commit that is
- * acknowledged has to be on the disk, so a server that does not care is refused; a standby is asked again later.
+ * Sets up every connection: applies the settings that the store needs, and checks the server. An acknowledged commit must be
+ * durable, so a server with `fsync=off` is refused. A standby is a retryable fault.
  */
 import type pg from "pg";
 import { StoreFault } from "../store.ts";
 import { DatabaseUnusable, sqlState } from "./faults.ts";
 
-/** PostgreSQL 14: the oldest with all that is used here. */
+/** PostgreSQL 14. */
 const VERSION_MIN = 140_000;
 
 const STATEMENT_TIMEOUT_MS = 30_000;
 
-/** What a connection tells of the server. */
 export interface ServerState {
-  /** Names the server and the database in it, to tell a copy from the original; null: may not be asked. */
+  /** Identifies the server and the database, to distinguish a copy from the original; null: not permitted. */
   readonly origin: string | null;
-  /** Where its write-ahead log is, which never goes back. */
+  /** The position of its write-ahead log, which never decreases. */
   readonly walPosition: number;
 }
 
-/** Sets a connection up and looks at the server. Throws `StoreFault` if it cannot be used. */
+/** Sets up a connection and checks the server. Throws `StoreFault` if it cannot be used. */
 export async function beginSession(client: pg.Client, schema: string): Promise<ServerState> {
-  // All reads go by an index (query-plans.test.ts), however small or unknown a table is when a plan is made.
+  // All reads use an index (plans.test.ts), even if a table is small or has no statistics when the plan is made.
   await client.query(`
     SET search_path TO ${quoteName(schema)};
     SET default_transaction_isolation = 'read committed';
@@ -45,7 +44,7 @@ export async function beginSession(client: pg.Client, schema: string): Promise<S
   return { origin: await readOrigin(client), walPosition: await readWalPosition(client) };
 }
 
-/** A name as an identifier. */
+/** Quotes an identifier. */
 export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }
@@ -81,7 +80,7 @@ async function readOrigin(client: pg.Client): Promise<string | null> {
       FROM pg_control_system()`);
     return rows[0]?.origin ?? null;
   } catch (error) {
-    // Some providers keep it to themselves.
+    // Some providers do not permit this.
     if (sqlState(error) === "42501") return null;
     throw error;
   }

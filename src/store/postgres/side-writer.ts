@@ -21,7 +21,7 @@ const STATEMENTS = {
     )
     INSERT INTO newest_definitions (name, hash) VALUES ($2, $3)
     ON CONFLICT (name) DO UPDATE SET hash = excluded.hash WHERE newest_definitions.hash <> excluded.hash`,
-  // For one that the database cannot read, and so cannot compare.
+  // For a definition that the database cannot read, and so cannot compare.
   "replace-definition": `
     INSERT INTO definitions (hash, body) SELECT $2, $3 FROM ${CHECKED}
     ON CONFLICT (hash) DO UPDATE SET body = excluded.body`,
@@ -36,7 +36,7 @@ const STATEMENTS = {
   "swap-document": `
     UPDATE documents SET body = $4 FROM ${CHECKED} WHERE kind = $2 AND id = $3 AND body IN ($5, $6) RETURNING 1`,
   "delete-document": `DELETE FROM documents USING ${CHECKED} WHERE kind = $2 AND id = $3`,
-  // The tasks are a JSON array of numbers, whose order stays.
+  // The tasks are a JSON array of numbers; their order stays.
   "drop-dead-letter": `
     WITH left_over AS (
       SELECT n, (
@@ -49,13 +49,13 @@ const STATEMENTS = {
     )
     UPDATE dead_letters d SET tasks = l.tasks::text FROM left_over l WHERE d.n = l.n AND l.tasks IS NOT NULL`,
   forget: "SELECT forget_executions_1($2, $1, $3, $4, $5)",
-  // A row of a living execution is damaged: nothing of it is to be swept.
+  // A number of an execution that exists is damaged data in `purged`: its rows stay.
   "keep-living": `DELETE FROM purged p USING ${CHECKED}
     WHERE p.e > 0 AND (SELECT true FROM executions x WHERE x.e = p.e)`,
   sweep: `SELECT sweep_purged_1($2) FROM ${CHECKED}`,
 } as const;
 
-/** Executions that one transaction of a purge forgets, and rows that one deletes. */
+/** Executions that one transaction of a purge forgets, and rows that one sweeps. */
 const FORGOTTEN_AT_ONCE = 100;
 const ROWS_AT_ONCE = 1_000;
 
@@ -90,10 +90,10 @@ export class SideWriter {
     assertDocumentKey(kind, id);
     const stored = encodeText(sealDocument(kind, id, body));
     if (was === null) return (await this.#run("add-document", [kind, id, stored])).length === 1;
-    // One that an older version has put has no checksum.
+    // A document of an older version has no checksum.
     const before = [encodeText(was), encodeText(sealDocument(kind, id, was))];
     const swapped = await orUnreadable(this.#run("swap-document", [kind, id, stored, ...before]));
-    // A document that the database cannot read is not the one that was there before.
+    // A document that the database cannot read does not equal the expected one.
     return !(swapped instanceof UnreadableValue) && swapped.length === 1;
   }
 
@@ -101,7 +101,7 @@ export class SideWriter {
     await this.#run("drop-dead-letter", [order, tasks === null ? null : (joinNumbers(tasks) ?? "{}")]);
   }
 
-  /** Those of the executions that have ended and are this owner's are gone for everybody. */
+  /** Deletes those of the executions that have ended and belong to this owner. */
   async forget(
     executions: readonly { readonly id: string; readonly partition: number }[],
     owner: { readonly lock: number; readonly incarnation: string },
@@ -115,7 +115,7 @@ export class SideWriter {
     }
   }
 
-  /** Deletes what is left of forgotten executions, some rows at a time. */
+  /** Deletes the remaining rows of forgotten executions, some at a time. */
   async sweep(): Promise<void> {
     await this.#run("keep-living", []);
     for (;;) {

@@ -1,7 +1,7 @@
 /**
- * How texts and columns travel. PostgreSQL's texts hold no NUL, and a text array as a literal costs more to quote and
- * to parse than to store; so a column of texts is one text, joined by U+001F, and a text that holds NUL or U+001F, or
- * begins as an escape does, is escaped. Almost none is, so the check has to be quick, not the escaping.
+ * The encoding of texts and columns in calls. A PostgreSQL text cannot contain NUL, and quoting and parsing a literal of a text
+ * array costs more than storing it. So a column of texts is one text, joined by U+001F, and a text is escaped if it contains NUL
+ * or U+001F or begins like an escaped one. Escaping is rare, so only the check must be fast.
  */
 import { assert } from "../../std/assert.ts";
 
@@ -9,7 +9,7 @@ const SEPARATOR = "\x1f";
 const ESCAPED = "\x01";
 const NULL = "\x02";
 
-/** A text as it is stored. */
+/** Escapes a text. */
 export function encodeText(text: string): string {
   const first = text.charCodeAt(0);
   if (first !== 1 && first !== 2 && !text.includes("\0") && !text.includes(SEPARATOR)) return text;
@@ -17,26 +17,26 @@ export function encodeText(text: string): string {
   return ESCAPED + escaped.replaceAll(SEPARATOR, `${ESCAPED}c`);
 }
 
-/** A text as it was before it was stored. */
+/** Reverts `encodeText`. */
 export function decodeText(text: string): string {
   if (text.charCodeAt(0) !== 1) return text;
   const rest = text.slice(1).replaceAll(`${ESCAPED}c`, SEPARATOR);
   return rest.replaceAll(`${ESCAPED}b`, "\0").replaceAll(`${ESCAPED}a`, ESCAPED);
 }
 
-/** A name as it is, which holds nothing that would have to be escaped. */
+/** A name, which never needs to be escaped. */
 export function plainText(text: string): string {
   assert(!text.includes(SEPARATOR) && !text.includes("\0"), "names hold no control characters");
   return text;
 }
 
-/** A column of texts; each is encoded or plain already. Null for none. */
+/** A column of texts that are encoded or plain; null: it is empty. */
 export function joinTexts(texts: readonly (string | null)[]): string | null {
   if (texts.length === 0) return null;
   return texts.includes(null) ? texts.map((text) => text ?? NULL).join(SEPARATOR) : texts.join(SEPARATOR);
 }
 
-/** A column of texts, or its one text if all are the same: for functions that know what to make of it. */
+/** A column of texts, or a single text if all are the same; for functions that accept both. */
 export function joinOrOnce(texts: readonly (string | null)[]): string | null {
   const [first] = texts;
   if (first === undefined) return null;
@@ -48,7 +48,7 @@ export function splitTexts(column: string): string[] {
   return column.split(SEPARATOR);
 }
 
-/** A column of numbers without nulls, or its one number if all are the same. Null for none. */
+/** A column of numbers without nulls, or a single number if all are the same; null: it is empty. */
 export function joinNumbersOrOnce(numbers: readonly (number | null)[]): string | null {
   const [first] = numbers;
   return first !== undefined && numbers.every((number) => number === first)
@@ -56,7 +56,7 @@ export function joinNumbersOrOnce(numbers: readonly (number | null)[]): string |
     : joinNumbers(numbers);
 }
 
-/** A column of numbers. Null for none, or if all are null. */
+/** A column of numbers; null: it is empty, or all are null. */
 export function joinNumbers(numbers: readonly (number | null)[]): string | null {
   if (!numbers.includes(null)) return numbers.length === 0 ? null : `{${numbers.join()}}`;
   if (numbers.every((number) => number === null)) return null;

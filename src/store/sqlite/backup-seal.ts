@@ -1,7 +1,7 @@
 /**
- * The seal of a backup: a line after the last page of the database, with a checksum of all before it. SQLite's own check
- * looks at the structure only, so that flipped bits in somebody's data would pass it; with the seal every bit counts. A
- * database has whole pages, so a length that fits none tells that there is, or was, a seal. SQLite takes no notice of it.
+ * The seal of a backup: a line after the last page of the database, with a checksum of the whole file before it. SQLite's
+ * integrity check covers the structure only, so it does not find flipped bits in values. A database consists of whole pages, so
+ * a file of another length has, or had, a seal. SQLite ignores the line.
  */
 import { createHash } from "node:crypto";
 import { appendFileSync, closeSync, openSync, readSync, statSync } from "node:fs";
@@ -12,14 +12,14 @@ const PAGE_MIN_BYTES = 512;
 const CHUNK_BYTES = 1_048_576;
 const MAGIC = "SQLite format 3\0";
 
-/** Puts the seal on a database that nobody has open. */
+/** Seals a database file that is not open. */
 export function sealFile(file: string): void {
   appendFileSync(file, sealOf(file, statSync(file).size));
 }
 
 /**
- * How many bytes of the file are the database, or null if it is not as it was sealed. A database without a seal, which
- * nothing can be said about here, is all of the file; so is what is no database.
+ * The length of the database in the file; null: the checksum is wrong. For a database without a seal, or another kind of file,
+ * this is the length of the file.
  */
 export function sealedBytes(file: string): number | null {
   const { size } = statSync(file);
@@ -28,7 +28,7 @@ export function sealedBytes(file: string): number | null {
   return bytes > 0 && readText(file, { at: bytes, bytes: SEAL_BYTES }) === sealOf(file, bytes) ? bytes : null;
 }
 
-/** The line for the first bytes of a file. */
+/** The seal of the first bytes of a file. */
 function sealOf(file: string, bytes: number): string {
   const hash = createHash("sha256");
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
@@ -36,7 +36,7 @@ function sealOf(file: string, bytes: number): string {
   try {
     for (let at = 0; at < bytes; ) {
       const read = readSync(handle, chunk, 0, Math.min(CHUNK_BYTES, bytes - at), at);
-      // Cut off meanwhile: then it is not what was sealed.
+      // The file was truncated meanwhile.
       if (read === 0) break;
       hash.update(chunk.subarray(0, read));
       at += read;

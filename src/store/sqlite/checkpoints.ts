@@ -1,11 +1,11 @@
 /**
- * When to copy the WAL into the database file. SQLite does not tell how long the WAL is, so it is estimated from
- * what was written, and the estimate corrected by the length that each checkpoint reports. The WAL file is kept
- * and overwritten, not truncated: a commit that makes a file longer costs about twice as much.
+ * Decides when to run a checkpoint, which copies the WAL into the database file. SQLite does not report the length of the WAL,
+ * so it is estimated from the written rows and corrected by the length that each checkpoint reports. The WAL file is reused,
+ * not truncated: a commit that extends a file costs about twice as much.
  */
 import type { Connection, Statement } from "./driver.ts";
 
-/** Pages in the WAL at which it is copied: 16 MiB, which takes some 50 ms. */
+/** Pages in the WAL at which a checkpoint is due: 16 MiB, which takes some 50 ms. */
 const PAGES_MAX = 4_000;
 const CHARS_PER_PAGE = 3_500;
 /** The estimate is an upper bound. It is trusted to be at most this many times too high. */
@@ -21,7 +21,7 @@ export class Checkpoints {
     this.#statement = connection.prepare("PRAGMA wal_checkpoint(PASSIVE)");
   }
 
-  /** After a commit: how many rows it wrote or changed, and how many characters they hold. */
+  /** Called after a write with the number of changed rows and their characters. */
   note(rows: number, chars: number): void {
     this.#estimate += 4 + rows + chars / CHARS_PER_PAGE;
   }
@@ -33,7 +33,7 @@ export class Checkpoints {
   /** Copies the WAL into the database and makes both durable. */
   run(): void {
     const estimate = this.#estimate;
-    // If it fails for want of room, the next try comes after half as much again.
+    // If the disk is full, the next try comes after half as much again.
     this.#estimate = estimate / 2;
     const { log } = this.#statement.get<{ log: number }>([]) ?? { log: 0 };
     this.#correction = Math.min(CORRECTION_MAX, Math.max(1, estimate / Math.max(1, log)));

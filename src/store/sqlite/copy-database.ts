@@ -1,7 +1,7 @@
 /**
- * A copy of the whole database in one file of its own, taken while the store runs. The name is reserved first, by an
- * empty file that must not be there yet; the copy is made under another name beside it, sealed by a checksum, and renamed
- * when it is complete and durable. So nothing is overwritten, and what bears the name is empty or whole.
+ * Copies the whole database into one file while the store runs. First an empty file reserves the name; it must not exist yet.
+ * The copy is made under another name, sealed by a checksum, and renamed when it is complete and durable. So nothing is
+ * overwritten, and the file with the final name is empty or complete.
  */
 import { closeSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
@@ -11,7 +11,7 @@ import { sealFile } from "./backup-seal.ts";
 import { type Connection, SqliteError } from "./driver.ts";
 import { removeDatabase, syncDirectory, syncFile } from "./durable-files.ts";
 
-/** Takes the name for a copy; answers how to give it back if there will be none. */
+/** Reserves the name of a copy; returns a function that releases it if the copy fails. */
 export function reserveFile(file: string): () => void {
   try {
     makeEmptyFile(file);
@@ -29,7 +29,7 @@ export function reserveFile(file: string): () => void {
   return () => rmSync(file, { force: true });
 }
 
-/** Copies the database into the place of an empty file. */
+/** Replaces an empty file by a copy of the database. */
 export function copyDatabase(connection: Connection, file: string): void {
   const unfinished = `${file}.new`;
   let isOurs = false;
@@ -53,12 +53,12 @@ export function copyDatabase(connection: Connection, file: string): void {
   }
 }
 
-/** For its owner's eyes only, as the database: it holds the key of the attempt tokens. */
+/** Readable by its owner only, like the database: it contains the key of the attempt tokens. */
 function makeEmptyFile(file: string): void {
   closeSync(openSync(file, "wx", 0o600));
 }
 
-/** SQLite says that the database is damaged, which the empty file of the copy cannot be. */
+/** Whether the database itself is damaged; the empty file of the copy cannot be. */
 function isOfTheStore(error: SqliteError): boolean {
   const CORRUPT = 11;
   return (error.code & 0xff) === CORRUPT;

@@ -1,11 +1,11 @@
 /**
- * Ownership of a store's directory. The lock is an exclusive transaction on the empty SQLite file `lock.db`, held
- * for the life of the owner: a POSIX lock, which the kernel frees when the process dies, whatever killed it.
- * `owner.json` says who and where the owner is, and in which epoch it has opened the store. It stays after a kill: then the
- * next owner can tell whether the store still has that epoch (`opened`).
+ * Ownership of a store's directory. The lock is an exclusive transaction on the empty SQLite file `lock.db`, held while the
+ * owner lives: a POSIX lock, which the kernel releases when the process dies. `owner.json` has the process and address of the
+ * owner, and the epoch in which it opened the store. It stays after a kill, so that the next owner can check whether the store
+ * still has that epoch (`opened`).
  *
- * Such locks are per process, hence the second guard for one process; and a process loses them when it closes any
- * file handle of its own on the locked file, so nobody but SQLite may open `lock.db` or `rondo.db` in the owner.
+ * POSIX locks do not exclude the same process, hence the second lock per process. A process loses its locks when it closes
+ * any file handle on the locked file, so only SQLite may open `lock.db` or `rondo.db` in the owner.
  */
 import {
   chmodSync,
@@ -27,7 +27,7 @@ const LOCK_FILE = "lock.db";
 const OWNER_FILE = "owner.json";
 const BUSY = 5;
 
-/** A store as an owner has opened it. */
+/** The store that an owner opened. */
 export interface OpenedStore {
   readonly generation: string;
   readonly epoch: number;
@@ -41,7 +41,7 @@ interface OwnerFile extends Owner {
 export class DirectoryLock {
   readonly #directory: string;
   readonly #connection: Connection;
-  /** What the last owner had opened, if it did not end by itself; null: it did, or it is not known. */
+  /** The store that the last owner had open when it was killed; null: it closed the store, or this is unknown. */
   readonly left: OpenedStore | null;
   #content: OwnerFile;
 
@@ -49,7 +49,7 @@ export class DirectoryLock {
     this.#directory = directory;
     this.#connection = connection;
     this.left = readFile(directory)?.opened ?? null;
-    // Until this owner has opened the store, the next one may have to know it too.
+    // Kept until this owner has opened the store: if it is killed before, the next owner needs it too.
     this.#content = { ...owner, ...(this.left === null ? {} : { opened: this.left }) };
   }
 
@@ -76,19 +76,19 @@ export class DirectoryLock {
     return lock;
   }
 
-  /** Tells those who come second where the owner listens. */
+  /** Writes where the owner listens, for processes that find the directory in use. */
   announce(listening: string): void {
     this.#content = { ...this.#content, listening };
     this.#writeOwner();
   }
 
-  /** Notes that the store is open in an epoch, which is durable, and that it has a WAL from now on. */
+  /** Notes that the store is open in a durable epoch, and has a WAL from now on. */
   noteOpened(opened: OpenedStore): void {
     this.#content = { ...this.#content, opened };
     this.#writeOwner();
   }
 
-  /** Notes, durably, that everything is in the database file, so that the WAL may go. */
+  /** Notes durably that the database file is complete without the WAL. */
   noteWhole(): void {
     const { opened: _, ...content } = this.#content;
     this.#content = content;
@@ -97,7 +97,7 @@ export class DirectoryLock {
     syncDirectory(this.#directory);
   }
 
-  /** `keep`: what this owner had opened is not in its place, and the next one has to know. */
+  /** `keep`: the files of the store were moved away, and the next owner must know. */
   release({ keep }: { readonly keep: boolean } = { keep: false }): void {
     if (!keep) rmSync(join(this.#directory, OWNER_FILE), { force: true });
     this.#connection.close();
@@ -110,7 +110,7 @@ export class DirectoryLock {
   }
 }
 
-/** SQLite would make it readable for all, as earlier versions did. It is not opened here if it is there. */
+/** Creates the file for its owner only; SQLite would make it readable for all. An existing file is not opened. */
 function keepPrivate(file: string): void {
   try {
     closeSync(openSync(file, "wx", 0o600));
@@ -121,7 +121,7 @@ function keepPrivate(file: string): void {
   }
 }
 
-/** Who says to own the directory; null if nothing readable is there. */
+/** The owner according to `owner.json`; null: the file is missing or unreadable. */
 export function readOwner(directory: string): Owner | null {
   const file = readFile(directory);
   if (file === null) return null;
@@ -129,7 +129,7 @@ export function readOwner(directory: string): Owner | null {
   return owner;
 }
 
-/** What the last owner of a directory had opened, if it did not end by itself; null: it did, or it is not known. */
+/** The store that the last owner had open when it was killed; null: it closed the store, or this is unknown. */
 export function readOpened(directory: string): OpenedStore | null {
   return readFile(directory)?.opened ?? null;
 }
@@ -147,12 +147,12 @@ function readFile(directory: string): OwnerFile | null {
       ...(isOpened ? { opened: { generation: opened.generation, epoch: opened.epoch } } : {}),
     };
   } catch {
-    // Absent, cut short or garbled: the lock decides, this file only informs.
+    // Missing or damaged: the lock decides, this file only informs.
     return null;
   }
 }
 
-/** Whether the process that says to own the directory runs. Only for information: the lock decides. */
+/** Whether the process in `owner.json` runs. Only for information: the lock decides. */
 export function hasLiveOwner(directory: string): boolean {
   const owner = readOwner(directory);
   if (owner === null) return false;
@@ -168,7 +168,7 @@ const HELD = Symbol.for("rondo.directories");
 const held: Set<string> = ((globalThis as Record<symbol, unknown>)[HELD] ??=
   new Set<string>()) as Set<string>;
 
-/** Marks a directory (a real path) as used by this process; throws `DirectoryOwned` if it is. */
+/** Marks a directory (a real path) as used by this process; throws `DirectoryOwned` if it is used already. */
 export function claimInProcess(directory: string): void {
   if (held.has(directory)) throw new DirectoryOwned(directory, readOwner(directory));
   held.add(directory);

@@ -1,10 +1,10 @@
 /**
- * The synchronous store of one directory, as it runs in the store's thread:
- * 1. owns the directory (directory-lock.ts) and its database (open-database.ts);
- * 2. writes by one fenced transaction per commit, reads through the same connection, copies itself as a whole;
- * 3. copies the WAL when it is long, after the commit's answer has gone out;
- * 4. turns errors of SQLite into faults, and after one that puts the file in doubt refuses every further write;
- * 5. refuses writes while its files are not in their places (open-files.ts).
+ * The synchronous store of one directory, which runs in the store's thread:
+ * 1. it owns the directory (directory-lock.ts) and its database (open-database.ts);
+ * 2. it writes each commit in one fenced transaction; reads and backups use the same connection;
+ * 3. it runs checkpoints of the WAL after the reply to a commit;
+ * 4. it turns errors of SQLite into faults, and refuses all further writes after a fault that may have damaged the file;
+ * 5. it refuses writes while its files are moved away or replaced (open-files.ts).
  */
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -63,14 +63,14 @@ interface MetaRow {
   readonly clean: number;
 }
 
-/** An embedded store has one owner, and so one partition. */
+/** An embedded store has one owner, so one partition is enough. */
 const PARTITIONS = 1;
 
 interface Context {
   readonly writing: boolean;
-  /** The file that is concerned, if not the database. */
+  /** The file that is used, if not the database. */
   readonly file?: string;
-  /** Refused while the files are not in their places; every write is, unless this says otherwise. */
+  /** Whether the call needs the files in their places; by default a write does. */
   readonly isPlaced?: boolean;
 }
 
@@ -151,19 +151,19 @@ export class DirectoryStore {
     return this.#guard(WRITING, () => this.#use().shrinker.shrink());
   }
 
-  /** Puts a consistent, durable copy of the database in the place of an empty file. */
+  /** Replaces an empty file by a consistent, durable copy of the database. */
   backup(file: string): void {
     this.#guard(READING, () => copyDatabase(this.#use().connection, file));
   }
 
-  /** Between calls: copies the WAL if it is long. For want of room it stays; commits will say so. */
+  /** Called between calls: runs a checkpoint if one is due. A full disk is ignored here, since commits report it. */
   maintain(): void {
     const checkpoints = this.#opened?.checkpoints;
     if (checkpoints?.due !== true || this.#stopped !== null) return;
     this.#unlessFull(() => checkpoints.run());
   }
 
-  /** Why its files are not the ones that are open; null: they are. */
+  /** The fault if the files were moved away or replaced; null: they are in their places. */
   get filesFault(): StoreFault | null {
     return this.#opened?.files.fault ?? null;
   }
@@ -260,12 +260,12 @@ export class DirectoryStore {
     return this.#opened;
   }
 
-  /** The next open looks at the whole file, however large it is, and refuses it if SQLite was right. */
+  /** Makes the next open check the whole file, however large, and refuse it if it is damaged. */
   #markDamaged(fault: StoreUnreadable): void {
     try {
       writeFileSync(damageMark(this.#file), `${fault.message}\n`, { mode: 0o600 });
     } catch (error) {
-      // The disk may be the reason of it all: the fault itself says more than this.
+      // The disk may have caused the damage too; the fault itself is reported.
       if (!(error instanceof Error && "syscall" in error)) throw error;
     }
   }

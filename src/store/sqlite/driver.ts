@@ -1,9 +1,10 @@
 /**
- * One small interface over two SQLite drivers: `node:sqlite` where the runtime has it (>= 22.13), else libsql.
- * Both are synchronous. Both cut a text at a NUL when they read it, so a text that holds one is kept as bytes
- * (`textValue`). libsql ends the process at a text that is not UTF-8, so no statement reads a text: columns are read as
- * bytes (`text`) or as numbers (`integer`), whatever a damaged file says of their types, and decoded here. A libsql connection is closed for good only when no prepared statement is left, so
- * whatever must be closed before the thread ends uses `exec` alone.
+ * One interface over two synchronous SQLite drivers: `node:sqlite` where the runtime has it (>= 22.13), else libsql.
+ * 1. Both cut a text at a NUL when they read it, so a text with a NUL is stored as bytes (`textValue`).
+ * 2. libsql aborts the process at a text that is not UTF-8, which a damaged file can contain. So statements read columns as
+ *    bytes (`text`) or numbers (`integer`), and the text is decoded here.
+ * 3. libsql closes a connection only when no prepared statement is left. A connection that must be closed before the thread
+ *    ends uses `exec` only.
  */
 import { isUtf8 } from "node:buffer";
 import { pathToFileURL } from "node:url";
@@ -12,7 +13,7 @@ export type Value = string | number | null | Uint8Array;
 
 /** A prepared statement. */
 export interface Statement {
-  /** Answers how many rows changed. */
+  /** Returns the number of changed rows. */
   run(values: readonly Value[]): number;
   get<R>(values: readonly Value[]): R | undefined;
   all<R>(values: readonly Value[]): R[];
@@ -22,7 +23,7 @@ export interface Statement {
 export interface Connection {
   exec(sql: string): void;
   prepare(sql: string): Statement;
-  /** Takes a failed transaction back, also if SQLite has done so by itself. */
+  /** Rolls back a failed transaction; SQLite may have done that already. */
   rollback(): void;
   close(): void;
 }
@@ -32,7 +33,7 @@ export interface Driver {
   open(file: string, options?: { readOnly: boolean }): Connection;
 }
 
-/** An error of SQLite with its extended result code, whatever the driver. */
+/** An error of SQLite with its extended result code. */
 export class SqliteError extends Error {
   override name = "SqliteError";
   readonly code: number;
@@ -61,32 +62,32 @@ export function textValue(text: string): string | Uint8Array {
   return text.includes("\0") ? Buffer.from(text) : text;
 }
 
-/** A column to be read as the bytes of its text. */
+/** SQL that reads a column as the bytes of its text. */
 export function text(column: string): string {
   return `CAST(${column} AS BLOB)`;
 }
 
-/** A column to be read as a number that JavaScript can hold. */
+/** SQL that reads a column as a safe integer. */
 export function integer(column: string): string {
   return `max(-${MAX}, min(${MAX}, CAST(${column} AS INTEGER)))`;
 }
 
 const MAX = Number.MAX_SAFE_INTEGER;
 
-/** The bytes of a text as they are read; libsql gives an `ArrayBuffer` in lists. */
+/** The bytes of a text as read; libsql returns an `ArrayBuffer` in lists. */
 export type Bytes = Uint8Array | ArrayBuffer;
 
-/** The text of bytes; what is not UTF-8 becomes U+FFFD. A damaged row can give NULL for any column: that is an empty text. */
+/** Decodes bytes; invalid UTF-8 becomes U+FFFD. NULL, which a damaged row can have in any column, becomes an empty text. */
 export function textOf(bytes: Bytes | null): string {
   return bytes === null ? "" : asBuffer(bytes).toString();
 }
 
-/** Whether the bytes are a text at all. */
+/** Whether the bytes are valid UTF-8. */
 export function isText(bytes: Bytes | null): boolean {
   return bytes !== null && isUtf8(bytes);
 }
 
-/** A text as bytes to bind in the place of a text: `CAST(? AS TEXT)` compares them as they are. */
+/** A text as bytes to bind; `CAST(? AS TEXT)` compares them bytewise. */
 export function bytesOf(value: string): Uint8Array {
   return Buffer.from(value);
 }
@@ -97,7 +98,7 @@ function asBuffer(bytes: Bytes): Buffer {
 }
 
 function nodeSqlite(): Driver | null {
-  // Loading it prints a warning that it is experimental, which is not for our users.
+  // Loading it prints a warning that it is experimental.
   const emitWarning = process.emitWarning.bind(process);
   process.emitWarning = () => {};
   const sqlite = process.getBuiltinModule("node:sqlite") as typeof import("node:sqlite") | undefined;

@@ -1,4 +1,4 @@
-/** Files that must be there, or be gone, whatever happens next. */
+/** Durable changes of files and directories. */
 import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 
 /** Makes the content of a file durable. */
@@ -13,7 +13,7 @@ export function syncFile(file: string): void {
 
 /** Makes the names in a directory durable. */
 export function syncDirectory(directory: string): void {
-  // Windows cannot sync a directory, and keeps its names by itself.
+  // Windows cannot sync a directory, and does not need it.
   if (process.platform === "win32") return;
   const handle = openSync(directory, "r");
   try {
@@ -23,7 +23,7 @@ export function syncDirectory(directory: string): void {
   }
 }
 
-/** Removes a database that is in nobody's use, with the files beside it. */
+/** Removes a database that is not in use, with its journal and WAL. */
 export function removeDatabase(file: string): void {
   for (const suffix of ["", "-journal", "-wal", "-shm"]) rmSync(file + suffix, { force: true });
 }

@@ -1,13 +1,13 @@
 /**
- * What can go wrong with the files of a store, in words that say what to do, and how such an error crosses from the
- * store's thread to the engine's: as a plain report, since classes do not survive the trip.
+ * Faults of the files of a store, with messages that say what to do. Between the threads an error travels as a plain report,
+ * since structured cloning loses classes.
  */
 import { type Damage, DamagedData } from "../../kernel/journal/damage.ts";
 import { Bug } from "../../std/assert.ts";
 import { StoreFault } from "../store.ts";
 import { SqliteError } from "./driver.ts";
 
-/** Who owns a directory, as told to those who come second. */
+/** The owner of a directory. */
 export interface Owner {
   readonly pid: number;
   readonly startedAt: number;
@@ -46,7 +46,7 @@ const ADVICE: Readonly<Record<UnreadableReason, string>> = {
   newer: "use the newer Rondo, or choose another directory",
 };
 
-/** A file that this Rondo must not touch. */
+/** A file that this Rondo must not open. */
 export class StoreUnreadable extends StoreFault {
   override name = "StoreUnreadable";
   readonly file: string;
@@ -68,7 +68,7 @@ export class StoreUnreadable extends StoreFault {
   }
 }
 
-/** The disk failed while writing: what is on it is unknown until it is read afresh, so the process must end. */
+/** The disk failed while writing: the process must end, since only a restart shows what is on the disk. */
 export class DiskFailed extends StoreFault {
   override name = "DiskFailed";
   constructor(message: string, cause?: unknown) {
@@ -76,7 +76,7 @@ export class DiskFailed extends StoreFault {
   }
 }
 
-/** Primary result codes of SQLite that the world can cause. */
+/** Primary result codes of SQLite that are not bugs. */
 const CODE = {
   perm: 3,
   busy: 5,
@@ -91,7 +91,7 @@ const CODE = {
   notADatabase: 26,
 } as const;
 
-/** The fault behind an error of SQLite or of the file system; every other error is given back as it is. */
+/** The fault for an error of SQLite or of the file system; returns every other error as it is. */
 export function faultOf(error: unknown, context: { file: string; writing: boolean }): unknown {
   const { file, writing } = context;
   if (!(error instanceof SqliteError)) return fileFault(error, file);

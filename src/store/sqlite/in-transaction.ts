@@ -1,7 +1,7 @@
 import type { Connection } from "./driver.ts";
 import { DiskFailed } from "./faults.ts";
 
-/** Runs writes as one transaction: all of them, or none if one throws. */
+/** Runs writes in one transaction; rolls it back if they throw. */
 export function inTransaction<T>(connection: Connection, write: () => T): T {
   connection.exec("BEGIN IMMEDIATE");
   try {
@@ -12,7 +12,7 @@ export function inTransaction<T>(connection: Connection, write: () => T): T {
     try {
       connection.rollback();
     } catch (failure) {
-      throw new DiskFailed("a write failed, and so did taking it back", failure);
+      throw new DiskFailed("a write failed, and so did its rollback", failure);
     }
     throw error;
   }

@@ -1,7 +1,7 @@
 /**
- * Indexes against tables. Either can be the damaged one. Where they differ about the id of an execution or about whose
- * row of a journal it is, the checksum of the row tells which is right; everything else that is indexed follows from
- * journals. So the values that the index had are put into the table where they are right, and indexes are made anew.
+ * Repairs indexes that differ from their tables. Either can be damaged. If they differ in the id of an execution or in the
+ * execution of a journal row, the checksum of the row shows which is right; all other indexed values can be derived from
+ * journals. So correct values of an index are copied into the table, and then all indexes are rebuilt.
  */
 import { checkedEntry } from "../../kernel/journal/journal-entry.ts";
 import {
@@ -18,7 +18,7 @@ import {
 /** SQLite's code of a value that a column cannot hold. */
 const CONSTRAINT = 19;
 
-/** What SQLite says of an index that does not fit its table, and of nothing else. */
+/** Messages of SQLite about an index that differs from its table. */
 const OF_INDEX =
   /^(?:row \S+ missing from index|row \d+ values differ from index|wrong # of entries in index|non-unique entry in index|rowid not at end-of-record)/;
 
@@ -35,7 +35,7 @@ export function indexFindings(connection: Connection): string[] {
   return rows.map(({ message }) => textOf(message)).filter(isOfIndex);
 }
 
-/** Makes all indexes anew. To be called outside of a transaction. */
+/** Rebuilds all indexes. Must be called outside of a transaction. */
 export function rebuildIndexes(connection: Connection): void {
   const ids = differingIds(connection);
   const rows = differingRows(connection);
@@ -54,7 +54,7 @@ export function rebuildIndexes(connection: Connection): void {
   }
 }
 
-/** A row with other values that its columns cannot hold stays as it is: whoever reads it finds that it is damaged. */
+/** A row with another value that violates a constraint stays as it is; reading it shows the damage. */
 function putIfWhole(statement: Statement, values: Parameters<Statement["run"]>[0]): void {
   try {
     statement.run(values);
@@ -63,7 +63,7 @@ function putIfWhole(statement: Statement, values: Parameters<Statement["run"]>[0
   }
 }
 
-/** Ids that the index has right and the table has not. */
+/** Ids that are right in the index and wrong in the table. */
 function differingIds(connection: Connection): { e: number; id: Bytes }[] {
   const differing = connection
     .prepare(
@@ -84,7 +84,7 @@ function differingIds(connection: Connection): { e: number; id: Bytes }[] {
   });
 }
 
-/** Rows of journals whose execution and number the index has right and the table has not. */
+/** Journal rows whose execution and sequence number are right in the index and wrong in the table. */
 function differingRows(connection: Connection): { row: number; e: number; seq: number }[] {
   const differing = connection
     .prepare(

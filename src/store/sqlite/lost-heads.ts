@@ -1,4 +1,4 @@
-/** Finds journals without heads and workflows without a newest definition, and derives both (store/lost-heads.ts). */
+/** Finds and repairs journals without heads and workflows without a newest definition (store/lost-heads.ts). */
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { firstHead, lostDefinition, lostHead } from "../lost-heads.ts";
 import type { Head, TableFinding } from "../store.ts";
@@ -6,7 +6,7 @@ import { type Bytes, type Connection, integer, isText, type Statement, text, tex
 
 /** An embedded store has one partition. */
 const PARTITIONS = 1;
-/** Older than every epoch that ended uncleanly: tasks that may have begun start carefully. */
+/** Older than every unclean epoch, so that tasks that may have started run carefully. */
 const OLDEST_EPOCH = 0;
 
 export class LostHeads {

@@ -1,10 +1,10 @@
 /**
- * Rows that one statement writes together: a call of the driver costs as much as a small row. Rows are gathered while a
- * commit is written, and go out in statements of so many rows as were measured to pay.
+ * Batches rows into statements with many rows, since a call of the driver costs as much as writing a small row. The batch
+ * sizes were measured.
  */
 import type { Connection, Statement, Value } from "./driver.ts";
 
-/** Rows of one statement, the most first. */
+/** Rows per statement, largest first. */
 const SIZES = [32, 8, 1] as const;
 
 export class ManyRows {
@@ -12,7 +12,7 @@ export class ManyRows {
   readonly #statements: readonly { readonly rows: number; readonly statement: Statement }[];
   #values: Value[] = [];
 
-  /** `sql` gives the statement for rows of parameters, each like `(?, ?)`. */
+  /** `sql` returns the statement for rows of parameters, each like `(?, ?)`. */
   constructor(connection: Connection, columns: number, sql: (rows: string) => string) {
     this.#columns = columns;
     const row = `(${Array(columns).fill("?").join(", ")})`;
@@ -22,12 +22,12 @@ export class ManyRows {
     }));
   }
 
-  /** One row, for later. */
+  /** Adds a row to the batch. */
   add(...row: Value[]): void {
     for (const value of row) this.#values.push(value);
   }
 
-  /** Writes what was gathered. */
+  /** Writes the batch. */
   flush(): void {
     const values = this.#values;
     if (values.length === 0) return;
@@ -40,7 +40,7 @@ export class ManyRows {
     }
   }
 
-  /** Forgets what was gathered: its commit is taken back. */
+  /** Discards the batch, since its commit is rolled back. */
   clear(): void {
     this.#values = [];
   }

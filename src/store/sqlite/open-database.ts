@@ -1,10 +1,10 @@
 /**
- * Opens the database of a directory that this process owns: verifies what is there, makes a new one if nothing is,
- * migrates an old one, and sets what SQLite forgets between opens.
+ * Opens the database of a directory that this process owns: verifies the file, creates it if it does not exist, migrates an old
+ * one, and applies the settings that SQLite does not store.
  *
- * A new database is made under another name and renamed when complete. Migrations run in rollback-journal mode:
- * then the version in the file's header is never older than its tables, even after a crash, so that an older Rondo
- * can tell from the header alone that it must not touch the file.
+ * A new database is created under another name and renamed when it is complete. Migrations run in rollback-journal mode, so
+ * that the version in the header of the file is never older than its tables, even after a crash: an older Rondo can see from
+ * the header alone that it must not open the file.
  */
 import { closeSync, existsSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -18,7 +18,7 @@ import { APPLICATION_ID, verifyFile } from "./verify-file.ts";
 import { lostInWal } from "./wal-losses.ts";
 
 const CACHE_KIB = 32_768;
-/** A WAL that grew beyond this (one huge commit) is cut back when it is reset. */
+/** A WAL that grew beyond this, by a very large commit, is truncated when it is reset. */
 const WAL_KEPT_BYTES = 64 * 1024 * 1024;
 
 /** The database file of a directory. */
@@ -26,7 +26,7 @@ export function databaseFile(directory: string): string {
   return join(directory, "rondo.db");
 }
 
-/** A connection to a current, verified database; every commit on it is one fsync. */
+/** A connection to a current, verified database; each commit costs one fsync. */
 export function openDatabase(
   file: string,
   options: {
@@ -34,7 +34,7 @@ export function openDatabase(
     readonly migrations?: readonly string[];
     readonly warn?: (what: string) => void;
     readonly noteLost?: (transactions: number) => void;
-    /** Called before a migration, which puts everything into the file and removes the WAL. */
+    /** Called before a migration, which copies the WAL into the file and removes it. */
     readonly beforeMigration?: () => void;
   },
 ): Connection {
@@ -62,7 +62,7 @@ export function openDatabase(
     migrate(file, driver, { migrations, version });
   }
   const connection = driver.open(file);
-  // EXCLUSIVE before the first access: no other program can come in between, and the WAL's index is in memory.
+  // EXCLUSIVE before the first access: it keeps other programs out, and the index of the WAL in memory.
   connection.exec("PRAGMA locking_mode = EXCLUSIVE");
   connection.exec("PRAGMA journal_mode = WAL");
   connection.exec("PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
@@ -83,7 +83,7 @@ export function openDatabase(
   return connection;
 }
 
-/** The file that says that SQLite found damage while the store was in use: the next open looks at everything. */
+/** The file that marks a database in which SQLite found damage: the next open checks all of it. */
 export function damageMark(file: string): string {
   return `${file}-damaged`;
 }
@@ -91,7 +91,7 @@ export function damageMark(file: string): string {
 function create(file: string, driver: Driver, migrations: readonly string[]): void {
   const unfinished = `${file}.new`;
   removeDatabase(unfinished);
-  // It holds the key of the attempt tokens: for the owner's eyes only. The WAL takes over the mode.
+  // Readable by its owner only, since it contains the key of the attempt tokens. The WAL gets the same mode.
   closeSync(openSync(unfinished, "wx", 0o600));
   const connection = driver.open(unfinished);
   try {
@@ -129,7 +129,7 @@ interface Upgrade {
   readonly version: number;
 }
 
-/** Each migration that is missing, with its version number, in one transaction. */
+/** Runs each missing migration in a transaction that also sets the version. */
 function apply(connection: Connection, { migrations, version }: Upgrade): void {
   migrations.slice(version).forEach((sql, i) => {
     connection.exec("BEGIN IMMEDIATE");
@@ -142,12 +142,12 @@ function apply(connection: Connection, { migrations, version }: Upgrade): void {
   });
 }
 
-/** A name for a store's generation. */
+/** A new random generation. */
 export function newGeneration(): string {
   return hex(4);
 }
 
-/** A key for attempt tokens. */
+/** A new random key for attempt tokens. */
 export function newKey(): string {
   return hex(8);
 }

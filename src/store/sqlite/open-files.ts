@@ -1,7 +1,7 @@
 /**
- * Whether the files of an open database are still the ones under their names. SQLite goes on with files that were removed
- * or replaced, and whatever it writes to them is lost with the process. A file is told by its device and inode. It is never
- * opened here, since closing a handle would let go of SQLite's lock.
+ * Detects files of an open database that were removed or replaced. SQLite keeps using such files, and what it writes to them is
+ * lost when the process ends. A file is identified by device and inode. It is never opened here, since closing a handle would
+ * release SQLite's lock.
  */
 import { statSync } from "node:fs";
 import { StoreFault } from "../store.ts";
@@ -9,7 +9,7 @@ import { StoreFault } from "../store.ts";
 interface OpenFile {
   readonly path: string;
   readonly identity: string | null;
-  /** What to do if it is gone. */
+  /** What to do if it was removed. */
   readonly advice: string;
 }
 
@@ -17,18 +17,18 @@ export class OpenFiles {
   readonly #database: OpenFile;
   readonly #log: OpenFile;
 
-  /** To be made when the database and its WAL exist. */
+  /** Must be constructed when the database and its WAL exist. */
   constructor(database: string) {
     this.#database = openFile(database, DATABASE_ADVICE);
     this.#log = openFile(`${database}-wal`, LOG_ADVICE);
   }
 
-  /** Why nothing must be written now; null: the files are in their places. */
+  /** The fault if a file was removed or replaced; null: the files are in their places. */
   get fault(): StoreFault | null {
     return faultOf(this.#database) ?? faultOf(this.#log);
   }
 
-  /** The database file is in its place, so whatever is in the WAL can be copied into it. */
+  /** Whether the database file is in its place, so that the WAL can be copied into it. */
   get hasDatabase(): boolean {
     return faultOf(this.#database) === null;
   }
@@ -54,7 +54,7 @@ function faultOf({ path, identity, advice }: OpenFile): StoreFault | null {
   );
 }
 
-/** Null: there is no file of this name, or nobody can say so. */
+/** Null: there is no such file, or it cannot be accessed. */
 function identityOf(path: string): string | null {
   try {
     const { dev, ino } = statSync(path, { bigint: true });

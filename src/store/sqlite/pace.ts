@@ -1,6 +1,6 @@
 /**
- * How much one call does of a work that goes on between commits: as much as takes about a goal of milliseconds, by what the
- * calls before took. A commit that comes meanwhile waits for one call at most.
+ * Adapts the size of background work that runs between commits, so that each call takes about `goalMs`, by the duration of the
+ * calls before. A commit waits for one call at most.
  */
 import { monotonicMs } from "../../std/monotonic.ts";
 
@@ -9,7 +9,7 @@ interface PaceOptions {
   readonly first: number;
   readonly min: number;
   readonly max: number;
-  /** Milliseconds of a clock that does not jump. */
+  /** A monotonic clock, in milliseconds. */
   readonly monotonic?: () => number;
 }
 
@@ -24,14 +24,14 @@ export class Pace {
     this.#size = options.first;
   }
 
-  /** How much the next call should do. */
+  /** The size of the next call. */
   get size(): number {
     return this.#size;
   }
 
   /**
-   * Does one call's part of the work. If it took longer than the goal, the next one is smaller by as much; if it took less than
-   * half of the goal, the next one is twice as large.
+   * Runs one call. If it takes longer than the goal, the next one is proportionally smaller; if it takes less than half of
+   * the goal, the next one is twice as large.
    */
   run<T>(work: (size: number) => T): T {
     const { goalMs, min, max } = this.#options;

@@ -1,7 +1,7 @@
 /**
- * A commit on its way to the store's thread: one flat array of texts and numbers, since cloning a thousand small
- * objects between threads costs three times as much. `packWrites` runs in the engine's thread, `unpackWrites` in
- * the store's; the order of fields is known to this file only. Parts that are absent take no room.
+ * The form of a commit between the threads: one flat array of texts and numbers, since cloning a thousand small objects costs
+ * three times as much. `packWrites` runs in the engine's thread, `unpackWrites` in the store's thread. Only this file knows the
+ * order of fields. Absent parts take no space.
  */
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { packLog } from "../packed-log.ts";
@@ -9,12 +9,12 @@ import type { DeadLetter, ExecutionWrite, Head, MailboxMessage, Snapshot } from 
 
 export type Packed = (string | number | null)[];
 
-/** A head with its tags as text, as the database keeps them. */
+/** A head with its tags as JSON, as stored. */
 export interface RowHead extends Omit<Head, "id" | "tags"> {
   readonly tags: string;
 }
 
-/** A write as the database takes it. */
+/** A write as `SqliteWriter` takes it. */
 export interface RowWrite {
   readonly execution: string;
   readonly create: boolean;
@@ -37,7 +37,7 @@ export interface RowRecords {
   readonly deadLetters: readonly (Omit<DeadLetter, "tasks"> & { readonly tasks: string })[];
 }
 
-/** Lines of one attempt, with the least that the database must know of them. */
+/** Packed lines of one attempt. */
 export interface RowLog {
   readonly attempt: string;
   /** The greatest number of its lines. */
@@ -201,7 +201,7 @@ function unpackRecords(reader: Reader): RowRecords {
   };
 }
 
-/** Takes the fields one after the other; the types are those that `packWrites` put in. */
+/** Reads the fields one after the other, with the types of `packWrites`. */
 class Reader {
   readonly #packed: Packed;
   #at = 0;

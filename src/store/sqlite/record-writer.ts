@@ -6,7 +6,7 @@ import { linesAfter } from "../packed-log.ts";
 import { type Connection, integer, type Statement, textValue } from "./driver.ts";
 import type { RowLog, RowRecords } from "./packed-commit.ts";
 
-/** How much was written, for the estimate of the WAL's length. */
+/** The number of written rows and characters, for the estimate of the WAL's length. */
 interface Written {
   readonly rows: number;
   readonly chars: number;
@@ -65,7 +65,7 @@ export class RecordWriter {
 function prepareStatements(connection: Connection) {
   const prepare = (sql: string): Statement => connection.prepare(sql);
   return {
-    // Not by a conflict, which would use up an order number.
+    // Not by ON CONFLICT, which would use up an order number.
     message: prepare(
       `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
         WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,

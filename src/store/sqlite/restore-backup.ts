@@ -1,11 +1,11 @@
 /**
- * Makes a store of a backup, in a directory that has none:
- * 1. checks the backup's seal, if it has one, before anything is made;
- * 2. owns the directory meanwhile, as a store would;
- * 3. copies the backup beside its place and verifies the copy: a database of Rondo, of a known version, every page;
- * 4. gives it a new generation and a new key, so that no lease or token of before is good for anything, and marks it
- *    as not closed cleanly, since leases may have been open when the backup was made;
- * 5. makes it durable and renames it into place. Until then the directory has no store.
+ * Restores a backup into a directory without a store:
+ * 1. it checks the seal of the backup, if there is one, before it creates anything;
+ * 2. it owns the directory meanwhile, as a store does;
+ * 3. it copies the backup under another name and verifies the copy: a database of Rondo, of a known version, every page;
+ * 4. it sets a new generation and a new key, so that older leases and tokens are invalid, and marks the store as not closed
+ *    cleanly, since leases may have been open when the backup was made;
+ * 5. it makes the copy durable and renames it. Until then the directory has no store.
  */
 import {
   chmodSync,
@@ -28,7 +28,7 @@ import { MIGRATIONS } from "./migrations.ts";
 import { databaseFile, newGeneration, newKey } from "./open-database.ts";
 import { verifyFile } from "./verify-file.ts";
 
-/** Puts the store of a backup into a directory. Throws `RondoError`, `DirectoryOwned` or `StoreUnreadable`. */
+/** Restores a backup. Throws `RondoError`, `DirectoryOwned` or `StoreUnreadable`. */
 export async function restoreBackup(options: { file: string; directory: string }): Promise<void> {
   const driver = await loadDriver();
   const backup = checkSeal(findBackup(options.file));
@@ -48,7 +48,7 @@ export async function restoreBackup(options: { file: string; directory: string }
   }
 }
 
-/** A backup, and how many of its bytes are the database. */
+/** A backup, and the length of the database in it. */
 interface Backup {
   readonly path: string;
   readonly bytes: number;
@@ -77,14 +77,14 @@ function restore(backup: Backup, directory: string, driver: Driver): void {
   }
 }
 
-/** The backup's real path, if it is a file that can be copied as it is. */
+/** The real path of the backup; throws if it cannot be copied as it is. */
 function findBackup(file: string): string {
   const path = resolve(file);
   const hint = "give the file that `rondo backup` has written";
   if (statSync(path, { throwIfNoEntry: false })?.isFile() !== true)
     throw rejected("not_found", `there is no file ${path}`, { hint });
   const backup = realpathSync(path);
-  // Reading the file of a store that this process has open would let go of its lock.
+  // Reading the file of a store that this process has open would release its lock.
   if (isClaimedInProcess(dirname(backup)) && backup === databaseFile(dirname(backup)))
     throw new DirectoryOwned(dirname(backup), null);
   for (const suffix of ["-wal", "-journal"])
@@ -118,7 +118,7 @@ function verifyCopy(copy: string, backup: string, driver: Driver): void {
   }
 }
 
-/** Only `exec`, so that the connection is closed for good. */
+/** Uses only `exec`, so that the connection is really closed (driver.ts). */
 function renew(copy: string, driver: Driver): void {
   const connection = driver.open(copy);
   try {

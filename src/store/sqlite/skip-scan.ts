@@ -2,13 +2,13 @@
 import type { Partitions } from "../store.ts";
 import { bytesOf, type Statement, type Value } from "./driver.ts";
 
-/** A value as one row gives it and as it is bound. */
+/** A value as read and as bound. */
 type Bytes = Uint8Array;
 
 /** Stands for "no bound" in statements that have one. */
 export const LAST = Number.MAX_SAFE_INTEGER;
 
-/** The distinct values of a column after the given prefix. The statement finds the next one. */
+/** The distinct values of a column after the given prefix; `next` is the statement that finds the next value. */
 export function* distinct(next: Statement, prefix: readonly Value[]): Generator<Bytes> {
   let last: Bytes = bytesOf("");
   for (;;) {
@@ -19,7 +19,7 @@ export function* distinct(next: Statement, prefix: readonly Value[]): Generator<
   }
 }
 
-/** The one value of a filter, or else all of them. */
+/** The value of a filter, or all values if there is no filter. */
 export function oneOrAll(one: string | undefined, all: () => Iterable<Bytes>): Iterable<Bytes> {
   return one === undefined ? all() : [bytesOf(one)];
 }

@@ -39,7 +39,7 @@ const HEAD = `e, ${text("id")} AS id, ${integer("partition")} AS partition, ${te
   ${text("want")} AS want, ${integer("priority")} AS priority, ${integer("created_at")} AS created_at,
   ${integer("finished_at")} AS finished_at, ${text("tags")} AS tags, ${text("error")} AS error,
   ${integer("epoch")} AS epoch`;
-/** A text that is bound as bytes. */
+/** Comparisons with a text that is bound as bytes. */
 const IS = "= CAST(? AS TEXT)";
 const AFTER = "> CAST(? AS TEXT)";
 
@@ -80,7 +80,7 @@ export const READS = {
     WHERE hash = (SELECT hash FROM newest_definitions WHERE name = ?)`,
 } as const;
 
-/** Rows of a journal read in one go while counting characters: bounds what is held beyond the limit. */
+/** Journal rows in one read while counting characters; limits how far a read exceeds `charsMax`. */
 const ROWS_AT_ONCE = 32;
 
 interface HeadRow {
@@ -124,7 +124,7 @@ export class SqliteReader {
     const opened = this.#statements.opened.all<{ mark: Bytes; tasks: number }>([row.e]);
     const of = { id, e: row.e };
     return {
-      // The row was found by this id, whatever damage has made of it in the row itself.
+      // The index found the row by this id; the id in the row may be damaged.
       head: { ...headOf(row), id },
       snapshot,
       entries: this.#rows(of, { from: (snapshot?.seq ?? 0) + 1, to: LAST, max: LAST }),
@@ -229,7 +229,7 @@ export class SqliteReader {
     });
   }
 
-  /** The snapshot, if it is of the version asked for and the journal has its chain hash at its sequence number. */
+  /** The snapshot, if it has the requested version and the chain hash of the journal at its sequence number. */
   #validSnapshot(e: number, foldVersion: number | undefined): Snapshot | null {
     const row = this.#statements.snapshot.get<{
       seq: number;

@@ -29,17 +29,17 @@ import { faultOf } from "./faults.ts";
 import { packWrites } from "./packed-commit.ts";
 import { StoreThread } from "./store-thread.ts";
 
-/** Executions that one transaction of a purge forgets. */
+/** The most executions in one transaction of a purge. */
 const FORGOTTEN_AT_ONCE = 100;
 
 export interface SqliteStoreOptions {
-  /** Made, for its owner only, if it does not exist. */
+  /** Created, readable by its owner only, if it does not exist. */
   readonly directory: string;
   /** Called when the disk failed while writing. The process must end; by default it does, with code 70. */
   readonly onFatal?: (error: StoreFault) => void;
 }
 
-/** The store of a directory; its `open` takes ownership. */
+/** The store of a directory; `open` takes ownership of it. */
 export function openSqliteStore(options: SqliteStoreOptions): SqliteStore {
   return new SqliteStore(options);
 }
@@ -56,7 +56,7 @@ export class SqliteStore extends DerivedStore implements Store {
     this.#options = options;
   }
 
-  /** Where it is, as it was named. */
+  /** The directory as given in the options. */
   get directory(): string {
     return this.#options.directory;
   }
@@ -87,7 +87,7 @@ export class SqliteStore extends DerivedStore implements Store {
     this.#onUnwritable = listener;
   }
 
-  /** Tells processes that come second where this one listens. */
+  /** Publishes where this process listens, for processes that find the directory in use. */
   async announce(listening: string): Promise<void> {
     await this.#call("announce", listening);
   }
@@ -122,8 +122,8 @@ export class SqliteStore extends DerivedStore implements Store {
   }
 
   /**
-   * Writes a consistent copy of the whole store to a new file, durable when this resolves; commits wait meanwhile.
-   * `restoreBackup` turns it into a store again.
+   * Writes a consistent copy of the whole store to a new file, which is durable when this resolves. Commits wait meanwhile.
+   * `restoreBackup` makes a store of it.
    */
   async backup(file: string): Promise<void> {
     const path = resolve(file);
@@ -140,7 +140,7 @@ export class SqliteStore extends DerivedStore implements Store {
     const thread = this.#thread;
     if (thread === null) return;
     this.#indexer.stop();
-    // From here on calls are refused: behind the thread's last call they would wait for ever.
+    // Refuses further calls: the thread would never answer them.
     this.#thread = null;
     try {
       if (!thread.isDead) await thread.call("close", { clean: options.clean });
@@ -152,7 +152,7 @@ export class SqliteStore extends DerivedStore implements Store {
     releaseInProcess(thread.directory);
   }
 
-  /** Room that was free when the file was opened is given back while others go on. If the store fails, commits say so. */
+  /** Returns pages that were free when the file was opened to the file system. Commits report faults of the store. */
   async #shrinkBehind(): Promise<void> {
     try {
       while (this.#thread !== null && (await this.#call("shrink")));

@@ -1,6 +1,6 @@
 /**
- * The fenced write: one commit is one transaction and one fsync. It owns the statements that write, what is known
- * of recent executions (so that most writes need no read), and the order numbers of new ones.
+ * The fenced write: each commit is one transaction and one fsync. It caches recently written executions, so that most writes
+ * need no read, and assigns the numbers of new executions.
  */
 import { whyNotAtEnd, whyOfAnotherTime, whyStale } from "../check-write.ts";
 import { RecentExecutions } from "../recent-executions.ts";
@@ -43,13 +43,13 @@ export class SqliteWriter {
   readonly #statements: Statements;
   readonly #records: RecordWriter;
   #lastE: number;
-  /** Rows and characters that the commit under way has written, for the estimate of the WAL's length. */
+  /** Rows and characters that the current commit has written, for the estimate of the WAL's length. */
   #rows = 0;
   #chars = 0;
-  /** Executions whose heads were written with an error, and the latest end: for the search index. */
+  /** Notes for the search index (`Noted`). */
   readonly #failed: number[] = [];
   #finishedAt = 0;
-  /** Executions whose heads are changed by rows that are gathered. */
+  /** Executions whose heads are changed by rows in the batch. */
   readonly #changed = new Set<number>();
 
   constructor(connection: Connection, owner: { readonly generation: string; readonly epoch: number }) {
@@ -92,37 +92,36 @@ export class SqliteWriter {
     return { kind: "ok", exists, fenced: [] };
   }
 
-  /** Takes notes for the search index, of at most `max` executions. */
+  /** Removes and returns notes for the search index, of at most `max` executions. */
   takeNoted(max: number): Noted {
     return { failed: this.#failed.splice(0, max), finishedAt: this.#finishedAt };
   }
 
-  /** Whether there are notes for the search index that were not taken. */
   get hasNoted(): boolean {
     return this.#failed.length > 0;
   }
 
-  /** Puts notes back that could not be indexed. */
+  /** Puts back notes that could not be indexed. */
   noteAgain({ failed }: Noted): void {
     this.#failed.unshift(...failed);
   }
 
-  /** What the last commit wrote. */
+  /** Rows and characters of the last commit. */
   get written(): { rows: number; chars: number } {
     return { rows: this.#rows, chars: this.#chars };
   }
 
-  /** The greatest number given to an execution so far. */
+  /** The greatest number of an execution so far. */
   get lastE(): number {
     return this.#lastE;
   }
 
-  /** After a purge: what is known of these executions is no longer true. */
+  /** Removes executions from the cache. */
   forget(ids: readonly string[]): void {
     for (const id of ids) this.#recent.delete(id);
   }
 
-  /** A stale owner is refused if its commit touches anything. */
+  /** Why a commit is refused; a commit of a stale owner that touches nothing is not. */
   #whyStale(fence: Fence, writes: readonly RowWrite[], mailTaken: readonly string[]): string | null {
     const another = whyOfAnotherTime(fence, this.#generation);
     if (another !== null) return another;
@@ -130,7 +129,7 @@ export class SqliteWriter {
     return why !== null && (writes.length > 0 || this.#records.hasOneOf(mailTaken)) ? why : null;
   }
 
-  /** Inserts the execution's row; null if the id is taken. */
+  /** Inserts the row of the execution; null: the id is taken. */
   #create(write: RowWrite): Known | null {
     const head = write.head as RowHead;
     const e = this.#lastE + 1;
@@ -186,13 +185,13 @@ export class SqliteWriter {
     this.#rows += 1 + write.timersCleared.length + write.timersSet.length + write.opened.length;
   }
 
-  /** Columns that are indexed are written only if they change: each costs a change of its indexes. */
+  /** Writes indexed columns only if they change, since each change updates an index. */
   #writeHead(known: Known, head: RowHead): void {
     const { status, want, finishedAt, phase, priority, tags } = head;
     if (head.error !== null) this.#failed.push(known.e);
     if (finishedAt !== null) this.#finishedAt = Math.max(this.#finishedAt, finishedAt);
     const error = head.error === null ? null : textValue(head.error);
-    // Two changes of one execution are not for one statement.
+    // One statement cannot change the same execution twice.
     if (this.#changed.has(known.e)) this.#flush();
     this.#changed.add(known.e);
     if (known.status === status && known.want === want && known.finishedAt === finishedAt) {
@@ -215,7 +214,7 @@ export class SqliteWriter {
     known.finishedAt = finishedAt;
   }
 
-  /** Writes the rows that were gathered. */
+  /** Writes the batched rows. */
   #flush(): void {
     this.#statements.append.flush();
     this.#statements.changeRest.flush();
@@ -253,7 +252,7 @@ export class SqliteWriter {
       this.#recent.clear();
       this.#lastE = this.#readLastE();
     } catch (error) {
-      throw new DiskFailed("a commit failed, and so did taking it back", error);
+      throw new DiskFailed("a commit failed, and so did its rollback", error);
     }
   }
 
@@ -272,7 +271,7 @@ function prepareStatements(connection: Connection) {
   const prepare = (sql: string): Statement => connection.prepare(sql);
   return {
     lastE: prepare(
-      // The newest execution may have lost its row: its number is in use while its journal is there.
+      // The row of the newest execution may be lost; its number is in use as long as it has a journal.
       `SELECT ${integer(
         "max(last_e, coalesce((SELECT max(e) FROM executions), 0), coalesce((SELECT max(e) FROM journal), 0))",
       )} AS e FROM meta`,

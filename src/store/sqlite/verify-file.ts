@@ -1,8 +1,7 @@
 /**
- * Looks at a database file before anything opens it for writing, so that a damaged, foreign or newer file is
- * refused with not a byte changed. Two looks: at the header's bytes, then through a read-only connection (which
- * sees the WAL and, unlike any other, never checkpoints). The header tells the truth about the version because
- * migrations run without a WAL (open-database.ts).
+ * Verifies a database file before it is opened for writing, so that a damaged, foreign or newer file is refused unchanged. It
+ * checks the bytes of the header first, and then the content through a read-only connection, which reads the WAL and never
+ * runs a checkpoint. The version in the header is right because migrations run without a WAL (open-database.ts).
  */
 import { closeSync, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
 import { type Connection, type Driver, SqliteError } from "./driver.ts";
@@ -18,18 +17,15 @@ const MAGIC = "SQLite format 3\0";
 /** Files up to this size are checked whole at every open; larger ones page by page as they are read. */
 const CHECKED_WHOLE_BYTES = 64 * 1024 * 1024;
 
-/** What was found in a file that can be opened. */
+/** The result for a file that can be opened. */
 export interface Verified {
-  /** The version of the store; null: there is none yet. */
+  /** The version of the store; null: the file does not exist yet. */
   readonly version: number | null;
-  /** What does not agree and follows from the rest: indexes. They are to be made anew before anything is read. */
+  /** Messages about indexes that differ from their tables. They must be rebuilt before anything is read. */
   readonly indexes: readonly string[];
 }
 
-/**
- * Looks at the store in `file`. `every`: checks every page and index, however large the file is. Throws
- * `StoreUnreadable`.
- */
+/** Verifies the store in `file`. `every`: checks every page and index of a large file too. Throws `StoreUnreadable`. */
 export function verifyFile(
   file: string,
   options: { driver: Driver; newestVersion: number; every?: boolean; migrations?: readonly string[] },
@@ -41,7 +37,7 @@ export function verifyFile(
     throw unreadable(file, "damaged", "is missing, but its write-ahead log is there");
   }
   const version = verifyHeader(file, { size, hasWal: walSize > 0, newestVersion: options.newestVersion });
-  // A migration that was cut off: its rollback comes first, and only an open for writing can do that.
+  // An interrupted migration must be rolled back first, which needs a connection that writes.
   if (existsSync(`${file}-journal`)) return { version, indexes: [] };
   const isWhole = options.every === true || size + walSize <= CHECKED_WHOLE_BYTES;
   const { driver, migrations } = options;
@@ -71,16 +67,16 @@ function verifyHeader(
     );
   const pageSize = header.readUInt16BE(16) === 1 ? 65_536 : header.readUInt16BE(16);
   const pages = header.readUInt32BE(24) === header.readUInt32BE(92) ? header.readUInt32BE(28) : 0;
-  // With a WAL, a shorter file can be a checkpoint that was cut off and will be done again.
+  // With a WAL, the file can be shorter after an interrupted checkpoint, which will run again.
   if (!options.hasWal && options.size < pages * pageSize)
     throw unreadable(file, "damaged", `is damaged (${options.size} bytes of ${pages * pageSize})`);
   return version;
 }
 
 /**
- * Only `exec`, so that the connection is closed for good at the end; what is found comes as the text of an error. Even a
- * read-only connection makes the files beside the database, empty; they go again. Gives messages about indexes; damage in
- * single values is found where they are read.
+ * Returns messages about indexes. Damaged values are found where they are read. It uses only `exec`, so that the connection is
+ * really closed (driver.ts); results come as texts of errors. A read-only connection creates empty files beside the database,
+ * which are removed again.
  */
 function verifyContent(
   file: string,
@@ -88,7 +84,7 @@ function verifyContent(
 ): string[] {
   const companions = [`${file}-wal`, `${file}-shm`].filter((companion) => !existsSync(companion));
   const connection = driver.open(file, { readOnly: true });
-  // The check that fails if SQLite throws.
+  // Where the damage is if SQLite throws.
   let where = () => " in sqlite_schema";
   try {
     connection.exec("SELECT count(*) FROM sqlite_schema");
@@ -96,7 +92,7 @@ function verifyContent(
     if (textOfError(connection, "SELECT count(*) FROM meta") !== "1")
       throw unreadable(file, "damaged", "is damaged in meta: its one row, which names the store, is missing");
     where = () => " in sqlite_schema";
-    // A table or a trigger that is described otherwise would be read and written otherwise.
+    // Another schema would be read and written in another way.
     if (schema !== null && textOfError(connection, SCHEMA) !== schema)
       throw unreadable(
         file,
@@ -129,7 +125,7 @@ function verifyContent(
   }
 }
 
-/** All messages of the check, one a line; nothing if it finds nothing. */
+/** All messages of the integrity check, one per line. */
 const CHECK =
   "SELECT group_concat(integrity_check, char(10)) FROM pragma_integrity_check(100) WHERE integrity_check <> 'ok'";
 /** The same for one table and its indexes. */
@@ -138,18 +134,18 @@ const checkOf = (table: string): string => CHECK.replace("(100)", `('${table}')`
 const TABLES = "SELECT group_concat(name, char(10)) FROM sqlite_schema WHERE type = 'table'";
 /** The root page of each table and index. */
 const NAMES = "SELECT group_concat(rootpage || '=' || name, char(10)) FROM sqlite_schema";
-/** How tables, indexes and triggers are described. */
+/** The schema: tables, indexes and triggers. */
 const SCHEMA =
   "SELECT group_concat(type || name || tbl_name || coalesce(sql, ''), char(10)) FROM (SELECT * FROM sqlite_schema ORDER BY name)";
 const TOLD = "bad JSON path: '";
 
-/** What a check says, without messages about single values. */
+/** The messages of a check, without those about values. */
 function check(connection: Connection, sql: string): string[] {
   const messages = textOfError(connection, sql).split("\n");
   return messages.filter((message) => message !== "" && !isOfValue(message));
 }
 
-/** Where the damage is of which SQLite names no table: in the first table that fails its own check, or outside of them. */
+/** Finds damage for which SQLite names no table: the first table that fails its own check, or outside of all tables. */
 function damagedTable(connection: Connection): string {
   const found = textOfError(connection, TABLES)
     .split("\n")
@@ -164,7 +160,7 @@ function damagedTable(connection: Connection): string {
   return found === undefined ? " outside of its tables (integrity_check)" : ` in ${found}`;
 }
 
-/** How a store that these migrations have made describes its tables. */
+/** The schema of a store after these migrations. */
 function schemaOf(driver: Driver, migrations: readonly string[]): string {
   const connection = driver.open(":memory:");
   try {
@@ -175,7 +171,7 @@ function schemaOf(driver: Driver, migrations: readonly string[]): string {
   }
 }
 
-/** The text that a statement gives, as the error of a JSON path that is none. */
+/** The result of a statement, read from the error about an invalid JSON path. */
 function textOfError(connection: Connection, sql: string): string {
   try {
     connection.exec(`SELECT json_extract('{}', 'x' || coalesce((${sql}), ''))`);
@@ -188,12 +184,12 @@ function textOfError(connection: Connection, sql: string): string {
   throw new Error("SQLite takes any text as a JSON path");
 }
 
-/** A value of another type than its column, or none: whoever reads the row finds out. */
+/** Whether a message is about a value of a wrong type, which is found when the row is read. */
 function isOfValue(message: string): boolean {
   return /^(?:NULL|non-\w+|\w+) value in \w+\.\w+/.test(message) || message.startsWith("*** in database");
 }
 
-/** Which table or index a message is about. */
+/** The table or index that a message is about. */
 function tableIn(message: string, names: string): string {
   const root = /(?:Tree|tree page) (\d+)/i.exec(message)?.[1];
   const name = names.split("\n").find((line) => line.startsWith(`${root}=`));

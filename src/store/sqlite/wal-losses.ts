@@ -1,8 +1,8 @@
 /**
- * How many transactions a write-ahead log holds at and behind a damaged frame. SQLite reads a log up to its first frame
- * whose checksum does not fit, and says nothing of what follows. Frames of the log's present run carry the salts of its
- * header, and the last one of a transaction says so. If there are several transactions from the damaged frame on, they are
- * lost. If there is one, it may be what a crash has cut off while it was written, before anybody heard of it: no damage.
+ * Counts the transactions of a write-ahead log that are lost behind a damaged frame. SQLite reads a log up to the first frame
+ * with a wrong checksum and silently ignores the rest. Frames of the current log have the salts of its header, and the last
+ * frame of a transaction is marked. Several transactions from the damaged frame on are lost. A single one may be a transaction
+ * that a crash interrupted before it was acknowledged, which is no loss.
  */
 import { existsSync, readFileSync } from "node:fs";
 import type { OpenedStore } from "./directory-lock.ts";
@@ -13,10 +13,7 @@ const MAGIC_LITTLE = 0x377f0682;
 const MAGIC_BIG = 0x377f0683;
 const PAGE_DEFAULT = 4_096;
 
-/**
- * Transactions that were complete and cannot be read any more; 0: none, or there is no log. There may be more: what was
- * overwritten does not count.
- */
+/** The number of complete transactions that cannot be read; 0: none, or there is no log. Overwritten ones are not counted. */
 export function lostInWal(file: string): number {
   if (!existsSync(file)) return 0;
   const wal = readFileSync(file);
@@ -24,28 +21,27 @@ export function lostInWal(file: string): number {
   const { size, isBig, sums, isWhole } = readHeader(wal);
   const starts: number[] = [];
   for (let at = HEADER; at + FRAME_HEADER + size <= wal.length; at += FRAME_HEADER + size) starts.push(at);
-  // Of a damaged header the first frame knows the salts.
+  // If the header is damaged, the first frame has the salts.
   const saltAt = isWhole ? 16 : HEADER + 8;
   const isOurs = (at: number): boolean => wal.compare(wal, saltAt, saltAt + 8, at + 8, at + 16) === 0;
   const firstBad = isWhole ? firstMisfit(wal, { starts, size, isBig, sums, isOurs }) : 0;
   const behind = starts.slice(firstBad);
-  // Frames of an earlier run follow the end of this one.
+  // Frames of an earlier log can follow the last frame.
   if (!behind.slice(1).some(isOurs)) return 0;
   const complete = behind.filter((at, i) => (i === 0 || isOurs(at)) && wal.readUInt32BE(at + 4) !== 0).length;
   return complete > 1 ? complete : 0;
 }
 
-/** A store as it is found, before it is opened in a new epoch. */
+/** The store before it is opened in a new epoch. */
 export interface FoundStore extends OpenedStore {
-  /** There was a database file, and a WAL. */
   readonly hasFile: boolean;
   readonly hasLog: boolean;
   readonly isClean: boolean;
 }
 
 /**
- * Whether the WAL of an owner that was killed is gone, or the whole database. A WAL is there from before an owner notes
- * its epoch until the database has everything. A store of another generation was put there by somebody, on purpose.
+ * Whether the WAL of a killed owner is missing, or its whole database. The WAL exists before the owner notes its epoch, until
+ * the database file is complete without it. A store of another generation was put there on purpose.
  */
 export function isLogLost(left: OpenedStore | null, found: FoundStore): boolean {
   if (left === null) return false;
@@ -60,7 +56,7 @@ interface Header {
   readonly size: number;
   readonly isBig: boolean;
   readonly sums: Sums;
-  /** It is what was written. */
+  /** The checksum is right. */
   readonly isWhole: boolean;
 }
 
@@ -75,7 +71,7 @@ function readHeader(wal: Buffer): Header {
   return { size: isPage ? size : PAGE_DEFAULT, isBig, sums, isWhole };
 }
 
-/** Which frame is the first that is not of this run, or is not what was written; their number if there is none. */
+/** The index of the first frame of an earlier log or with a wrong checksum; the number of frames if there is none. */
 function firstMisfit(
   wal: Buffer,
   log: Omit<Header, "isWhole"> & {
@@ -94,7 +90,7 @@ function firstMisfit(
   return starts.length;
 }
 
-/** SQLite's checksum of a log, over words of one byte order. */
+/** SQLite's checksum of a WAL, over words of one byte order. */
 function addUp(bytes: Buffer, [a, b]: Sums, isBig: boolean): Sums {
   let [s0, s1] = [a, b];
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -2,7 +2,7 @@
 // says in which epoch it was written: after a takeover there must be none of an epoch before it.
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
-import { PHASES_IN_JOURNAL } from "../../../src/store/postgres/migrations/phases-in-journal.ts";
+import { PHASES_IN_JOURNAL } from "../../../src/store/postgres/migrations/commit-functions.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
 import { fenceOf, type StoreInfo } from "../../../src/store/store.ts";
 import { PARTITIONS, startIn } from "../../fixtures/store/cluster-node-fixture.ts";

@@ -1,10 +1,9 @@
 /**
- * The tables of the first version. Rows are appended and dropped rather than changed, where that is possible; what is
- * changed often (heads, marks, ownership) has room in its pages, so that a change touches no index.
+ * The tables of the first version. Most rows are inserted and deleted, not updated. Tables with frequent updates (heads,
+ * marks, ownership) have a low fill factor, so that an update needs no new index entry.
  *
- * Texts that can hold anything are written by `encodeText` (text.ts), since PostgreSQL's texts hold no NUL. Orders
- * are by bytes, whatever the database's locale. Nothing refers to anything by a constraint: only a partition's owner
- * writes its executions.
+ * Arbitrary texts are written by `encodeText` (text.ts), since a PostgreSQL text cannot contain NUL. Sort orders are bytewise,
+ * independent of the database's locale. There are no foreign keys: only the owner of a partition writes its executions.
  */
 export const FIRST_TABLES = `
   CREATE TABLE meta (
