@@ -258,7 +258,7 @@ export function sharedParts(options: PartOptions): SharedParts {
     clock,
     random: options.random ?? systemRandom,
     onStop: options.onStop ?? endProcess,
-    onFault: options.onFault ?? faults.tell,
+    onFault: options.onFault ?? faults.report,
     watched: (store) => (options.onFault === undefined ? faults.watched(store) : store),
   };
 }

@@ -4,6 +4,11 @@ export interface Random {
   u32(): number;
 }
 
+/** A random hexadecimal text of 8 digits for each word. */
+export function randomHex(random: Random, words: number): string {
+  return Array.from({ length: words }, () => random.u32().toString(16).padStart(8, "0")).join("");
+}
+
 /** A deterministic generator. Equal seeds give equal draws on every machine. */
 export class SeededRandom implements Random {
   #a: number;

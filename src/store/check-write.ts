@@ -45,7 +45,7 @@ export function assertDocumentKey(kind: string, id: string): void {
 }
 
 /** Why the fence holds for no partition; null: its generation is current. */
-export function whyOfAnotherTime(fence: Fence, generation: string): string | null {
+export function whyOtherGeneration(fence: Fence, generation: string): string | null {
   if (fence.generation === generation) return null;
   return `the store is of generation ${generation}, the owner of ${fence.generation}`;
 }

@@ -24,7 +24,7 @@ function scene() {
   const attempt = (what: "commit" | "renew"): Promise<void> =>
     (store[what] as () => Promise<unknown>)().then(
       () => undefined,
-      (fault: Error) => log.tell(fault),
+      (fault: Error) => log.report(fault),
     );
   return {
     lines,
@@ -63,15 +63,15 @@ test("an outage is a line when it begins, few at rising distances, and one when 
 
 test("one outage speaks in many words, and the next one begins anew", async () => {
   const { lines, log, attempt, pass } = scene();
-  log.tell(away("reset"));
+  log.report(away("reset"));
   pass(10);
-  log.tell(away("refused"));
-  log.tell(new Error("the audit log could not be written", { cause: away("starting up") }));
+  log.report(away("refused"));
+  log.report(new Error("the audit log could not be written", { cause: away("starting up") }));
   await attempt("renew");
   pass(6_000);
   await attempt("renew");
   pass(60_000);
-  log.tell(away("refused"));
+  log.report(away("refused"));
   expect(lines).toEqual([
     "the database cannot be reached (reset)",
     "the store works again, after 10 ms",
@@ -97,7 +97,7 @@ test("it is not over while commits fail and renewals do not; what nobody tries a
 test("it is not over while anything else of the store fails, though commits and renewals work", async () => {
   const { lines, log, attempt, pass } = scene();
   for (let i = 0; i < 4; i++) {
-    log.tell(away("too many connections"));
+    log.report(away("too many connections"));
     await attempt("commit");
     pass(1_000);
     await attempt("renew");
@@ -108,11 +108,11 @@ test("it is not over while anything else of the store fails, though commits and 
   expect(lines[1]).toBe("the store works again, after 3 s");
 });
 
-test("other faults are told apart by what they say, and each is said again at rising distances", () => {
+test("other faults are distinguished by message, and each is logged again at increasing intervals", () => {
   const { lines, log, pass } = scene();
   for (let second = 0; second < 12; second++) {
-    log.tell(new Error("the socket is too long"));
-    if (second === 3) log.tell(new Error("execution a is left alone"));
+    log.report(new Error("the socket is too long"));
+    if (second === 3) log.report(new Error("execution a is left alone"));
     pass(1_000);
   }
   expect(lines).toEqual([
@@ -121,20 +121,20 @@ test("other faults are told apart by what they say, and each is said again at ri
     "the socket is too long: for 5 s now, 5 times since this was last said",
   ]);
   pass(600_001);
-  log.tell(new Error("the socket is too long"));
+  log.report(new Error("the socket is too long"));
   expect(lines.at(-1)).toBe("the socket is too long");
 });
 
 test("a fault that does not pass is not taken for the outage that was told before", () => {
   const { lines, log } = scene();
-  log.tell(away("refused"));
-  log.tell(new StoreFault("there is no such database", { retryable: false, nothingWritten: true }));
+  log.report(away("refused"));
+  log.report(new StoreFault("there is no such database", { retryable: false, nothingWritten: true }));
   expect(lines).toHaveLength(2);
 });
 
-test("a fault that the store is behind says so", () => {
+test("a fault that the store caused names the cause", () => {
   const { lines, log } = scene();
-  log.tell(new Error("the audit log could not be written", { cause: away("refused") }));
+  log.report(new Error("the audit log could not be written", { cause: away("refused") }));
   expect(lines).toEqual(["the audit log could not be written: the database cannot be reached (refused)"]);
 });
 
@@ -143,7 +143,7 @@ test("a store of one process is watched by its commits", async () => {
   const inner = { commit: async () => ({ fenced: [] }) };
   const log = new FaultLog({ now: () => 5 }, (line) => lines.push(line));
   const store = log.watched(inner as unknown as Store) as unknown as typeof inner;
-  log.tell(new StoreFault("the disk is full", { retryable: true, nothingWritten: true }));
+  log.report(new StoreFault("the disk is full", { retryable: true, nothingWritten: true }));
   await store.commit();
   expect(lines).toEqual(["the disk is full", "the store works again, after 0 ms"]);
 });

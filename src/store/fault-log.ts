@@ -21,7 +21,7 @@ const KINDS_MAX = 100;
 interface Lasting {
   readonly from: number;
   /** How often it occurred since its last line. */
-  untold: number;
+  unlogged: number;
   distanceMs: number;
   nextAt: number;
   lastAt: number;
@@ -31,7 +31,7 @@ interface Lasting {
 
 export class FaultLog {
   readonly #clock: Pick<Clock, "now">;
-  readonly #say: (line: string) => void;
+  readonly #write: (line: string) => void;
   /** By message; the outage of the store has the key "". */
   readonly #lasting = new Map<string, Lasting>();
   /** Calls of the store that failed last, and when. Successful reads are not reported, so all others share the key "other". */
@@ -40,9 +40,9 @@ export class FaultLog {
   readonly #known = new WeakSet<object>();
   #isRenewed = false;
 
-  constructor(clock: Pick<Clock, "now">, say: (line: string) => void) {
+  constructor(clock: Pick<Clock, "now">, write: (line: string) => void) {
     this.#clock = clock;
-    this.#say = say;
+    this.#write = write;
   }
 
   /** The store, with commits and renewals that tell this log whether the store works. */
@@ -58,8 +58,8 @@ export class FaultLog {
   }
 
   /** Logs a fault, unless it was logged recently. */
-  readonly tell = (fault: Error): void => {
-    const { message, isStore } = wordsOf(fault);
+  readonly report = (fault: Error): void => {
+    const { message, isStore } = describe(fault);
     const key = isStore ? "" : message;
     const now = this.#clock.now();
     const lasting = this.#lasting.get(key);
@@ -67,15 +67,15 @@ export class FaultLog {
     if (key === "" && this.#isRenewed && !this.#known.has(fault)) this.#failed.set("other", now);
     if (lasting === undefined || now - lasting.lastAt > FORGET_MS) {
       this.#begin(key, now);
-      return this.#say(message);
+      return this.#write(message);
     }
     lasting.lastAt = now;
     lasting.overAt = null;
-    lasting.untold++;
+    lasting.unlogged++;
     if (now < lasting.nextAt) return;
-    const more = lasting.untold === 1 ? "" : `, ${lasting.untold} times since this was last said`;
-    this.#say(`${message}: for ${showDuration(now - lasting.from)} now${more}`);
-    lasting.untold = 0;
+    const more = lasting.unlogged === 1 ? "" : `, ${lasting.unlogged} times since this was last said`;
+    this.#write(`${message}: for ${showDuration(now - lasting.from)} now${more}`);
+    lasting.unlogged = 0;
     lasting.distanceMs = Math.min(DISTANCE_MAX_MS, lasting.distanceMs * 2);
     lasting.nextAt = now + lasting.distanceMs;
   };
@@ -86,7 +86,7 @@ export class FaultLog {
     if (oldest !== undefined) this.#lasting.delete(oldest);
     this.#lasting.set(key, {
       from: now,
-      untold: 0,
+      unlogged: 0,
       distanceMs: FIRST_DISTANCE_MS,
       nextAt: now + FIRST_DISTANCE_MS,
       lastAt: now,
@@ -117,7 +117,7 @@ export class FaultLog {
     if (failing.length > 0) return;
     this.#failed.clear();
     this.#lasting.delete("");
-    this.#say(`the store works again, after ${showDuration((outage.overAt ?? now) - outage.from)}`);
+    this.#write(`the store works again, after ${showDuration((outage.overAt ?? now) - outage.from)}`);
   }
 }
 
@@ -126,7 +126,7 @@ function isShared(store: Store): store is ClusterStore {
 }
 
 /** The message of a fault, and whether the store caused it: then the message includes the cause. */
-function wordsOf(fault: Error): { message: string; isStore: boolean } {
+function describe(fault: Error): { message: string; isStore: boolean } {
   const { message, cause } = fault;
   if (isOfStore(fault)) return { message, isStore: true };
   return isOfStore(cause)

@@ -3,7 +3,7 @@
  * nodes take free ones. Time is an argument, so that a simulator can let leases expire.
  */
 import { EVENT_VERSION } from "../../kernel/event.ts";
-import { whyOfAnotherTime, whyStale } from "../check-write.ts";
+import { whyOtherGeneration, whyStale } from "../check-write.ts";
 import type { MemberNode, Membership } from "../cluster-store.ts";
 import { type Fence, type Ownership, UNCLEAN_ENDS_MAX, type UncleanEnd } from "../store.ts";
 import { compareText } from "./memory-documents.ts";
@@ -57,8 +57,8 @@ export class MemoryOwnership {
   }
 
   /** Why the fence holds for no partition. */
-  whyOfAnotherTime(fence: Fence): string | null {
-    return whyOfAnotherTime(fence, this.#generation);
+  whyOtherGeneration(fence: Fence): string | null {
+    return whyOtherGeneration(fence, this.#generation);
   }
 
   /** Why writes of this owner to a partition are refused. */

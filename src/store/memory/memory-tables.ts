@@ -8,7 +8,7 @@
  * which settles the rest. So does every deletion, since it is durable at once.
  */
 import { assert } from "../../std/assert.ts";
-import { type Random, systemRandom } from "../../std/random.ts";
+import { type Random, randomHex, systemRandom } from "../../std/random.ts";
 import { assertWritable, whyNotAtEnd } from "../check-write.ts";
 import type { Hint, Membership } from "../cluster-store.ts";
 import type { SyncStore } from "../derived-store.ts";
@@ -75,8 +75,8 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
   constructor(options: { random?: Random; partitions?: number } = {}) {
     super();
     const random = options.random ?? systemRandom;
-    this.#generation = hex(random, 4);
-    this.#key = hex(random, 8);
+    this.#generation = randomHex(random, 4);
+    this.#key = randomHex(random, 8);
     this.#partitions = options.partitions ?? 1;
     this.#ownership = new MemoryOwnership(this.#generation, this.#partitions);
   }
@@ -90,7 +90,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
   /** Embedded: ends the epoch of this fence; a call of a stale owner has no effect. */
   close(fence: Fence, options: { clean: boolean }): void {
     const whyNot = (partition: number) => this.#ownership.whyStale(fence, partition, EMBEDDED);
-    if (this.#ownership.whyOfAnotherTime(fence) !== null) return;
+    if (this.#ownership.whyOtherGeneration(fence) !== null) return;
     const own = Object.keys(fence.epochs).map(Number);
     this.#ownership.release(
       EMBEDDED,
@@ -165,7 +165,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
 
   commit(commit: Commit, owner: string = EMBEDDED): CommitVerdict {
     const { touched, refused } = this.#check(commit, owner);
-    const another = this.#ownership.whyOfAnotherTime(commit.fence);
+    const another = this.#ownership.whyOtherGeneration(commit.fence);
     if (another !== null || (touched.size > 0 && refused.size === touched.size)) {
       const [why] = refused.values();
       return { kind: "fenced", why: another ?? why ?? "", partitions: sorted(touched) };
@@ -409,8 +409,4 @@ function isOneOf(partitions: Partitions, partition: number): boolean {
 
 function sorted(partitions: Iterable<number>): number[] {
   return [...partitions].sort((a, b) => a - b);
-}
-
-function hex(random: Random, words: number): string {
-  return Array.from({ length: words }, () => random.u32().toString(16).padStart(8, "0")).join("");
 }

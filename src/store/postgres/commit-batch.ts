@@ -6,7 +6,7 @@ import { whyNotAtEnd, whyStale } from "../check-write.ts";
 import { partitionOf } from "../partition-of.ts";
 import type { Commit, CommitVerdict, ExecutionWrite, Fence, LogRow } from "../store.ts";
 import { CommitColumns, type Written } from "./commit-columns.ts";
-import { type Knowledge, type Known, lineKey } from "./knowledge.ts";
+import { type Known, type KnownExecutions, lineKey } from "./known-executions.ts";
 import { joinNumbers, joinTexts, plainText } from "./text.ts";
 
 /** A commit without a verdict yet. */
@@ -69,7 +69,7 @@ export class CommitBatch {
    * Executions that must be read first: all that are written and not cached, except those that are created. Of two mailbox
    * messages with one id the first counts, unless its sender is a create that is left out; so that sender is read too.
    */
-  toLearn(knowledge: Knowledge): Map<string, number> {
+  toLearn(knowledge: KnownExecutions): Map<string, number> {
     const wanted = new Map<string, number>();
     const senders = new Map<string, Place>();
     for (const place of this.#places.values()) place.known = knowledge.get(place.id, place.epoch);
@@ -96,7 +96,7 @@ export class CommitBatch {
   }
 
   /** Notes that these executions were read. */
-  learnt(ids: Iterable<string>, knowledge: Knowledge): void {
+  learnt(ids: Iterable<string>, knowledge: KnownExecutions): void {
     for (const id of ids) {
       const place = this.#places.get(id) as Place;
       place.isFresh = true;
@@ -186,7 +186,7 @@ export class CommitBatch {
   }
 
   /** Notes the result of the call: `created` are the numbers of new executions, 0 for those that existed. */
-  wrote(created: readonly number[], touched: readonly number[], knowledge: Knowledge): void {
+  wrote(created: readonly number[], touched: readonly number[], knowledge: KnownExecutions): void {
     this.#letterTouched = touched;
     for (const [i, { write, place }] of this.#created.entries()) {
       if (created[i] !== 0) continue;

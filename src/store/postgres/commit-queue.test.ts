@@ -5,7 +5,7 @@ import { entry, start, step } from "../../../test/fixtures/store/example-writes.
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { type Commit, type CommitVerdict, type MailboxMessage, StoreFault } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
-import { Knowledge } from "./knowledge.ts";
+import { KnownExecutions } from "./known-executions.ts";
 import type { Link, Statement } from "./link.ts";
 
 /** A call that has no answer yet. */
@@ -49,7 +49,7 @@ function setUp() {
     },
   } as unknown as Link;
   const queue = new CommitQueue({
-    ...{ link, clock, knowledge: new Knowledge(link) },
+    ...{ link, clock, knowledge: new KnownExecutions(link) },
     ...{ partitions: 4, generation: "g", lock: 1, owner: () => "me" },
   });
   /** Issues a commit; `name` is logged when its verdict is told. */

@@ -5,13 +5,13 @@
  */
 import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
-import { whyOfAnotherTime } from "../check-write.ts";
+import { whyOtherGeneration } from "../check-write.ts";
 import { partitionOf } from "../partition-of.ts";
 import { type Commit, type CommitVerdict, type Fence, StoreFault } from "../store.ts";
 import { CommitBatch, type Pending, type Refusal } from "./commit-batch.ts";
 import { WRITE } from "./commit-columns.ts";
 import { sqlState } from "./faults.ts";
-import type { Knowledge } from "./knowledge.ts";
+import type { KnownExecutions } from "./known-executions.ts";
 import type { Link } from "./link.ts";
 
 /** Characters and commits at which a call is full. */
@@ -33,7 +33,7 @@ interface Alone {
 
 export interface QueueOptions {
   readonly link: Link;
-  readonly knowledge: Knowledge;
+  readonly knowledge: KnownExecutions;
   readonly partitions: number;
   readonly generation: string;
   readonly lock: number;
@@ -55,7 +55,7 @@ export class CommitQueue {
 
   /** Writes commits in the order of the calls of this method. */
   commit(commit: Commit): Promise<CommitVerdict> {
-    const another = whyOfAnotherTime(commit.fence, this.#options.generation);
+    const another = whyOtherGeneration(commit.fence, this.#options.generation);
     if (another !== null) return Promise.resolve(this.#refuseAll(commit, another));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ commit, chars: charsOf(commit), resolve, reject });

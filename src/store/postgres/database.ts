@@ -3,7 +3,7 @@
  * compared with it, so that a node never continues on another database.
  */
 import type pg from "pg";
-import { systemRandom } from "../../std/random.ts";
+import { randomHex, systemRandom } from "../../std/random.ts";
 import { DatabaseUnusable, restoredMeanwhile } from "./faults.ts";
 import { migrate } from "./migrate.ts";
 import { beginSession, type ServerState } from "./session.ts";
@@ -86,8 +86,8 @@ export async function declareRestored(client: pg.Client, schema: string): Promis
     lock,
   ]);
   await client.query("UPDATE meta SET generation = $1, key = $2, origin = $3", [
-    hex(4),
-    hex(8),
+    randomHex(systemRandom, 4),
+    randomHex(systemRandom, 8),
     originOf(state, table),
   ]);
   await client.query("DELETE FROM nodes");
@@ -114,7 +114,7 @@ async function fillNew(client: pg.Client, partitions: number, state: ServerState
   const origin = originOf(state, rows[0]?.table ?? "");
   await client.query(
     "INSERT INTO meta (generation, key, partitions, origin, created_at) VALUES ($1, $2, $3, $4, now_ms_1())",
-    [hex(4), hex(8), partitions, origin],
+    [randomHex(systemRandom, 4), randomHex(systemRandom, 8), partitions, origin],
   );
   await client.query(
     `INSERT INTO partitions (partition, epoch, unclean_epoch, clean)
@@ -131,8 +131,4 @@ function originOf({ origin }: ServerState, table: string): string | null {
 function isElsewhere({ origin, table }: Meta, state: ServerState): boolean {
   if (origin === null || state.origin === null) return false;
   return origin !== originOf(state, table) && origin !== state.origin;
-}
-
-function hex(words: number): string {
-  return Array.from({ length: words }, () => systemRandom.u32().toString(16).padStart(8, "0")).join("");
 }

@@ -7,9 +7,9 @@ import { type Hint, LEASE_MS } from "../cluster-store.ts";
 import { joinParts } from "../derived-store.ts";
 import type { StoreMethods } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
-import type { Database, Meta } from "./database.ts";
+import type { Database } from "./database.ts";
 import { Hints } from "./hints.ts";
-import { Knowledge } from "./knowledge.ts";
+import { KnownExecutions } from "./known-executions.ts";
 import { Link } from "./link.ts";
 import { Links } from "./links.ts";
 import { PostgresMembership } from "./membership.ts";
@@ -50,29 +50,9 @@ export interface PostgresStoreOptions {
 type Answers = Omit<StoreMethods, "commit" | "load" | "purge">;
 
 /** The parts of a store that is open. */
-export interface PostgresParts {
-  readonly database: Database;
-  readonly meta: Meta;
-  readonly commits: Link;
-  readonly control: Link;
-  readonly links: Links;
-  readonly knowledge: Knowledge;
-  readonly queue: CommitQueue;
-  readonly membership: PostgresMembership;
-  readonly hints: Hints;
-  readonly reader: PostgresReader;
-  readonly records: RecordReader;
-  readonly side: SideWriter;
-  readonly repairs: PostgresRepairs;
-  readonly search: PostgresSearchIndex;
-  readonly answers: Answers;
-}
+export type PostgresParts = ReturnType<typeof makeParts>;
 
-export function makeParts(
-  database: Database,
-  given: PostgresStoreOptions,
-  onHint: (hint: Hint) => void,
-): PostgresParts {
+export function makeParts(database: Database, given: PostgresStoreOptions, onHint: (hint: Hint) => void) {
   const { meta } = database;
   const { generation, lock, partitions } = meta;
   const { nodeUrl, leaseMs = LEASE_MS, clock = systemClock() } = given;
@@ -92,7 +72,7 @@ export function makeParts(
   const hints = new Hints(control, clock, `rondo_${lock}`);
   hints.onHint(onHint);
   const links = new Links(Array.from({ length: LINKS }, () => link(given, "reads", begin)));
-  const knowledge = new Knowledge(commits);
+  const knowledge = new KnownExecutions(commits);
   const membership = new PostgresMembership({ link: control, nodeUrl, generation, lock, leaseMs });
   const owner = () => membership.incarnation;
   const queue = new CommitQueue({ link: commits, knowledge, partitions, generation, lock, owner, clock });
@@ -105,22 +85,10 @@ export function makeParts(
     ...{ links, reader, generation, now: () => records.now() },
     ...defined({ behindMs: given.searchBehindMs }),
   });
+  const answers: Answers = joinParts([reader, records, side, repairs, search]);
   return {
-    database,
-    meta,
-    commits,
-    control,
-    links,
-    knowledge,
-    membership,
-    hints,
-    queue,
-    reader,
-    records,
-    side,
-    repairs,
-    search,
-    answers: joinParts([reader, records, side, repairs, search]),
+    ...{ database, meta, commits, control, links, knowledge, membership, hints, queue },
+    ...{ reader, records, side, repairs, search, answers },
   };
 }
 

@@ -67,7 +67,7 @@ type LoadRow = readonly [
 type RowsWanted = readonly [id: string, from: number, to: number, max: number];
 type ChainedEntry = Entry & { readonly chain: string | null };
 
-/** A loaded execution, with the data for the cache (knowledge.ts). */
+/** A loaded execution, with the data for the cache (known-executions.ts). */
 export interface Loaded {
   readonly e: number;
   readonly end: number;

@@ -11,7 +11,7 @@ import type { CommitQueue } from "./commit-queue.ts";
 import type { Meta } from "./database.ts";
 import { UnreadableValue } from "./faults.ts";
 import type { Hints } from "./hints.ts";
-import type { Knowledge } from "./knowledge.ts";
+import type { KnownExecutions } from "./known-executions.ts";
 import type { Value } from "./link.ts";
 import type { Links } from "./links.ts";
 import { orUnreadable } from "./read-apart.ts";
@@ -90,7 +90,7 @@ export interface RepairParts {
   readonly links: Links;
   readonly side: SideWriter;
   readonly queue: CommitQueue;
-  readonly knowledge: Knowledge;
+  readonly knowledge: KnownExecutions;
   readonly hints: Hints;
   readonly meta: Meta;
 }

@@ -218,14 +218,15 @@ export class DirectoryStore {
       new RecordReader(connection),
       new SearchReader(connection),
     ] as const;
-    const writes = [new SideWriter(connection, checkpoints), search, repairs] as const;
+    const purger = new Purger(written, search);
+    const writes = [new SideWriter(connection, checkpoints), search, repairs, purger] as const;
     this.#opened = {
       lock,
       connection,
       files: new OpenFiles(this.#file),
       checkpoints,
       writer,
-      purger: new Purger(written, search),
+      purger,
       shrinker: new Shrinker(connection, checkpoints),
       repairs,
       answers: Object.assign(

@@ -2,7 +2,16 @@
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { firstHead, lostDefinition, lostHead } from "../lost-heads.ts";
 import type { Head, TableFinding } from "../store.ts";
-import { type Bytes, type Connection, integer, isText, type Statement, text, textOf } from "./driver.ts";
+import {
+  type Bytes,
+  type Connection,
+  integer,
+  isText,
+  prepareAll,
+  type Statement,
+  text,
+  textOf,
+} from "./driver.ts";
 
 /** An embedded store has one partition. */
 const PARTITIONS = 1;
@@ -10,10 +19,10 @@ const PARTITIONS = 1;
 const OLDEST_EPOCH = 0;
 
 export class LostHeads {
-  readonly #statements: ReturnType<typeof prepareStatements>;
+  readonly #statements: Record<keyof typeof STATEMENTS, Statement>;
 
   constructor(connection: Connection) {
-    this.#statements = prepareStatements(connection);
+    this.#statements = prepareAll(connection, STATEMENTS);
   }
 
   audit({ repair }: { readonly repair: boolean }): TableFinding[] {
@@ -49,35 +58,24 @@ export class LostHeads {
   }
 }
 
-function prepareStatements(connection: Connection) {
-  const prepare = (sql: string): Statement => connection.prepare(sql);
-  return {
-    // One seek for each execution, not one for each row.
-    orphans: prepare(
-      `WITH RECURSIVE journals (e) AS (
-          SELECT min(e) FROM journal
-          UNION ALL SELECT (SELECT min(j.e) FROM journal j WHERE j.e > journals.e) FROM journals WHERE e IS NOT NULL
-        )
-        SELECT ${integer("e")} AS e FROM journals WHERE e IS NOT NULL
-          AND NOT EXISTS (SELECT 1 FROM executions x WHERE x.e = journals.e)
-          AND NOT EXISTS (SELECT 1 FROM purged p WHERE p.e = journals.e)`,
-    ),
-    first: prepare(
-      `SELECT ${integer("seq")} AS seq, ${integer("count")} AS count, ${integer("at")} AS at, ${text("body")} AS body
-        FROM journal WHERE e = ? AND seq = 1`,
-    ),
-    put: prepare(
-      "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-    ),
-    undefinedNames: prepare(
-      `SELECT ${text("x.workflow")} AS name, ${text("d.hash")} AS hash, ${text("d.body")} AS body
-        FROM (
-          SELECT workflow, max(e) AS e FROM executions WHERE hash IN (SELECT hash FROM definitions) GROUP BY workflow
-        ) AS w JOIN executions x ON x.e = w.e JOIN definitions d ON d.hash = x.hash
-        WHERE NOT EXISTS (
-          SELECT 1 FROM newest_definitions n JOIN definitions o ON o.hash = n.hash WHERE n.name = w.workflow
-        )`,
-    ),
-    point: prepare("INSERT OR REPLACE INTO newest_definitions VALUES (?, ?)"),
-  };
-}
+const STATEMENTS = {
+  // One seek for each execution, not one for each row.
+  orphans: `WITH RECURSIVE journals (e) AS (
+        SELECT min(e) FROM journal
+        UNION ALL SELECT (SELECT min(j.e) FROM journal j WHERE j.e > journals.e) FROM journals WHERE e IS NOT NULL
+      )
+      SELECT ${integer("e")} AS e FROM journals WHERE e IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM executions x WHERE x.e = journals.e)
+        AND NOT EXISTS (SELECT 1 FROM purged p WHERE p.e = journals.e)`,
+  first: `SELECT ${integer("seq")} AS seq, ${integer("count")} AS count, ${integer("at")} AS at, ${text("body")} AS body
+      FROM journal WHERE e = ? AND seq = 1`,
+  put: "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+  undefinedNames: `SELECT ${text("x.workflow")} AS name, ${text("d.hash")} AS hash, ${text("d.body")} AS body
+      FROM (
+        SELECT workflow, max(e) AS e FROM executions WHERE hash IN (SELECT hash FROM definitions) GROUP BY workflow
+      ) AS w JOIN executions x ON x.e = w.e JOIN definitions d ON d.hash = x.hash
+      WHERE NOT EXISTS (
+        SELECT 1 FROM newest_definitions n JOIN definitions o ON o.hash = n.hash WHERE n.name = w.workflow
+      )`,
+  point: "INSERT OR REPLACE INTO newest_definitions VALUES (?, ?)",
+} as const;

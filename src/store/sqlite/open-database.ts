@@ -9,7 +9,7 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { assert } from "../../std/assert.ts";
-import { systemRandom } from "../../std/random.ts";
+import { randomHex, systemRandom } from "../../std/random.ts";
 import type { Connection, Driver } from "./driver.ts";
 import { removeDatabase, syncDirectory } from "./durable-files.ts";
 import { rebuildIndexes } from "./index-repair.ts";
@@ -144,14 +144,10 @@ function apply(connection: Connection, { migrations, version }: Upgrade): void {
 
 /** A new random generation. */
 export function newGeneration(): string {
-  return hex(4);
+  return randomHex(systemRandom, 4);
 }
 
 /** A new random key for attempt tokens. */
 export function newKey(): string {
-  return hex(8);
-}
-
-function hex(words: number): string {
-  return Array.from({ length: words }, () => systemRandom.u32().toString(16).padStart(8, "0")).join("");
+  return randomHex(systemRandom, 8);
 }

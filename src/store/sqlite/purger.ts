@@ -6,8 +6,9 @@
  *    purge finishes a sweep that a crash interrupted. Numbers are never reused.
  * The `Shrinker` then returns free pages to the file system.
  */
+import { DAMAGED, type MailboxMessage } from "../store.ts";
 import type { Checkpoints } from "./checkpoints.ts";
-import type { Connection, Statement } from "./driver.ts";
+import { type Connection, prepareAll, type Statement, textValue } from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 import { Pace } from "./pace.ts";
 import type { SearchIndex } from "./search-index.ts";
@@ -34,7 +35,7 @@ export class Purger {
   readonly #writer: SqliteWriter;
   readonly #checkpoints: Checkpoints;
   readonly #search: Pick<SearchIndex, "removing">;
-  readonly #statements: ReturnType<typeof prepareStatements>;
+  readonly #statements: Record<keyof typeof STATEMENTS, Statement>;
   readonly #forgetPace = new Pace(FORGET_PACE);
   readonly #sweepPace = new Pace(SWEEP_PACE);
 
@@ -43,7 +44,7 @@ export class Purger {
     this.#writer = writer;
     this.#checkpoints = checkpoints;
     this.#search = search;
-    this.#statements = prepareStatements(connection);
+    this.#statements = prepareAll(connection, STATEMENTS);
   }
 
   /** Deletes the first of these executions, if they have ended; returns how many ids it has handled. */
@@ -58,7 +59,7 @@ export class Purger {
   }
 
   #forgetAll(ids: readonly string[], lastE: number): void {
-    const { ended, note, keepLastE, head, snapshot, timers, opened } = this.#statements;
+    const { ended, keepLastE } = this.#statements;
     inTransaction(this.#connection, () => {
       const executions: number[] = [];
       for (const id of new Set(ids)) {
@@ -68,12 +69,30 @@ export class Purger {
       if (executions.length === 0) return;
       keepLastE.run([lastE]);
       const removeTerms = this.#search.removing(executions);
-      for (const e of executions) {
-        note.run([e]);
-        for (const statement of [head, snapshot, timers, opened]) statement.run([e]);
-      }
+      for (const e of executions) this.#delete(e);
       removeTerms();
     });
+  }
+
+  #delete(e: number): void {
+    const { note, head, snapshot, timers, opened } = this.#statements;
+    for (const statement of [note, head, snapshot, timers, opened]) statement.run([e]);
+  }
+
+  /** The first step for a damaged execution, which cannot end. Also deletes mailbox messages to it, and stores one. */
+  dropDamaged(execution: string, message: MailboxMessage | null): boolean {
+    const { damaged, keepLastE, dropMail, post } = this.#statements;
+    const isDropped = inTransaction(this.#connection, () => {
+      const e = damaged.get<{ e: number }>([execution])?.e;
+      if (e === undefined) return false;
+      keepLastE.run([this.#writer.lastE]);
+      this.#delete(e);
+      dropMail.run([execution]);
+      if (message !== null) post.run([message.id, message.to, textValue(message.body), message.id]);
+      return true;
+    });
+    this.#writer.forget([execution]);
+    return isDropped;
   }
 
   /** Deletes some rows of forgotten executions; true: there are more. */
@@ -101,28 +120,25 @@ export class Purger {
   }
 }
 
-function prepareStatements(connection: Connection) {
-  const prepare = (sql: string): Statement => connection.prepare(sql);
-  return {
-    ended: prepare("SELECT e FROM executions WHERE id = ? AND finished_at IS NOT NULL"),
-    note: prepare("INSERT INTO purged VALUES (?)"),
-    keepLastE: prepare("UPDATE meta SET last_e = max(last_e, ?)"),
-    head: prepare("DELETE FROM executions WHERE e = ?"),
-    snapshot: prepare("DELETE FROM snapshots WHERE e = ?"),
-    timers: prepare("DELETE FROM timers WHERE e = ?"),
-    opened: prepare("DELETE FROM opened WHERE e = ?"),
-    // A number of an execution that exists is damaged data in `purged`: its rows stay.
-    next: prepare(
-      `SELECT e FROM purged WHERE NOT EXISTS (SELECT 1 FROM executions x WHERE x.e = purged.e) ORDER BY e LIMIT 1`,
-    ),
-    done: prepare("DELETE FROM purged WHERE e = ?"),
-    journal: prepare("DELETE FROM journal WHERE row IN (SELECT row FROM journal WHERE e = ? LIMIT ?)"),
-    logs: prepare("DELETE FROM logs WHERE row IN (SELECT row FROM logs WHERE e = ? LIMIT ?)"),
-    deadLetters: prepare(
-      "DELETE FROM dead_letters WHERE row IN (SELECT row FROM dead_letters WHERE e = ? LIMIT ?)",
-    ),
-  } satisfies Record<string, Statement>;
-}
+const STATEMENTS = {
+  damaged: `SELECT e FROM executions WHERE id = ? AND status = '${DAMAGED}'`,
+  dropMail: "DELETE FROM letters WHERE recipient = ?",
+  post: `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
+    WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
+  ended: "SELECT e FROM executions WHERE id = ? AND finished_at IS NOT NULL",
+  note: "INSERT INTO purged VALUES (?)",
+  keepLastE: "UPDATE meta SET last_e = max(last_e, ?)",
+  head: "DELETE FROM executions WHERE e = ?",
+  snapshot: "DELETE FROM snapshots WHERE e = ?",
+  timers: "DELETE FROM timers WHERE e = ?",
+  opened: "DELETE FROM opened WHERE e = ?",
+  // A number of an execution that exists is damaged data in `purged`: its rows stay.
+  next: `SELECT e FROM purged WHERE NOT EXISTS (SELECT 1 FROM executions x WHERE x.e = purged.e) ORDER BY e LIMIT 1`,
+  done: "DELETE FROM purged WHERE e = ?",
+  journal: "DELETE FROM journal WHERE row IN (SELECT row FROM journal WHERE e = ? LIMIT ?)",
+  logs: "DELETE FROM logs WHERE row IN (SELECT row FROM logs WHERE e = ? LIMIT ?)",
+  deadLetters: "DELETE FROM dead_letters WHERE row IN (SELECT row FROM dead_letters WHERE e = ? LIMIT ?)",
+} as const;
 
 /** Free pages that stay in the file: this number, or this share of the file if that is more. */
 const KEPT_PAGES = 1_024;

@@ -3,7 +3,7 @@
  * left out. If a log row has `mayRepeat`, its lines that are stored already are left out too.
  */
 import { linesAfter } from "../packed-log.ts";
-import { type Connection, integer, type Statement, textValue } from "./driver.ts";
+import { type Connection, integer, prepareAll, type Statement, textValue } from "./driver.ts";
 import type { RowLog, RowRecords } from "./packed-commit.ts";
 
 /** The number of written rows and characters, for the estimate of the WAL's length. */
@@ -13,10 +13,10 @@ interface Written {
 }
 
 export class RecordWriter {
-  readonly #statements: ReturnType<typeof prepareStatements>;
+  readonly #statements: Record<keyof typeof STATEMENTS, Statement>;
 
   constructor(connection: Connection) {
-    this.#statements = prepareStatements(connection);
+    this.#statements = prepareAll(connection, STATEMENTS);
   }
 
   write(e: number, records: RowRecords): Written {
@@ -62,24 +62,15 @@ export class RecordWriter {
   }
 }
 
-function prepareStatements(connection: Connection) {
-  const prepare = (sql: string): Statement => connection.prepare(sql);
-  return {
-    // Not by ON CONFLICT, which would use up an order number.
-    message: prepare(
-      `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
-        WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
-    ),
-    findMessage: prepare("SELECT row FROM letters WHERE id = ?"),
-    takeMessage: prepare("DELETE FROM letters WHERE id = ?"),
-    log: prepare("INSERT INTO logs (e, attempt, last_n, body) VALUES (?, ?, ?, ?)"),
-    lastLine: prepare(
-      `SELECT ${integer("last_n")} AS last FROM logs WHERE e = ? AND attempt = ? ORDER BY last_n DESC LIMIT 1`,
-    ),
-    clearDeadLetters: prepare("DELETE FROM dead_letters WHERE e = ? AND seq >= ?"),
-    deadLetter: prepare(
-      `INSERT INTO dead_letters (e, seq, project, workflow, tasks)
-        SELECT e, ?, project, workflow, ? FROM executions WHERE e = ?`,
-    ),
-  } satisfies Record<string, Statement>;
-}
+const STATEMENTS = {
+  // Not by ON CONFLICT, which would use up an order number.
+  message: `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
+      WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
+  findMessage: "SELECT row FROM letters WHERE id = ?",
+  takeMessage: "DELETE FROM letters WHERE id = ?",
+  log: "INSERT INTO logs (e, attempt, last_n, body) VALUES (?, ?, ?, ?)",
+  lastLine: `SELECT ${integer("last_n")} AS last FROM logs WHERE e = ? AND attempt = ? ORDER BY last_n DESC LIMIT 1`,
+  clearDeadLetters: "DELETE FROM dead_letters WHERE e = ? AND seq >= ?",
+  deadLetter: `INSERT INTO dead_letters (e, seq, project, workflow, tasks)
+      SELECT e, ?, project, workflow, ? FROM executions WHERE e = ?`,
+} as const;

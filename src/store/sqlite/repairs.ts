@@ -2,9 +2,18 @@
  * Repairs: writes heads, timers and marks that were derived from a journal, recounts heads, rebuilds indexes, and deletes
  * damaged executions.
  */
-import { DAMAGED, type Derived, type MailboxMessage, type TableFinding } from "../store.ts";
+import type { Derived, TableFinding } from "../store.ts";
 import type { Checkpoints } from "./checkpoints.ts";
-import { type Bytes, type Connection, integer, type Statement, text, textOf, textValue } from "./driver.ts";
+import {
+  type Bytes,
+  type Connection,
+  integer,
+  prepareAll,
+  type Statement,
+  text,
+  textOf,
+  textValue,
+} from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 import { indexFindings, rebuildIndexes } from "./index-repair.ts";
 import { LostHeads } from "./lost-heads.ts";
@@ -15,7 +24,7 @@ export class Repairs {
   readonly #connection: Connection;
   readonly #writer: SqliteWriter;
   readonly #checkpoints: Checkpoints;
-  readonly #statements: ReturnType<typeof prepareStatements>;
+  readonly #statements: Record<keyof typeof STATEMENTS, Statement>;
   readonly #lostHeads: LostHeads;
 
   constructor({ connection, writer, checkpoints }: WriteParts) {
@@ -23,7 +32,7 @@ export class Repairs {
     this.#connection = connection;
     this.#writer = writer;
     this.#checkpoints = checkpoints;
-    this.#statements = prepareStatements(connection);
+    this.#statements = prepareAll(connection, STATEMENTS);
   }
 
   putDerived({ head, timers, opened, end }: Derived): boolean {
@@ -52,23 +61,6 @@ export class Repairs {
     return isPut;
   }
 
-  /** The first step of a purge (purger.ts), for an execution that cannot end. */
-  dropDamaged(execution: string, message: MailboxMessage | null): boolean {
-    const { damaged, note, keepLastE, dropMail, gone, post } = this.#statements;
-    const isDropped = inTransaction(this.#connection, () => {
-      const e = damaged.get<{ e: number }>([execution])?.e;
-      if (e === undefined) return false;
-      keepLastE.run([this.#writer.lastE]);
-      note.run([e]);
-      for (const statement of gone) statement.run([e]);
-      dropMail.run([execution]);
-      if (message !== null) post.run([message.id, message.to, textValue(message.body), message.id]);
-      return true;
-    });
-    this.#writer.forget([execution]);
-    return isDropped;
-  }
-
   /** Compares indexes with tables, journals with heads, and heads with definitions and counters. */
   auditTables({ repair }: { readonly repair: boolean }): TableFinding[] {
     const indexes = indexFindings(this.#connection);
@@ -93,42 +85,21 @@ export class Repairs {
   }
 }
 
-function prepareStatements(connection: Connection) {
-  const prepare = (sql: string): Statement => connection.prepare(sql);
-  return {
-    find: prepare("SELECT e FROM executions WHERE id = ?"),
-    damaged: prepare(`SELECT e FROM executions WHERE id = ? AND status = '${DAMAGED}'`),
-    last: prepare(
-      `SELECT ${integer("seq + count - 1")} AS last FROM journal WHERE e = ? ORDER BY seq DESC LIMIT 1`,
-    ),
-    change: prepare(
-      `UPDATE executions SET partition = ?, workflow = ?, hash = ?, project = ?, status = ?, phase = ?, want = ?,
-        priority = ?, created_at = ?, finished_at = ?, tags = ?, error = ? WHERE e = ?`,
-    ),
-    clearTimers: prepare("DELETE FROM timers WHERE e = ? AND substr(timer, 1, 1) <> '~'"),
-    setTimer: prepare("INSERT OR REPLACE INTO timers VALUES (?, ?, ?)"),
-    clearMarks: prepare("DELETE FROM opened WHERE e = ?"),
-    setMark: prepare("INSERT INTO opened (e, mark, tasks) VALUES (?, ?, ?)"),
-    note: prepare("INSERT INTO purged VALUES (?)"),
-    keepLastE: prepare("UPDATE meta SET last_e = max(last_e, ?)"),
-    gone: ["executions", "snapshots", "timers", "opened"].map((table) =>
-      prepare(`DELETE FROM ${table} WHERE e = ?`),
-    ),
-    post: prepare(
-      `INSERT INTO letters (id, recipient, body) SELECT ?, ?, ?
-        WHERE NOT EXISTS (SELECT 1 FROM letters WHERE id = ?)`,
-    ),
-    dropMail: prepare("DELETE FROM letters WHERE recipient = ?"),
-    wrongCounts: prepare(
-      `SELECT ${text("project")} AS project, ${text("workflow")} AS workflow, ${text("status")} AS status,
-        ${integer("sum(kept)")} AS kept, ${integer("sum(there)")} AS there FROM (
-          SELECT project, workflow, status, n AS kept, 0 AS there FROM head_counts
-          UNION ALL SELECT project, workflow, status, 0, count(*) FROM executions NOT INDEXED GROUP BY 1, 2, 3
-        ) AS both GROUP BY both.project, both.workflow, both.status HAVING sum(kept) <> sum(there)`,
-    ),
-    dropCounts: prepare("DELETE FROM head_counts"),
-    recount: prepare(
-      "INSERT INTO head_counts SELECT project, workflow, status, count(*) FROM executions GROUP BY 1, 2, 3",
-    ),
-  };
-}
+const STATEMENTS = {
+  find: "SELECT e FROM executions WHERE id = ?",
+  last: `SELECT ${integer("seq + count - 1")} AS last FROM journal WHERE e = ? ORDER BY seq DESC LIMIT 1`,
+  change: `UPDATE executions SET partition = ?, workflow = ?, hash = ?, project = ?, status = ?, phase = ?, want = ?,
+      priority = ?, created_at = ?, finished_at = ?, tags = ?, error = ? WHERE e = ?`,
+  clearTimers: "DELETE FROM timers WHERE e = ? AND substr(timer, 1, 1) <> '~'",
+  setTimer: "INSERT OR REPLACE INTO timers VALUES (?, ?, ?)",
+  clearMarks: "DELETE FROM opened WHERE e = ?",
+  setMark: "INSERT INTO opened (e, mark, tasks) VALUES (?, ?, ?)",
+  wrongCounts: `SELECT ${text("project")} AS project, ${text("workflow")} AS workflow, ${text("status")} AS status,
+      ${integer("sum(kept)")} AS kept, ${integer("sum(there)")} AS there FROM (
+        SELECT project, workflow, status, n AS kept, 0 AS there FROM head_counts
+        UNION ALL SELECT project, workflow, status, 0, count(*) FROM executions NOT INDEXED GROUP BY 1, 2, 3
+      ) AS both GROUP BY both.project, both.workflow, both.status HAVING sum(kept) <> sum(there)`,
+  dropCounts: "DELETE FROM head_counts",
+  recount:
+    "INSERT INTO head_counts SELECT project, workflow, status, count(*) FROM executions GROUP BY 1, 2, 3",
+} as const;

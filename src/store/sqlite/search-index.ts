@@ -64,7 +64,7 @@ export class SearchIndex {
   readonly #connection: Connection;
   readonly #writer: SqliteWriter;
   readonly #checkpoints: Checkpoints;
-  readonly #statements: ReturnType<typeof prepareStatements>;
+  readonly #statements: Record<keyof typeof STATEMENTS, Statement>;
   readonly #insert: ManyRows;
   readonly #pace = new Pace(SLICE_PACE);
   /** The position among executions that ended before this start, and the last of them; null: all are indexed. The writer notes later ones. */
@@ -74,7 +74,7 @@ export class SearchIndex {
     this.#connection = connection;
     this.#writer = writer;
     this.#checkpoints = checkpoints;
-    this.#statements = prepareStatements(connection);
+    this.#statements = prepareAll(connection, STATEMENTS);
     this.#insert = new ManyRows(
       connection,
       2,
@@ -292,33 +292,25 @@ export const SEARCH_READS = {
     ORDER BY e DESC LIMIT ?`,
 } as const;
 
-function prepareStatements(connection: Connection) {
-  const prepare = (sql: string): Statement => connection.prepare(sql);
-  const row = `e, ${text("hash")} AS hash, ${text("tags")} AS tags, ${text("error")} AS error`;
-  return {
-    cursor: prepare("SELECT e, ended FROM search_cursor"),
-    clearing: prepare("SELECT clearing FROM search_cursor"),
-    move: prepare("UPDATE search_cursor SET e = ?, ended = max(ended, ?)"),
-    end: prepare(
-      "SELECT max(e) AS last, count(*) AS n FROM (SELECT e FROM executions WHERE e > ? ORDER BY e LIMIT ?)",
-    ),
-    withTerms: prepare(`SELECT ${row} FROM executions WHERE e > ? AND e <= ?
-      AND (tags <> '{}' OR error IS NOT NULL) ORDER BY e`),
-    addHashes: prepare(`INSERT OR IGNORE INTO search (term, e)
-      SELECT DISTINCT '#' || substr(hash, 1, 8), e - e % ${BLOCK} FROM executions WHERE e > ? AND e <= ?`),
-    inBlock: prepare(`SELECT ${row} FROM executions WHERE e >= ? AND e < ?`),
-    byE: prepare(`SELECT ${row} FROM executions WHERE e = ?`),
-    ended: prepare(`SELECT e, ${text("error")} AS error, ${integer("finished_at")} AS finished_at
-      FROM executions WHERE finished_at IS NOT NULL AND finished_at >= ?
-      AND finished_at <= ? AND (finished_at > ? OR e > ?) ORDER BY finished_at, e LIMIT ?`),
-    lastEnd: prepare(
-      `SELECT ${integer("max(finished_at)")} AS at FROM executions WHERE finished_at IS NOT NULL`,
-    ),
-    clear: prepare("UPDATE search_cursor SET e = 0, ended = 0, clearing = 1"),
-    clearSome: prepare(
-      "DELETE FROM search WHERE (term, e) IN (SELECT term, e FROM search ORDER BY term, e LIMIT ?)",
-    ),
-    cleared: prepare("UPDATE search_cursor SET clearing = 0"),
-    remove: prepare("DELETE FROM search WHERE term = ? AND e = ?"),
-  } satisfies Record<string, Statement>;
-}
+const row = `e, ${text("hash")} AS hash, ${text("tags")} AS tags, ${text("error")} AS error`;
+
+const STATEMENTS = {
+  cursor: "SELECT e, ended FROM search_cursor",
+  clearing: "SELECT clearing FROM search_cursor",
+  move: "UPDATE search_cursor SET e = ?, ended = max(ended, ?)",
+  end: "SELECT max(e) AS last, count(*) AS n FROM (SELECT e FROM executions WHERE e > ? ORDER BY e LIMIT ?)",
+  withTerms: `SELECT ${row} FROM executions WHERE e > ? AND e <= ?
+    AND (tags <> '{}' OR error IS NOT NULL) ORDER BY e`,
+  addHashes: `INSERT OR IGNORE INTO search (term, e)
+    SELECT DISTINCT '#' || substr(hash, 1, 8), e - e % ${BLOCK} FROM executions WHERE e > ? AND e <= ?`,
+  inBlock: `SELECT ${row} FROM executions WHERE e >= ? AND e < ?`,
+  byE: `SELECT ${row} FROM executions WHERE e = ?`,
+  ended: `SELECT e, ${text("error")} AS error, ${integer("finished_at")} AS finished_at
+    FROM executions WHERE finished_at IS NOT NULL AND finished_at >= ?
+    AND finished_at <= ? AND (finished_at > ? OR e > ?) ORDER BY finished_at, e LIMIT ?`,
+  lastEnd: `SELECT ${integer("max(finished_at)")} AS at FROM executions WHERE finished_at IS NOT NULL`,
+  clear: "UPDATE search_cursor SET e = 0, ended = 0, clearing = 1",
+  clearSome: "DELETE FROM search WHERE (term, e) IN (SELECT term, e FROM search ORDER BY term, e LIMIT ?)",
+  cleared: "UPDATE search_cursor SET clearing = 0",
+  remove: "DELETE FROM search WHERE term = ? AND e = ?",
+} as const;

@@ -4,18 +4,26 @@ import { readTasks } from "../read-tags.ts";
 import { openDocument, sealDocument } from "../sealed-documents.ts";
 import type { Swap } from "../store.ts";
 import type { Checkpoints } from "./checkpoints.ts";
-import { type Bytes, type Connection, type Statement, text, textOf, textValue } from "./driver.ts";
+import {
+  type Bytes,
+  type Connection,
+  prepareAll,
+  type Statement,
+  text,
+  textOf,
+  textValue,
+} from "./driver.ts";
 import { inTransaction } from "./in-transaction.ts";
 
 export class SideWriter {
   readonly #connection: Connection;
   readonly #checkpoints: Checkpoints;
-  readonly #statements: ReturnType<typeof prepareStatements>;
+  readonly #statements: Record<keyof typeof STATEMENTS, Statement>;
 
   constructor(connection: Connection, checkpoints: Checkpoints) {
     this.#connection = connection;
     this.#checkpoints = checkpoints;
-    this.#statements = prepareStatements(connection);
+    this.#statements = prepareAll(connection, STATEMENTS);
   }
 
   putDefinition(name: string, hash: string, body: string): void {
@@ -71,20 +79,16 @@ export class SideWriter {
   }
 }
 
-function prepareStatements(connection: Connection) {
-  const prepare = (sql: string): Statement => connection.prepare(sql);
-  return {
-    definition: prepare(
-      "INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO UPDATE SET body = excluded.body WHERE body <> excluded.body",
-    ),
-    newestDefinition: prepare("INSERT OR REPLACE INTO newest_definitions VALUES (?, ?)"),
-    dropDefinition: prepare("DELETE FROM definitions WHERE hash = ?"),
-    dropNewest: prepare("DELETE FROM newest_definitions WHERE name = ? AND hash = ?"),
-    document: prepare("INSERT OR REPLACE INTO documents VALUES (?, ?, ?)"),
-    documentOf: prepare(`SELECT ${text("body")} AS body FROM documents WHERE kind = ? AND id = ?`),
-    deleteDocument: prepare("DELETE FROM documents WHERE kind = ? AND id = ?"),
-    tasksOfDeadLetter: prepare(`SELECT ${text("tasks")} AS tasks FROM dead_letters WHERE row = ?`),
-    changeDeadLetter: prepare("UPDATE dead_letters SET tasks = ? WHERE row = ?"),
-    deleteDeadLetter: prepare("DELETE FROM dead_letters WHERE row = ?"),
-  } satisfies Record<string, Statement>;
-}
+const STATEMENTS = {
+  definition:
+    "INSERT INTO definitions VALUES (?, ?) ON CONFLICT DO UPDATE SET body = excluded.body WHERE body <> excluded.body",
+  newestDefinition: "INSERT OR REPLACE INTO newest_definitions VALUES (?, ?)",
+  dropDefinition: "DELETE FROM definitions WHERE hash = ?",
+  dropNewest: "DELETE FROM newest_definitions WHERE name = ? AND hash = ?",
+  document: "INSERT OR REPLACE INTO documents VALUES (?, ?, ?)",
+  documentOf: `SELECT ${text("body")} AS body FROM documents WHERE kind = ? AND id = ?`,
+  deleteDocument: "DELETE FROM documents WHERE kind = ? AND id = ?",
+  tasksOfDeadLetter: `SELECT ${text("tasks")} AS tasks FROM dead_letters WHERE row = ?`,
+  changeDeadLetter: "UPDATE dead_letters SET tasks = ? WHERE row = ?",
+  deleteDeadLetter: "DELETE FROM dead_letters WHERE row = ?",
+} as const;

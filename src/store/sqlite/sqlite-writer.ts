@@ -2,7 +2,7 @@
  * The fenced write: each commit is one transaction and one fsync. It caches recently written executions, so that most writes
  * need no read, and assigns the numbers of new executions.
  */
-import { whyNotAtEnd, whyOfAnotherTime, whyStale } from "../check-write.ts";
+import { whyNotAtEnd, whyOtherGeneration, whyStale } from "../check-write.ts";
 import { RecentExecutions } from "../recent-executions.ts";
 import type { CommitVerdict, Fence } from "../store.ts";
 import { type Bytes, type Connection, integer, type Statement, text, textOf, textValue } from "./driver.ts";
@@ -123,7 +123,7 @@ export class SqliteWriter {
 
   /** Why a commit is refused; a commit of a stale owner that touches nothing is not. */
   #whyStale(fence: Fence, writes: readonly RowWrite[], mailTaken: readonly string[]): string | null {
-    const another = whyOfAnotherTime(fence, this.#generation);
+    const another = whyOtherGeneration(fence, this.#generation);
     if (another !== null) return another;
     const why = whyStale(fence, PARTITION, this.#epoch);
     return why !== null && (writes.length > 0 || this.#records.hasOneOf(mailTaken)) ? why : null;

@@ -44,7 +44,7 @@ const LAST_LINES: Statement = {
     ) l ON true`,
 };
 
-export class Knowledge {
+export class KnownExecutions {
   readonly #link: Link;
   readonly #recent = new RecentExecutions<Known>(RECENT_MAX);
   #session = 0;
