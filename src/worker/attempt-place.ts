@@ -1,13 +1,13 @@
-/** Where an attempt is: told apart by execution, phase visit, handler, round and epoch. */
+/** The place of an attempt: execution, phase visit, handler, round and epoch. */
 import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
 import type { GrantItem, ReportPlace } from "../protocol/work.ts";
 
-/** Just the place of a grant. */
+/** The place of a grant. */
 export function reportPlace({ execution, phase, visit, handler, round, epoch }: ReportPlace): ReportPlace {
   return { execution, phase, visit, handler, round, epoch };
 }
 
-/** Who logs: the attempt as lines of logs name it. */
+/** The attempt in the form in which log lines name it. */
 export function loggedBy(
   grant: ReportPlace,
   item: GrantItem,
@@ -17,13 +17,13 @@ export function loggedBy(
   return { execution, phase, handler, task: item.number, attempt: item.attempt, attemptId };
 }
 
-/** A key for one attempt. */
+/** A unique key of one attempt. */
 export function keyOf(place: ReportPlace, task: number, attempt: number, claim: number): string {
   const { execution, phase, visit, handler, round, epoch } = place;
   return `${execution}/${phase}/${visit}/${handler}/${round}/${epoch}/${task}/${attempt}/${claim}`;
 }
 
-/** Whether two are attempts of the same handler, visit, round and epoch. */
+/** Whether two attempts have the same handler, visit, round and epoch. */
 export function samePlace(a: ReportPlace, b: ReportPlace): boolean {
   return (
     a.execution === b.execution &&

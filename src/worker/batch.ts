@@ -1,10 +1,13 @@
-/** What `processBatch` gave, as an outcome for each of its tasks. */
+/** Converts the result of `processBatch` to an outcome for each of its tasks. */
 import { isNativeError } from "node:util/types";
 import type { Outcome } from "../kernel/message.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import { doneWith, threw } from "./outcome.ts";
 
-/** One outcome per task: a value is done, an Error has failed; anything but one of either for each has failed for good. */
+/**
+ * One outcome per task: a value is done, an Error is failed. If the list does not have one entry per task, all tasks fail for
+ * good.
+ */
 export function batchOutcomes(given: unknown, tasks: number): Outcome[] {
   if (!Array.isArray(given) || given.length !== tasks) {
     const what = Array.isArray(given) ? `a list of ${given.length}` : `no list`;
@@ -12,7 +15,7 @@ export function batchOutcomes(given: unknown, tasks: number): Outcome[] {
     const outcome = threw(brandFatal(new TypeError(message)));
     return new Array<Outcome>(tasks).fill(outcome);
   }
-  // Not `map`, which leaves out holes.
+  // Not `map`, which skips holes.
   return Array.from(given, (value: unknown) =>
     value instanceof Error || isNativeError(value) ? threw(value) : doneWith(value),
   );

@@ -1,6 +1,6 @@
 /**
- * Runs user code, and sees to it that every attempt ends in exactly one receipt: what the code says, unless the attempt
- * has ended before by its time limit, a lost lease, or because it waits.
+ * Runs user code and makes sure that every attempt ends in exactly one receipt. The receipt tells the result of the code,
+ * unless the attempt ended earlier: by its time limit, a lost lease, or a wait.
  */
 import type { Outcome } from "../kernel/message.ts";
 import type { GrantItem } from "../protocol/work.ts";
@@ -19,7 +19,7 @@ import type { TaskSpan } from "./tracing.ts";
 export interface CodeRunnerOptions {
   readonly clock: Clock;
   readonly reporter: Reporter;
-  /** Something that ran on after its turn has ended. */
+  /** Code that ran on after its turn has ended. */
   readonly onEnded: () => void;
   readonly onBug: (thrown: unknown) => void;
 }
@@ -28,7 +28,7 @@ export class CodeRunner {
   readonly #options: CodeRunnerOptions;
   readonly attempts: RunningAttempts;
   #at = 0;
-  /** Scripts that run. */
+  /** The number of running scripts. */
   scripts = 0;
 
   constructor(options: CodeRunnerOptions) {
@@ -36,18 +36,18 @@ export class CodeRunner {
     this.attempts = new RunningAttempts(options.clock, (running, outcome) => this.#ended(running, outcome));
   }
 
-  /** The last look at the clock: when the turn began, or when the last of it ended or went on by itself. */
+  /** The last reading of the clock: at the begin of the turn, or later when code ended or went on asynchronously. */
   get at(): number {
     return this.#at;
   }
 
-  /** Looks at the clock: what begins from now on begins at that time. */
+  /** Reads the clock. Code that begins from now on has this start time. */
   look(): number {
     this.#at = this.#options.clock.now();
     return this.#at;
   }
 
-  /** Begins a task, a decision or an output. */
+  /** Begins a task, a decision or an output of a workflow. */
   beginTask(shared: Shared, item: GrantItem, code: HandlerCode): void {
     const context =
       shared.grant.do === "process" || shared.grant.do === "command"
@@ -79,7 +79,7 @@ export class CodeRunner {
     );
   }
 
-  /** Begins tasks that `processBatch` does together. */
+  /** Begins a group of tasks with one call of `processBatch`. */
   beginGroup(shared: Shared, items: readonly GrantItem[], code: HandlerCode): void {
     const context = new GroupContext(shared, items);
     const span = startSpan(context);
@@ -99,7 +99,7 @@ export class CodeRunner {
       try {
         return batchOutcomes(results, items.length);
       } catch (thrown) {
-        // A hostile value among them throws when it is looked at.
+        // A hostile value throws when it is read.
         return all(thrown);
       }
     };
@@ -116,7 +116,6 @@ export class CodeRunner {
     );
   }
 
-  /** Begins an enumeration. */
   beginEnumeration(shared: Shared, item: GrantItem, code: HandlerCode): void {
     const { clock, reporter, onBug } = this.#options;
     const context = new ListingContext(shared, item);
@@ -127,7 +126,7 @@ export class CodeRunner {
         clock,
         sendPage: async (page) => {
           const verdict = context.ask(page);
-          // A page does not wait for the end of a turn.
+          // A page is sent before the turn ends.
           reporter.flush();
           return !["stale", "gone", "elsewhere", "gap"].includes((await verdict) ?? "");
         },
@@ -138,7 +137,6 @@ export class CodeRunner {
     this.look();
   }
 
-  /** Begins a script. */
   beginScript(shared: Shared, item: GrantItem, runner: ScriptRunner): void {
     const { clock, reporter, onEnded, onBug } = this.#options;
     const context = new AttemptContext(shared, item);
@@ -151,13 +149,13 @@ export class CodeRunner {
       .then((outcome) => {
         this.scripts--;
         this.#finish(running, outcome);
-        // Also if the attempt had ended before: there is room for another.
+        // Called even if the attempt ended earlier, because now there is room for another.
         onEnded();
       })
       .catch(onBug);
   }
 
-  /** It ended in the turn in which it began. */
+  /** The code ended within the turn in which it began. */
   #settle(context: AttemptContext, since: number, span: TaskSpan | null, outcome: Outcome): void {
     context.close(outcome);
     const ms = this.look() - since;
@@ -165,7 +163,7 @@ export class CodeRunner {
     if (span !== null) span.end(told);
   }
 
-  /** Its code has ended. What was cancelled and did not end well is handed back. */
+  /** The code of a running attempt has ended. If the attempt was cancelled and is not done, it is handed back. */
   #finish(running: Running, outcome: Outcome): void {
     const isHandedBack = running.isCancelled && outcome.status === "failed";
     this.attempts.end(running, isHandedBack ? handedBack("cancelled") : outcome);
@@ -180,7 +178,7 @@ export class CodeRunner {
     const told = reporter.receipt(context.shared.lead, item, clock.now() - since, outcome);
     if (group !== null && told.status !== "done") group.trouble ??= told;
     if (span !== null && isLast) span.end(group?.trouble ?? told);
-    // The end of an enumeration does not wait for the end of a turn.
+    // The end of an enumeration is sent before the turn ends.
     if (context.shared.grant.do === "enumerate") reporter.flush();
     onEnded();
   }
@@ -195,7 +193,7 @@ function startSpan(context: AttemptContext): TaskSpan | null {
   return tracing === null ? null : tracing.start(context.item);
 }
 
-/** The code of an attempt that has ended goes on: nothing it says is heard. */
+/** The attempt has ended, so the result of its code is ignored. */
 function ignore(value: unknown): void {
   new Promise((resolve) => resolve(value)).catch(() => {});
 }

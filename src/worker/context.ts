@@ -1,4 +1,4 @@
-/** The objects user code gets. Parts that cost something (abort signal, readers, logs, steps) are made on first use. */
+/** The context objects of user code. Costly parts (abort signal, readers, logs, steps) are made on first use. */
 
 import type { Outcome } from "../kernel/message.ts";
 import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
@@ -25,30 +25,30 @@ import { type ResultsSource, readPhases } from "./results-reader.ts";
 import type { Running } from "./running.ts";
 import type { Tracing } from "./tracing.ts";
 
-/** What all attempts at a worker share. */
+/** The parts that all attempts of a worker share. */
 export interface Around {
   readonly clock: Clock;
   readonly results: ResultsSource;
   readonly reporter: Reporter;
   readonly secrets: Secrets;
-  /** Gets what is logged as it is logged; with secrets about, as text without them. */
+  /** Gets each logged line at once. If the worker has secrets, it gets redacted text. */
   readonly onLog: (grant: Grant, item: GrantItem, level: string, parts: readonly unknown[]) => void;
-  /** Why there are no steps and no earlier results here; null: there are. */
+  /** The reason why steps and earlier results are not available here; null: they are. */
   readonly lacks: string | null;
-  /** Ends an attempt whose code runs on. */
+  /** Ends an attempt whose code still runs. */
   readonly end: (running: Running, outcome: Outcome) => void;
 }
 
-/** What all contexts of one grant share. */
+/** The parts that all contexts of one grant share. */
 export interface Shared {
   readonly grant: Grant;
-  /** The grant under which receipts are gathered: consecutive grants of one handler report together. */
+  /** The grant under which receipts are gathered: consecutive grants of one handler are reported together. */
   readonly lead: Grant;
   readonly code: HandlerCode | undefined;
-  /** The input as handlers see it. */
+  /** The input as handlers get it. */
   readonly input: unknown;
   readonly around: Around;
-  /** Null: nobody traces. */
+  /** Null: the program has no tracer. */
   readonly tracing: Tracing | null;
 }
 
@@ -57,7 +57,7 @@ interface LineOptions {
   readonly run?: string;
 }
 
-/** What few attempts need. */
+/** Parts that only few attempts need. */
 class Extras {
   controller: AbortController | null = null;
   phases: PhasesReader | null = null;
@@ -66,13 +66,16 @@ class Extras {
   steps: JournaledSteps | null = null;
 }
 
-/** What every context has; `item` is the attempt that its logs belong to. */
+/** The members of every context. `item` is the attempt that its logs belong to. */
 export class AttemptContext {
   readonly shared: Shared;
   readonly item: GrantItem;
-  /** How the attempt ended, perhaps before its code did: whatever that does now is not heard. Null: it has not. */
+  /**
+   * The outcome of the attempt, which may come before its code ends; after that the code's result is ignored. Null: it has not
+   * ended.
+   */
   ending: Outcome | null = null;
-  /** Set once the code has given a promise. */
+  /** Set when the code has returned a promise. */
   running: Running | null = null;
   #extras: Extras | null = null;
 
@@ -134,7 +137,7 @@ export class AttemptContext {
     };
   }
 
-  /** Logs values, shown as `text`; `run` is the script's run that wrote them. */
+  /** Logs values, shown as `text`. `run` is the run of a script that logged them. */
   write(level: string, parts: readonly unknown[], { text = showParts(parts), run }: LineOptions = {}): void {
     const { grant, around } = this.shared;
     around.onLog(grant, this.item, level, around.secrets.isEmpty ? parts : [around.secrets.redact(text)]);
@@ -147,24 +150,23 @@ export class AttemptContext {
     this.extras.lines.write(level, text, run);
   }
 
-  /** Says what was logged so far: before any other word on the attempt. */
+  /** Reports the lines logged so far. Called before any other report of the attempt. */
   flushLog(): void {
     const lines = this.#extras?.lines ?? null;
     if (lines !== null) this.shared.around.reporter.sayLogs(lines);
   }
 
-  /** Says something about the attempt, after what it has logged; resolves with the verdict. */
+  /** Reports something about the attempt after its logs; resolves with the verdict. */
   ask(report: Report): Promise<string | undefined> {
     this.flushLog();
     return this.shared.around.reporter.ask(report);
   }
 
-  /** Tells the code to stop. */
   abort(reason: Error): void {
     this.#controller.abort(reason);
   }
 
-  /** Ends the attempt before its code ends; the code is told to stop, and not heard any more. */
+  /** Ends the attempt before its code: the code's signal is aborted and its result ignored. */
   endWith(outcome: Outcome, reason: Error): void {
     if (this.ending !== null) return;
     this.ending = outcome;
@@ -172,7 +174,6 @@ export class AttemptContext {
     this.abort(reason);
   }
 
-  /** The attempt has ended. */
   close(outcome: Outcome): void {
     this.flushLog();
     this.ending = outcome;
@@ -241,7 +242,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
   }
 }
 
-/** Several tasks done together; what they log belongs to the first. */
+/** The context of several tasks in one call. Its logs belong to the first task. */
 export class GroupContext extends AttemptContext implements BatchContext {
   readonly tasks: readonly unknown[];
   readonly #items: readonly GrantItem[];
@@ -272,13 +273,13 @@ function taskOf({ code, input }: Shared, { task }: GrantItem): unknown {
 }
 
 export class ListingContext extends AttemptContext implements EnumerateContext {
-  /** The code asked what is journaled already: then it goes on from there. */
+  /** Whether the code has read `resume`; if so, it goes on from there. */
   resumed = false;
 
   get resume(): EnumerateContext["resume"] {
     const { resume } = this.shared.grant;
     if (resume === null) return undefined;
-    // Only what looks inside goes on from there: taking `resume` out of the context is not yet reading it.
+    // Only a read of a member counts: taking `resume` out of the context does not.
     const read = <T>(value: T): T => {
       this.resumed = true;
       return value;

@@ -1,6 +1,6 @@
 /**
- * Runs an enumeration: pulls items from user code, checks and packs them into pages, sends each and goes on while at
- * most a few are unacknowledged. A page goes out when it is full, or when the code makes it wait.
+ * Runs an enumeration: pulls items from user code, checks them, packs them into pages and sends the pages. It pauses while too
+ * many pages are unacknowledged. A page is sent when it is full, or when the code takes long to give the next item.
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
@@ -16,15 +16,15 @@ import { handedBack, refused, threw } from "./outcome.ts";
 
 export interface EnumerateOptions {
   readonly clock: Clock;
-  /** False: the attempt is over, stop. */
+  /** Resolves with false if the attempt is over and must stop. */
   readonly sendPage: (page: Report) => Promise<boolean>;
 }
 
 const PAGES_UNACKNOWLEDGED_MAX = 4;
-/** A page that is not full goes out when the code has been waited for this long. */
+/** A page that is not full is sent after the code has taken this long. */
 const LINGER_MS = 20;
 
-/** The outcome of the enumeration; its pages are journaled as they come. */
+/** Returns the outcome of the enumeration. Its pages are journaled on the way. */
 export async function enumerate(
   context: ListingContext,
   code: HandlerCode,
@@ -59,11 +59,11 @@ class Pager {
   #keys: string[] | null;
   #identities: string[] | null;
   #chars = 0;
-  /** Items given so far, those that are journaled included. */
+  /** The number of items so far, including journaled ones. */
   position = 0;
-  /** Items given by this attempt. */
+  /** The number of items that this attempt gave. */
   #given = 0;
-  /** Items to skip because they are journaled; -1: not known yet whether the code goes on or starts over. */
+  /** The number of items to skip because they are journaled; -1: not known yet, because the code may go on or start over. */
   #skip = -1;
   #sum = 0;
   #unacknowledged = new Set<Promise<void>>();
@@ -91,7 +91,7 @@ class Pager {
     else throw brandFatal(new TypeError("enumerate must give an array, an iterable or an async iterable"));
     await this.settle();
     const { resume } = this.#shared.grant;
-    // Code that went on from where it was, and found nothing more.
+    // The code went on from `resume` and found nothing more.
     if (this.#skip < 0 && resume !== null && this.#context.resumed) this.position = resume.count;
     if (
       this.outcome === null &&
@@ -104,13 +104,13 @@ class Pager {
     }
   }
 
-  /** Sends what is left; resolves when every page that was sent is acknowledged. */
+  /** Sends the last page; resolves when every page is acknowledged. */
   async settle(): Promise<void> {
     if (!this.#isOver) this.#flush();
     while (this.#unacknowledged.size > 0) await Promise.all(this.#unacknowledged);
   }
 
-  /** How many tasks there are: by identity, as many as this attempt gave, known ones included. */
+  /** The number of tasks. With identities, it is the number of items that this attempt gave, including known ones. */
   get total(): number {
     return this.#identities === null ? this.position : this.#given;
   }
@@ -156,7 +156,7 @@ class Pager {
   #add(value: unknown): void {
     const { resume } = this.#shared.grant;
     if (this.#skip < 0) {
-      // With identities the engine skips by name; code that read `resume` goes on from there; the rest starts over.
+      // With identities, the engine skips known items. Code that read `resume` goes on from there. Other code starts over.
       this.#skip =
         resume === null || this.#identities !== null ? 0 : this.#context.resumed ? 0 : resume.count;
       if (resume !== null && this.#skip === 0) this.position = resume.count;

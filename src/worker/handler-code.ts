@@ -1,42 +1,42 @@
 /**
- * Handler code as a worker runs it: plain functions by wire name, without the SDK's types. The SDK's builder makes
- * these; anything else that hosts code can too.
+ * Handler code as a worker runs it: plain functions by wire name, without the SDK's types. The SDK's builder makes them, and so
+ * can other programs that host code.
  */
 import type { Duration } from "../std/duration.ts";
 import type { Rejection } from "../std/rejection.ts";
 
-/** Results of earlier phases, read as a stream. */
+/** The results of an earlier phase, read as a stream. */
 export interface ResultsReader {
-  /** Tasks done. */
+  /** The number of done tasks. */
   readonly count: number;
   readonly failed: number;
   readonly total: number;
-  /** Results of done tasks, in journal order. */
+  /** The results of done tasks, in journal order. */
   results(): AsyncIterable<unknown>;
   /**
-   * Failed tasks: `task` is the number, `data` the task as it is stored, `error` what went wrong. `data` is undefined where it
-   * cannot be read: over RabbitMQ, and from a server of 0.2.
+   * The failed tasks: `task` is the number, `data` the stored task, `error` its error. `data` is undefined where it cannot be
+   * read: over RabbitMQ, and from a server of version 0.2.
    */
   failures(): AsyncIterable<{ task: number; data: unknown; error: TaskError }>;
-  /** Folds the results. */
+  /** Folds the results into one value. */
   reduce<T>(fold: (sum: T, result: unknown) => T | Promise<T>, initial: T): Promise<T>;
-  /** The same handler in an earlier visit of its phase. */
+  /** The results of the same handler in an earlier visit of its phase. */
   visit(n: number): ResultsReader;
-  /** What a wait was given; null for anything else. */
+  /** The value that a wait received; null for any other handler. */
   readonly value: unknown;
 }
 
-/** What went wrong with a task, as it is stored. */
+/** The error of a task, as it is stored. */
 export interface TaskError {
   readonly name: string;
   readonly message: string;
-  /** A code of Rondo's own (`timeout`, `crashes`, `not_storable`), or the error's own `code`. */
+  /** A code of Rondo (`timeout`, `crashes`, `not_storable`), or the `code` of the error. */
   readonly code?: string;
   readonly stack?: string;
   readonly hint?: string;
-  /** Where in the result, if that could not be stored. */
+  /** The path of the part of a result that could not be stored. */
   readonly path?: string;
-  /** Of a script: the run, and the line in it. */
+  /** For a script: the run and the line in it. */
   readonly run?: string;
   readonly line?: number;
 }
@@ -44,32 +44,32 @@ export interface TaskError {
 /** Phases by name: a reader for a phase with one unnamed handler, else readers by handler name. */
 export type PhasesReader = Readonly<Record<string, ResultsReader & Readonly<Record<string, ResultsReader>>>>;
 
-/** What code gets that is called for one attempt. */
+/** The context of code that is called for one attempt. */
 export interface AnswerContext extends BaseContext {
   /**
-   * The number of this attempt, from 1. It counts attempts that are recorded: where no start of an attempt was recorded, the
-   * next one has the same number.
+   * The number of this attempt, from 1. Only recorded attempts count: if the start of an attempt was not recorded, the next
+   * attempt has the same number.
    */
   readonly attempt: number;
-  /** The id of this attempt. No other attempt gets it, also where the number is the same. */
+  /** The id of this attempt. It is unique, even if another attempt has the same number. */
   readonly attemptId: string;
 }
 
 export interface BaseContext {
   readonly execution: string;
-  /** The time in milliseconds since 1970. Under `testRondo` it is the virtual time, which `Date.now()` is not. */
+  /** The time in milliseconds since 1970. Under `testRondo` it is the virtual time, unlike `Date.now()`. */
   readonly now: () => number;
   readonly input: unknown;
   readonly phases: PhasesReader;
-  /** Aborted when the attempt is cancelled, out of time, or its lease is lost. */
+  /** Aborted when the attempt is cancelled, exceeds its time limit, or loses its lease. */
   readonly signal: AbortSignal;
-  /** Lines that are stored with the attempt, in the order in which they are written. */
+  /** Writes lines that are stored with the attempt, in order. */
   readonly log: Log;
-  /** Makes this worker write `[redacted]` wherever the value would be logged or told in an error; returns the value. */
+  /** Redacts this value in all logs and errors of this worker; returns the value. */
   readonly secret: (value: string) => string;
 }
 
-/** Writes values as lines, like `console`; without a level it is `info`. */
+/** Writes values as lines, like `console`. The default level is `info`. */
 export interface Log {
   (...parts: unknown[]): void;
   debug(...parts: unknown[]): void;
@@ -79,7 +79,10 @@ export interface Log {
 }
 
 export interface EnumerateContext extends AnswerContext {
-  /** What is journaled already, in a second attempt. Code that reads it goes on from there; code that does not starts over, and what is known is skipped. */
+  /**
+   * The items that earlier attempts journaled, in a later attempt. Code that reads it goes on from there. Other code starts
+   * over, and known items are skipped.
+   */
   readonly resume: { readonly count: number; readonly last: unknown } | undefined;
 }
 
@@ -90,33 +93,35 @@ export interface ProcessContext extends AnswerContext {
   readonly idempotencyKey: string;
   progress(done: number, total?: number): void;
   /**
-   * Runs `run` once per task: its result is journaled, and given back without running it in a later attempt. What is
+   * Runs `run` once per task. Its result is journaled, and later attempts get that result instead of running it again. Code
    * outside of steps runs again in each attempt.
    */
   step<T>(name: string, run: () => T | Promise<T>): Promise<T>;
   /**
-   * Ends the attempt, without holding a worker, until the time has passed; then the task runs from its beginning, past
-   * what is journaled. The promise settles in that attempt only.
+   * Ends the attempt, so that no worker is occupied until the time has passed. Then the task runs again from its beginning,
+   * with its journaled steps. The promise settles only in that later attempt.
    */
   sleep(name: string, duration: Duration): Promise<void>;
-  /** The same until a signal of this name comes, whose payload it gives; past `timeout` it throws a `WaitTimeout`. */
+  /**
+   * Ends the attempt until a signal of this name comes, and returns its payload. After `timeout` it throws a `WaitTimeout`.
+   */
   waitFor(name: string, options?: { schema?: unknown; timeout?: Duration }): Promise<unknown>;
 }
 
-/** What is logged belongs to the first of the tasks. */
+/** The context of `processBatch`. Its logs belong to the first of the tasks. */
 export interface BatchContext extends BaseContext {
   readonly tasks: readonly unknown[];
-  /** The attempts at these tasks, in the same order. */
+  /** The attempts of these tasks, in the same order. */
   readonly attempts: readonly BatchAttempt[];
 }
 
-/** The attempt at one task of a batch. */
+/** The attempt of one task of a batch. */
 export interface BatchAttempt {
   /** The task's number within its handler, from 0. */
   readonly number: number;
   /** The number of the attempt, from 1. */
   readonly attempt: number;
-  /** The id of the attempt, which no other attempt gets. */
+  /** The unique id of the attempt. */
   readonly attemptId: string;
   /** The same for all attempts of the task. */
   readonly idempotencyKey: string;
@@ -124,7 +129,7 @@ export interface BatchAttempt {
 
 type Items = Iterable<unknown> | AsyncIterable<unknown>;
 
-/** One handler's code. `parseInput` gives handlers the schema's output of the stored input. */
+/** The code of one handler. `parseInput` converts the stored input to the output of the schema. */
 export interface HandlerCode {
   readonly use: string;
   readonly version?: string;
@@ -136,9 +141,9 @@ export interface HandlerCode {
   readonly key?: (task: unknown) => string;
   readonly identity?: (task: unknown) => string;
   readonly parseInput?: (input: unknown) => unknown;
-  /** The one task is the input, as `parseInput` gives it. */
+  /** The single task of the handler is the input, as `parseInput` returns it. */
   readonly taskIsInput?: boolean;
-  /** Makes `waitFor` heed the schema that user code gives it. */
+  /** Makes `waitFor` check payloads by the schema that user code passes. */
   readonly parsingWait?: (wait: ProcessContext["waitFor"]) => ProcessContext["waitFor"];
   /** A wait: the signal, and a check of its payload. */
   readonly signal?: {
@@ -147,27 +152,27 @@ export interface HandlerCode {
   };
 }
 
-/** Code that a worker hosts together: that of a workflow, or of a topic. */
+/** Code that a worker hosts together: a workflow's or a topic's. */
 export interface HostedPart {
   readonly name: string;
   readonly handlers: readonly HandlerCode[];
   readonly children?: readonly HostedPart[];
 }
 
-/** Code that does the commands of a topic, whatever workflow they are of. */
+/** Code that runs the commands of a topic, for any workflow. */
 export interface HostedTopic extends HostedPart {
   readonly topic: string;
 }
 
-/** Everything a workflow hosts in a worker. */
+/** The code of a workflow for a worker. */
 export interface HostedWorkflow extends HostedPart {
   /** The definition as data, not yet parsed. */
   readonly definition: unknown;
-  /** Workflows that it starts as children, where it has them as objects. */
+  /** The workflows that it starts as children, where they are given as objects. */
   readonly children?: readonly HostedWorkflow[];
 }
 
-/** The workflows and all that they start as children, each once; children come before those that start them. */
+/** The workflows and their children, each once. Children come before their parents. */
 export function withChildren<T extends { readonly children?: readonly T[] }>(
   workflows: readonly T[],
 ): readonly T[] {

@@ -5,16 +5,16 @@ import type { HandlerCode } from "./handler-code.ts";
 export class HostedCode {
   readonly #codes = new Map<string, HandlerCode>();
 
-  /** Adds code. Two workflows may share a handler's name; each brings its own way to read its input. */
+  /** Adds code. Two workflows may share a handler's name; each has its own `parseInput`. */
   add(workflow: string, code: HandlerCode): void {
     for (const of of [workflow, ""]) {
       this.#codes.set(keyOf(of, code.use, code.version ?? ""), code);
-      // For grants that name no version: whatever was added last.
+      // For grants without a version: the code that was added last.
       this.#codes.set(keyOf(of, code.use, ANY), code);
     }
   }
 
-  /** The code for a grant: of the version it names, and rather of its own workflow than of another. */
+  /** The code for a grant: of the grant's version, and of its own workflow if possible. */
   find({ workflow, use, version }: Pick<Grant, "workflow" | "use" | "version">): HandlerCode | undefined {
     if (version !== null) return this.#find(workflow, use, version);
     return this.#find(workflow, use, "") ?? this.#find(workflow, use, ANY);

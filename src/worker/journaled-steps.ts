@@ -1,11 +1,10 @@
 /**
- * `step`, `sleep` and `waitFor` inside `process`. What an earlier attempt journaled under a name is given back; what is
- * new is journaled before the code goes on (a step), or ends the attempt until it is over (a sleep, a wait). The code
- * between them runs again in each attempt.
- *
- * A promise of an attempt that is over never settles: its code must not go on. Steps that run beside a sleep or a wait
- * are journaled before the attempt ends, or they would be done twice; not so the one that a sleep is inside of, since it
- * cannot end before the sleep.
+ * `step`, `sleep` and `waitFor` inside `process`. A checkpoint that an earlier attempt journaled under a name is returned. A
+ * new step is journaled before the code goes on; a new sleep or wait ends the attempt until it is over. The code between them
+ * runs again in each attempt.
+ * A promise of an attempt that is over never settles, so that its code does not go on. Steps that run beside a sleep or a wait
+ * are journaled before the attempt ends, because they would otherwise run twice. A step that contains the sleep cannot end
+ * before it, so it is not awaited.
  */
 
 import { AsyncLocalStorage } from "node:async_hooks";
@@ -22,37 +21,37 @@ import { toStoredText } from "../std/json.ts";
 import { isRejection } from "../std/rejection.ts";
 import type { ResultsSource } from "./results-reader.ts";
 
-/** What steps need of their attempt. */
+/** The parts of the attempt that steps need. */
 export interface StepsOptions {
   readonly grant: Grant;
   readonly item: GrantItem;
   readonly clock: Clock;
   readonly results: ResultsSource;
   readonly isOver: () => boolean;
-  /** Says something about the attempt; resolves with the verdict once it is committed. */
+  /** Reports something about the attempt; resolves with the verdict after the commit. */
   readonly ask: (report: Report) => Promise<string | undefined>;
-  /** Ends the attempt: the task waits. */
+  /** Ends the attempt because the task waits. */
   readonly suspend: (wait: TaskWait) => void;
-  /** Ends the attempt: it is not this worker's any more. */
+  /** Ends the attempt because this worker does not own it any more. */
   readonly lose: () => void;
 }
 
-/** A step whose function runs, or that is on its way to the journal, and the one that it is inside of. */
+/** A step that runs or is being journaled, and the step that contains it. */
 interface Frame {
   readonly above: Frame | undefined;
 }
 
-/** The step that code runs inside of. */
+/** The step that contains the running code. */
 const inside = new AsyncLocalStorage<Frame>();
 
 export class JournaledSteps {
   readonly #options: StepsOptions;
   readonly #known: ReadonlyMap<string, Checkpoint>;
   readonly #used = new Set<string>();
-  /** Names that earlier attempts did not have. */
+  /** The number of names that earlier attempts did not have. */
   #added = 0;
   readonly #underWay = new Set<Frame>();
-  /** A sleep or a wait that ends the attempt once no step is under way beside it. */
+  /** A sleep or a wait that ends the attempt when no step runs beside it. */
   #held: { readonly suspend: () => void; readonly above: Frame | undefined } | null = null;
 
   constructor(options: StepsOptions) {
@@ -72,12 +71,12 @@ export class JournaledSteps {
       return await inside.run(frame, () => this.#run(name, run));
     } finally {
       this.#underWay.delete(frame);
-      // Not before the code has seen how it ended: that may be the end of the attempt, or begin another step.
+      // First the code must see the result of the step: it may then end the attempt or begin another step.
       if (this.#held !== null) this.#options.clock.soon(() => this.#release());
     }
   }
 
-  /** Runs a step and journals what it gave. */
+  /** Runs a step and journals its result. */
   async #run<T>(name: string, run: () => T | Promise<T>): Promise<T> {
     const value = await run();
     if (this.#options.isOver()) return never();
@@ -131,7 +130,7 @@ export class JournaledSteps {
     return never();
   }
 
-  /** Ends the attempt, as soon as no step is under way beside it. The first one counts. */
+  /** Ends the attempt as soon as no step runs beside the sleep or wait. Only the first call counts. */
   #suspend(suspend: () => void): void {
     this.#held ??= { suspend, above: inside.getStore() };
     this.#release();
@@ -145,7 +144,7 @@ export class JournaledSteps {
     if (beside === 0) this.#held.suspend();
   }
 
-  /** Checks a name, and gives what is journaled under it. */
+  /** Checks a name; returns the checkpoint that is journaled under it. */
   #enter(name: string, what: string): Exclude<Checkpoint, { kind: "run" }> | undefined {
     const known = this.#known.get(name);
     const wrong = known === undefined ? whyNoName(name) : null;
@@ -169,7 +168,7 @@ export class JournaledSteps {
     return ms;
   }
 
-  /** What is journaled: a value, or the error of a wait that ran out of time. */
+  /** Reads a checkpoint: a value, or the error of a wait that timed out. */
   async #read(name: string, known: { readonly seq: number }): Promise<unknown> {
     const { grant, results, isOver } = this.#options;
     const found = await results.checkpoint(grant.execution, known.seq);
@@ -183,7 +182,7 @@ function never(): Promise<never> {
   return new Promise(() => {});
 }
 
-/** It would fail the same way in every attempt. */
+/** An error that would be the same in every attempt. */
 function fatal(message: string): Error {
   return brandFatal(new Error(message));
 }
@@ -192,7 +191,7 @@ function changed(name: string, was: string, is: string): Error {
   return fatal(`"${name}" was ${was} in an earlier attempt and is ${is} now: give it another name`);
 }
 
-/** Fatal unless it is caught: that nothing came in time is journaled, and stays so. */
+/** Fatal unless the code catches it: the time-out is journaled and will not change. */
 function waitTimeout(name: string, error: string): Error {
   const { message } = (JSON.parse(error) ?? {}) as { message?: unknown };
   const text = typeof message === "string" ? message : `no signal "${name}" came in time`;

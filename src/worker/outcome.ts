@@ -1,4 +1,4 @@
-/** Turns whatever user code did (returned, threw, ran out of time) into an `Outcome`, in one place. */
+/** Converts the end of user code (returned, threw, exceeded its time) to an `Outcome`. */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
@@ -11,13 +11,13 @@ export function doneWith(value: unknown): Outcome {
   try {
     text = toStoredText(value, { bytesMax: LIMITS.resultBytes, what: "result" });
   } catch (thrown) {
-    // Its toJSON or one of its getters is user code too.
+    // The value's toJSON and getters are user code and may throw.
     return threw(thrown);
   }
   return isRejection(text) ? refused(text) : { status: "done", payload: text };
 }
 
-/** Failed, because a value that it gave cannot be stored. */
+/** Failed, because a value of the code cannot be stored. */
 export function refused(rejection: Rejection): Outcome {
   const { code, message, hint, path } = rejection;
   return {
@@ -41,12 +41,12 @@ export function threw(thrown: unknown): Outcome {
         : {}),
     };
   } catch {
-    // A hostile object has no brands.
+    // A hostile object may throw when it is read.
     return failed;
   }
 }
 
-/** Killed by its time limit. */
+/** Ended by its time limit. */
 export function outOfTime(timeoutMs: number): Outcome {
   return {
     status: "killed",
@@ -78,7 +78,7 @@ export function errorText(thrown: unknown): string {
     const shown = typeof thrown === "object" && thrown !== null ? thrown : String(thrown);
     return JSON.stringify({ name: "Error", message: cut(shown, LIMITS.errorChars) });
   } catch {
-    // Getters of a hostile error object may throw; the failure itself must still be told.
+    // Getters of a hostile error object may throw. The failure must still be reported.
     return JSON.stringify({ name: "Error", message: "user code threw something that cannot be shown" });
   }
 }

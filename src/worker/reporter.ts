@@ -1,10 +1,9 @@
 /**
- * What a worker says, in order and in batches. Of one attempt: that it began, its logs, steps, runs and pages as they
- * came, its receipt last.
- *
+ * Collects the reports of a worker and sends them in order and in batches. The reports of one attempt are its start, then its
+ * logs, steps, runs and pages as they come, then its receipt.
  * 1. Receipts of consecutive grants of one handler are one report.
- * 2. Logs wait for the next word of their attempt, for a tenth of a second, or until they are many.
- * 3. Everything said since the last turn goes out together, in one call of `send`.
+ * 2. Logs wait for the next report of their attempt, for a tenth of a second, or until there are many.
+ * 3. All reports since the last turn go out together, in one call of `send`.
  */
 import { endsEnumeration, type Outcome } from "../kernel/message.ts";
 import type { Grant, GrantItem, Report, ReportedReceipt } from "../protocol/work.ts";
@@ -15,23 +14,23 @@ import type { AttemptLog } from "./log/attempt-log.ts";
 import type { Secrets } from "./log/secrets.ts";
 import type { Running } from "./running.ts";
 
-/** Delivers reports; resolves when they are committed, with a verdict list per report. */
+/** Delivers reports; resolves when they are committed, with a list of verdicts for each report. */
 export type Send = (reports: readonly Report[]) => Promise<readonly (readonly (string | object)[])[]>;
 
 export interface ReporterOptions {
   readonly clock: Clock;
   readonly secrets: Secrets;
   readonly send: Send;
-  /** Asks for a turn, at whose end `flush` is called. */
+  /** Asks for a turn, which calls `flush` at its end. */
   readonly schedule: () => void;
-  /** Something is committed: there may be room for more. */
+  /** Reports were committed, so there may be room for more work. */
   readonly onCommitted: () => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
 interface Said {
   readonly report: Report;
-  /** Gets the verdict; undefined: there will be none. */
+  /** Called with the verdict; undefined: there will be none. */
   readonly heard: ((verdict: string | undefined) => void) | null;
 }
 
@@ -42,30 +41,30 @@ export class Reporter {
   #begun: Running[] = [];
   #said: Said[] = [];
   #receipts = new Map<Grant, ReportedReceipt[]>();
-  /** Logs with lines that are not said yet. */
+  /** Logs with unreported lines. */
   readonly #waiting = new Set<AttemptLog>();
   #stopWaiting: (() => void) | null = null;
   readonly #sending = new Set<Promise<unknown>>();
   #uncommittedChars = 0;
   #gatheredChars = 0;
-  /** What a result usually comes to, in characters. */
+  /** The usual size of a result in characters. */
   usualChars = 65_536;
 
   constructor(options: ReporterOptions) {
     this.#options = options;
   }
 
-  /** Characters of what is said and not committed yet. */
+  /** The characters of all reports that are not committed yet. */
   get uncommittedChars(): number {
     return this.#uncommittedChars;
   }
 
-  /** It runs on after the turn in which it began: reported as started, unless it has ended by the end of the turn. */
+  /** The attempt runs on after its turn. It is reported as started, unless it ends before the turn does. */
   began(running: Running): void {
     this.#begun.push(running);
   }
 
-  /** The last word on an attempt, without secrets in what it says of errors; returns it as it is told. */
+  /** Adds the receipt of an attempt, with secrets redacted in its error; returns the redacted outcome. */
   receipt(grant: Grant, item: GrantItem, ms: number, outcome: Outcome): Outcome {
     const { secrets } = this.#options;
     const told = secrets.isEmpty || outcome.status === "done" ? outcome : redacted(outcome, secrets);
@@ -85,26 +84,26 @@ export class Reporter {
     return told;
   }
 
-  /** Anything else, in the order in which it is said. */
+  /** Adds any other report, in the order of the calls. */
   say(report: Report, heard: Said["heard"] = null): void {
     this.#said.push({ report, heard });
     this.#count(sizeOf(report));
     this.#options.schedule();
   }
 
-  /** The same, as a promise of the verdict. */
+  /** Adds a report; resolves with its verdict. */
   ask(report: Report): Promise<string | undefined> {
     return new Promise((resolve) => this.say(report, resolve));
   }
 
-  /** The log has lines. */
+  /** The log has unreported lines. */
   logged(log: AttemptLog, isFull: boolean): void {
     this.#waiting.add(log);
     if (isFull) this.sayLogs(log);
     else this.#stopWaiting ??= this.#options.clock.after(LOGS_WAIT_MS, () => this.#sayAllLogs());
   }
 
-  /** Says what an attempt has logged so far: called before any other word on it. */
+  /** Reports the lines that an attempt has logged. Called before any other report of the attempt. */
   sayLogs(log: AttemptLog): void {
     const report = log.take();
     if (report !== null) this.say(report);
@@ -114,7 +113,7 @@ export class Reporter {
     this.#stopWaiting = null;
   }
 
-  /** Sends what ended, what began and what was said. */
+  /** Sends all collected reports. */
   flush(): void {
     const reports: Report[] = this.#takeStarts();
     const heard: [at: number, Said["heard"]][] = [];
@@ -131,7 +130,7 @@ export class Reporter {
     if (reports.length > 0) this.#deliver(reports, heard);
   }
 
-  /** Resolves when everything that was sent is committed. */
+  /** Resolves when all sent reports are committed. */
   async settled(): Promise<void> {
     while (this.#sending.size > 0) await Promise.all(this.#sending);
   }
@@ -168,7 +167,7 @@ export class Reporter {
       .then((verdicts) => {
         for (const [at, hear] of heard) {
           const verdict = verdicts[at]?.[0];
-          // A rejection: what this worker says of the attempt is wrong, so it does not go on with it.
+          // A rejection means that a report of this worker was wrong, so it does not go on with the attempt.
           hear?.(typeof verdict === "object" ? "stale" : verdict);
         }
       })
@@ -186,7 +185,7 @@ function redacted(outcome: Outcome, secrets: Secrets): Outcome {
   return { ...outcome, payload: secrets.redactJson(outcome.payload) };
 }
 
-/** What a report holds in memory until it is committed; those of enumerations have their own limit. */
+/** The memory that a report takes until it is committed. Reports of enumerations have their own limit. */
 function sizeOf(report: Report): number {
   switch (report.kind) {
     case "step":

@@ -1,10 +1,10 @@
-/** Results of earlier phases as a stream, for code that runs in a worker. Rows are read as they are needed. */
+/** Reads results of earlier phases as a stream, for code in a worker. Rows are read when they are needed. */
 
 import type { PhaseCounts } from "../protocol/work.ts";
 import type { Json } from "../std/json.ts";
 import type { PhasesReader, ResultsReader, TaskError } from "./handler-code.ts";
 
-/** One handler in one visit, and the rows of the journal that the visit is in. */
+/** One handler in one visit, and the range of journal rows of that visit. */
 export interface SettledAt {
   execution: string;
   phase: string;
@@ -14,9 +14,9 @@ export interface SettledAt {
   lastSeq: number;
 }
 
-/** Where settled tasks and checkpoints come from: the store in process, the API for a remote worker. */
+/** The source of settled tasks and checkpoints: the store in process, the API for a remote worker. */
 export interface ResultsSource {
-  /** What is journaled at `seq` of an execution: the result of a step or the state after a run, or the error of a wait. */
+  /** The checkpoint at `seq` of an execution: the result of a step, the state after a run, or the error of a wait. */
   checkpoint(
     execution: string,
     seq: number,
@@ -24,7 +24,10 @@ export interface ResultsSource {
   settled(
     at: SettledAt,
   ): AsyncIterable<{ readonly task: number; readonly status: string; readonly payload: string }>;
-  /** The JSON texts of enumerated tasks with these numbers. Left out, or throws `TasksUnknown`: they cannot be read here. */
+  /**
+   * The JSON texts of the enumerated tasks with these numbers. If it is missing or throws `TasksUnknown`, they cannot be read
+   * here.
+   */
   tasks?(
     at: SettledAt,
     numbers: ReadonlySet<number>,
@@ -33,7 +36,7 @@ export interface ResultsSource {
 
 type Visit = PhaseCounts[number];
 
-/** The `phases` object of a context: each phase as its newest visit shows it. */
+/** The `phases` object of a context. It shows the newest visit of each phase. */
 export function readPhases(
   execution: string,
   counts: PhaseCounts,
@@ -48,11 +51,11 @@ export function readPhases(
   return phases as PhasesReader;
 }
 
-/** What all readers of a phase share. */
+/** The parts that all readers of a phase share. */
 interface Read {
   readonly execution: string;
   readonly source: Pick<ResultsSource, "settled" | "tasks">;
-  /** JSON text: the one task of a handler that enumerates none. */
+  /** JSON text: the single task of a handler that enumerates none. */
   readonly input: string;
   readonly visits: readonly Visit[];
 }
@@ -61,14 +64,14 @@ function readPhase(read: Read, visit: Visit): unknown {
   const names = visit.handlers.map(({ name }) => name).filter((name) => name !== "next");
   const [only] = names;
   if (names.length === 1 && only === visit.phase) {
-    // Also under its own name, for a map of one handler that is named like its phase.
+    // Also under its own name, for a map with one handler that has the name of its phase.
     const own = reader(read, visit, only);
     return only in own ? own : Object.defineProperty(own, only, { value: own });
   }
   return Object.fromEntries(names.map((name) => [name, reader(read, visit, name)]));
 }
 
-/** The texts of tasks by their numbers; null: they cannot be read here, as with a server of an earlier version. */
+/** The texts of tasks by their numbers; null: they cannot be read, as from a server of an earlier version. */
 async function textsOf(
   source: Pick<ResultsSource, "tasks">,
   place: SettledAt,
@@ -86,7 +89,7 @@ async function textsOf(
   return texts;
 }
 
-/** Thrown by a source whose server does not know how to tell tasks. */
+/** Thrown by a source whose server has no route for tasks. */
 export class TasksUnknown extends Error {
   override name = "TasksUnknown";
 }
@@ -110,7 +113,7 @@ function reader(read: Read, visit: Visit, name: string): ResultsReader {
   }
   async function* failures(): AsyncGenerator<{ task: number; data: unknown; error: TaskError }> {
     if (place.visit === 0) return;
-    // A later round may have the last word on a task.
+    // A later round may settle a task again.
     const failed = new Map<number, string>();
     for await (const { task, status, payload } of source.settled(place)) {
       failed.delete(task);

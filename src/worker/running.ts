@@ -1,6 +1,6 @@
 /**
- * Attempts whose code runs on after the turn in which it began. `processBatch` works for a group of them: the group has
- * one signal and one time limit, and each of its attempts ends on its own, once, in a receipt.
+ * Attempts whose code runs on after the turn in which it began. `processBatch` works for a group of attempts: the group has one
+ * signal and one time limit, and each attempt ends once, in its own receipt.
  */
 import type { Outcome } from "../kernel/message.ts";
 import type { Beat, GrantItem } from "../protocol/work.ts";
@@ -10,31 +10,29 @@ import type { AttemptContext } from "./context.ts";
 import { handedBack, outOfTime } from "./outcome.ts";
 import type { TaskSpan } from "./tracing.ts";
 
-/** One attempt. */
 export interface Running {
   readonly context: AttemptContext;
   readonly item: GrantItem;
   readonly since: number;
-  /** Null: nobody traces. */
+  /** Null: the program has no tracer. */
   readonly span: TaskSpan | null;
-  /** Those that the same code works for; null: none. */
+  /** The attempts that share one call of `processBatch`; null: none. */
   readonly group: Group | null;
-  /** The engine wants it ended; its word is final only when the code has ended. */
+  /** The engine cancelled the attempt. Its receipt is sent only when the code has ended. */
   isCancelled: boolean;
   hasEnded: boolean;
-  /** Null: it may take any time. */
+  /** Null: no time limit. */
   stopTimer: (() => void) | null;
 }
 
 interface Group {
   readonly attempts: readonly Running[];
-  /** Attempts that have not ended. */
+  /** The number of attempts that have not ended. */
   open: number;
-  /** The first outcome that is not done, as it was told. */
+  /** The first outcome that is not done. */
   trouble: Outcome | null;
 }
 
-/** What began. */
 type Begun = Pick<Running, "context" | "since" | "span">;
 
 export class RunningAttempts {
@@ -47,12 +45,11 @@ export class RunningAttempts {
     this.#onEnd = onEnd;
   }
 
-  /** Attempts that run. */
   get size(): number {
     return this.#attempts.size;
   }
 
-  /** Takes on an attempt; its time runs from now. */
+  /** Adds an attempt. Its time limit runs from now. */
   add(context: AttemptContext, since: number, span: TaskSpan | null): Running {
     const running = this.#add({ context, since, span }, context.item, null);
     context.running = running;
@@ -61,7 +58,7 @@ export class RunningAttempts {
     return running;
   }
 
-  /** Takes on a group of attempts. */
+  /** Adds a group of attempts. */
   addGroup(begun: Begun, items: readonly GrantItem[]): readonly Running[] {
     const attempts: Running[] = [];
     const group = { attempts, open: items.length, trouble: null };
@@ -83,7 +80,7 @@ export class RunningAttempts {
     this.#onEnd(running, outcome);
   }
 
-  /** Stops the attempts that a beat names; code that works for others as well is not disturbed. */
+  /** Stops the attempts that a beat names. Code that also works for other attempts is not disturbed. */
   cancel(beat: Beat, why: "cancel" | "lost"): void {
     for (const { task, attempt, claim } of beat.attempts) {
       const running = this.#attempts.get(keyOf(beat, task, attempt, claim));
@@ -92,12 +89,12 @@ export class RunningAttempts {
       const others = running.group?.attempts ?? [];
       if (others.every(({ isCancelled, hasEnded }) => isCancelled || hasEnded))
         running.context.abort(new Error(why === "cancel" ? "cancelled" : "lease lost"));
-      // Its word is final only when the code has ended: until then the phase is not over.
+      // A cancelled attempt gets its receipt only when the code has ended; until then the phase is not over.
       if (why === "lost") this.end(running, handedBack(why));
     }
   }
 
-  /** Hands back whatever runs. */
+  /** Hands back all running attempts. */
   abandon(why: Error, outcome: Outcome): void {
     for (const running of [...this.#attempts.values()]) {
       running.context.abort(why);

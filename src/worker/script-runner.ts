@@ -1,6 +1,6 @@
 /**
- * Script tasks at a worker: their runs are done by a sandbox, which is opened with the first of them and knows nothing
- * of attempts. Each finished run is journaled before the receipt; a later attempt goes on after the last of them.
+ * Runs script tasks in a sandbox, which is opened for the first of them. Each finished run is journaled before the receipt, and
+ * a later attempt goes on after the last finished run.
  */
 
 import { LIMITS } from "../kernel/definition/definition.ts";
@@ -13,7 +13,7 @@ import { RondoError } from "../std/rejection.ts";
 import type { AttemptContext } from "./context.ts";
 import { handedBack, threw } from "./outcome.ts";
 
-/** The sandbox, as far as it is used here. */
+/** The part of the sandbox that is used here. */
 export interface ScriptSandbox {
   run(attempt: SandboxAttempt, onEvent: (event: SandboxEvent) => void): SandboxRun;
   close(): Promise<void>;
@@ -68,11 +68,10 @@ export type SandboxEnd =
   | { readonly kind: "crashed"; readonly run: string | null; readonly message: string }
   | { readonly kind: "cancelled"; readonly run: string | null; readonly reason: string };
 
-/** How a worker runs scripts. */
 export interface ScriptOptions {
-  /** Opens the sandbox; throws a `RondoError` that says what to do where there can be none. */
+  /** Opens the sandbox; throws a `RondoError` with a hint where none is possible. */
   readonly open: () => Promise<ScriptSandbox>;
-  /** Script attempts at a time. */
+  /** The most script attempts at a time. */
   readonly atOnce: number;
 }
 
@@ -84,7 +83,7 @@ export class ScriptRunner {
     this.#open = open;
   }
 
-  /** Does the runs of an attempt that are not finished. Aborting the context's signal ends it. */
+  /** Does the unfinished runs of an attempt. Aborting the context's signal ends it. */
   async run(context: AttemptContext): Promise<Outcome> {
     const { grant, around } = context.shared;
     const { script } = grant;
@@ -105,7 +104,7 @@ export class ScriptRunner {
     try {
       sandbox = await opened;
     } catch (thrown) {
-      // Another attempt tries again: what is missing may be there by then.
+      // The next attempt tries to open it again, because the cause may be gone by then.
       if (this.#sandbox === opened) this.#sandbox = null;
       return unavailable(thrown);
     }
@@ -116,7 +115,7 @@ export class ScriptRunner {
   async close(): Promise<void> {
     const opened = this.#sandbox;
     this.#sandbox = null;
-    // One that could not be opened has nothing to close: its attempts were told.
+    // A sandbox that failed to open needs no close; its attempts have failed with the error.
     await opened?.then(
       (sandbox) => sandbox.close(),
       () => {},
@@ -124,11 +123,10 @@ export class ScriptRunner {
   }
 }
 
-/** One attempt in the sandbox. */
 class ScriptJob {
   readonly #context: AttemptContext;
   readonly #script: ScriptWork;
-  /** Runs that are said to be finished, and not heard of yet. */
+  /** Finished runs that were reported but have no verdict yet. */
   readonly #unheard: Promise<void>[] = [];
   #index = 0;
   #isStale = false;
@@ -229,7 +227,7 @@ function outcomeOf(end: SandboxEnd): Outcome {
   }
 }
 
-/** Done with the last state. One that is too large for a result is whole in the journal, at its run. */
+/** Done with the last state. If the state is too large for a result, the journal still has it whole at its run. */
 function doneWithState(state: string): Outcome {
   const bytes = byteLength(state);
   const isTooLarge = bytes > LIMITS.resultBytes;

@@ -1,14 +1,12 @@
 /**
- * OpenTelemetry, where the program has a tracer provider: a span per attempt, active while its code runs. Where it has
- * none, the package is not even loaded: providers are registered in a global of a known name, which is looked at once
- * per grant.
+ * OpenTelemetry spans: one per attempt, active while its code runs. If the program has no tracer provider, the OpenTelemetry
+ * package is not loaded: providers register in a well-known global, which is checked once per grant.
  */
 import { createRequire } from "node:module";
 import type * as OpenTelemetry from "@opentelemetry/api";
 import type { Outcome } from "../kernel/message.ts";
 import type { Grant, GrantItem } from "../protocol/work.ts";
 
-/** Starts the spans of one grant. */
 export interface Tracing {
   start(item: GrantItem): TaskSpan;
 }
@@ -16,7 +14,7 @@ export interface Tracing {
 export interface TaskSpan {
   /** Runs code with the span active. */
   run<T>(code: () => T): T;
-  /** The attempt has ended. */
+  /** Ends the span with the attempt. */
   end(outcome: Outcome): void;
 }
 
@@ -24,7 +22,7 @@ const REGISTRY = Symbol.for("opentelemetry.js.api.1");
 
 let loaded: typeof OpenTelemetry | null = null;
 
-/** The spans of a grant's attempts; null: nobody traces. */
+/** The spans of a grant's attempts; null: the program has no tracer. */
 export function tracingOf(grant: Grant): Tracing | null {
   const registry = (globalThis as { [REGISTRY]?: { trace?: unknown } })[REGISTRY];
   if (registry?.trace === undefined) return null;
@@ -75,7 +73,7 @@ function messageOf(payload: string): string {
   return typeof message === "string" ? message : "";
 }
 
-/** The context that a W3C `traceparent` names; what is none begins a trace of its own. */
+/** The context of a W3C `traceparent`. If it is invalid, a new trace begins. */
 function parentOf(api: typeof OpenTelemetry, trace: string | null): OpenTelemetry.Context {
   const match = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/.exec(trace ?? "");
   if (match === null) return api.ROOT_CONTEXT;

@@ -1,4 +1,4 @@
-/** Granted items that have not begun, in the order in which they came. */
+/** Granted items that have not begun, in order. */
 import type { Beat, GrantItem } from "../protocol/work.ts";
 import { samePlace } from "./attempt-place.ts";
 import type { Shared } from "./context.ts";
@@ -16,7 +16,7 @@ export class WorkQueue {
     return this.#entries.length === 0;
   }
 
-  /** What the next item belongs to. */
+  /** The shared parts of the next item. */
   get first(): Shared | undefined {
     return this.#entries[0]?.shared;
   }
@@ -25,7 +25,7 @@ export class WorkQueue {
     if (shared.grant.items.length > 0) this.#entries.push({ shared, next: 0 });
   }
 
-  /** Takes the next item of `first`; undefined: it was given up. */
+  /** Removes and returns the next item of `first`; undefined: the item was given up. */
   take(): GrantItem | undefined {
     const entry = this.#entries[0];
     if (entry === undefined) return undefined;
@@ -35,7 +35,7 @@ export class WorkQueue {
     return this.#givenUp.has(item) ? undefined : item;
   }
 
-  /** Takes up to so many items of `first`, of one grant. */
+  /** Removes and returns up to `max` items of `first`, all of one grant. */
   takeGroup(max: number): GrantItem[] {
     const shared = this.first;
     const group: GrantItem[] = [];
@@ -46,7 +46,7 @@ export class WorkQueue {
     return group;
   }
 
-  /** Gives up what a beat names; `each` gets every item that is given up. */
+  /** Removes the items that a beat names, and calls `each` for every one. */
   giveUp(beat: Beat, each: (shared: Shared, item: GrantItem) => void): void {
     const isNamed = (item: GrantItem): boolean =>
       beat.attempts.some(
@@ -56,7 +56,7 @@ export class WorkQueue {
       if (samePlace(entry.shared.grant, beat)) this.#giveUp(entry, isNamed, each);
   }
 
-  /** Gives up everything. */
+  /** Removes all items, and calls `each` for every one. */
   clear(each: (shared: Shared, item: GrantItem) => void): void {
     for (const entry of this.#entries) this.#giveUp(entry, () => true, each);
     this.#entries.length = 0;

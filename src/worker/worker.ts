@@ -1,11 +1,10 @@
 /**
- * A worker: runs handler code for the grants it is given and reports what became of it, in batches. It knows
- * neither engine nor transport: grants come in by `take`, reports go out by `send`.
- *
- * 1. Granted items wait in a queue; at most `concurrency` run at a time, and a turn lasts only so long. Scripts wait
- *    in a queue of their own.
- * 2. Code that returns at once costs no promise, no timer and no report of its own.
- * 3. At the end of a turn everything that ended is reported together; what runs on is reported as started.
+ * A worker runs handler code for grants and reports the results in batches. It does not know the engine or the transport:
+ * grants come in by `take`, reports go out by `send`.
+ * 1. Granted items wait in a queue. At most `concurrency` run at a time, and a turn has a time limit. Scripts have their own
+ *    queue.
+ * 2. Code that returns synchronously needs no promise, no timer and no report of its own.
+ * 3. At the end of a turn, everything that has ended is reported together, and code that runs on is reported as started.
  */
 
 import type { Beat, Grant, GrantItem } from "../protocol/work.ts";
@@ -28,26 +27,26 @@ import { WorkQueue } from "./work-queue.ts";
 export interface WorkerOptions {
   readonly clock: Clock;
   readonly results: ResultsSource;
-  /** Delivers reports; resolves when they are committed, with a verdict list per report. */
+  /** Delivers reports; resolves when they are committed, with a list of verdicts for each report. */
   readonly send: Send;
-  /** Gets what is logged, as it is logged. */
+  /** Gets each logged line at once. */
   readonly log: Around["onLog"];
-  /** Items that run at the same time. */
+  /** The most items that run at the same time. */
   readonly concurrency: number;
-  /** Without it, this worker does no scripts. */
+  /** Left out: this worker runs no scripts. */
   readonly scripts?: ScriptOptions | undefined;
   /** Values that are redacted in logs and errors, each of at least 4 characters. */
   readonly secrets?: readonly string[] | undefined;
-  /** Why code has no steps, sleeps, waits and earlier results here; undefined: it has. */
+  /** The reason why code has no steps, sleeps, waits and earlier results here; undefined: it has them. */
   readonly lacks?: string | undefined;
-  /** Called with a failure of the worker itself, which is a bug. */
+  /** Called with an internal failure of the worker, which is a bug. */
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** Items run in one turn before reports go out and input is taken. */
+/** The most items of one turn. Then reports are sent and input is read. */
 const TURN_ITEMS = 1_000;
 const TURN_MS = 20;
-/** Characters of results that may wait for their commit: beyond, nothing new begins. */
+/** The most characters of uncommitted results. Above it, no item begins. */
 const UNCOMMITTED_CHARS_MAX = 33_554_432;
 
 export class Worker {
@@ -92,7 +91,7 @@ export class Worker {
     this.#hosted.add(workflow, code);
   }
 
-  /** Takes granted work. */
+  /** Queues granted work. */
   take(grant: Grant): void {
     const code = this.#hosted.find(grant);
     const input = inputOf(grant, code);
@@ -112,7 +111,7 @@ export class Worker {
     this.giveBack(beats);
   }
 
-  /** Hands back those of them that have not begun. */
+  /** Hands back the named attempts that have not begun. */
   giveBack(beats: readonly Beat[]): void {
     const giveUp = (shared: Shared, item: GrantItem): void => this.#handBack(shared.grant, item, "not begun");
     for (const beat of beats) {
@@ -123,8 +122,8 @@ export class Worker {
   }
 
   /**
-   * Ends gracefully: gives back what has not begun, lets the rest end within `graceMs`, hands back what has not ended by
-   * then. Resolves when all of that is committed, or was given `lastWordsMs` to be.
+   * Stops gracefully: hands back items that have not begun, lets the others end within `graceMs`, and hands back those that
+   * have not ended. Resolves when all of this is committed, or after another `lastReportsMs`.
    */
   async stop(graceMs: number, lastWordsMs = Number.POSITIVE_INFINITY): Promise<void> {
     this.#isStopping = true;
@@ -139,13 +138,13 @@ export class Worker {
     await this.#scripts?.close();
   }
 
-  /** Resolves when nothing runs any more, or after so long. */
+  /** Resolves when no attempt runs, or after `graceMs`. */
   #idle(graceMs: number): Promise<void> {
     const idle = new Promise<void>((resolve) => this.#onIdle.push(resolve));
     return atMost(this.#options.clock, graceMs, idle);
   }
 
-  /** Resolves when everything that was said is committed, or after so long. */
+  /** Resolves when all reports are committed, or after `lastReportsMs`. */
   #heard(lastWordsMs: number): Promise<void> {
     const settled = this.#reporter.settled();
     if (lastWordsMs === Number.POSITIVE_INFINITY) return settled;
@@ -167,7 +166,7 @@ export class Worker {
     this.#schedule();
   }
 
-  /** The input does not fit: every attempt of the grant fails with that. */
+  /** The input does not match the schema: every attempt of the grant fails. */
   #refuse(grant: Grant, thrown: unknown): void {
     for (const item of grant.items) this.#reporter.receipt(grant, item, 0, threw(thrown));
     this.#schedule();
@@ -191,7 +190,7 @@ export class Worker {
     let items = 0;
     while (!this.#queue.isEmpty && items < TURN_ITEMS && this.#hasRoom()) {
       items += this.#beginNext();
-      // Code that returns at once may have taken long to do so.
+      // Code that returned synchronously may have taken long.
       if (this.#runner.at - from > TURN_MS) break;
     }
     while (!this.#scriptQueue.isEmpty && this.#hasScriptRoom()) this.#beginScript();
@@ -201,7 +200,9 @@ export class Worker {
       for (const idle of this.#onIdle.splice(0)) idle();
   }
 
-  /** Whether another item may begin: not too many run, and what they may come to fits with what is not committed yet. */
+  /**
+   * Whether another item may begin: fewer than `concurrency` run, and the expected results fit beside the uncommitted ones.
+   */
   #hasRoom(): boolean {
     const running = this.#runner.attempts.size;
     const { uncommittedChars, usualChars } = this.#reporter;
@@ -214,7 +215,7 @@ export class Worker {
     return this.#runner.scripts < (this.#options.scripts?.atOnce ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Begins the next item, or group of them; returns how many. */
+  /** Begins the next item or group; returns the number of items. */
   #beginNext(): number {
     const shared = this.#queue.first as Shared;
     const { grant, code } = shared;
@@ -241,7 +242,7 @@ export class Worker {
   }
 }
 
-/** The input as handlers see it: the schema's output, where there is a schema. */
+/** The input as handlers get it: the schema's output, if there is a schema. */
 function inputOf(grant: Grant, code: HandlerCode | undefined): unknown {
   const input = JSON.parse(grant.input) as unknown;
   if (code?.parseInput === undefined) return input;

@@ -59,7 +59,7 @@ export interface AmqpWorkerOptions {
   readonly onLog: WorkerOptions["log"];
   /** There is no connection, or the broker takes no messages (null: all is well again). */
   readonly onTrouble: (what: string | null) => void;
-  /** It consumes for the first time. */
+  /** The worker consumes for the first time. */
   readonly onReady: () => void;
   /** A fault that repairs itself, or a message that went to the dead-letter queue. */
   readonly onNote: (what: string) => void;
@@ -95,10 +95,10 @@ export class AmqpWorker {
   /** The worker's own queue, for `process` and `cancel.consumer`. */
   readonly #control: FanoutConsumer;
   readonly #consumers: readonly RecoveringConsumer[];
-  /** The wire names of handlers, by the fanout that announces their queues. */
+  /** The wire names of handlers, by the fanout exchange that announces their queues. */
   readonly #uses = new Map<string, string>();
   #batches: TaskBatch[] = [];
-  /** Tells this process apart from others in roll calls. */
+  /** Distinguishes this process from others in roll calls. */
   readonly #id: string;
   #isReady = false;
   #isInTrouble = false;
@@ -161,7 +161,7 @@ export class AmqpWorker {
     });
   }
 
-  /** Attempts that it holds. */
+  /** The number of held attempts. */
   get held(): number {
     return this.#held.size;
   }
@@ -170,12 +170,12 @@ export class AmqpWorker {
     return this.#options.capacity;
   }
 
-  /** Task queues that it consumes. */
+  /** The number of task queues that it consumes. */
   get queues(): number {
     return this.#tasks.size;
   }
 
-  /** Connects; tries again until there is a broker. */
+  /** Connects; tries again until a broker answers. */
   async start(): Promise<void> {
     await this.#connection.open();
   }
@@ -190,7 +190,7 @@ export class AmqpWorker {
     await this.#worker.stop(graceMs, STOP_MS);
     await atMost(clock, STOP_MS, this.#control.stop());
     if (!this.#isInTrouble) await this.#publisher.emptyWithin(STOP_MS);
-    // The deliveries of receipts that were just confirmed are acknowledged in this turn.
+    // The deliveries of receipts that were just confirmed are acknowledged in this turn of the event loop.
     await new Promise<void>((resolve) => clock.soon(resolve));
     await atMost(clock, STOP_MS, this.#connection.close());
   }
@@ -272,7 +272,7 @@ export class AmqpWorker {
     return { clock, onNote, repair: this.#repair };
   }
 
-  /** `process` or `cancel.consumer`. */
+  /** Handles a message of `process` or `cancel.consumer`. */
   #onControl(delivery: Delivery): void {
     const { content, fields } = delivery.message;
     const use = this.#uses.get(fields.exchange);
@@ -321,7 +321,7 @@ export class AmqpWorker {
       this.#worker.take(enumerateGrant(use, message, at));
   }
 
-  /** Deliveries of one turn become one grant. */
+  /** Deliveries of one turn of the event loop become one grant. */
   #task(queue: TaskQueue, delivery: Delivery): void {
     const { task_queue: taskQueue } = queue.message;
     const message = readTask(delivery.message.content);

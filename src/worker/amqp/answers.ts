@@ -49,7 +49,7 @@ export class Answers {
     this.#options = options;
   }
 
-  /** Resolves when all reports are confirmed. */
+  /** Resolves when the broker has confirmed all reports. */
   send(reports: readonly Report[]): Promise<readonly Verdicts[]> {
     return Promise.all(reports.map((report) => this.#send(report)));
   }
@@ -83,14 +83,14 @@ export class Answers {
     this.#publish({ key, id: `roll-call~${roll_call}~${task_queue}`, body });
   }
 
-  /** Publishes a receipt again whose delivery was lost. */
+  /** Publishes a receipt again, after its delivery was lost. */
   again(held: Held, body: Buffer): void {
     this.#publishReceipt(held, body, () => {});
   }
 
   /**
-   * Passes on an enumeration that was delivered before, to a worker that ended without a receipt. Its queue counts no
-   * deliveries, so it is published there again with a count, and after a few deliveries it has crashed.
+   * Passes on an enumeration that was delivered before, to a worker that ended without a receipt. Its queue does not count
+   * deliveries, so it is published there again with a count. After DELIVERIES_MAX deliveries it counts as crashed.
    */
   passOn(held: HeldEnumeration, queue: string): void {
     const { enumerated } = this.#options;
@@ -152,7 +152,7 @@ export class Answers {
     const { held: all, enumerated } = this.#options;
     const done = (isRouted: boolean): void => {
       if (isRouted) all.release(held, body);
-      // Its queue does not exist: the visit is over, or the worker that gets the task again sends the receipt.
+      // The queue does not exist: the visit is over, or the task is delivered again and its next worker sends the receipt.
       else all.giveBack(held);
       sent();
     };
@@ -198,7 +198,7 @@ function finishedBody({ at, id, token }: HeldTask, outcome: Outcome, ms: number)
   return Buffer.from(outcome.status === "done" ? `${text.slice(0, -1)},"result":${outcome.payload}}` : text);
 }
 
-/** A receipt is the command with its result or its error. */
+/** A receipt is the command itself plus its result or error. */
 function receiptBody({ command }: HeldCommand, outcome: Outcome): Buffer {
   const { cmd_result: _, proc_err: __, ...cmd } = command;
   if (outcome.status !== "done") return Buffer.from(JSON.stringify({ ...cmd, proc_err: errorOf(outcome) }));

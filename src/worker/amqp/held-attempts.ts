@@ -25,7 +25,7 @@ export interface HeldEnumeration extends HeldOne {
   readonly message: EnumerateMessage;
 }
 
-/** A command. One without an engine's mark has an id of this worker's own, and its receipt is found by its hashes. */
+/** A command. If no engine marked it, its id is made here, and the sender finds its receipt by its hashes. */
 export interface HeldCommand extends HeldOne {
   readonly kind: "command";
   readonly command: Readonly<Record<string, unknown>>;
@@ -34,7 +34,7 @@ export interface HeldCommand extends HeldOne {
 
 export type Held = HeldTask | HeldEnumeration | HeldCommand;
 
-/** Receipts that are kept because their delivery was lost: the attempt will be delivered again. */
+/** The most receipts that are kept because their delivery was lost. Such an attempt will be delivered again. */
 const RECEIPTS_MAX = 1_000;
 
 export class HeldAttempts {
@@ -44,7 +44,7 @@ export class HeldAttempts {
   readonly #counts = new Map<string, number>();
   readonly #onEmpty: (taskQueue: string) => void;
 
-  /** `onEmpty`: no attempt out of this task queue is held any more. */
+  /** `onEmpty` is called when no attempt of a task queue is held any more. */
   constructor(onEmpty: (taskQueue: string) => void) {
     this.#onEmpty = onEmpty;
   }
@@ -57,11 +57,11 @@ export class HeldAttempts {
     return this.#held.get(encodeAttempt(at));
   }
 
-  /** Adds a delivery; false: its attempt is held already, or has a receipt, which `publishAgain` gets. */
+  /** Adds a delivery. Returns false if its attempt is held already, or has a receipt; `publishAgain` gets that receipt. */
   add(held: Held, publishAgain: (body: Buffer) => void): boolean {
     const same = this.#held.get(held.id);
     if (same !== undefined) {
-      // One delivery of an attempt is enough.
+      // Each attempt needs only one delivery.
       if (same.delivery.isOpen) held.delivery.ack();
       else same.delivery = held.delivery;
       return false;
@@ -76,12 +76,12 @@ export class HeldAttempts {
     return true;
   }
 
-  /** How many held tasks came out of this queue. */
+  /** The number of held tasks of this queue. */
   countOf(taskQueue: string): number {
     return this.#counts.get(taskQueue) ?? 0;
   }
 
-  /** The broker has confirmed the receipt, which is this body. */
+  /** The broker has confirmed the receipt `body`. */
   release(held: Held, body: Buffer): void {
     this.#receipts.delete(held.id);
     if (held.delivery.isOpen) held.delivery.ack();
@@ -100,7 +100,7 @@ export class HeldAttempts {
     this.#drop(held);
   }
 
-  /** Acknowledges the delivery without a receipt, so that no other worker gets it. */
+  /** Acknowledges the delivery without a receipt, so that it is not delivered again. */
   discard(held: Held): void {
     if (held.delivery.isOpen) held.delivery.ack();
     this.#drop(held);
@@ -114,12 +114,12 @@ export class HeldAttempts {
     return ids;
   }
 
-  /** The tasks of a task queue, or the enumeration of an intake, as beats. */
+  /** The tasks of a task queue, or the enumeration of an intake, in the form in which a worker cancels attempts. */
   beatsOf(taskQueue: string): readonly Beat[] {
     return this.#beats((held) => queueOf(held) === taskQueue);
   }
 
-  /** The commands that match, as beats. */
+  /** The commands that match, in the form in which a worker cancels attempts. */
   commandBeats(matches: (at: ReportedAttempt) => boolean): readonly Beat[] {
     return this.#beats(({ kind, at }) => kind === "command" && matches(at));
   }
@@ -155,7 +155,7 @@ function queueOf(held: Held): string | null {
 
 const CANCELLED_MAX = 10_000;
 
-/** The commands that `cancel.consumer` named, so that a later copy does not run. The oldest are forgotten. */
+/** The commands that `cancel.consumer` named, so that later copies do not run. The oldest are forgotten. */
 export class CancelledCommands {
   /** The last cancelled attempt of each task. */
   readonly #attempts = new Map<string, number>();
@@ -177,7 +177,7 @@ export class CancelledCommands {
   }
 }
 
-/** A retry of the execution starts another round, whose commands have other keys. */
+/** A retry of the execution starts a new round, whose commands have other keys. */
 function keyOf(at: ReportedAttempt): string {
   return `${attemptPrefix(at)}${at.task}`;
 }

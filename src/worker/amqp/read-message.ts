@@ -1,4 +1,4 @@
-/** Reads messages from the broker, to which anybody can write, and turns them into grants, which a worker runs. */
+/** Decodes messages from the broker, to which any application can write, and turns them into grants. */
 import { topicUse } from "../../kernel/command/topic-rules.ts";
 import type {
   CancelConsumerMessage,
@@ -63,7 +63,7 @@ export function readCancelConsumer(body: Buffer): CancelConsumerMessage | Reject
   return readShape(body, { task_queue: "queue", commands: "attempts?" });
 }
 
-/** A command with the attempt and step of its mark; the attempt is null if no engine has sent it. */
+/** A command with the attempt and step of its mark. The attempt is null if no engine sent the command. */
 export interface ReadCommand {
   readonly command: Fields;
   readonly at: ReportedAttempt | null;
@@ -80,7 +80,7 @@ export function readCommand(body: Buffer): ReadCommand | Rejection {
   return { command, at, step: isCount(mark.step) ? mark.step : 0 };
 }
 
-/** Deliveries of one task queue that came in one turn. */
+/** Deliveries of one task queue that came in one turn of the event loop. */
 export interface TaskBatch {
   readonly queue: TaskQueue;
   readonly at: ReportedAttempt;
@@ -93,7 +93,6 @@ const SHARED = {
   ...{ script: null, command: null, trace: null },
 } as const;
 
-/** An enumeration. */
 export function enumerateGrant(use: string, message: EnumerateMessage, at: ReportedAttempt): Grant {
   const { resume } = message;
   return {
@@ -109,7 +108,7 @@ export function enumerateGrant(use: string, message: EnumerateMessage, at: Repor
   };
 }
 
-/** Tasks, a decision or an output. */
+/** A grant of tasks, of a decision or of an output. */
 export function taskGrant({ queue, at, message, items }: TaskBatch): Grant {
   return {
     ...SHARED,
@@ -125,7 +124,6 @@ export function taskGrant({ queue, at, message, items }: TaskBatch): Grant {
   };
 }
 
-/** A command. */
 export function commandGrant(
   topic: string,
   at: ReportedAttempt,

@@ -18,7 +18,7 @@ export interface TaskQueue {
 
 export interface TaskQueuesOptions {
   readonly capacity: number;
-  /** How many attempts out of a queue are held. */
+  /** The number of held attempts of a queue. */
   readonly heldOf: (name: string) => number;
   readonly onDelivery: (queue: TaskQueue, delivery: Delivery) => void;
   readonly onBug: (thrown: unknown) => void;
@@ -26,7 +26,10 @@ export interface TaskQueuesOptions {
 
 interface Open extends TaskQueue {
   readonly consumer: Consumer;
-  /** Deliveries at the last announcement, and how many announcements in a row found no delivery since the one before. */
+  /**
+   * `seen`: the number of deliveries at the last announcement. `idle`: the announcements in a row without a delivery in
+   * between.
+   */
   seen: number;
   idle: number;
 }
@@ -34,7 +37,7 @@ interface Open extends TaskQueue {
 export class TaskQueues {
   readonly #options: TaskQueuesOptions;
   readonly #open = new Map<string, Open>();
-  /** Queues that are not consumed any more, of which deliveries may still be acknowledged. */
+  /** Queues that are not consumed any more, but whose deliveries may still be acknowledged. */
   readonly #ended = new Map<string, Consumer>();
   #session: BrokerSession | null = null;
   #isStopped = false;
@@ -43,17 +46,15 @@ export class TaskQueues {
     this.#options = options;
   }
 
-  /** How many queues it consumes. */
   get size(): number {
     return this.#open.size;
   }
 
-  /** Whether it consumes this queue, or is about to. */
+  /** Whether this queue is consumed or about to be. */
   has(name: string): boolean {
     return !this.#isStopped && this.#open.has(name);
   }
 
-  /** Consumes the known queues over this session. */
   attach(session: BrokerSession): void {
     this.#session = session;
     const known = [...this.#open.values()];
@@ -93,7 +94,6 @@ export class TaskQueues {
     this.#renewShares();
   }
 
-  /** Stops consuming a queue. */
   remove(name: string): void {
     const queue = this.#open.get(name);
     if (queue === undefined) return;
@@ -101,7 +101,7 @@ export class TaskQueues {
     this.#end(name, queue);
   }
 
-  /** No attempt out of this queue is held any more: closes the channel of a queue that is not consumed. */
+  /** No attempt of this queue is held any more: closes its channel if the queue is not consumed. */
   release(name: string): void {
     const consumer = this.#ended.get(name);
     if (consumer === undefined) return;
@@ -109,7 +109,6 @@ export class TaskQueues {
     consumer.close().catch(this.#options.onBug);
   }
 
-  /** Stops consuming all queues. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     await Promise.all(Array.from(this.#open.values(), ({ consumer }) => consumer.cancel()));
@@ -139,7 +138,7 @@ export class TaskQueues {
     return prefetch === undefined ? share : Math.max(1, Math.min(share, prefetch));
   }
 
-  /** Sets shares anew that are off by half. */
+  /** Sets the prefetch of queues whose share has changed by half. */
   #renewShares(): void {
     if (this.#isStopped) return;
     for (const { consumer, message } of this.#open.values()) {

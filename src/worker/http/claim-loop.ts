@@ -1,9 +1,9 @@
 /**
- * Claims work for a worker: whenever there is room, one claim is under way, for all the room there is. While there is
- * none, after a moment, a claim for nothing waits to be told what to cancel; it is superseded as soon as there is room.
- * A claim whose answer gets lost must not delay the worker for long. So claims are short, until one has shown that signs of life
- * come all the way from the server while it waits. From then on they are long, and one without signs of life has failed.
- * The first claim after a registration does not wait at all: its answer shows at once whether claims work.
+ * Claims work for a worker at one node. While the worker has room, one claim for all of that room is under way. While it is
+ * full, a claim for no work waits for cancellations; the next claim for work replaces it.
+ * The answer of a claim can get lost, and that must not delay the worker for long. So claims are short until keep-alive bytes
+ * have arrived from the server during one. After that they are long, and a claim without keep-alive bytes has failed. The first
+ * claim after a registration does not wait: its answer shows at once whether claims work.
  */
 
 import type { Claimed, ClaimRequest } from "../../protocol/worker-wire.ts";
@@ -18,39 +18,39 @@ export interface ClaimLoopOptions {
   readonly post: (body: string, waits: ClaimWaits) => Promise<Called<Claimed>>;
   /** Whether the session is registered. */
   readonly isReady: () => boolean;
-  /** The silence that the server allows this worker. */
+  /** The longest silence that the server allows this worker. */
   readonly heartbeatMs: () => number;
-  /** How many more attempts can be taken now. */
+  /** The number of attempts that the worker can take now. */
   readonly room: () => number;
   readonly onClaimed: (claimed: Claimed) => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** How long a claim waits, and whether signs of life come meanwhile. */
+/** How long a claim waits, and how often the server sends keep-alive bytes meanwhile. */
 export interface ClaimWaits {
   readonly waitMs: number;
   readonly keepAlive?: KeepAlive;
 }
 
-/** With no room for so long, a claim waits for cancels. */
+/** A worker that is full for this long sends a claim that waits for cancellations. */
 const FULL_MS = 250;
-/** Claims without signs of life wait no longer than this: a node that stalls is noticed by its next claim. */
+/** The wait of a claim without keep-alive bytes. It is short, so that a stalled node is noticed by the next claim. */
 const SHORT_MS = 5_000;
-/** Claims with signs of life. */
+/** The wait of a claim with keep-alive bytes. */
 const LONG_MS = 20_000;
 const NO_WAIT: ClaimWaits = { waitMs: 0 };
-/** An empty answer that comes sooner than this did not wait: something is odd, and the next claim waits instead. */
+/** An empty answer that comes sooner than this did not wait. The loop then pauses before the next claim. */
 const SOON_MS = 1_000;
 
 export class ClaimLoop {
   readonly #options: ClaimLoopOptions;
   readonly #backOff: BackOff;
-  /** Claims under way; `max` 0 is one that waits for cancels only. */
+  /** The claims under way. A claim with `max` 0 waits for cancellations only. */
   readonly #open = new Set<{ readonly max: number }>();
   #isStopped = false;
   /** A claim was answered since the session was registered. */
   #isProven = false;
-  /** Signs of life came during a claim, and no claim failed since. */
+  /** Keep-alive bytes came during a claim, and no claim has failed since. */
   #isKeptAlive = false;
   #isScheduled = false;
   #stopWaiting: (() => void) | null = null;
@@ -61,7 +61,7 @@ export class ClaimLoop {
     this.#backOff = new BackOff({ random: options.random });
   }
 
-  /** There may be room, or none any more: claims accordingly. */
+  /** The room has changed: sends the claim that fits it. */
   wake(): void {
     if (this.#isScheduled || this.#isStopped) return;
     this.#isScheduled = true;
@@ -71,18 +71,18 @@ export class ClaimLoop {
     });
   }
 
-  /** Claims no more; resolves when no claim is under way. What those still bring must be given back. */
+  /** Stops claiming; resolves when no claim is under way. The caller gives back the work that the last claims bring. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#stopWaiting?.();
     if (this.#open.size === 0) return;
     const quiet = new Promise<void>((resolve) => this.#onQuiet.push(resolve));
-    // A claim for nothing makes the one that waits answer at once.
+    // The server answers a waiting claim at once when the worker sends another one.
     this.#claim(0, NO_WAIT).catch(this.#options.onBug);
     await quiet;
   }
 
-  /** The session is registered anew: claims at once, to see whether that works. */
+  /** The session was registered again: claims at once, to see whether claims work. */
   restart(): void {
     if (this.#isStopped) return;
     this.#isProven = false;
@@ -90,7 +90,7 @@ export class ClaimLoop {
     this.#claim(this.#options.room(), NO_WAIT).catch(this.#options.onBug);
   }
 
-  /** The session is over: what claims under way still bring is taken, and none follows. */
+  /** The session has ended: claims under way may still bring work, and no claim follows. */
   end(): void {
     this.#isStopped = true;
     this.#stopWaiting?.();
@@ -111,12 +111,15 @@ export class ClaimLoop {
       });
   }
 
-  /** The first claim after a registration does not wait. Two thirds of a heartbeat at most: an idle worker is heard of in time. */
+  /**
+   * The first claim after a registration does not wait. Others wait at most two thirds of a heartbeat, so that an idle worker
+   * is not taken for silent.
+   */
   #waits(): ClaimWaits {
     if (!this.#isProven) return NO_WAIT;
     const thirdMs = Math.floor(this.#options.heartbeatMs() / 3);
     const shortMs = Math.min(SHORT_MS, thirdMs);
-    // More often at first, so that a short claim shows whether they come.
+    // More often at first, so that even a short claim shows whether keep-alive bytes arrive.
     if (!this.#isKeptAlive)
       return { waitMs: shortMs, keepAlive: { everyMs: Math.ceil(shortMs / 3), isTrusted: false } };
     return { waitMs: Math.min(LONG_MS, 2 * thirdMs), keepAlive: { everyMs: shortMs, isTrusted: true } };
@@ -144,7 +147,7 @@ export class ClaimLoop {
     this.wake();
   }
 
-  /** Claims again after a while. */
+  /** Claims again after a back-off. */
   #again(): void {
     if (this.#open.size === 0) for (const resolve of this.#onQuiet.splice(0)) resolve();
     if (!this.#isStopped) this.#options.clock.after(this.#backOff.next(), () => this.wake());

@@ -1,7 +1,7 @@
 /**
- * Events on their way to one node: sent in batches with one request under way while the next gathers, in order, until
- * they are acknowledged. What the node does not have, and everything if it is gone, is given up: it is for another node.
- * While there is something here, a request is under way.
+ * Sends the events of attempts to one node: in order, in batches, with one request under way while the next batch gathers.
+ * Events stay here until the node acknowledges them. Events that the node does not want, or all events if the node is gone, are
+ * handed back for another node. While the queue has events, a request is under way.
  */
 
 import type { EventsAnswer } from "../../protocol/worker-wire.ts";
@@ -17,18 +17,18 @@ export interface EventQueueOptions<E extends SpooledEvent> {
   readonly clock: Clock;
   readonly random: Random;
   readonly post: (body: string) => Promise<Called<EventsAnswer>>;
-  /** These are dealt with, all together; the verdict of each is the attempt's. */
+  /** The node has settled these events. Each verdict is the one of the event's attempt. */
   readonly onSettled: (settled: readonly { readonly entry: E; readonly verdict: string }[]) => void;
-  /** The node does not take the events of an attempt, and never will. */
+  /** The node refuses the events of this attempt for good. */
   readonly onDropped: (attempt: string, why: Refused) => void;
-  /** These are for another node: all that was here of their attempts, in order. */
+  /** These entries belong to another node: all queued events of their attempts, in order. */
   readonly onMoved: (entries: readonly E[]) => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
 const ENTRIES_MAX = 5_000;
 const CHARS_MAX = 1_048_576;
-/** An event that is refused is sent so often: the request may have been damaged on its way. */
+/** A refused event is sent this often, because a request may be damaged on its way. */
 const REFUSALS_MAX = 3;
 const GAP: Refused = { kind: "refused", status: 200, code: "gap", message: "an earlier event is missing" };
 
@@ -38,7 +38,7 @@ export class EventQueue<E extends SpooledEvent> {
   #isSending = false;
   #isClosed = false;
   #entriesMax = ENTRIES_MAX;
-  /** How often in a row one event alone was refused. */
+  /** How often in a row a batch of one event was refused. */
   #refusals = 0;
   readonly #backOff: BackOff;
 
@@ -52,7 +52,7 @@ export class EventQueue<E extends SpooledEvent> {
     if (!this.#isSending) this.#pump().catch(this.#options.onBug);
   }
 
-  /** Nothing more is sent, nor given up. */
+  /** Sends no more events, and hands none back. */
   close(): void {
     this.#isClosed = true;
   }
@@ -71,7 +71,7 @@ export class EventQueue<E extends SpooledEvent> {
     this.#isSending = false;
   }
 
-  /** The oldest events that fit one request. */
+  /** The oldest events that fit into one request. */
   #nextBatch(): E[] {
     let chars = 0;
     let count = 0;
@@ -101,13 +101,13 @@ export class EventQueue<E extends SpooledEvent> {
     this.#queue = again.length === 0 ? rest : [...again, ...rest];
     if (settled.length > 0) this.#options.onSettled(settled);
     if (elsewhere.size > 0) this.#options.onMoved(this.#take(elsewhere));
-    // What it does not take in order it will never take: earlier events of these attempts are gone.
+    // The node will never take these in order: earlier events of the attempts are missing.
     else if (settled.length === 0)
       for (const attempt of new Set(again.map((entry) => entry.attempt))) this.#drop(attempt, GAP);
     this.#entriesMax = Math.min(ENTRIES_MAX, this.#entriesMax * 2);
   }
 
-  /** Finds the one that is not taken by sending less at a time; the others must not suffer for it. */
+  /** Sends smaller batches until the refused event is alone, so that other events still get through. */
   async #refused(batch: readonly E[], why: Refused): Promise<void> {
     if (batch.length > 1) this.#entriesMax = Math.max(1, batch.length >> 1);
     else if (++this.#refusals >= REFUSALS_MAX) {
@@ -127,7 +127,7 @@ export class EventQueue<E extends SpooledEvent> {
     this.#options.onDropped(attempt, why);
   }
 
-  /** Takes out all that is here of some attempts. */
+  /** Removes and returns all queued events of some attempts. */
   #take(attempts: ReadonlySet<string>): E[] {
     const [taken, left] = [[] as E[], [] as E[]];
     for (const entry of this.#queue) (attempts.has(entry.attempt) ? taken : left).push(entry);
@@ -136,7 +136,7 @@ export class EventQueue<E extends SpooledEvent> {
   }
 }
 
-/** Whether an answer says something about what was sent. */
+/** Whether an answer settles any of the events that were sent. */
 function isAbout({ stored, verdicts }: EventsAnswer, batch: readonly SpooledEvent[]): boolean {
   return batch.some(({ attempt }) => attempt in stored || attempt in verdicts);
 }

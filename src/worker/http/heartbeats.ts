@@ -1,6 +1,6 @@
 /**
- * Keeps attempts alive at one node while a worker has some: a beat every third of the shortest silence that one can
- * bear. An attempt whose node is not known is shown to every node; the one that has it is known by its answer.
+ * Sends heartbeats to one node while the worker has started attempts: one every third of the shortest heartbeat time-out among
+ * them. An attempt whose node is not known is sent to every node; the node that owns it says so in its answer.
  */
 import type { HeartbeatAnswer, HeartbeatRequest } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -10,12 +10,12 @@ import type { Called } from "./server-link.ts";
 export interface HeartbeatsOptions {
   readonly clock: Clock;
   readonly held: HeldAttempts;
-  /** The node's name, by which attempts name their homes. */
+  /** The name of the node. Attempts name their home node by it. */
   readonly node: string;
   readonly post: (body: string) => Promise<Called<HeartbeatAnswer>>;
-  /** Attempts that are to be stopped. */
+  /** These attempts must stop. */
   readonly onWord: (ids: readonly string[], why: "cancel" | "lost") => void;
-  /** This node has an attempt that was looked for, or does not have one that was here. */
+  /** The node owns an attempt that was searched for, or does not own an attempt that was taken to be here. */
   readonly onHome: (attempt: HeldAttempt, isHere: boolean) => void;
   readonly onBug: (thrown: unknown) => void;
 }
@@ -32,7 +32,7 @@ export class Heartbeats {
     this.#options = options;
   }
 
-  /** There are attempts, perhaps with shorter silences than before. */
+  /** Attempts have come, perhaps with a shorter time-out: sends the next heartbeat in time for them. */
   look(): void {
     const { clock, held } = this.#options;
     if (this.#isStopped || this.#isBeating || held.size === 0) return;
@@ -43,7 +43,7 @@ export class Heartbeats {
     this.#stopTimer = clock.after(at - clock.now(), () => this.beat());
   }
 
-  /** Beats now, and again in time. */
+  /** Sends a heartbeat now and plans the next one. */
   beat(): void {
     this.#stopTimer?.();
     this.#stopTimer = null;
@@ -72,7 +72,7 @@ export class Heartbeats {
     if (Object.keys(tokens).length === 0) return;
     const beat: HeartbeatRequest = { tokens };
     const called = await post(JSON.stringify(beat));
-    // Whatever is refused as a whole says nothing about any of them.
+    // A refusal of the whole request says nothing about a single attempt.
     const words = called.kind === "answered" ? called.value : {};
     for (const [id, word] of Object.entries(words)) {
       const attempt = held.get(id);

@@ -1,4 +1,4 @@
-/** The attempts that a remote worker has: from the claim that brought them until their receipts are acknowledged. */
+/** The attempts that a remote worker holds, from the claim that brought them until their receipts are acknowledged. */
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, ReportedAttempt } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
@@ -9,13 +9,13 @@ export interface HeldAttempt {
   readonly at: ReportedAttempt;
   readonly heartbeatMs: number;
   readonly since: number;
-  /** Numbers under which what earlier attempts journaled is kept here. */
+  /** The numbers under which `RemoteResults` keeps the checkpoints of earlier attempts. */
   readonly kept: readonly number[];
-  /** The node that takes what is said about it, by its session's name; null: it is being looked for. */
+  /** The session name of the node that owns the attempt; null: that node is being searched for. */
   home: string | null;
-  /** Its events on their way to a node. */
+  /** The number of its events on their way to a node. */
   queued: number;
-  /** Events that a former process left of it and that are not acknowledged; 0: it is this process's own. */
+  /** The number of unacknowledged events that a former process left; 0: the attempt belongs to this process. */
   left: number;
   /** The number of its newest event. */
   n: number;
@@ -30,12 +30,12 @@ export class HeldAttempts {
   readonly #homeless = new Set<HeldAttempt>();
   #open = 0;
 
-  /** Attempts that have not ended: those that take up capacity. */
+  /** The number of attempts without a receipt. These use capacity. */
   get open(): number {
     return this.#open;
   }
 
-  /** All of them, those with receipts on the way included. */
+  /** The number of all held attempts, including those with a receipt on the way. */
   get size(): number {
     return this.#attempts.size;
   }
@@ -54,32 +54,32 @@ export class HeldAttempts {
     if (!attempt.hasEnded) this.#open++;
   }
 
-  /** Another node takes what is said about it; null: nobody is known to. */
+  /** Assigns the attempt to another node; null: its node is not known. */
   move(attempt: HeldAttempt, home: string | null): void {
     attempt.home = home;
     if (home === null && this.#attempts.has(attempt.id)) this.#homeless.add(attempt);
     else this.#homeless.delete(attempt);
   }
 
-  /** Those that no node is known to take. */
+  /** The attempts whose node is not known. */
   get homeless(): ReadonlySet<HeldAttempt> {
     return this.#homeless;
   }
 
-  /** Those whose words a node took, and of which none is on its way there. */
+  /** The attempts at a node without events on their way there. */
   *quietAt(home: string): Generator<HeldAttempt> {
     for (const attempt of this.#attempts.values())
       if (attempt.home === home && attempt.queued === 0) yield attempt;
   }
 
-  /** Whether one of them is at a node, or may be. */
+  /** Whether a held attempt is at this node, or may be. */
   mayBeAt(home: string): boolean {
     if (this.#homeless.size > 0) return true;
     for (const attempt of this.#attempts.values()) if (attempt.home === home) return true;
     return false;
   }
 
-  /** Its receipt is on the way: it takes up no capacity any more. */
+  /** The attempt has a receipt on the way and uses no capacity any more. */
   end(attempt: HeldAttempt): void {
     if (attempt.hasEnded) return;
     attempt.hasEnded = true;
@@ -97,15 +97,15 @@ export class HeldAttempts {
     if (others?.size === 0) this.#byExecution.delete(execution);
   }
 
-  /** One that is open, of an execution: its token opens what can be read of that. */
+  /** An open attempt of an execution. Its token allows reads of that execution. */
   openOf(execution: string): HeldAttempt | undefined {
     for (const attempt of this.#byExecution.get(execution) ?? []) if (!attempt.hasEnded) return attempt;
     return undefined;
   }
 
   /**
-   * Those that have begun and that a node has, or may have: each must be kept alive until its receipt is acknowledged.
-   * What a former process left is shown only while its node is looked for.
+   * Started attempts that this node owns or may own. Each needs heartbeats until its receipt is acknowledged. Attempts of a
+   * former process are included only while their node is searched for.
    */
   *startedAt(home: string): Generator<HeldAttempt> {
     for (const attempt of this.#attempts.values()) {
@@ -114,7 +114,7 @@ export class HeldAttempts {
     }
   }
 
-  /** The shortest silence that one of them can bear. */
+  /** The shortest heartbeat time-out among the held attempts. */
   shortestHeartbeatMs(): number {
     let shortest = Number.POSITIVE_INFINITY;
     for (const { heartbeatMs } of this.#attempts.values()) shortest = Math.min(shortest, heartbeatMs);
@@ -122,7 +122,7 @@ export class HeldAttempts {
   }
 }
 
-/** Beats that name these attempts, as a worker is told what to stop. */
+/** Converts attempt ids to the form in which a worker cancels attempts. */
 export function beatsOf(ids: readonly string[]): Beat[] {
   return ids.map((id) => {
     const at = decodeAttempt(id);

@@ -1,17 +1,17 @@
-/** What goes into the membership machine of a worker, and what comes out of it. */
+/** The inputs and outputs of the membership machine. */
 import type { Random } from "../../std/random.ts";
 
-/** What a worker asks of a node once it is registered there. */
+/** The requests of a worker that is registered at a node. */
 export type Route = "claim" | "events" | "heartbeat" | "read";
 
-/** `session` is the number of a session, `request` that of a registration request. */
+/** `session` is the number of a session, `request` the number of a registration request. */
 export type MembershipInput =
   | { readonly kind: "start" }
   | {
       readonly kind: "registered";
       readonly session: number;
       readonly request: number;
-      /** Null: the node knows of no cluster. */
+      /** Null: the server is not in a cluster. */
       readonly nodes: readonly string[] | null;
     }
   | {
@@ -19,7 +19,7 @@ export type MembershipInput =
       readonly session: number;
       readonly request: number;
       readonly what: string;
-      /** The server refuses this worker as such: its token, its name, or there is no such route. */
+      /** The server refuses the worker itself: its token, its name, or the route does not exist. */
       readonly isRefusal: boolean;
     }
   | {
@@ -29,11 +29,11 @@ export type MembershipInput =
       readonly nodes?: readonly string[];
     }
   | { readonly kind: "failed"; readonly session: number; readonly route: Route; readonly what: string }
-  /** The node does not know this worker, or the worker has something new to register. */
+  /** The node does not know the worker, or the worker's registration has changed. */
   | { readonly kind: "forgotten"; readonly session: number }
-  /** The nodes of the cluster, for a worker inside a node, which has no addresses. */
+  /** The nodes of the cluster, for a worker inside a node: such a worker has no addresses. */
   | { readonly kind: "members"; readonly urls: readonly string[] }
-  /** Whether a session is needed at the node that this process is itself. */
+  /** Whether the worker needs a session at the node of its own process. */
   | { readonly kind: "own"; readonly isNeeded: boolean }
   | { readonly kind: "homeless" }
   | { readonly kind: "eased" }
@@ -56,21 +56,21 @@ export type MembershipOutput =
     }
   /** The session is registered: requests go to this address. */
   | { readonly kind: "ready"; readonly session: number; readonly address: string }
-  /** Requests have to wait. */
+  /** Requests wait until the session is registered again. */
   | { readonly kind: "not-ready"; readonly session: number }
-  /** The node cannot be reached, or is left: its attempts may be elsewhere. */
+  /** The node is unreachable or was left. Its attempts may have moved to other nodes. */
   | { readonly kind: "gone"; readonly name: string }
-  /** No node is in touch; null: one is again. */
+  /** No node is in touch; `what` is the reason. Null: a node is in touch again. */
   | { readonly kind: "trouble"; readonly what: string | null }
-  /** Every configured address refuses this worker, which has never been registered. */
+  /** Every configured address refuses this worker, and it was never registered. */
   | { readonly kind: "refused"; readonly what: string }
-  /** Shows every node the attempts whose node is not known. */
+  /** Sends every node the attempts whose node is not known. */
   | { readonly kind: "show" };
 
 export interface MembershipOptions {
-  /** Configured addresses; none: `members` says which nodes there are. */
+  /** Configured addresses. If there are none, `members` names the nodes. */
   readonly addresses: readonly string[];
-  /** The node that this process is itself; null: it is none. */
+  /** The URL of the node of this process; null: this process is not a node. */
   readonly own: string | null;
   readonly random: Random;
 }

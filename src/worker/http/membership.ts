@@ -29,16 +29,16 @@ const ROUND_MAX_MS = 3_000;
 const STAGGER_MS = 1_000;
 /** The wait before the next try where another address may do. */
 const RETRY_MS = 100;
-/** With no session in touch for so long, the configured addresses are tried. */
+/** After this long without a session in touch, the configured addresses are tried again. */
 const AWAY_MS = 1_000;
-/** A node that did not know the worker so often, without an answered claim in between, is not in touch. */
+/** A node that did not know the worker this often, without an answered claim in between, is not in touch. */
 const FORGETS_MAX = 3;
 const NEVER = Number.POSITIVE_INFINITY;
 
 export class Membership {
   readonly #options: MembershipOptions;
   readonly #sessions = new Map<number, MemberSession>();
-  /** Addresses that registered the worker and then failed it, since a claim was answered there. */
+  /** Addresses that registered the worker and then failed it. An answered claim removes an address. */
   readonly #broken = new Set<string>();
   readonly #showBackOff: BackOff;
   #out: MembershipOutput[] = [];
@@ -59,7 +59,7 @@ export class Membership {
     if (options.addresses.length > 0) this.#open(FIRST, options.addresses);
   }
 
-  /** What the constructor has to say, to be taken before the first input. */
+  /** The outputs of the constructor, to be performed before the first input. */
   begin(): readonly MembershipOutput[] {
     return this.#take();
   }
@@ -75,7 +75,7 @@ export class Membership {
     return this.#take();
   }
 
-  /** When the next `tick` is due; Infinity: none is. */
+  /** When the next `tick` is due; Infinity: never. */
   get dueAt(): number {
     if (this.#isClosed) return NEVER;
     let due = Math.min(this.#firstAt, this.#showAt);
@@ -83,23 +83,22 @@ export class Membership {
     return due;
   }
 
-  /** No session is in touch. */
   get isAway(): boolean {
     return this.#isAway;
   }
 
-  /** Whether a session is registered and its claims work, by its number. */
+  /** Whether this session is registered and its claims work. */
   isInTouch(session: number): boolean {
     const found = this.#sessions.get(session);
     return found !== undefined && isInTouch(found);
   }
 
-  /** Whether a session is registered at all. */
+  /** Whether any session is registered. */
   get isRegistered(): boolean {
     return [...this.#sessions.values()].some(({ address }) => address !== null);
   }
 
-  /** The addresses at which sessions are in touch. */
+  /** The addresses of the sessions in touch. */
   get inTouch(): readonly string[] {
     return [...this.#sessions.values()].filter(isInTouch).map(({ address }) => address as string);
   }
@@ -143,13 +142,13 @@ export class Membership {
   #registered(input: Extract<MembershipInput, { kind: "registered" }>): void {
     const session = this.#sessions.get(input.session);
     const address = session?.requests.get(input.request);
-    // Another address was quicker, or the session has ended.
+    // Another address answered first, or the session has ended.
     if (session === undefined || address === undefined) return;
     session.requests.clear();
     session.round = [];
     session.tryAt = NEVER;
     session.address = address;
-    // What failed at another address says nothing about this one.
+    // A failed claim at another address says nothing about this one.
     if (address !== session.lastAddress) session.claimsFail = false;
     session.lastAddress = address;
     session.hasFailed = false;
@@ -204,7 +203,7 @@ export class Membership {
     const session = this.#sessions.get(id);
     if (session === undefined || session.address === null) return;
     const isFirst = session.forgets++ === 0;
-    // A server that registers the worker and then never knows it is of no use.
+    // A server that registers the worker and then does not know it is useless.
     const isUseless = session.forgets > FORGETS_MAX;
     if (isUseless) session.claimsFail = true;
     const waitMs = isUseless
@@ -273,7 +272,9 @@ export class Membership {
     this.#out.push({ kind: "open", session: id, name, addresses });
   }
 
-  /** Without a goodbye: a node that is named no more may have stalled, and nobody should wait for it. */
+  /**
+   * Ends a session without deregistering: a node that is not named any more may have stalled, and its answer would not come.
+   */
   #end(session: MemberSession): void {
     this.#sessions.delete(session.id);
     this.#out.push({ kind: "end", session: session.id, name: session.name });
@@ -292,7 +293,7 @@ export class Membership {
     session.round = [...session.addresses];
   }
 
-  /** Registers at the addresses of this round that are not known to be broken; the others have their turn a little later. */
+  /** Registers at the addresses of this round that are not known to be broken. The broken ones follow a little later. */
   #tryMore(session: MemberSession, now: number): void {
     const whole = session.round.filter((address) => !this.#broken.has(address));
     const tried = whole.length > 0 ? whole : session.round;
@@ -305,7 +306,7 @@ export class Membership {
     }
   }
 
-  /** Opens sessions at the nodes that are named, and ends those that are not needed any more. */
+  /** Opens sessions at the named nodes, and ends those that are not needed. */
   #reconcile(now: number): void {
     if (this.#options.addresses.length === 0 || !this.#isStarted) return;
     const sessions = [...this.#sessions.values()].filter(({ name }) => name !== this.#options.own);
@@ -317,13 +318,13 @@ export class Membership {
     const isTargetInTouch = sessions.some((session) => targets.has(session.name) && isInTouch(session));
     for (const session of sessions) {
       if (targets.has(session.name)) continue;
-      // Whoever named the targets is in touch, so one that is not is not the last.
+      // The sessions that name the targets are in touch, so a session that is not in touch is not the last one.
       // @plant nodes that name only themselves end all sessions 4
       if (isTargetInTouch || !isInTouch(session)) this.#end(session);
     }
   }
 
-  /** Tells when the last session goes out of touch, and plans to try the configured addresses then. */
+  /** Reports when the last session goes out of touch, and schedules a try of the configured addresses. */
   #lookAway(now: number): void {
     const sessions = [...this.#sessions.values()];
     const isAway = sessions.length > 0 && !sessions.some(isHopeful);
@@ -346,11 +347,14 @@ export class Membership {
     return undefined;
   }
 
-  /** An address registered the worker and then failed it. Gives the time until the next try: short if others are left. */
+  /**
+   * Marks an address that registered the worker and then failed it. Returns the time until the next try, which is short if
+   * other addresses are left.
+   */
   #distrust(session: MemberSession, address: string): number {
     this.#broken.add(address);
     if (!session.addresses.every((one) => this.#broken.has(one))) return RETRY_MS;
-    // All of them are: each gets another chance, this one last.
+    // All addresses are broken: the others get another chance, this one comes last.
     for (const one of session.addresses) if (one !== address) this.#broken.delete(one);
     return session.backOff.next();
   }

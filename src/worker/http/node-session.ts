@@ -1,4 +1,4 @@
-/** A worker's session at one node: the way there, its claims, its beats, and its events. */
+/** A worker's session at one node: its connection, claims, heartbeats and events. */
 import type { Claimed } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
@@ -12,38 +12,38 @@ import { readClaimed, readEventsAnswer, readHeartbeatAnswer } from "./read-answe
 import { type CloseOptions, ServerLink, type ServerLinkOptions } from "./server-link.ts";
 import type { Refused } from "./server-problem.ts";
 
-/** What all sessions of a worker share. */
+/** The parts that all sessions of a worker share. */
 export interface SessionParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly held: HeldAttempts;
   readonly outbox: Outbox;
-  /** The silence that the server allows this worker. */
+  /** The longest silence that the server allows this worker. */
   readonly heartbeatMs: () => number;
-  /** How many more attempts a session may take now. */
+  /** The number of attempts that one session may claim now. */
   readonly room: () => number;
   readonly onClaimed: (session: NodeSession, claimed: Claimed) => void;
-  /** Attempts that are to be stopped. */
+  /** These attempts must stop. */
   readonly onWord: (ids: readonly string[], why: "cancel" | "lost") => void;
-  /** A node has an attempt, or does not. */
+  /** Whether the node of this session owns an attempt. */
   readonly onHome: (session: NodeSession, attempt: HeldAttempt, isHere: boolean) => void;
-  /** Something was acknowledged. */
+  /** The node acknowledged events. */
   readonly onTaken: () => void;
   readonly onDropped: (attempt: string, why: Refused) => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
 export interface NodeSessionOptions extends Pick<ServerLinkOptions, "addresses" | "token" | "registration"> {
-  /** The node's URL; or another name, for whichever server answers at the addresses. */
+  /** The URL of the node, or FIRST for the session at the configured addresses. */
   readonly name: string;
-  /** Whether there may be others to turn to: then events are sent once. */
+  /** Whether other nodes may answer instead. If so, events are sent once. */
   readonly isOneOfMany: boolean;
   readonly onAnswered: (route: Route, nodes?: readonly string[]) => void;
   readonly onFailed: (route: Route, what: string) => void;
   readonly onForgotten: () => void;
 }
 
-/** The time that an answer may take: half of the shortest heartbeat, within these limits. */
+/** The time-out of an answer: half of the shortest heartbeat time-out, within these limits. */
 const ANSWER_MIN_MS = 500;
 const ANSWER_MAX_MS = 5_000;
 
@@ -64,7 +64,7 @@ export class NodeSession {
       clock,
       random,
       answerMs: () => Math.max(ANSWER_MIN_MS, Math.min(ANSWER_MAX_MS, shortestMs() / 2)),
-      // Which nodes there are is told along with a claim.
+      // The answer of a claim brings the list of nodes, and is reported with it below.
       onAnswered: (route) => (route === "claim" ? undefined : onAnswered(route)),
     });
     this.claims = new ClaimLoop({
@@ -103,13 +103,13 @@ export class NodeSession {
     });
   }
 
-  /** It is registered: claims are tried at once. */
+  /** The session is registered: tries a claim at once. */
   ready(address: string): void {
     this.link.ready(address);
     this.claims.restart();
   }
 
-  /** Ends what is under way there. */
+  /** Ends all requests of the session. */
   async close(options: CloseOptions & { readonly worker: string | null }): Promise<void> {
     this.heartbeats.stop();
     this.claims.end();

@@ -1,4 +1,4 @@
-/** The sessions of a worker: does what the membership machine says (membership.ts), and tells it what came of it. */
+/** The sessions of a worker. Drives the membership machine (membership.ts): performs its outputs and feeds it the results. */
 import type { Registered } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
@@ -8,7 +8,7 @@ import type { MembershipInput, MembershipOptions, MembershipOutput, Route } from
 import type { NodeSession } from "./node-session.ts";
 import type { Refused } from "./server-problem.ts";
 
-/** What a session reports about itself. */
+/** The events of a session. */
 export interface SessionEvents {
   readonly onAnswered: (route: Route, nodes?: readonly string[]) => void;
   readonly onFailed: (route: Route, what: string) => void;
@@ -19,15 +19,15 @@ export interface NodeSessionsOptions extends Pick<MembershipOptions, "addresses"
   readonly clock: Clock;
   readonly random: Random;
   readonly held: HeldAttempts;
-  /** The id that this worker is registered under. */
+  /** The id under which this worker is registered. */
   readonly worker: () => string | null;
   readonly open: (name: string, addresses: readonly string[], events: SessionEvents) => NodeSession;
   readonly onRegistered: (session: NodeSession, registered: Registered) => void;
-  /** A node is gone, or out of touch: what it had may be elsewhere. */
+  /** A node is gone or out of touch. Its attempts may have moved to other nodes. */
   readonly onGone: (name: string) => void;
-  /** No node is in touch (null: one is again). */
+  /** No node is in touch; `what` is the reason. Null: a node is in touch again. */
   readonly onTrouble: (what: string | null) => void;
-  /** Every address refuses this worker, which was never registered: it is configured wrongly. */
+  /** Every address refuses this worker, and it was never registered: its configuration is wrong. */
   readonly onRefused: (why: Refused) => void;
   readonly onBug: (thrown: unknown) => void;
 }
@@ -58,12 +58,12 @@ export class NodeSessions {
     return this.all.find((session) => session.name === name);
   }
 
-  /** The session at the addresses, while there is one. */
+  /** The session at the configured addresses, if there is one. */
   get first(): NodeSession | undefined {
     return this.get(FIRST);
   }
 
-  /** Sessions that share what the worker can take: those in touch. At its own node it takes nothing. */
+  /** The number of sessions that share the worker's capacity: those in touch. The worker claims nothing at its own node. */
   get sharing(): number {
     const { own } = this.#options;
     let count = 0;
@@ -71,12 +71,11 @@ export class NodeSessions {
     return count;
   }
 
-  /** None is in touch. */
   get isAway(): boolean {
     return this.#machine.isAway;
   }
 
-  /** A node is there that would take what is said. */
+  /** Whether a node is registered that would take events. */
   get isRegistered(): boolean {
     return this.#machine.isRegistered;
   }
@@ -86,40 +85,39 @@ export class NodeSessions {
     return false;
   }
 
-  /** Begins to register and to claim. */
   start(): void {
     this.#isStarted = true;
     this.#hear({ kind: "start" });
     for (const { claims } of this.all) claims.wake();
   }
 
-  /** There are these nodes now, and no others. */
+  /** Sets the nodes of the cluster. */
   become(urls: readonly string[]): void {
     this.#hear({ kind: "members", urls });
   }
 
-  /** What the worker has may be at the node that this process is, or is not any more. */
+  /** The worker's attempts may have moved to the node of this process, or away from it: opens or ends the session there. */
   lookAtOwn(): void {
     const { own, held } = this.#options;
     if (own !== null) this.#hear({ kind: "own", isNeeded: held.mayBeAt(own) });
   }
 
-  /** There may be attempts whose node is not known. */
+  /** Starts the search for the nodes of homeless attempts, if there are any. */
   search(): void {
     if (this.#options.held.homeless.size > 0) this.#hear({ kind: "homeless" });
   }
 
-  /** Something was acknowledged somewhere. */
+  /** Events were acknowledged: the search starts again with short pauses. */
   ease(): void {
     this.#hear({ kind: "eased" });
   }
 
-  /** What the worker serves has changed: registers again at every node. */
+  /** The registration has changed: registers again at every node. */
   registerAgain(): void {
     for (const session of this.#sessions.keys()) this.#hear({ kind: "forgotten", session });
   }
 
-  /** Ends all of them, with a goodbye. */
+  /** Ends all sessions and deregisters the worker. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const sessions = this.all;
@@ -129,7 +127,7 @@ export class NodeSessions {
     await Promise.all(sessions.map((session) => session.close({ worker })));
   }
 
-  /** Inputs are taken one after another: performing an output may bring the next input. */
+  /** Feeds one input after the other: performing an output may bring the next input. */
   #hear(input: MembershipInput): void {
     this.#inputs.push(input);
     if (this.#isRunning) return;
@@ -219,7 +217,7 @@ export class NodeSessions {
     if (!wasReady && session.link.isConnected) this.#options.onRegistered(session, registered);
   }
 
-  /** Every node is shown what is looked for, again and again until it is found. */
+  /** Sends every node the homeless attempts. Repeated until each is found. */
   #show(): void {
     if (this.#options.held.homeless.size === 0) return;
     this.lookAtOwn();

@@ -1,8 +1,8 @@
 /**
- * What a worker has said and no node has acknowledged yet: numbered per attempt, kept until acknowledged, and sent again
- * with the same numbers if no answer came. With a spool it is on disk before an attempt counts as ended. What is said
- * about an attempt goes to the node that has it; while that is looked for, it waits here. Order per attempt is kept:
- * all of it waits, or all of it is on its way to one node.
+ * The unacknowledged events of a worker. Events are numbered per attempt, kept until a node acknowledges them, and sent again
+ * with the same numbers if no answer came. With a spool they are on disk before an attempt counts as ended.
+ * Events go to the node that owns the attempt. While that node is searched for, they wait here. The order per attempt is kept:
+ * either all of its events wait, or all are on their way to one node.
  */
 import type { Report } from "../../protocol/work.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
@@ -12,37 +12,37 @@ import type { Spool, SpooledEvent } from "./spool.ts";
 export interface OutboxOptions {
   readonly held: HeldAttempts;
   readonly spool: Spool | null;
-  /** The way to a node, by its name; null: it is not there any more. */
+  /** The event queue of a node, by its name; null: the session at that node has ended. */
   readonly queueOf: (node: string) => { add(entries: readonly Entry[]): void } | null;
-  /** An attempt has ended: there is room for another. */
+  /** An attempt has ended, so the worker has room for another one. */
   readonly onEnded: () => void;
   /** The receipt of an attempt is acknowledged. */
   readonly onAcknowledged: (attempt: HeldAttempt) => void;
-  /** Nobody is known who takes words on some attempts. */
+  /** The nodes of some attempts are not known. */
   readonly onHomeless: () => void;
 }
 
-/** Who waits for the verdicts of a call of `send`. */
+/** The verdicts of one call of `send`, and the callback that gets them. */
 interface Delivery {
   readonly verdicts: string[][];
   open: number;
   readonly resolve: (verdicts: readonly (readonly string[])[]) => void;
 }
 
-/** An event with its attempt, and who waits for it. */
+/** An event with its attempt and the delivery that awaits it. */
 export interface Entry extends SpooledEvent {
   readonly held: HeldAttempt;
   readonly delivery: Delivery | null;
-  /** Which verdict of the delivery it brings. */
+  /** The index of its report in the delivery. */
   readonly report: number;
   readonly word: number;
 }
 
 export class Outbox {
   readonly #options: OutboxOptions;
-  /** Everything that is not acknowledged, in the order in which it was said. */
+  /** All unacknowledged events, in the order of the calls. */
   readonly #open = new Set<Entry>();
-  /** What waits until the node of its attempt is found. */
+  /** The events that wait until the node of their attempt is found. */
   readonly #waiting = new Map<HeldAttempt, Entry[]>();
   #chars = 0;
   #isClosed = false;
@@ -53,12 +53,12 @@ export class Outbox {
     if (options.spool !== null) options.spool.unacknowledged = this.#open;
   }
 
-  /** Characters that are not acknowledged yet. */
+  /** The characters of all unacknowledged events. */
   get chars(): number {
     return this.#chars;
   }
 
-  /** Sends reports; resolves with a verdict list per report once all of it is acknowledged. */
+  /** Sends reports; resolves with a list of verdicts for each report when all events are acknowledged. */
   send(reports: readonly Report[]): Promise<readonly (readonly string[])[]> {
     return new Promise((resolve, fail) => {
       const verdicts = reports.map((report) => new Array<string>(wordsOf(report)).fill("stale"));
@@ -73,12 +73,12 @@ export class Outbox {
     });
   }
 
-  /** Sends what a former process left in its spool; `hold` gives the attempt that an event is of. */
+  /** Sends the events that a former process left in its spool. `hold` returns the attempt of an event. */
   replay(events: readonly SpooledEvent[], hold: (event: SpooledEvent) => HeldAttempt): void {
     this.#add(events.map((event) => ({ ...event, held: hold(event), delivery: null, report: 0, word: 0 })));
   }
 
-  /** A node has an attempt that was looked for: what waits goes there, unless something older is still under way. */
+  /** A node owns an attempt that was searched for: its waiting events go there, unless older ones are still under way. */
   found(held: HeldAttempt, node: string): void {
     if (held.queued > 0) return;
     this.#options.held.move(held, node);
@@ -88,7 +88,7 @@ export class Outbox {
     this.#post(waiting);
   }
 
-  /** These are not at the node that they were sent to: they wait until the right one is found. */
+  /** These events did not belong to the node that they were sent to: they wait until the right node is found. */
   moved(entries: readonly Entry[]): void {
     const byAttempt = new Map<HeldAttempt, Entry[]>();
     for (const entry of entries) {
@@ -97,11 +97,11 @@ export class Outbox {
       if (others === undefined) byAttempt.set(entry.held, [entry]);
       else others.push(entry);
     }
-    // What waits already was said later.
+    // Events that wait already are newer.
     for (const [held, list] of byAttempt) this.#wait(held, [...list, ...(this.#waiting.get(held) ?? [])]);
   }
 
-  /** A node has dealt with these. */
+  /** A node has settled these events. */
   settled(settled: readonly { readonly entry: Entry; readonly verdict: string }[]): void {
     for (const { entry, verdict } of settled) {
       entry.held.queued--;
@@ -111,13 +111,13 @@ export class Outbox {
     if (this.#open.size === 0) this.#emptied();
   }
 
-  /** Resolves when everything is acknowledged, or the outbox is closed. */
+  /** Resolves when every event is acknowledged, or the outbox is closed. */
   empty(): Promise<void> {
     if (this.#open.size === 0) return Promise.resolve();
     return new Promise((resolve) => this.#onEmpty.push(resolve));
   }
 
-  /** What is not acknowledged by now will not be: it is in the spool, or its leases run out. */
+  /** Events that are not acknowledged by now stay in the spool; without a spool, the leases of their attempts run out. */
   close(): void {
     this.#isClosed = true;
     this.#options.spool?.close();
@@ -159,7 +159,7 @@ export class Outbox {
     this.#post(entries);
   }
 
-  /** On their way, each to the node that has its attempt. */
+  /** Sends each event to the node that owns its attempt. */
   #post(entries: readonly Entry[]): void {
     const { queueOf } = this.#options;
     const byNode = new Map<string, Entry[]>();

@@ -25,7 +25,7 @@ import {
   where,
 } from "../../std/decode.ts";
 
-/** Longer lists of nodes, and higher numbers of finished runs, are refused: each entry takes memory. */
+/** Longer lists of nodes and higher numbers of finished runs are refused, because each entry takes memory. */
 const NODES_MAX = 1_000;
 const RUNS_MAX = 100_000;
 /** A server of a later version may add fields. */
@@ -45,7 +45,7 @@ const url: Decode<string> = where(
   (value) => typeof value === "string" && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol),
 );
 const nodeList = listOf(url, { max: NODES_MAX });
-/** The nodes of the cluster, each once; null and a missing list both mean that the server names none. */
+/** The nodes of the cluster, without duplicates. Null and a missing list both mean that the server names none. */
 const nodes: Decode<readonly string[] | undefined> = (value) =>
   value === undefined || value === null ? undefined : [...new Set(nodeList(value))];
 

@@ -1,6 +1,6 @@
 /**
- * Claimed work as grants, as a worker takes them. Tasks, inputs and what earlier attempts left come as values and are
- * kept as JSON texts; consecutive items of one handler are one grant.
+ * Converts claimed work to grants, which a worker runs. Tasks, inputs and checkpoints arrive as values and are kept as JSON
+ * texts. Consecutive items of one handler become one grant.
  */
 
 import { receiptTopicOf, topicOf } from "../../kernel/command/topic-rules.ts";
@@ -16,10 +16,10 @@ import type {
 import type { Claimed, WorkItem } from "../../protocol/worker-wire.ts";
 import { assert } from "../../std/assert.ts";
 
-/** What an earlier attempt journaled, kept under a number that stands for its place in the journal. */
+/** A checkpoint of an earlier attempt, kept under a number in place of its position in the journal. */
 export type KeptCheckpoint = { readonly result: string } | { readonly error: string };
 
-/** Keeps a payload; gives the number to ask for it by. */
+/** Keeps a checkpoint; returns the number to read it by. */
 export type Keep = (payload: KeptCheckpoint) => number;
 
 export interface ReadItem {
@@ -33,7 +33,6 @@ export interface ReadWork {
   readonly items: readonly ReadItem[];
 }
 
-/** Reads the answer to a claim. */
 export function readWork({ work, inputs, phases }: Claimed, keep: Keep): ReadWork {
   const texts = new Map<string, string>();
   const inputOf = (execution: string): string => {
@@ -68,7 +67,7 @@ export function readWork({ work, inputs, phases }: Claimed, keep: Keep): ReadWor
   return { grants, items };
 }
 
-/** Scripts and enumerations have grants of their own: what they share is not the same for all. */
+/** Scripts and enumerations have a grant each, because each has its own shared data. */
 function isSameGrant(
   { first, at: firstAt }: { first: WorkItem; at: ReportedAttempt },
   one: WorkItem,
@@ -100,7 +99,7 @@ function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
     else checkpoints.push({ kind: "sleep", name, due: "until" in step ? step.until : 0 });
   }
   for (let i = 0; i < (one.finished ?? 0); i++) {
-    // Only the state after the last of them is ever asked for.
+    // Only the state after the last finished run is ever read.
     const isLast = i === (one.finished ?? 0) - 1;
     const seq = isLast ? keep({ result: JSON.stringify(one.state ?? null) }) : 0;
     checkpoints.push({ kind: "run", name: `${i}`, seq });
@@ -142,7 +141,7 @@ function grantOf(one: WorkItem, at: ReportedAttempt): Omit<Grant, "input" | "pha
   };
 }
 
-/** All runs, those that are finished without their expressions: nobody does them again. */
+/** All runs. Finished ones come without their expressions, because they do not run again. */
 function scriptOf({ runs = [], finished = 0, state }: WorkItem): ScriptWork {
   const done = Array.from({ length: finished }, (_, i) => ({
     name: `${i}`,
@@ -152,7 +151,7 @@ function scriptOf({ runs = [], finished = 0, state }: WorkItem): ScriptWork {
   return { runs: [...done, ...runs], state: JSON.stringify(state ?? null), resume: true };
 }
 
-/** Which command it is, as its mark says. */
+/** The command, as named by its mark. */
 function commandOf({ use, task }: WorkItem): CommandWork {
   const topic = topicOf(use) ?? use;
   const mark = (task as { cmd_metadata?: { rondo?: { step?: unknown } } } | null)?.cmd_metadata?.rondo;

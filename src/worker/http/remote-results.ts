@@ -1,11 +1,11 @@
-/** What code reads of earlier phases and attempts, for a worker that is not beside the store. */
+/** Reads results of earlier phases and checkpoints of earlier attempts over HTTP, for a worker without access to the store. */
 import { type ResultsSource, type SettledAt, TasksUnknown } from "../results-reader.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
 import type { KeptCheckpoint } from "./read-work.ts";
 
 export interface RemoteResultsOptions {
   readonly held: HeldAttempts;
-  /** Gets a path of the API by an attempt's token; waits for a server that is not there. */
+  /** Gets an API path with an attempt's token; waits while no server answers. */
   readonly get: (path: string, attempt: HeldAttempt) => Promise<string>;
 }
 
@@ -20,7 +20,7 @@ interface Page {
   readonly next: string | null;
 }
 
-/** Numbers of tasks in one request. */
+/** The most task numbers in one request. */
 const NUMBERS_MAX = 100;
 
 export class RemoteResults implements ResultsSource {
@@ -32,13 +32,13 @@ export class RemoteResults implements ResultsSource {
     this.#options = options;
   }
 
-  /** Keeps what an earlier attempt journaled; gives the number to ask for it by. */
+  /** Keeps a checkpoint of an earlier attempt; returns the number to read it by. */
   keep(payload: KeptCheckpoint): number {
     this.#kept.set(++this.#number, payload);
     return this.#number;
   }
 
-  /** An attempt is over: what was kept for it is not needed any more. */
+  /** Drops the checkpoints that were kept for an attempt, when it is over. */
   release(numbers: readonly number[]): void {
     for (const number of numbers) this.#kept.delete(number);
   }

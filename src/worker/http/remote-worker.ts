@@ -1,6 +1,6 @@
 /**
- * A worker in a process of its own: hosts handler code and scripts, and does their tasks for a server over HTTP. Code and
- * scripts are registered apart, since of scripts it takes only as many as its sandbox does at a time.
+ * A worker in its own process: hosts handler code and scripts, and runs their tasks for a server over HTTP. Code and scripts
+ * have a registration each, because the sandbox limits how many scripts run at a time.
  */
 
 import { join } from "node:path";
@@ -10,9 +10,9 @@ import { type StatusServer, startStatusServer } from "./status-server.ts";
 import { makeWorkerId, WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
 
 export interface RemoteWorkerOptions extends Omit<WorkerLaneOptions, "url" | "scripts"> {
-  /** Without it, this worker does no scripts. */
+  /** Left out: this worker runs no scripts. */
   readonly scripts?: ScriptOptions;
-  /** The port of its own status API, 0 for any; null: it has none. */
+  /** The port of the worker's status API, 0 for any free one; null: no status API. */
   readonly statusPort: number | null;
 }
 
@@ -38,29 +38,29 @@ export class RemoteWorker {
         workflows: [],
         capacity: scripts.atOnce,
         name: hasCode ? `${options.name}-scripts` : options.name,
-        // A process without code is one worker, whose scripts need no id of their own.
+        // A process without code is a single worker, so its scripts need no id of their own.
         worker: hasCode ? `${worker}-scripts` : worker,
         spool: options.spool === null ? null : join(options.spool, "scripts"),
       });
     this.#lanes = lanes.map((lane) => new WorkerLane(lane));
   }
 
-  /** Attempts under way. */
+  /** The number of attempts under way. */
   get held(): number {
     return this.#lanes.reduce((sum, { held }) => sum + held, 0);
   }
 
-  /** Attempts it takes at a time. */
+  /** The number of attempts that run at a time. */
   get capacity(): number {
     return this.#lanes.reduce((sum, { capacity }) => sum + capacity, 0);
   }
 
-  /** The address of its status API; null: it has none. */
+  /** The address of the status API; null: there is none. */
   get url(): string | null {
     return this.#status?.url ?? null;
   }
 
-  /** Begins to claim, once the server is there. */
+  /** Starts to claim as soon as a server answers. */
   async start(): Promise<void> {
     const { statusPort } = this.#options;
     if (statusPort !== null) {
@@ -76,7 +76,7 @@ export class RemoteWorker {
     for (const lane of this.#lanes) lane.start();
   }
 
-  /** Ends gracefully; resolves when everything is said, or when it was given long enough. */
+  /** Stops gracefully; resolves when all receipts are acknowledged or the time is over. */
   async stop(graceMs: number): Promise<void> {
     this.#isStopped = true;
     await Promise.all(this.#lanes.map((lane) => lane.stop(graceMs)));

@@ -1,12 +1,15 @@
-/** A worker's reports as events of the wire: JSON texts but for their numbers, each with the attempt it is of. */
+/** Converts a worker's reports to events of the worker protocol: JSON texts without their numbers, each with its attempt. */
 import type { Outcome } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
 import type { Report, ReportedLine } from "../../protocol/work.ts";
 
-/** Called for each event of a report, in order: the attempt's id, what comes after the number, the last word or not. */
+/**
+ * Called for each event of a report, in order, with the attempt's id, the text that follows the number, and whether it is the
+ * receipt.
+ */
 export type TakeEvent = (attempt: string, rest: string, isReceipt: boolean) => void;
 
-/** Gives the events of a report. How many it has words on, hence verdicts: `wordsOf`. */
+/** Calls `take` for each event of a report. */
 export function eachEvent(report: Report, take: TakeEvent): void {
   const prefix = attemptPrefix(report);
   const idOf = ({ task, attempt, claim }: { task: number; attempt: number; claim: number }): string =>
@@ -46,7 +49,7 @@ export function eachEvent(report: Report, take: TakeEvent): void {
   }
 }
 
-/** How many attempts a report has a word on: so many verdicts are wanted for it. */
+/** The number of attempts in a report, which is also the number of its verdicts. */
 export function wordsOf(report: Report): number {
   if (report.kind === "receipts") return report.receipts.length;
   return 1;
@@ -56,7 +59,7 @@ function lineText({ at, level, text, run }: ReportedLine): string {
   return `"kind":"log",${JSON.stringify({ text, level, at, run }).slice(1)}`;
 }
 
-/** Results are JSON texts already; errors are taken apart, since the wire has their marks beside them. */
+/** Results are JSON texts already. Errors are parsed, because the wire format has their flags beside them. */
 function receiptText({ status, payload, fatal, retryAfterMs, total, wait }: Outcome, ms: number): string {
   const head = `"kind":"receipt","status":"${status}","stats":{"durationMs":${Math.max(0, Math.round(ms))}}`;
   if (status === "done")

@@ -1,40 +1,39 @@
 /**
- * The worker of a process that is itself a node: does tasks of the other nodes whose code is hosted here, so that code
- * which only this process has is reached from all of them. What is this node's own, the worker inside it does; but an
- * attempt that another node gave out goes on when its execution moves to this one.
+ * The worker of a process that is itself a node. It runs tasks of the other nodes whose code is hosted here, so that all nodes
+ * can reach code that only this process has. Tasks of this node are run by the worker inside it. But an attempt that another
+ * node granted goes on when its execution moves to this node.
  */
 import { type HostedPart, withChildren } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
 import { WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
 
-/** `token` is what nodes know each other's workers by; `worker` is to be this process's own, and no other's. */
+/** `token` authenticates workers of nodes to each other; `worker` must be unique to this process. */
 export interface ServeClusterOptions
   extends Pick<
     WorkerLaneOptions,
     "name" | "capacity" | "version" | "clock" | "random" | "secrets" | "onLog" | "onTrouble" | "onBug"
   > {
   readonly worker: string;
-  /** The URL of the node that this process is. */
+  /** The URL of the node of this process. */
   readonly own: string;
   readonly token: string;
-  /** Without it, no scripts of other nodes are run here. */
+  /** Left out: this worker runs no scripts of other nodes. */
   readonly scripts?: ScriptOptions;
 }
 
 export interface ClusterWorker {
-  /** Attempts of other nodes under way. */
+  /** The number of attempts of other nodes under way. */
   readonly held: number;
-  /** Hosts code for the other nodes, with that of the workflows that it starts as children. */
+  /** Hosts code for the other nodes, including the workflows that it starts as children. */
   host(workflows: readonly HostedPart[]): void;
-  /** Runs scripts of the other nodes too, from now on. */
+  /** Runs scripts of the other nodes from now on. */
   hostScripts(): void;
-  /** The other nodes that are alive now: sessions come and go with them. */
+  /** Sets the other live nodes. Sessions are opened and ended accordingly. */
   nodes(urls: readonly string[]): void;
-  /** Ends gracefully. */
   stop(graceMs: number): Promise<void>;
 }
 
-/** Begins with the first code that is hosted, at the nodes that it is told of. */
+/** The worker starts with the first hosted code, at the nodes set by `nodes`. */
 export function serveCluster(options: ServeClusterOptions): ClusterWorker {
   const { scripts, ...shared } = options;
   const code = laneOf(shared);

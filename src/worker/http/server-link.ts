@@ -1,7 +1,7 @@
 /**
- * A worker's requests to one server. Where the session is registered is decided elsewhere (membership.ts): `ready` names
- * the address, and until then requests wait. Whatever goes wrong with a request is reported there and never thrown:
- * a server that is away, answers with an error page, or answers something that cannot be read.
+ * A worker's requests to one server. The membership machine (membership.ts) decides where the session is registered: `ready`
+ * names the address, and until then requests wait. A failed request is reported there and never thrown, whether the server is
+ * unreachable, sends an error page, or sends an answer that cannot be read.
  */
 
 import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../net/http-connection.ts";
@@ -26,9 +26,9 @@ export interface ServerLinkOptions {
   readonly token?: string;
   readonly clock: Clock;
   readonly random: Random;
-  /** What to register as. */
+  /** The registration to send. */
   readonly registration: () => Registration;
-  /** The time that an answer may take, by the heartbeats of what the worker holds. */
+  /** The time-out of an answer, which depends on the heartbeat time-outs of the held attempts. */
   readonly answerMs: () => number;
   readonly onAnswered: (route: Route) => void;
   readonly onFailed: (route: Route, what: string) => void;
@@ -37,20 +37,20 @@ export interface ServerLinkOptions {
 }
 
 export interface PostOptions<T> {
-  /** Null: the answer cannot be read. */
+  /** Returns null if the answer cannot be read. */
   readonly read: (value: unknown) => T | null;
   /** How long the server may wait before it answers; 0 if left out. */
   readonly waitMs?: number;
-  /** The server is asked for a sign of life that often while it waits. */
+  /** How often the server sends keep-alive bytes while it waits. */
   readonly keepAlive?: KeepAlive;
-  /** It is sent once: whoever asks decides what to do next. */
+  /** Sends the request once: after a failure the caller decides what to do next. */
   readonly isOnce?: boolean;
 }
 
-/** Signs of life on a request that waits. */
+/** Keep-alive bytes on a request that waits. */
 export interface KeepAlive {
   readonly everyMs: number;
-  /** They have come before, all the way: without one the request has failed. */
+  /** Keep-alive bytes have arrived before, so a request without them has failed. */
   readonly isTrusted: boolean;
 }
 
@@ -68,7 +68,7 @@ export type Called<T> =
   | {
       readonly kind: "answered";
       readonly value: T;
-      /** Signs of life came while the server waited. */
+      /** Keep-alive bytes came while the server waited. */
       readonly isKeptAlive?: boolean;
     }
   | Refused
@@ -79,38 +79,38 @@ export type RegisterResult =
   | { readonly kind: "failed"; readonly what: string; readonly refused: Refused | null };
 
 const UNSENT: Unsent = { kind: "unsent" };
-/** Statuses with which a request as such is refused. */
+/** Statuses that refuse the request itself. */
 const REFUSALS = [400, 409, 413, 422];
-/** Statuses of a registration that another try would get again. */
+/** Statuses of a registration that a retry would get again. */
 const HOPELESS = [401, 403, 404, 422];
-/** The status of what another node has. */
+/** The status for an attempt that another node owns. */
 const NOT_OWNER = 421;
 const REGISTER_MS = 4_000;
 const READ_MS = 30_000;
 const ANSWER_MAX_MS = 60_000;
-/** How long the answer of a claim is waited for that may be on its way when the link is closed. */
+/** How long `close` waits for claims whose answers may be on their way. */
 const LAST_CLAIMS_MS = 5_000;
 const GOODBYE_MS = 2_000;
 
 export class ServerLink {
   readonly #options: ServerLinkOptions;
   readonly #connections: ReadonlyMap<string, HttpConnection>;
-  /** Claims have connections of their own: they may be let go of later. */
+  /** Claims have their own connections, so that they can be closed later. */
   readonly #claimConnections: ReadonlyMap<string, HttpConnection>;
   readonly #claiming = new Set<Promise<unknown>>();
   /** Registrations under way, by their requests. */
   readonly #registering = new Map<Promise<RegisterResult>, string>();
-  /** Where the session is registered; null: it is not. */
+  /** The address at which the session is registered, or null. */
   #address: string | null = null;
   /** Its last registration or request failed. */
   #hasFailed = false;
   #isClosed = false;
-  /** False: the server does not want to ask at the worker's own address, since something is in between. */
+  /** False: the server refused the worker's own URL, because something between them changes addresses. */
   #sendsUrl = true;
-  /** Requests in a row that took too long, by route. */
+  /** The number of timed-out requests in a row, by route. */
   readonly #timeouts = new Map<Route, number>();
   readonly #waiting = new Set<() => void>();
-  /** Ends all sleeps. */
+  /** Ends all back-off pauses. */
   #wake = new AbortController();
 
   constructor(options: ServerLinkOptions) {
@@ -122,31 +122,34 @@ export class ServerLink {
     this.#claimConnections = new Map(options.addresses.map((address) => [address, connect(address)]));
   }
 
-  /** It is registered, and was answered last. */
+  /** Whether the session is registered and its last request was answered. */
   get isConnected(): boolean {
     return this.#address !== null;
   }
 
-  /** It is registered there: requests go to this address. */
+  /** The session is registered at this address: requests go there. */
   ready(address: string): void {
     this.#address = address;
     this.#hasFailed = false;
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** Requests have to wait; those that are sent once are given up if the server has failed. */
+  /** Requests wait. Those that are sent once are given up if the server has failed. */
   notReady(): void {
     this.#address = null;
   }
 
-  /** A registration failed: whoever would not wait is let go. */
+  /** A registration failed: requests that are sent once are given up. */
   failed(): void {
     if (this.#address !== null) return;
     this.#hasFailed = true;
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** This side's own address, as a server sees it; asks all until one answers. Null: it is reached by a unix socket. */
+  /**
+   * The address of this side as a server sees it. Asks all addresses until one answers. Null: the server is reached by a unix
+   * socket.
+   */
   async ownAddress(): Promise<string | null> {
     const backOff = new BackOff({ random: this.#options.random });
     const request = { method: "GET", path: "/healthz", timeoutMs: REGISTER_MS };
@@ -205,7 +208,7 @@ export class ServerLink {
     };
   }
 
-  /** Posts to a route under this worker, as a registered one. */
+  /** Posts to a route of this worker. Waits until the worker is registered. */
   async post<T>(route: Route, body: string, options: PostOptions<T>): Promise<Called<T>> {
     const backOff = new BackOff({ random: this.#options.random });
     while (!this.#isClosed) {
@@ -223,8 +226,8 @@ export class ServerLink {
   }
 
   /**
-   * Reads by an attempt's own token, once the server is there; throws if that refuses, or if the link is closed. Null: it
-   * is to be asked once, and another one may know.
+   * Reads with an attempt's own token. Waits for the server; throws if it refuses or if the link is closed. Null: the request
+   * was sent once, and another node may know the answer.
    */
   async read(path: string, token: string, options: { isOnce?: boolean } = {}): Promise<string | null> {
     const backOff = new BackOff({ random: this.#options.random });
@@ -254,8 +257,8 @@ export class ServerLink {
   }
 
   /**
-   * Deregisters the worker and ends all requests. A registration under way is awaited first: the server would else list a
-   * worker that has ended. With `waitsForClaims` it also awaits claims, whose answers may bring work.
+   * Deregisters the worker and ends all requests. It first awaits a registration under way, because the server would otherwise
+   * list a worker that has ended. With `waitsForClaims` it also awaits claims, whose answers may bring work.
    */
   async close(options: CloseOptions & { readonly worker?: string | null } = {}): Promise<void> {
     const address = this.#address;
@@ -287,7 +290,7 @@ export class ServerLink {
     await this.#send(this.#at(this.#connections, address), { method: "DELETE", path, timeoutMs: GOODBYE_MS });
   }
 
-  /** One request, and what became of it. */
+  /** Sends one request and classifies its result. */
   async #postNow<T>(
     address: string,
     route: Route,
@@ -321,7 +324,7 @@ export class ServerLink {
     const value = status === 200 ? read(fieldsOf(text)) : null;
     if (value !== null) {
       this.#reportAnswer(route);
-      // A proxy that gathers an answer passes all of it on at its end.
+      // A buffering proxy passes on the whole answer at its end, with all keep-alive bytes.
       const isKeptAlive =
         keepAlive !== undefined && clock.now() - (firstPartAt ?? clock.now()) >= keepAlive.everyMs / 2;
       return { kind: "answered", value, ...(isKeptAlive ? { isKeptAlive } : {}) };
@@ -330,7 +333,7 @@ export class ServerLink {
     if (REFUSALS.includes(status) && route === "events") return problem;
     if (status !== 404 || problem.code !== "not_found")
       return this.#reportFailure(route, `${address} ${says(problem)}`);
-    // The server has forgotten this worker, or is another one.
+    // The server has forgotten this worker, or is a different server.
     if (address === this.#address && !this.#isClosed) this.#options.onForgotten();
     return "forgotten";
   }
@@ -338,7 +341,7 @@ export class ServerLink {
   #reportAnswer(route: Route): void {
     this.#timeouts.delete(route);
     if (!this.#isClosed) this.#options.onAnswered(route);
-    // The server is there: nobody has to wait for the end of a long back-off.
+    // The server answers: all back-off pauses end.
     this.#wake.abort();
     this.#wake = new AbortController();
   }
@@ -349,13 +352,16 @@ export class ServerLink {
     return "failed";
   }
 
-  /** Longer after each request that took too long: a slow network must not be taken for a broken one for ever. */
+  /** Doubles with each timed-out request in a row, so that a slow network is not taken for a broken one for ever. */
   #answerMs(route: Route): number {
     const timeouts = this.#timeouts.get(route) ?? 0;
     return backOffMs(timeouts, { minMs: this.#options.answerMs(), maxMs: ANSWER_MAX_MS });
   }
 
-  /** Where the session is registered, once it is; null: the link is closed, or the server fails and it is not waited for. */
+  /**
+   * Resolves with the address when the session is registered. Null: the link is closed, or the server has failed and the
+   * request is sent once.
+   */
   #registered(isPatient: boolean): Promise<string | null> {
     return new Promise((resolve) => {
       const look = (): void => {
@@ -369,13 +375,12 @@ export class ServerLink {
     });
   }
 
-  /** The answer, or the fault. */
   async #send(connection: HttpConnection, request: HttpRequest): Promise<HttpAnswer | HttpFault> {
     try {
       return await connection.send(request);
     } catch (thrown) {
       if (!(thrown instanceof HttpFault)) throw thrown;
-      // Where one connection is dead without a word, others that idle may be dead too: each would cost a time-out.
+      // If one connection is dead, other idle ones may be dead too, and each would cost a time-out.
       for (const connections of [this.#connections, this.#claimConnections])
         this.#at(connections, connection.address).dropIdle();
       return thrown;
@@ -386,7 +391,6 @@ export class ServerLink {
     return connections.get(address) as HttpConnection;
   }
 
-  /** The value of the promise, or null after this time. */
   #sleep(ms: number): Promise<void> {
     return this.#isClosed ? Promise.resolve() : sleep(this.#options.clock, ms, this.#wake.signal);
   }

@@ -1,7 +1,7 @@
-/** What a server says that does not do what a worker asks, and whether another try may help. */
+/** Refusals of a server, and whether a retry may help. */
 import type { HttpAnswer } from "../../net/http-connection.ts";
 
-/** The server's answer that a request as such is wrong: sending it again would change nothing. */
+/** The server refused a request. Sending it again would change nothing. */
 export interface Refused {
   readonly kind: "refused";
   readonly status: number;
@@ -9,7 +9,7 @@ export interface Refused {
   readonly message: string;
 }
 
-/** The server answered, and the answer is no. */
+/** Thrown where the server refused a request. */
 export class ServerRefused extends Error {
   override name = "ServerRefused";
   readonly problem: Refused;
@@ -19,30 +19,30 @@ export class ServerRefused extends Error {
   }
 }
 
-/** The refusal as a sentence about the server. */
+/** The refusal as the rest of a sentence that begins with "the server". */
 export function says({ status, code, message }: Refused): string {
   if (status === 200) return `sent an answer that is not from Rondo: ${message.slice(0, 80)}`;
   return `answers ${status} ${code}: ${message}`;
 }
 
-/** Whether another try may be answered otherwise: the server is not ready, or something else has answered. */
+/** Whether a retry may be answered differently: the server is not ready, or the answer is not from a Rondo server. */
 export function isPassing({ status, text }: HttpAnswer): boolean {
   if (status === 200) return fieldsOf(text) === null;
   const { code } = problemOf(status, text);
   return status >= 500 || status === 429 || code === "unknown" || code === "invalid_json";
 }
 
-/** The value of a JSON text; null: it is none. */
+/** The fields of a JSON text; null: the text is no JSON object. */
 export function fieldsOf(text: string): Readonly<Record<string, unknown>> | null {
   try {
     return JSON.parse(text) as Readonly<Record<string, unknown>> | null;
   } catch {
-    // Not one of our servers, or something in between.
+    // The answer is from another program, such as a proxy.
     return null;
   }
 }
 
-/** The problem that a status and a text tell of. */
+/** The refusal in an answer. */
 export function problemOf(status: number, text: string): Refused {
   const { code, detail } = fieldsOf(text) ?? {};
   return {

@@ -1,8 +1,8 @@
 /**
- * Events on disk until they are acknowledged, so that they survive the worker's process. One file per process, named
- * after it. What comes while a sync is under way is written and synced together. A process that starts takes over the
- * files of those that are gone. Acknowledged events leave with the file's next rewrite: sent twice, they do no harm.
- * A file with lines that cannot be read is kept under another name; what can be read of it is sent.
+ * Keeps events on disk until they are acknowledged, so that they survive the worker's process. Each process has its own file.
+ * Events that come while a sync is under way are written and synced together. A process that starts takes over the files of
+ * processes that have ended. Acknowledged events leave with the next rewrite of the file; sending one twice does no harm. A
+ * damaged file is kept under another name, and its readable lines are sent.
  */
 import { isUtf8 } from "node:buffer";
 import fs from "node:fs";
@@ -11,7 +11,7 @@ import { promisify } from "node:util";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import { makeDirectory } from "../../std/make-directory.ts";
 
-/** One event, with what is needed to send it. */
+/** One event with everything needed to send it. */
 export interface SpooledEvent {
   readonly attempt: string;
   readonly token: string;
@@ -20,7 +20,7 @@ export interface SpooledEvent {
   readonly isReceipt: boolean;
 }
 
-/** A spool file that is damaged: where it is kept, and how many of its lines cannot be read. */
+/** A damaged spool file: where it is kept, and how many of its lines are unreadable. */
 export interface DamagedSpool {
   readonly path: string;
   readonly lines: number;
@@ -35,7 +35,7 @@ interface Waiting {
 const SUFFIX = ".spool";
 const DAMAGED_SUFFIX = ".damaged";
 const NEWLINE = 10;
-/** A file over this is written anew with what is not acknowledged. */
+/** A file above this size is rewritten with the unacknowledged events. */
 const REWRITE_BYTES = 8 * 1_048_576;
 
 const writeTo = promisify(fs.write);
@@ -49,7 +49,7 @@ export class Spool {
   #waiting: Waiting[] = [];
   #isWriting = false;
   #isClosed = false;
-  /** What is on disk and not acknowledged, as whoever sends it says; null: nobody does yet. */
+  /** The unacknowledged events on disk, set by the outbox; null: not set yet. */
   unacknowledged: ReadonlySet<SpooledEvent> | null = null;
 
   private constructor(directory: string, left: readonly SpooledEvent[]) {
@@ -58,7 +58,7 @@ export class Spool {
     this.#file = this.#writeFile(left);
   }
 
-  /** Opens this process's file; gives what former processes left, which is in it. */
+  /** Opens this process's file; returns the events of former processes, which it now contains. */
   static open(directory: string): {
     readonly spool: Spool;
     readonly left: readonly SpooledEvent[];
@@ -87,18 +87,18 @@ export class Spool {
     return { spool, left, damaged };
   }
 
-  /** Calls `synced` as soon as these are on disk. */
+  /** Calls `synced` when these events are on disk. */
   append(events: readonly SpooledEvent[], synced: () => void, failed: (error: unknown) => void): void {
     this.#waiting.push({ text: linesOf(events), synced, failed });
     if (!this.#isWriting) this.#write().catch(failed);
   }
 
-  /** Something was acknowledged: the file may be shorter. */
+  /** Events were acknowledged, so the file may be rewritten shorter. */
   acknowledged(): void {
     if (!this.#isWriting && !this.#isClosed) this.#tidy();
   }
 
-  /** Leaves nothing behind if nothing is owed. */
+  /** Deletes the file if every event is acknowledged. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -125,7 +125,7 @@ export class Spool {
     this.#isWriting = false;
   }
 
-  /** Nothing is being written now, so what is not acknowledged is all there is. */
+  /** No write is under way, so the unacknowledged events are all there is. */
   #tidy(): void {
     if (this.#bytes === 0 || this.unacknowledged === null) return;
     if (this.unacknowledged.size === 0) {
@@ -137,7 +137,7 @@ export class Spool {
     }
   }
 
-  /** A file with these only takes the place of the one that is there. */
+  /** Replaces the file by one with only these events. */
   #writeFile(events: readonly SpooledEvent[]): number {
     const path = `${this.#path}.new`;
     const text = linesOf(events);
@@ -160,7 +160,7 @@ function linesOf(events: readonly SpooledEvent[]): string {
     .join("");
 }
 
-/** The lines of a spool. A rest without an end was cut off by the end of its process: nobody was told that it is there. */
+/** The lines of a spool. A last line without an end was cut off when its process ended, before anything relied on it. */
 function wholeLines(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   for (let from = 0; ; ) {
@@ -188,7 +188,7 @@ function readLine(line: Buffer): SpooledEvent | null {
   return { attempt, token, n: n as number, isReceipt, json: JSON.stringify(event) };
 }
 
-/** Takes over the file of a process that is gone; whoever renames it first has it, under a name of its own. */
+/** Takes over the file of a process that has ended. The first process that renames the file has it. */
 function takeFile(directory: string, name: string): string | null {
   const path = join(directory, newName());
   try {
@@ -202,7 +202,7 @@ function takeFile(directory: string, name: string): string | null {
 
 let names = 0;
 
-/** Of this process: its number and, where that can be had, the time it began, since numbers come again. */
+/** The name contains the process id and, where the system tells it, the start time, because process ids are reused. */
 function newName(): string {
   return `${process.pid}-${beginningOf(process.pid) ?? "0"}-${++names}${SUFFIX}`;
 }
@@ -219,11 +219,11 @@ function isAlive(name: string): boolean {
   }
 }
 
-/** When a process began, in ticks of the system; null: it is not there, or the system does not say. */
+/** When a process started, in system ticks; null: no such process, or the system does not tell. */
 function beginningOf(pid: number): string | null {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, "utf8");
-    // The second field is the program's name in brackets, and may hold anything.
+    // The second field is the program's name in brackets, which may contain any character.
     return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? null;
   } catch {
     // Not Linux, or no such process.

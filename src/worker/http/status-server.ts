@@ -1,14 +1,14 @@
-/** A worker's own HTTP API, on a port of its own: is it well, and does it still have an attempt. */
+/** A worker's own HTTP API, on its own port: its health, and whether it still has an attempt. */
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
 
 export interface StatusOptions {
   readonly host: string;
-  /** 0: any that is free. */
+  /** 0: any free port. */
   readonly port: number;
   readonly health: () => Readonly<Record<string, unknown>>;
-  /** What there is to say about an attempt; null: this worker does not have it. */
+  /** The status of an attempt; null: this worker does not have it. */
   readonly attempt: (id: string) => Readonly<Record<string, unknown>> | null;
 }
 
@@ -19,7 +19,6 @@ export interface StatusServer {
 
 const HEADER_MS = 5_000;
 
-/** Starts to listen. */
 export async function startStatusServer(options: StatusOptions): Promise<StatusServer> {
   const server: Server = createServer(
     { headersTimeout: HEADER_MS, requestTimeout: HEADER_MS },
@@ -40,7 +39,7 @@ export async function startStatusServer(options: StatusOptions): Promise<StatusS
   );
   server.listen(options.port, options.host);
   await once(server, "listening");
-  // It must not keep a process alive that has nothing else to do.
+  // The server must not keep a process alive that has nothing else to do.
   server.unref();
   const { address, port } = server.address() as AddressInfo;
   return {
@@ -53,7 +52,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {
-    // Not an id, then.
+    // The text is not valid percent-encoding, so it is no attempt's id.
     return text;
   }
 }

@@ -1,12 +1,12 @@
 /**
- * One registration of a remote worker: what it serves, how much of it at a time, and the attempts it has.
- *
- * 1. It registers at every node of the cluster under the same id, and claims at each whenever it has room: a fair share
- *    of it, at least one. What comes above `capacity` waits here without being begun.
- * 2. What it says is numbered, kept until acknowledged (in a spool too, if it has one), and sent again after a reconnect.
- *    It goes to the node that gave the attempt, or that has it by now: no attempt ends because a node does.
- * 3. It beats while it has attempts, and stops those that their node does not want any more.
- * 4. It stops gracefully: no claim, what has not begun goes back, the rest ends within a grace.
+ * One registration of a remote worker: the handlers that it serves, its capacity, and the attempts that it holds.
+ * 1. It registers at every node of the cluster under the same id. It claims at each node while it has room: a fair share of the
+ *    room, at least one attempt. Attempts above `capacity` wait here without being started.
+ * 2. Its events are numbered, kept until acknowledged (in a spool too, if it has one), and sent again after a reconnect. They
+ *    go to the node that granted the attempt or that owns it now, so no attempt ends because a node does.
+ * 3. It sends heartbeats while it has attempts, and stops attempts that their node does not want any more.
+ * 4. It stops gracefully: it stops claiming, returns attempts that have not started, and lets the others end within a grace
+ *    period.
  */
 
 import { topicOf } from "../../kernel/command/topic-rules.ts";
@@ -34,52 +34,54 @@ import type { Refused } from "./server-problem.ts";
 import { type DamagedSpool, Spool, type SpooledEvent } from "./spool.ts";
 
 export interface WorkerLaneOptions {
-  /** Where to begin, tried in turn: `http(s)://host:port` or `unix:<path>`. None: `become` says which nodes there are. */
+  /** Addresses to register at: `http(s)://host:port` or `unix:<path>`. Without any, `setNodes` names the nodes. */
   readonly addresses: readonly string[];
-  /** The URL of the node that this process is itself. Nothing is claimed there, but what the worker has may move there. */
+  /** The URL of the node of this process. Nothing is claimed there, but the worker's attempts may move there. */
   readonly own?: string;
   readonly token?: string;
   readonly name: string;
-  /** An id to register under; by default one is made of the name. */
+  /** The id to register under; by default it is made from the name. */
   readonly worker?: string;
   readonly capacity: number;
   readonly workflows: readonly HostedPart[];
-  /** Without it, this worker does no scripts. */
+  /** Left out: this worker runs no scripts. */
   readonly scripts?: ScriptOptions;
   readonly secrets?: readonly string[];
-  /** A directory for events that are not acknowledged yet; null: they are kept in memory only. */
+  /** A directory for unacknowledged events; null: they are kept in memory only. */
   readonly spool: string | null;
-  /** The address of the worker's own status API; null: it has none. */
+  /** The address of the worker's status API; null: there is none. */
   readonly url: () => string | null;
   readonly version: string;
   readonly clock: Clock;
   readonly random: Random;
   readonly onLog: WorkerOptions["log"];
-  /** The server cannot be reached or refuses (null: it is there again). */
+  /** The server is unreachable or refuses; null: the trouble is over. */
   readonly onTrouble: (what: string | null) => void;
-  /** It is registered under this id. */
+  /** The worker is registered under this id. */
   readonly onRegistered: (worker: string) => void;
-  /** Every address refuses this worker, which was never registered: it is configured wrongly. Left out: it is tried again. */
+  /** Every address refuses this worker, and it was never registered: its configuration is wrong. Left out: it tries again. */
   readonly onRefused?: (why: Refused) => void;
-  /** The server asks it to leave. */
+  /** The server asks the worker to stop. */
   readonly onDrain: () => void;
-  /** The server does not take the events of an attempt. */
+  /** The server refuses the events of an attempt for good. */
   readonly onDropped: (attempt: string, why: Refused) => void;
-  /** A spool file of a former process is damaged; what can be read of it is sent. */
+  /** A spool file of a former process is damaged; its readable events are sent. */
   readonly onDamagedSpool?: (damaged: DamagedSpool) => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** How long, after the grace, what was said last may take to be heard. */
+/** How long the last events may take to be acknowledged after the grace period. */
 const LAST_WORDS_MS = 5_000;
-/** With so many characters unacknowledged, nothing new is claimed. */
+/** Above this number of unacknowledged characters, the worker claims nothing. */
 const UNACKNOWLEDGED_CHARS_MAX = 16 * 1_048_576;
-/** Of attempts that a former process left: only shown while their node is looked for. */
+/**
+ * The heartbeat time-out of attempts that a former process left. They get heartbeats only while their node is searched for.
+ */
 const LEFT_HEARTBEAT_MS = 30_000;
-/** Until a server has said which silence it allows. */
+/** The heartbeat time-out until a server has set one. */
 const HEARTBEAT_MS = 30_000;
 
-/** An id for a worker, made of its name. */
+/** Makes a worker's id from its name. */
 export function makeWorkerId({
   name,
   clock,
@@ -96,7 +98,7 @@ export class WorkerLane {
   readonly #results: RemoteResults;
   readonly #worker: Worker;
   readonly #hosted: HostedPart[] = [];
-  /** Its id, the same at every node. */
+  /** The worker's id, the same at every node. */
   #id: string;
   #heartbeatMs = HEARTBEAT_MS;
   #isRegistered = false;
@@ -151,7 +153,7 @@ export class WorkerLane {
       this.#outbox.replay(spooled.left, (event) => this.#hold(event));
   }
 
-  /** Attempts under way. */
+  /** The number of attempts under way. */
   get held(): number {
     return this.#held.open;
   }
@@ -160,7 +162,7 @@ export class WorkerLane {
     return this.#options.capacity;
   }
 
-  /** The worker's id, once it is registered. */
+  /** The worker's id, or null until it is registered. */
   get worker(): string | null {
     return this.#isRegistered ? this.#id : null;
   }
@@ -169,28 +171,27 @@ export class WorkerLane {
     return this.#sessions.isAway;
   }
 
-  /** This side's own address, as the server sees it; null: it is reached by a unix socket. */
+  /** The address of this side as the server sees it; null: the server is reached by a unix socket. */
   async ownAddress(): Promise<string | null> {
     return (await this.#sessions.first?.link.ownAddress()) ?? null;
   }
 
-  /** Begins to claim. */
   start(): void {
     this.#sessions.start();
   }
 
-  /** The cluster has these nodes now, for a worker that was given no addresses. */
+  /** Sets the nodes of the cluster, for a worker without addresses. */
   become(nodes: readonly string[]): void {
     this.#sessions.become(nodes);
   }
 
-  /** Hosts more code, and says so at every node. */
+  /** Hosts more code, and registers it at every node. */
   host(workflows: readonly HostedPart[]): void {
     this.#addCode(workflows);
     this.#sessions.registerAgain();
   }
 
-  /** What there is to say about an attempt; null: it is not here. */
+  /** The status of an attempt; null: the worker does not have it. */
   about(id: string): Readonly<Record<string, unknown>> | null {
     const attempt = this.#held.get(id);
     if (attempt === undefined || attempt.left > 0) return null;
@@ -198,13 +199,13 @@ export class WorkerLane {
     return { attempt: id, status: hasEnded ? "ended" : hasStarted ? "running" : "claimed", since };
   }
 
-  /** Ends gracefully; resolves when everything is said, or when it was given long enough. */
+  /** Stops gracefully; resolves when all receipts are acknowledged or the time is over. */
   async stop(graceMs: number): Promise<void> {
     const { clock } = this.#options;
     const sessions = this.#sessions.all;
     const claims = sessions.map(({ claims: loop }) => atMost(clock, LAST_WORDS_MS, loop.stop()));
     await atMost(clock, graceMs + 2 * LAST_WORDS_MS, this.#worker.stop(graceMs, LAST_WORDS_MS));
-    // What a node that is not there has given out before, nobody can get any more; nor does it hear anything.
+    // A node that is not registered needs no wait: it would neither grant attempts nor take events.
     await Promise.all(claims.filter((_, i) => sessions[i]?.link.isConnected === true));
     if (this.#sessions.isRegistered) await atMost(clock, LAST_WORDS_MS, this.#outbox.empty());
     this.#isClosed = true;
@@ -250,7 +251,7 @@ export class WorkerLane {
     );
   }
 
-  /** How many attempts one session may take now: as many as all the others, and one if there is room at all. */
+  /** The number of attempts that one session may claim now: an equal share of the room, at least one if there is room. */
   #share(): number {
     const { capacity } = this.#options;
     const free = this.#outbox.chars > UNACKNOWLEDGED_CHARS_MAX ? 0 : capacity - this.#held.open;
@@ -291,7 +292,9 @@ export class WorkerLane {
     };
   }
 
-  /** Registered, perhaps with a server that does not know its attempts: those that go on are shown at once. */
+  /**
+   * The session is registered, perhaps at a server that does not know the worker's attempts: sends their heartbeats at once.
+   */
   #registered(session: NodeSession, { worker, heartbeatMs }: Registered): void {
     this.#id = worker;
     this.#heartbeatMs = heartbeatMs;
@@ -311,7 +314,7 @@ export class WorkerLane {
   #take(session: NodeSession, claimed: Claimed): void {
     const { grants, items } = readWork(claimed, (payload) => this.#results.keep(payload));
     const since = this.#options.clock.now();
-    // What a node gave out that is gone by now is at another.
+    // If the session of the node has ended since, another node owns the attempt.
     const home = this.#sessions.get(session.name) === undefined ? null : session.name;
     for (const { work, at, kept } of items) {
       const { attempt: id, token, heartbeatMs } = work;
@@ -326,7 +329,7 @@ export class WorkerLane {
     session.heartbeats.look();
   }
 
-  /** The attempt that an event of a former process is of. It takes up no room, and is only kept until that has arrived. */
+  /** Holds the attempt of an event that a former process left, until that event is acknowledged. It uses no capacity. */
   #hold({ attempt: id, token }: SpooledEvent): HeldAttempt {
     const known = this.#held.get(id);
     if (known !== undefined) {
@@ -343,7 +346,7 @@ export class WorkerLane {
     return held;
   }
 
-  /** A node is gone, or out of touch: what it had is looked for; what is on its way there comes back by itself. */
+  /** A node is gone or out of touch: its attempts are searched for. Events on their way there come back by themselves. */
   #gone(name: string): void {
     for (const attempt of [...this.#held.quietAt(name)]) this.#held.move(attempt, null);
     this.#sessions.search();
@@ -353,14 +356,14 @@ export class WorkerLane {
   #home({ name }: NodeSession, attempt: HeldAttempt, isHere: boolean): void {
     if (this.#sessions.get(name) === undefined) return;
     if (isHere && attempt.home === null) this.#outbox.found(attempt, name);
-    // What is on its way to a node is answered there.
+    // Events on their way to a node are answered there.
     else if (!isHere && attempt.home === name && attempt.queued === 0) {
       this.#held.move(attempt, null);
       this.#sessions.search();
     }
   }
 
-  /** Reads something of an attempt at the node that has it; asks the others if that does not. */
+  /** Reads from the node that owns the attempt, or from the other nodes if that one does not know it. */
   async #read(path: string, { home, token }: HeldAttempt): Promise<string> {
     const { clock, random } = this.#options;
     const backOff = new BackOff({ random });
@@ -376,7 +379,7 @@ export class WorkerLane {
     throw new Error("the worker ends, and no node answers");
   }
 
-  /** An enumeration is not said to have begun by its pages alone: the first may take long. */
+  /** Reports the start of an enumeration, because its first page may take long. */
   #sayStarted(grant: Grant): void {
     const attempts = grant.items.map(({ number, attempt, claim }) => ({ task: number, attempt, claim }));
     this.#outbox.send([{ kind: "started", ...reportPlace(grant), attempts }]).catch(this.#options.onBug);

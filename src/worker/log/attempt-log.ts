@@ -1,17 +1,17 @@
 /**
- * The logs of one attempt on their way out: lines are gathered and taken as one report, in the order in which they were
- * written; of several words about progress only the newest is kept. What exceeds the limits of an attempt is dropped.
+ * Gathers the log lines of one attempt for its next report, in the order in which they were written. Of several progress
+ * updates only the newest is kept. Lines above the limits of an attempt are dropped.
  */
 import type { ReportedAttempt, ReportedLine } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import { linesOf } from "./log-text.ts";
 import type { Secrets } from "./secrets.ts";
 
-/** What the logs of all attempts at a worker share. */
+/** The parts that the logs of all attempts of a worker share. */
 export interface LogSink {
   readonly clock: Clock;
   readonly secrets: Secrets;
-  /** Called with the first line since the last report; `isFull`: with enough of them to go out at once. */
+  /** Called with the first line since the last report, and again with `isFull` when the lines should be sent at once. */
   readonly onLines: (log: AttemptLog, isFull: boolean) => void;
 }
 
@@ -19,17 +19,17 @@ export type LogsReport = ReportedAttempt & { readonly kind: "logs"; readonly lin
 
 const LINES_MAX = 10_000;
 const BYTES_MAX = 1_048_576;
-/** Lines of this many bytes do not wait for more. */
+/** At this many bytes, lines are sent at once. */
 const REPORT_BYTES = 65_536;
 
 export class AttemptLog {
   readonly #attempt: ReportedAttempt;
   readonly #queue: LogSink;
   #lines: Omit<ReportedLine, "n">[] = [];
-  /** Where the word about progress is among them; -1: there is none. */
+  /** The index of the progress update among the lines; -1: there is none. */
   #progressAt = -1;
   #waitingBytes = 0;
-  /** Lines reported so far: the last one's number. */
+  /** The number of lines reported so far. */
   #taken = 0;
   #bytes = 0;
   #isOver = false;
@@ -39,7 +39,7 @@ export class AttemptLog {
     this.#queue = desk;
   }
 
-  /** Takes the lines of a text. */
+  /** Adds the lines of a text. */
   write(level: string, text: string, run?: string): void {
     if (this.#isOver) return;
     const at = this.#queue.clock.now();
@@ -62,7 +62,7 @@ export class AttemptLog {
     if (wasEmpty || isMuch) this.#queue.onLines(this, isMuch);
   }
 
-  /** The lines since the last time; null: none. */
+  /** Removes and returns the lines since the last call; null: there are none. */
   take(): LogsReport | null {
     if (this.#lines.length === 0) return null;
     const lines = this.#lines.map((line, i) => ({ n: this.#taken + i + 1, ...line }));

@@ -1,22 +1,22 @@
 /**
- * What user code logs, as lines of plain text: values shown, escapes of terminals taken out, progress that overwrites
- * itself reduced to its last word, secrets redacted, long lines cut with a notice.
+ * Converts logged values to lines of plain text. Terminal escapes are removed, secrets are redacted, long lines are cut with a
+ * notice, and of a line that overwrites itself (a progress bar) only the last state stays.
  */
 import { inspect, stripVTControlCharacters } from "node:util";
 import type { Secrets } from "./secrets.ts";
 
-/** Of UTF-8, the notice about a cut included. */
+/** The longest line in bytes of UTF-8, including the notice about a cut. */
 export const LOG_LINE_BYTES = 8_192;
-/** What is looked at of one text: more does not fit in the logs of an attempt. */
+/** The part of one text that is read. More does not fit in the logs of an attempt. */
 const CHARS_MAX = 1_048_576;
 const MEMBERS_MAX = 500;
 const DEPTH_MAX = 4;
 const NOTICE_BYTES = 48;
 
-/** Control characters but tab, line feed and carriage return; also those that act alone as the escape of a terminal. */
+/** Control characters except tab, line feed and carriage return. Some of them act as a terminal escape alone. */
 const CONTROLS = /(?![\t\n\r])\p{Cc}/gu;
 
-/** The values of one call as text: like `console.log`, but bounded. */
+/** The values of one call as text, like `console.log` but bounded. */
 export function showParts(parts: readonly unknown[]): string {
   const [only] = parts;
   return parts.length === 1 && typeof only === "string" ? only : parts.map(showPart).join(" ");
@@ -37,7 +37,7 @@ function plain(text: string): string {
   return stripVTControlCharacters(text).replace(CONTROLS, "").toWellFormed();
 }
 
-/** What a terminal would show in the end of a line that overwrites itself. */
+/** The text that a terminal shows at the end of a line that overwrites itself with carriage returns. */
 function lastWord(line: string): string {
   if (!line.includes("\r")) return line;
   const end = line.replace(/\r+$/, "");
@@ -47,7 +47,7 @@ function lastWord(line: string): string {
 const encoder = new TextEncoder();
 const head = new Uint8Array(LOG_LINE_BYTES - NOTICE_BYTES);
 
-/** The line within its limit, on the boundary of a character; `left` bytes of it are not here. */
+/** Cuts a line to its limit at a character boundary. `left` bytes of the line were cut off before. */
 function cut(line: string, left: number): string {
   if (left === 0 && line.length * 3 <= LOG_LINE_BYTES) return line;
   const bytes = Buffer.byteLength(line) + left;
@@ -66,12 +66,12 @@ function showPart(part: unknown): string {
       breakLength: 120,
     });
   } catch {
-    // Getters, proxies and custom inspectors are user code: a line that cannot be shown is no reason to fail.
+    // Getters, proxies and custom inspectors are user code. A line that cannot be shown must not fail the attempt.
     return "[a value that cannot be shown]";
   }
 }
 
-/** The value with as many members as may be shown: `inspect` bounds depth and lists, not the width of objects. */
+/** Limits the number of members: `inspect` limits depth and lists, but not the width of objects. */
 function bounded(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== Object.prototype)
     return value;

@@ -1,22 +1,22 @@
 /**
- * Values that must not be seen: in whatever is logged, and in what errors say, `[redacted]` stands in their place. They
- * are known to the whole worker, since what one task reads another may write.
+ * Redacts secrets: `[redacted]` replaces them in log lines and error messages. The whole worker shares them, because one task
+ * may log a secret that another task has read.
  */
 import { RondoError, reject } from "../../std/rejection.ts";
 
 const REDACTED = "[redacted]";
-/** Shorter ones are found where nothing is secret. */
+/** Shorter secrets would match ordinary text. */
 const CHARS_MIN = 4;
-/** Lines of a secret of several lines that are looked for on their own. */
+/** In a secret of several lines, lines of at least this length are redacted on their own too. */
 const LINE_CHARS_MIN = 8;
-/** Secrets that tasks bring: beyond, the oldest is forgotten. */
+/** The most secrets that tasks may add. Above it, the oldest is forgotten. */
 const BROUGHT_MAX = 1_000;
 
 export class Secrets {
-  /** Those that hold for the life of the worker, each with the forms in which it can stand in a text. */
+  /** Secrets that are kept for the life of the worker, each with all forms in which it can appear in a text. */
   readonly #given = new Map<string, readonly string[]>();
   readonly #brought = new Map<string, readonly string[]>();
-  /** All forms, the longest first, since one may be a part of another; null: to be made anew. */
+  /** All forms, the longest first because one may contain another; null: to be computed again. */
   #forms: readonly string[] | null = null;
 
   constructor(given: readonly string[] = []) {
@@ -27,11 +27,11 @@ export class Secrets {
     return this.#given.size === 0 && this.#brought.size === 0;
   }
 
-  /** Takes one more, which a task brought. */
+  /** Adds a secret that a task brought. */
   add(value: string): void {
     if (this.#given.has(checked(value))) return;
     const known = this.#brought.get(value);
-    // The one that was brought last is the last to be forgotten.
+    // Moves the secret to the end, so that it is forgotten last.
     this.#brought.delete(value);
     this.#brought.set(value, known ?? formsOf(value));
     if (known !== undefined) return;
@@ -40,7 +40,6 @@ export class Secrets {
     this.#forms = null;
   }
 
-  /** The text without secrets. */
   redact(text: string): string {
     if (this.isEmpty) return text;
     this.#forms ??= [...this.#given.values(), ...this.#brought.values()]
@@ -52,7 +51,7 @@ export class Secrets {
     return redacted;
   }
 
-  /** A JSON text with no secret in any of its texts and keys. */
+  /** Redacts the strings and keys of a JSON text. */
   redactJson(json: string): string {
     if (this.isEmpty) return json;
     const walk = (value: unknown): unknown => {
@@ -67,7 +66,7 @@ export class Secrets {
   }
 }
 
-/** The secret; throws if it is none. What is thrown does not hold it. */
+/** Returns the secret; throws if it is too short or not a string. The error does not contain it. */
 function checked(value: unknown): string {
   if (typeof value === "string" && value.length >= CHARS_MIN) return value;
   throw new RondoError(
@@ -77,7 +76,7 @@ function checked(value: unknown): string {
   );
 }
 
-/** As it is, as it stands in JSON, and its longer lines if it has several. */
+/** The secret itself, its form in JSON, and its longer lines if it has several. */
 function formsOf(value: string): string[] {
   const lines = value.split(/\r?\n/).filter(({ length }) => length >= LINE_CHARS_MIN);
   return [...new Set([value.toWellFormed(), JSON.stringify(value).slice(1, -1), ...lines])];

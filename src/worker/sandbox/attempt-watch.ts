@@ -1,7 +1,7 @@
 /**
- * One attempt on one child, as the parent sees it. It keeps the limits (time by a timer, memory by looking), checks
- * that reports come in the only order they can, hands events on, and decides the end. A child that breaks the order,
- * a format or a bound is taken for hostile and killed. The child's word is never needed to end an attempt.
+ * Watches one attempt in one child, on the parent's side. It enforces the limits (time by a timer, memory by polling), checks
+ * that reports come in the only possible order, passes events on, and decides how the attempt ends. A child that breaks the
+ * order, a format or a limit counts as hostile and is killed. An attempt never depends on the child to end.
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -21,21 +21,23 @@ export interface WatchOptions {
   readonly onEnd: (end: ScriptEnd) => void;
 }
 
-/** The child ends a run at its limit by itself; this much later it is killed. */
+/** The child ends a run at its time limit by itself. The parent kills it this much later. */
 const GRACE_MS = 50;
-/** From the order, or the end of the run before, to the start of a run. */
+/** The longest time from the order, or from the end of the last run, to the start of a run. */
 const START_MS = 2_000;
 const MEMORY_LOOK_MS = 50;
-/** What Node itself needs, and how often the scripts' memory may be there (the last run's may wait for collection). */
+/**
+ * The memory that Node itself needs, and how many times the scripts' memory may be in use at once (that of the last run may
+ * still wait for garbage collection).
+ */
 const NODE_BYTES = 160 * 1_048_576;
 const MEMORY_COPIES = 2;
 
-/** Follows one attempt from its order to its end. */
 export class AttemptWatch {
   readonly #options: WatchOptions;
   readonly #runs: readonly ScriptRun[];
   #state: string;
-  /** Index of the current run among those that were to be done. */
+  /** The index of the current run in the order's `runs`. */
   #current = 0;
   #started = false;
   #ended = false;
@@ -50,7 +52,7 @@ export class AttemptWatch {
     this.#state = options.attempt.state;
   }
 
-  /** Sends the order to the child, which is ready and idle. */
+  /** Sends the order to the child, which must be idle. */
   begin(): void {
     const { attempt, child, limits } = this.#options;
     child.listener = {
@@ -77,7 +79,7 @@ export class AttemptWatch {
     this.#lookAtMemory();
   }
 
-  /** Stops it now; its child is killed. */
+  /** Stops the attempt now and kills its child. */
   cancel(reason: string): void {
     this.#kill({ kind: "cancelled", run: this.#started ? this.#run().name : null, reason });
   }
@@ -129,7 +131,7 @@ export class AttemptWatch {
     const bytes = byteLength(text);
     this.#logLines += 1;
     this.#logBytes += bytes;
-    // One line more than the limit: the notice that the logs end.
+    // One line above the limit: the notice that the logs end.
     const lines = limits.logLines + 1;
     if (bytes > limits.logLineBytes || this.#logLines > lines || this.#logBytes > 2 * limits.logBytes)
       this.#distrust("wrote more logs than it may");
@@ -143,7 +145,7 @@ export class AttemptWatch {
     if (isRejection(state)) {
       const { message, hint } = state;
       const error = { name: "NotStorable", message, ...(hint === undefined ? {} : { hint }) };
-      // The child goes on with the next run, which is not to be.
+      // The child would go on with the next run, which must not happen.
       this.#kill({ kind: "failed", run, error, fatal: true });
       return;
     }
@@ -163,7 +165,7 @@ export class AttemptWatch {
     this.#stopTimer();
     const timeoutMs = this.#run().timeoutMs ?? limits.timeoutMs;
     this.#stopTimer = clock.after(timeoutMs + GRACE_MS + moreMs, () => {
-      // If this process was busy, the report that ends the run may be waiting to be read.
+      // If this process was busy, the report that ends the run may still wait to be read.
       clock.soon(() => {
         if (this.#current === run) this.#kill(this.#outOfTime());
       });
@@ -228,7 +230,7 @@ function shown(text: string): string {
   return text.slice(0, LIMITS.errorChars).toWellFormed();
 }
 
-/** The state as it is stored, or why it cannot be. */
+/** Returns the state as stored, or the reason why it cannot be stored. */
 function checkState(text: string, bytesMax: number): string | Rejection {
   if (text.length > bytesMax) return reject("too_large", `state is over ${bytesMax} bytes`);
   try {

@@ -1,4 +1,4 @@
-/** The files that a sandbox child is made of, and where they are in a jail: its own code and QuickJS, nothing else. */
+/** The files that a sandbox child needs, and their places in a jail: its own code and QuickJS, nothing else. */
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -6,9 +6,9 @@ import { fileURLToPath } from "node:url";
 import { compiledFile } from "../../std/compiled-file.ts";
 
 export interface ChildFile {
-  /** A folder of this machine. */
+  /** A folder on this machine. */
   readonly file: string;
-  /** Where it is in the jail. */
+  /** Its path in the jail. */
   readonly place: string;
   readonly isEntry?: boolean;
 }
@@ -20,7 +20,7 @@ const PACKAGES = ["quickjs-emscripten-core", ENGINE, "@jitl/quickjs-ffi-types"];
 export function childFiles(): ChildFile[] {
   const own = childFolder();
   const require = createRequire(join(own, "main.js"));
-  // The third is a dependency of the others, and is not always beside them.
+  // The third package is a dependency of the others and may be nested in one of them.
   const nested = createRequire(require.resolve(ENGINE));
   return [
     { file: own, place: "/app/child", isEntry: true },
@@ -31,7 +31,7 @@ export function childFiles(): ChildFile[] {
   ];
 }
 
-/** From source, the child must have been compiled first. */
+/** Whether the compiled child exists. A worker that runs from source needs a build first. */
 export function isChildBuilt(): boolean {
   return existsSync(join(childFolder(), "main.js"));
 }

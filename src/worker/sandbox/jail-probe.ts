@@ -1,6 +1,6 @@
 /**
- * Finds the jail of this machine by trying: a child is started in each that could be had and asked to get out (reach
- * a port, a file, a process; start one; see the environment). Only one from which nothing worked counts.
+ * Finds a jail that works on this machine. It starts a child in each possible jail and lets it try to escape (reach a port, a
+ * file or a process, start a process, read the environment). Only a jail in which every try fails is used.
  */
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
@@ -13,13 +13,13 @@ import { SandboxChild } from "./sandbox-child.ts";
 
 const LINE_BYTES_MAX = 65_536;
 const MEMORY_BYTES = 64 * 1_048_576;
-/** A file that is there and is none of the child's. */
+/** A file that exists and does not belong to the child. */
 const OUTSIDE = fileURLToPath(import.meta.url);
 
-/** The jail that was found to hold on this machine, once it was. */
+/** The jail that works on this machine, after the first search. */
 let found: Promise<Jail> | null = null;
 
-/** A jail that holds; without one, NO_JAIL if that is allowed, else a `RondoError` that says what to do. */
+/** Returns a jail that works. Without one, returns NO_JAIL if that is allowed, else throws a `RondoError` with a hint. */
 export async function chooseJail({ unsafeNoJail }: { unsafeNoJail: boolean }): Promise<Jail> {
   found ??= findJail(possibleJails());
   try {
@@ -31,7 +31,7 @@ export async function chooseJail({ unsafeNoJail }: { unsafeNoJail: boolean }): P
   }
 }
 
-/** What a child in this jail can do outside itself. Throws if it does not run there at all. */
+/** Starts a child in this jail and returns what it can do outside itself. Throws if the child does not run at all. */
 export async function probeJail(jail: Jail): Promise<ProbeFindings> {
   const server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -62,7 +62,7 @@ export async function probeJail(jail: Jail): Promise<ProbeFindings> {
   }
 }
 
-/** What a child can do that a jail must prevent; empty if the jail holds. */
+/** The things that a child could do and a jail must prevent; empty: the jail works. */
 export function holesIn(findings: ProbeFindings): string[] {
   return [
     ...(findings.environment.length > 0 ? ["it sees environment variables"] : []),
@@ -74,7 +74,7 @@ export function holesIn(findings: ProbeFindings): string[] {
   ];
 }
 
-/** The first of these jails that holds. Throws a `RondoError` if none does. */
+/** The first of these jails that works. Throws a `RondoError` if none does. */
 export async function findJail(jails: ReturnType<typeof possibleJails>): Promise<Jail> {
   if ("missing" in jails) throw refusal([jails.missing]);
   const why: string[] = [];

@@ -13,25 +13,24 @@ import { childFiles, entryOf, isChildBuilt } from "./child-files.ts";
 
 export type JailKind = "namespaces" | "root-namespaces" | "none";
 
-/** A way to start a child. */
 export interface Jail {
   readonly kind: JailKind;
   /**
-   * The command line that runs the child, with `folder` (empty, its own) as its root or working folder. It leads a
-   * process group of its own, and its file 3 is a pipe that is open as long as the worker lives.
+   * The command line that runs the child, with its own empty `folder` as its root or working folder. The command leads its own
+   * process group. Its file 3 is a pipe that stays open as long as the worker lives.
    */
   command(folder: string, memoryBytes: number): { file: string; args: string[] };
 }
 
 const NOBODY = 65_534;
 const TOOL_FOLDERS = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"];
-/** What Node and its heap need beside the scripts' memory. */
+/** The memory that Node and its heap need beside the scripts' memory. */
 const NODE_DATA_BYTES = 1_024 * 1_048_576;
 
 /**
- * Ends the whole group once the worker's end of the pipe is closed, by its death too: a child that spins would not notice.
- * The child's folder, the first argument, goes with it. It is nobody's child, so that the helper of a jail has one child
- * only, and holds none of the child's pipes.
+ * A shell that kills the whole group when the worker's end of the pipe closes, even if the worker was killed: a child in an
+ * endless loop would not notice. It also deletes the child's folder, its first argument. It is detached, so that the helper of
+ * a jail has only one child, and it holds none of the child's pipes.
  */
 const WATCH_WORKER = `(
   {
@@ -67,7 +66,7 @@ ulimit -c 0; ulimit -f 0; ulimit -n 64; ulimit -d "$data"
 ulimit -u 4096 2>/dev/null || ulimit -p 4096 2>/dev/null || true
 `;
 
-/** The jails that this machine has the tools for; whether one holds is for jail-probe.ts to find out. */
+/** The jails for which this machine has the tools. jail-probe.ts finds out whether one works. */
 export function possibleJails(): readonly Jail[] | { readonly missing: string } {
   if (process.platform !== "linux") return { missing: `${process.platform} has no namespaces` };
   const unshare = findTool("unshare");
@@ -110,7 +109,7 @@ export function possibleJails(): readonly Jail[] | { readonly missing: string } 
   ];
 }
 
-/** For trusted scripts only: network and processes of the machine are in the child's reach. */
+/** For trusted scripts only: the child can reach the network and the processes of the machine. */
 export const NO_JAIL: Jail = {
   kind: "none",
   command(folder) {
@@ -120,7 +119,7 @@ export const NO_JAIL: Jail = {
     const args = [...nodeFlags(readable), `${main?.file ?? ""}/main.js`];
     const env = findTool("env");
     if (env === null) return { file: process.execPath, args };
-    // By way of env, since a shell adds variables of its own.
+    // Started through env, because a shell adds variables.
     const script = `${WATCH_WORKER}shift\nexec ${env} -i "$@"`;
     return { file: "/bin/sh", args: ["-c", script, "rondo-script", folder, process.execPath, ...args] };
   },
@@ -140,7 +139,7 @@ function nodeFlags(readable: readonly string[]): string[] {
 }
 
 function librariesOf(ldd: string, program: string): string[] {
-  // It fails for a program without libraries, which then needs none.
+  // ldd fails for a static program, which needs no libraries.
   const { stdout } = spawnSync(ldd, [program], { encoding: "utf8", env: {} });
   return Array.from(stdout.matchAll(/(?:^|\s)(\/\S+)/g), (match) => match[1] ?? "");
 }

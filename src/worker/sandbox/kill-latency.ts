@@ -1,16 +1,16 @@
 /**
- * How long after its limit a script that will not end is over, measured for `npm run budgets`: the same pool and jail
- * as in a worker, one way of not ending after another. A figure, not a test: shared machines are noisy.
+ * Measures how late a script that does not end is killed after its time limit, for `npm run budgets`. It uses the pool and jail
+ * of a worker, and tries several kinds of endless scripts. It is a figure and no test, because shared machines are noisy.
  */
 import { type Clock, systemClock } from "../../std/clock.ts";
 import type { SandboxPool } from "./sandbox-pool.ts";
 
-/** What one way of not ending took beyond its limit. */
+/** The latency for one kind of endless script. */
 export interface KillLatency {
   readonly name: string;
-  /** How the attempt ended: "killed time", if all is well. */
+  /** How the attempt ended; "killed time" is expected. */
   readonly end: string;
-  /** From the limit to the end as the pool tells it, the worst of all repetitions. */
+  /** From the limit to the end that the pool reports, the worst of all repetitions. */
   readonly lateMs: number;
 }
 
@@ -32,7 +32,7 @@ const ENDLESS: readonly (readonly [name: string, expression: string])[] = [
   ["a flood of logs", "s => { for (;;) console.log('x'.repeat(1e4)) }"],
 ];
 
-/** Measures each way of not ending. The pool must have no other work. */
+/** Measures each kind of endless script. The pool must be idle. */
 export async function measureKillLatency(
   pool: SandboxPool,
   { repetitions = 3, clock = systemClock() }: { repetitions?: number; clock?: Clock } = {},

@@ -1,4 +1,4 @@
-/** What a child says, checked before anything is done with it: a child may have been taken over by a script. */
+/** Checks a child's report before it is used: a script may have taken over the child. */
 import { z } from "zod";
 import type { ChildReport } from "./child/messages.ts";
 
@@ -43,16 +43,15 @@ const REPORT = z.discriminatedUnion("kind", [
   }),
 ]);
 
-/** The levels are known once it is checked. */
 export type CheckedReport = z.infer<typeof REPORT>;
 
-/** The report in a line, or null if a child of ours could not have written it. */
+/** The report in a line; null: the child's own code could not have written it. */
 export function readReport(line: string): CheckedReport | null {
   let value: unknown;
   try {
     value = JSON.parse(line);
   } catch {
-    // Not JSON, so not ours.
+    // Not JSON, so not from the child's own code.
     return null;
   }
   const report = REPORT.safeParse(value);

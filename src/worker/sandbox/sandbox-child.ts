@@ -1,8 +1,7 @@
 /**
- * The parent's side of one child process: starts it in a jail with an empty environment, turns its output into
- * lines, kills it with all that belongs to it, and takes its folder away when it has ended. A child ends with its
- * parent, by a pipe that the two hold (jail.ts). It judges nothing but the size of a line; what the lines mean is for
- * attempt-watch.ts.
+ * The parent's side of one child process. It starts the child in a jail with an empty environment, splits its output into
+ * lines, kills it with its whole process group, and deletes its folder when it has ended. A pipe between the two ends the child
+ * with its parent (jail.ts). It checks only the size of a line; attempt-watch.ts interprets the lines.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -12,18 +11,18 @@ import { join } from "node:path";
 import type { Order } from "./child/messages.ts";
 import type { Jail } from "./jail.ts";
 
-/** Who listens to a child; replaced for each attempt. */
+/** The listener of a child; replaced for each attempt. */
 export interface ChildListener {
-  /** A line of output, or null if it was longer than allowed. */
+  /** A line of output; null: the line was too long. */
   line(line: string | null): void;
-  /** The process has ended; nothing comes after it. */
+  /** The process has ended; no call follows. */
   ended(why: string): void;
 }
 
 export interface ChildOptions {
   readonly jail: Jail;
   readonly memoryBytes: number;
-  /** A longer line is not kept. */
+  /** Longer lines are not kept. */
   readonly lineBytesMax: number;
 }
 
@@ -31,16 +30,15 @@ const NEWLINE = 10;
 const STDERR_CHARS = 2_000;
 const PAGE_BYTES = 4_096;
 
-/** One sandbox process. */
 export class SandboxChild {
-  /** Resolves when the process is gone. */
+  /** Resolves when the process has ended. */
   readonly ended: Promise<void>;
   listener: ChildListener | null = null;
   isAlive = true;
-  /** It was told to end, or did: not to be used again. */
+  /** The process was killed or has ended: it must not be used again. */
   isSpent = false;
   readonly #process: ChildProcess;
-  /** Nothing goes through it: that it is open says that this process lives. */
+  /** Carries no data. While it is open, the child knows that this process lives. */
   readonly #life: Socket | undefined;
   readonly #lineBytesMax: number;
   readonly #folder: string;
@@ -53,7 +51,7 @@ export class SandboxChild {
     this.#folder = mkdtempSync(join(tmpdir(), "rondo-script-"));
     const folder = this.#folder;
     const { file, args } = jail.command(folder, memoryBytes);
-    // A group of its own, so that the jail's helper and the child are killed together.
+    // Its own process group, so that the jail's helper and the child are killed together.
     this.#process = spawn(file, [...args, ...inheritedFds()], {
       cwd: folder,
       env: {},
@@ -61,14 +59,14 @@ export class SandboxChild {
       detached: true,
     });
     this.#life = this.#process.stdio[3] as Socket | undefined;
-    // It ends with whoever is at its other end.
+    // The pipe ends when the other side does.
     this.#life?.on("error", () => {});
     this.#process.on("exit", () => this.#life?.destroy());
     this.#process.stdout?.on("data", (chunk: Buffer) => this.#take(chunk));
     this.#process.stderr?.on("data", (chunk: Buffer) => {
       this.#stderr = (this.#stderr + chunk.toString()).slice(-STDERR_CHARS);
     });
-    // Writing to a child that has just died; its end is told by "close".
+    // A write to a child that has just died fails; its "close" event reports the end.
     this.#process.stdin?.on("error", () => {});
     this.ended = new Promise((resolve) => {
       const end = (why: string): void => {
@@ -84,7 +82,7 @@ export class SandboxChild {
     });
   }
 
-  /** The process that was started: the child itself, or in a jail the one that waits for it. */
+  /** The started process: the child itself, or in a jail the helper that waits for it. */
   get pid(): number | undefined {
     return this.#process.pid;
   }
@@ -93,7 +91,7 @@ export class SandboxChild {
     this.#process.stdin?.write(`${JSON.stringify(order)}\n`);
   }
 
-  /** Ends the process at once, whatever it does. */
+  /** Kills the process at once. */
   kill(): void {
     const { pid } = this.#process;
     this.isSpent = true;
@@ -101,11 +99,11 @@ export class SandboxChild {
     const inner = childOf(pid);
     if (inner !== null) killQuietly(inner);
     killQuietly(-pid);
-    // Now, since this process may end before it hears of that end.
+    // Deleted now, because this process may end before the child's "close" event.
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** While held, the child keeps this process alive. */
+  /** A held child keeps this process alive. */
   hold(held: boolean): void {
     const { stdin, stdout, stderr } = this.#process;
     const parts = [this.#process, stdin, stdout, stderr, this.#life] as (ChildProcess | Socket | null)[];
@@ -115,7 +113,7 @@ export class SandboxChild {
     }
   }
 
-  /** Memory that the child has in use, where the machine tells it. */
+  /** The memory of the child, where the system tells it. */
   residentBytes(): number | null {
     const { pid } = this.#process;
     if (pid === undefined) return null;
@@ -149,13 +147,13 @@ function killQuietly(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It has ended by itself.
+    // The process has ended by itself.
   }
 }
 
 /**
- * Open files of this process that a new one would get as well, because whoever opened them (or this process's own
- * parent) did not mark them as close-on-exec. The child is told to close them before it says that it is ready.
+ * Open files of this process that a new one would inherit, because they were opened without close-on-exec, perhaps by this
+ * process's parent. The child closes them before it reports that it is ready.
  */
 function inheritedFds(): string[] {
   const marked = 0o2000000;
@@ -174,7 +172,7 @@ function listQuietly(path: string): string[] | null {
   }
 }
 
-/** A jail's helper has exactly one child: the sandbox. Without a jail there is none. */
+/** A jail's helper has exactly one child, the sandbox. Without a jail there is none. */
 function childOf(pid: number): number | null {
   const listed = readQuietly(`/proc/${pid}/task/${pid}/children`)?.trim() ?? "";
   return listed === "" ? null : Number(listed.split(" ")[0]);

@@ -1,8 +1,8 @@
 /**
- * The sandbox as the worker sees it: a pool of jailed children, each bound to one project for its whole life.
- * 1. An attempt takes an idle child of its project; else a new one, if need be in the place of an idle one of
- *    another project; else it waits its turn.
- * 2. A child whose attempt ended done or failed is used again; after any other end it is dead and replaced on demand.
+ * A pool of jailed children that run scripts. Each child belongs to one project for its whole life.
+ * 1. An attempt gets an idle child of its project; else a new child, if necessary in place of an idle child of another project;
+ *    else it waits.
+ * 2. A child whose attempt ended as done or failed is used again. After any other end it is killed, and replaced on demand.
  * 3. A child that idles for long, or has served many attempts, is ended.
  */
 import { availableParallelism } from "node:os";
@@ -23,20 +23,19 @@ import {
 
 export interface SandboxPoolOptions {
   readonly limits?: Partial<ScriptLimits>;
-  /** Children at a time; by default the number of cores. */
+  /** The most children at a time; by default the number of cores. */
   readonly childrenMax?: number;
   readonly idleMs?: number;
   readonly attemptsPerChild?: number;
-  /** Runs scripts without the outer layer where it cannot be had. For trusted scripts only. */
+  /** Runs scripts without a jail where no jail works. For trusted scripts only. */
   readonly unsafeNoJail?: boolean;
   readonly clock?: Clock;
 }
 
-/** An attempt that was handed in. */
 export interface RunningScript {
-  /** Never rejects: every failure is an end. */
+  /** Never rejects: a failure is an end too. */
   readonly done: Promise<ScriptEnd>;
-  /** Ends it now as cancelled, unless it has ended. */
+  /** Ends the attempt now as cancelled, unless it has ended. */
   cancel(reason: string): void;
 }
 
@@ -45,7 +44,7 @@ export interface ChildStatus {
   readonly project: string;
   readonly pid: number | undefined;
   readonly isIdle: boolean;
-  /** Null where the machine does not tell. */
+  /** Null where the system does not tell. */
   readonly residentBytes: number | null;
 }
 
@@ -68,19 +67,18 @@ const IDLE_MS = 60_000;
 const START_MS = 20_000;
 const ATTEMPTS_PER_CHILD = 500;
 
-/** Opens a pool; throws a `RondoError` that says what to do if no jail can be had and none was not asked for. */
+/** Opens a pool. Throws a `RondoError` with a hint if no jail works and `unsafeNoJail` is not set. */
 export async function openSandboxPool(options: SandboxPoolOptions = {}): Promise<SandboxPool> {
   return new SandboxPool(await chooseJail({ unsafeNoJail: options.unsafeNoJail === true }), options);
 }
 
-/** Children for scripts, and the attempts that wait for one. */
 export class SandboxPool {
   readonly jail: Jail;
   readonly #limits: ScriptLimits;
   readonly #options: SandboxPoolOptions;
   readonly #clock: Clock;
   readonly #places = new Set<Place>();
-  /** Killed, but perhaps not gone yet. */
+  /** Killed children that may not have ended yet. */
   readonly #leaving = new Set<SandboxChild>();
   readonly #waiting: Job[] = [];
   readonly #running = new Set<Job>();
@@ -93,7 +91,7 @@ export class SandboxPool {
     this.#clock = options.clock ?? systemClock();
   }
 
-  /** The processes that are in use or wait for use. */
+  /** The children that run an attempt or are idle. */
   get children(): readonly ChildStatus[] {
     return Array.from(this.#places, ({ project, child, isIdle }) => ({
       project,
@@ -103,7 +101,7 @@ export class SandboxPool {
     }));
   }
 
-  /** Does the runs of an attempt that are not finished; events come in order, all before the end. */
+  /** Does the unfinished runs of an attempt. All events come in order, before the end. */
   run(attempt: ScriptAttempt, onEvent: (event: ScriptEvent) => void): RunningScript {
     assert(!this.#isClosed, "a closed pool runs nothing");
     const { promise, resolve } = withResolvers<ScriptEnd>();
@@ -126,17 +124,17 @@ export class SandboxPool {
     return { done: promise, cancel: (reason) => job.cancel(reason) };
   }
 
-  /** Cancels what runs or waits, and resolves when every child is gone. */
+  /** Cancels running and waiting attempts; resolves when every child has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const job of [...this.#waiting, ...this.#running]) job.cancel("the sandbox closes");
     for (const place of this.#places) this.#drop(place);
-    // Held, since idle ones do not keep the process alive, and it must not end before this does.
+    // Idle children do not keep the process alive, so they are held until all have ended.
     for (const child of this.#leaving) child.hold(true);
     await Promise.all(Array.from(this.#leaving, ({ ended }) => ended));
   }
 
-  /** Gives children to the attempts that wait, the oldest first. */
+  /** Assigns children to the waiting attempts, the oldest first. */
   #serve(): void {
     while (this.#waiting.length > 0) {
       const at = this.#waiting.findIndex(({ attempt }) => this.#canPlace(attempt.project));
@@ -163,7 +161,7 @@ export class SandboxPool {
     return null;
   }
 
-  /** Starts a child for the job, in the place of an idle one of another project if there is no room. */
+  /** Starts a child for the job. If the pool is full, it replaces an idle child of another project. */
   #start(job: Job): void {
     const other = this.#hasRoom() ? null : this.#idlePlace();
     if (other !== null) this.#drop(other);
@@ -171,7 +169,7 @@ export class SandboxPool {
     try {
       child = this.#newChild();
     } catch (error) {
-      // No memory, no process, no disk: the attempt is tried again, here or elsewhere.
+      // Without memory, process or disk the attempt is retried, here or on another worker.
       const message = `no sandbox process could be started: ${(error as Error).message}`;
       job.end({ kind: "crashed", run: null, message });
       return;
@@ -204,7 +202,7 @@ export class SandboxPool {
     return new SandboxChild({
       jail: this.jail,
       memoryBytes,
-      // A state is JSON in JSON: a character takes at most three bytes. In a log line it can take six.
+      // A state is JSON within JSON, so a character takes at most three bytes. In a log line it can take six.
       lineBytesMax: 3 * stateBytesMax + 6 * logLineBytes + 65_536,
     });
   }

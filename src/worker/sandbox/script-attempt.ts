@@ -1,25 +1,25 @@
 /**
- * What a caller of the sandbox sees: an attempt goes in, events come out while it runs, and it ends in one way.
- * States and inputs are JSON text throughout; nothing here knows how or where the runs are done.
+ * The types of the sandbox: an attempt goes in, events come out while it runs, and it has one end. States and inputs are JSON
+ * texts. Nothing here depends on how or where the runs are done.
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 
-/** One ordered step: JavaScript that evaluates to a function `(state, ctx) => nextState`. */
+/** One run of a script: JavaScript that evaluates to a function `(state, ctx) => nextState`. */
 export interface ScriptRun {
   readonly name: string;
   readonly expression: string;
-  /** Without it the pool's default holds. */
+  /** Left out: the pool's default applies. */
   readonly timeoutMs?: number | null;
 }
 
 /** The runs of one script task, done in order by one child. */
 export interface ScriptAttempt {
-  /** Children are never shared by two projects. */
+  /** Two projects never share a child. */
   readonly project: string;
   readonly runs: readonly ScriptRun[];
-  /** How many of `runs` are finished already; the first to do is `runs[finished]`. */
+  /** The number of finished runs. The next one is `runs[finished]`. */
   readonly finished?: number;
-  /** The state before the first run that is to be done, as JSON text. */
+  /** The state before the next run, as JSON text. */
   readonly state: string;
   /** The execution's input, as JSON text: `ctx.input`. */
   readonly input: string;
@@ -29,29 +29,29 @@ export interface ScriptAttempt {
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
-/** What a finished run took. */
+/** The cost of a finished run. */
 export interface RunStats {
   readonly durationMs: number;
-  /** Held by the run's JavaScript heap when it ended. */
+  /** The size of the run's JavaScript heap when it ended. */
   readonly memoryBytes: number;
 }
 
-/** What happens while an attempt runs, in order. A crashed run is followed by the end `crashed`. */
+/** The events of a running attempt, in order. The event of a crashed run is followed by the end `crashed`. */
 export type ScriptEvent =
   | { readonly kind: "run_started"; readonly run: string }
   | { readonly kind: "log"; readonly run: string; readonly level: LogLevel; readonly text: string }
   | {
       readonly kind: "run_finished";
       readonly run: string;
-      /** The whole state, also if it is oversized. */
+      /** The whole state, even if it is oversized. */
       readonly state: string;
-      /** The state is over `stateBytesMarked`. The next run got it whole all the same. */
+      /** The state is above `stateBytesMarked`. The next run still gets it whole. */
       readonly oversized: boolean;
       readonly stats: RunStats;
     }
   | { readonly kind: "run_crashed"; readonly run: string; readonly message: string };
 
-/** What a script threw, or why its state was refused. */
+/** The error that a script threw, or the reason why its state was refused. */
 export interface ScriptError {
   readonly name: string;
   readonly message: string;
@@ -59,10 +59,10 @@ export interface ScriptError {
   readonly hint?: string;
 }
 
-/** How an attempt ended; `run` is the run it ended in, null if it was between runs or had not begun. */
+/** The end of an attempt. `run` is the run that it ended in; null: it was between runs or had not begun. */
 export type ScriptEnd =
   | { readonly kind: "done"; readonly state: string; readonly oversized: boolean }
-  /** `fatal`: it would fail the same way again, so it is not retried. */
+  /** `fatal`: a retry would fail the same way, so there is none. */
   | { readonly kind: "failed"; readonly run: string; readonly error: ScriptError; readonly fatal: boolean }
   | {
       readonly kind: "killed";
@@ -73,19 +73,19 @@ export type ScriptEnd =
   | { readonly kind: "crashed"; readonly run: string | null; readonly message: string }
   | { readonly kind: "cancelled"; readonly run: string | null; readonly reason: string };
 
-/** What one attempt may use. */
+/** The limits of one attempt. */
 export interface ScriptLimits {
-  /** Per run, where the run says nothing. */
+  /** The default time limit of a run. */
   readonly timeoutMs: number;
-  /** Of a run's JavaScript heap and the engine with it; at least 16 MiB. */
+  /** The limit of a run's JavaScript heap, including the engine; at least 16 MiB. */
   readonly memoryBytes: number;
-  /** A state over this is marked. */
+  /** A state above this is marked as oversized. */
   readonly stateBytesMarked: number;
-  /** A state over this is refused. */
+  /** A state above this is refused. */
   readonly stateBytesMax: number;
-  /** A line over this is cut with a notice. */
+  /** A longer line is cut with a notice. */
   readonly logLineBytes: number;
-  /** Lines and bytes per attempt; what comes after is dropped with a notice. */
+  /** Lines and bytes per attempt; more are dropped with a notice. */
   readonly logLines: number;
   readonly logBytes: number;
 }

@@ -1,8 +1,8 @@
 /**
- * The line of the user's expression in which an error arose. QuickJS knows it for calls, throws, operators and the
- * beginnings of statements; for a property that is read, or a variable, it names the last such place before, which can
- * be lines away, or the function's beginning. There the name in the message is looked for, and if it is not in exactly
- * one line, none is told: better no line than another one.
+ * Finds the line of the user's expression in which an error arose. QuickJS knows it for calls, throws, operators and the
+ * beginnings of statements. For a property or a variable that is read, it names an earlier place, which can be lines away. In
+ * that case this file searches for the name in the message, and gives a line only if exactly one line has that name: no line is
+ * better than a wrong one.
  */
 
 export interface Described {
@@ -11,7 +11,7 @@ export interface Described {
   readonly stack: string;
 }
 
-/** Messages of the engine about what it has no place for; the first group is the name that the source has. */
+/** Engine messages whose position is unreliable. The first group is the name as it stands in the source. */
 const PLACELESS: readonly { readonly says: RegExp; readonly before: string }[] = [
   { says: /^cannot read property '([\w$]+)' of (?:undefined|null)$/, before: "(?:\\.\\s*|\\[\\s*[\"'`])" },
   { says: /^private class field '(#[\w$]+)' does not exist$/, before: "\\.\\s*" },
@@ -20,7 +20,7 @@ const PLACELESS: readonly { readonly says: RegExp; readonly before: string }[] =
   { says: /^Cannot convert undefined or null to object()$/, before: "" },
 ];
 
-/** From 1; null if it is not known. `file` is how the engine calls the source. */
+/** The line, counted from 1; null: unknown. `file` is the engine's name of the source. */
 export function errorLine(
   error: Described,
   { file, source }: { file: string; source: string },
@@ -28,7 +28,7 @@ export function errorLine(
   const place = new RegExp(`(?:^|[( ])${escaped(file)}:(\\d+)(?::(\\d+))?`, "m").exec(error.stack);
   if (place === null) return null;
   const [line, column] = [Number(place[1]), Number(place[2] ?? 1)];
-  // Beneath a native function is the place of its call, which is known.
+  // Below a native function in the stack is the place of its call, which is reliable.
   const isTop = !error.stack.slice(0, place.index).includes("\n");
   const placeless = isTop ? PLACELESS.find(({ says }) => says.test(error.message)) : undefined;
   if (placeless === undefined) return line;
@@ -40,7 +40,7 @@ export function errorLine(
   return lines.size === 1 ? ([...lines][0] as number) : null;
 }
 
-/** Where a pattern's matches end. */
+/** The lines in which the matches of a pattern end. */
 function linesOf(pattern: RegExp, source: string): { line: number; column: number }[] {
   return Array.from(source.matchAll(pattern), (match) => {
     const before = source.slice(0, match.index + match[0].length).split(/\r\n|[\r\n\u2028\u2029]/);

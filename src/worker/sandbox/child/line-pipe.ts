@@ -1,7 +1,7 @@
 /**
- * The child's two pipes: stdin brings orders, stdout takes reports, one line of JSON each. Both block: a report has
- * left the process when `send` returns, so logs are out while the script still runs, and a parent that does not
- * read slows the script down instead of filling memory.
+ * The child's two pipes: stdin brings orders, stdout takes reports, one JSON line each. Both block. A report has left the
+ * process when `send` returns, so log lines arrive while the script still runs, and a parent that does not read slows the
+ * script down instead of filling memory.
  */
 import { readSync, writeSync } from "node:fs";
 import type { ChildReport, Order } from "./messages.ts";
@@ -9,13 +9,13 @@ import type { ChildReport, Order } from "./messages.ts";
 const CHUNK_BYTES = 65_536;
 const NEWLINE = 10;
 
-/** Sends one report and returns when the pipe has taken it. */
+/** Sends one report; returns when the pipe has taken it. */
 export function send(report: ChildReport): void {
   const bytes = Buffer.from(`${JSON.stringify(report)}\n`);
   for (let at = 0; at < bytes.length; ) at += writeSync(1, bytes, at);
 }
 
-/** Waits for orders; ends when the parent has closed the pipe. */
+/** Yields orders until the parent closes the pipe. */
 export function* orders(): Generator<Order> {
   let parts: Buffer[] = [];
   for (;;) {

@@ -1,10 +1,10 @@
-/** The logs of one attempt on their way out: lines are cut at their limit, and what exceeds the total is dropped. */
+/** Limits the logs of one attempt: long lines are cut, and lines above the total are dropped. */
 import type { ChildLimits } from "./messages.ts";
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** A writer that hands on at most the lines and bytes of its limits, plus one notice. */
+/** A writer that passes on lines up to its limits, plus one notice. */
 export function logWriter(
   limits: Pick<ChildLimits, "logLineBytes" | "logLines" | "logBytes">,
   write: (level: string, text: string) => void,
@@ -26,7 +26,7 @@ export function logWriter(
   };
 }
 
-/** The line within `max` bytes of UTF-8; `length` is its length before anyone cut it, in characters. */
+/** Cuts a line to `max` bytes of UTF-8. `length` is its length in characters before any cut. */
 export function cutLine(text: string, { max, length }: { max: number; length: number }): string {
   const encoded = encoder.encode(text);
   if (encoded.length <= max && length <= text.length) return text.toWellFormed();

@@ -1,7 +1,7 @@
 /**
- * The sandbox child: reads orders from stdin, does each attempt's runs in order, reports on stdout, and ends when
- * stdin closes. It holds nothing between attempts but compiled WASM. It is started only by sandbox-child.ts, which
- * judges everything it says; it imports nothing outside this folder but QuickJS.
+ * The sandbox child. It reads orders from stdin, does the runs of each attempt in order, reports on stdout, and ends when stdin
+ * closes. Between attempts it keeps only compiled WASM. Only sandbox-child.ts starts it, and the parent checks all its reports.
+ * It imports nothing outside this folder but QuickJS.
  */
 import { closeSync } from "node:fs";
 import { orders, send } from "./line-pipe.ts";
@@ -10,7 +10,7 @@ import type { AttemptOrder } from "./messages.ts";
 import { probe } from "./probe.ts";
 import { prepareEngine, runInEngine } from "./run-in-engine.ts";
 
-// Files that the parent's parent left open; the parent names them.
+// Closes files that the process inherited. The parent names them.
 for (const fd of process.argv.slice(2)) closeSync(Number(fd));
 await prepareEngine();
 send({ kind: "ready" });
@@ -25,7 +25,7 @@ for (const order of orders()) {
   }
 }
 
-/** Runs until one does not finish. */
+/** Does the runs until one does not finish. */
 async function doAttempt(order: AttemptOrder): Promise<void> {
   let { state } = order;
   let run = 0;

@@ -1,11 +1,10 @@
-/** The lines of JSON between the parent and a sandbox child: orders one way, reports the other. Types only. */
+/** The JSON lines between the parent and a sandbox child: orders to the child, reports to the parent. Types only. */
 
-/** What the parent sends. */
 export type Order = AttemptOrder | ProbeOrder;
 
 export interface AttemptOrder {
   readonly kind: "attempt";
-  /** Those that are still to be done. */
+  /** The runs that are not finished. */
   readonly runs: readonly {
     readonly name: string;
     readonly expression: string;
@@ -29,14 +28,14 @@ export interface ChildLimits {
 /** Asks the child to try what the jail must prevent. */
 export interface ProbeOrder {
   readonly kind: "probe";
-  /** Someone listens there, outside the jail, on 127.0.0.1. */
+  /** A port on 127.0.0.1 with a listener outside the jail. */
   readonly port: number;
   /** A file that exists outside the jail, and a process that runs there. */
   readonly file: string;
   readonly pid: number;
 }
 
-/** What the child found that it can do. In a jail: nothing. */
+/** The list of things that the child could do. In a jail it could do none of them. */
 export interface ProbeFindings {
   readonly environment: readonly string[];
   readonly connected: boolean;
@@ -46,12 +45,12 @@ export interface ProbeFindings {
   readonly startedProcess: boolean;
 }
 
-/** A run as the child numbers it: an index into the order's `runs`. */
+/** The index of a run in the order's `runs`. */
 interface OfRun {
   readonly run: number;
 }
 
-/** What a child says. A parent believes none of it before it is checked (report-check.ts). */
+/** A report of a child. The parent checks each one before it uses it (report-check.ts). */
 export type ChildReport =
   | { readonly kind: "ready" }
   | ({ readonly kind: "run_started" } & OfRun)

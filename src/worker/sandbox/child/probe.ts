@@ -1,4 +1,4 @@
-/** Tries, from within, everything that the jail must prevent, and says what worked. */
+/** Tries everything that the jail must prevent, from inside, and reports what worked. */
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
@@ -6,7 +6,7 @@ import type { ProbeFindings, ProbeOrder } from "./messages.ts";
 
 const CONNECT_MS = 1_000;
 
-/** What this process can do outside itself. */
+/** The things that this process can do outside itself. */
 export async function probe({ port, file, pid }: ProbeOrder): Promise<ProbeFindings> {
   return {
     environment: Object.keys(process.env),
@@ -26,7 +26,7 @@ function works(attempt: () => unknown): boolean {
     attempt();
     return true;
   } catch {
-    // Refused, as it must be.
+    // The operation was refused, as it must be.
     return false;
   }
 }

@@ -1,7 +1,7 @@
 /**
- * One run in a QuickJS of its own: a fresh WASM instance with its own memory, thrown away whole afterwards. So no
- * global, pending job or broken heap of one run reaches the next; only the state does, as JSON text. The engine has
- * limits on memory, stack and time; whatever gets past them is the parent's to kill.
+ * Does one run in its own QuickJS: a fresh WASM instance with its own memory, discarded afterwards. So no global, pending job
+ * or broken heap of one run reaches the next. Only the state is passed on, as JSON text. The engine limits memory, stack and
+ * time; the parent kills a child that gets past these limits.
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -22,11 +22,11 @@ export interface EngineRun {
   readonly name: string;
   readonly expression: string;
   readonly timeoutMs: number;
-  /** JSON text, both. */
+  /** `state` and `input` are JSON texts. */
   readonly state: string;
   readonly context: string;
   readonly limits: ChildLimits;
-  /** Called when the engine is there and the run's time begins. */
+  /** Called when the engine is ready and the run's time begins. */
   readonly started: () => void;
   readonly log: (level: string, text: string, length: number) => void;
 }
@@ -46,21 +46,21 @@ export type EngineEnd =
       readonly fatal: boolean;
     }
   | { readonly kind: "killed"; readonly limit: "time" | "memory" }
-  /** Its promise is pending and no job is left. */
+  /** The promise is pending and the engine has no job left. */
   | { readonly kind: "stuck" };
 
 const PAGE_BYTES = 65_536;
-/** The engine was compiled to begin with this much; a lower limit means this one. */
+/** The engine's smallest memory. A lower limit is raised to it. */
 const LEAST_BYTES = 16 * 1_048_576;
 const STACK_BYTES = 256 * 1_024;
 const JOBS_AT_ONCE = 1_000;
-/** Deepest nesting of a state. The parent checks it too (std/json.ts), but here it is found before the text is made. */
+/** The deepest nesting of a state. The parent checks it too (std/json.ts), but here it is found before the text is made. */
 const DEPTH_MAX = 100;
 
-// The package's types describe its CommonJS form; Node loads the other one, where the default export is the variant.
+// The package's types describe its CommonJS form. Node loads the ES module, whose default export is the variant.
 const variant = engineVariant as unknown as QuickJSSyncVariant;
 
-/** The part of the global that is used here; TypeScript has it only with the types of a browser. */
+/** The used part of the global, which TypeScript declares only in its browser types. */
 declare const WebAssembly: {
   compile(bytes: Uint8Array): Promise<object>;
   Memory: new (pages: { initial: number; maximum: number }) => EngineMemory;
@@ -72,13 +72,13 @@ interface EngineMemory {
 
 let compiled: object | null = null;
 
-/** Reads and compiles the engine, once per process. */
+/** Reads and compiles the engine once per process. */
 export async function prepareEngine(): Promise<void> {
   const file = fileURLToPath(import.meta.resolve("@jitl/quickjs-ng-wasmfile-release-sync/wasm"));
   compiled ??= await WebAssembly.compile(readFileSync(file));
 }
 
-/** Does one run. It throws only if the engine itself broke; the process is then not to be used again. */
+/** Does one run. Throws only if the engine itself broke; the process must not be used after that. */
 export async function runInEngine(run: EngineRun): Promise<EngineEnd> {
   const { memory, isExhausted } = newMemory(run.limits.memoryBytes);
   const engine = await newQuickJSWASMModuleFromVariant(
@@ -104,15 +104,15 @@ export async function runInEngine(run: EngineRun): Promise<EngineEnd> {
   } catch (thrown) {
     if (interrupted) return { kind: "killed", limit: "time" };
     if (isExhausted()) return { kind: "killed", limit: "memory" };
-    // Recursion in the engine's own code can reach the end of this process's stack before the engine's limit.
+    // Recursion in the engine's own code can overflow this process's stack before the engine's limit.
     if (thrown instanceof RangeError) return failed("RangeError", "Maximum call stack size exceeded");
     throw thrown;
   }
 }
 
 /**
- * The engine's memory, which cannot grow over the limit. The engine's own limit is set too, but it counts only part
- * of what is used.
+ * The engine's memory, which cannot grow above the limit. The engine's own limit is set too, but counts only part of the
+ * memory.
  */
 function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () => boolean } {
   const memory = new WebAssembly.Memory({
@@ -121,7 +121,7 @@ function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () =>
   });
   const grow = memory.grow.bind(memory);
   let exhausted = false;
-  // The engine asks for more than it needs first, and then for less: the last answer counts.
+  // The engine first asks for more than it needs, and then for less. Only the last answer counts.
   memory.grow = (pages) => {
     exhausted = true;
     const before = grow(pages);
@@ -131,7 +131,7 @@ function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () =>
   return { memory, isExhausted: () => exhausted };
 }
 
-/** The next state as JSON text, or how the run ended otherwise. */
+/** The next state as JSON text, or another end of the run. */
 function evaluate(
   run: EngineRun,
   runtime: QuickJSRuntime,
@@ -152,7 +152,7 @@ function evaluate(
   ];
   const threw = (error: QuickJSHandle, fatal = false): EngineEnd => {
     const shown = vm.callFunction(describe, vm.undefined, error, vm.newNumber(run.limits.errorChars));
-    // With no memory left for an error, the engine throws null.
+    // Without memory for an error, the engine throws null.
     if (isExhausted() && (shown.error !== undefined || vm.eq(error, vm.null)))
       return { kind: "killed", limit: "memory" };
     if (shown.error) return failed("Error", "the script threw something that cannot be shown");
@@ -177,11 +177,11 @@ function evaluate(
     if (state.type === "rejected") return threw(state.error);
     return asText(vm, vm.callFunction(settle, vm.undefined, state.value), { run, threw });
   }
-  // With no memory left, the engine can lose the job that would have settled it.
+  // Without memory, the engine can lose the job that would have settled the promise.
   return isExhausted() ? { kind: "killed", limit: "memory" } : { kind: "stuck" };
 }
 
-/** The expression as it is to be evaluated: in brackets if that parses (a function's declaration needs them). */
+/** The source to evaluate: in brackets if that parses, because a function declaration needs them. */
 function sourceOf(vm: QuickJSContext, { name, expression }: EngineRun): string | QuickJSHandle {
   const bracketed = `(${expression}\n)`;
   if (vm.evalCode(bracketed, fileOf(name), { compileOnly: true }).error === undefined) return bracketed;
@@ -197,7 +197,7 @@ function asText(
   if (vm.typeof(result.value) !== "string")
     return { ...failed("NotStorable", "the next state is a function or a symbol"), fatal: true };
   const { stateBytesMax } = run.limits;
-  // Read only if it can be kept: a character is at least a byte.
+  // Read only if it is within the limit: a character takes at least a byte.
   const length = vm.getNumber(vm.getProp(result.value, "length"));
   if (length <= stateBytesMax) {
     const text = vm.getString(result.value);
