@@ -85,7 +85,10 @@ export class Committer {
     }
   }
 
-  /** Nothing written, or nobody knows: drop what was in memory, reload, step the same messages again. */
+  /**
+   * Nothing written, or nobody knows: drop what was in memory, reload, step the same messages again. Those of the mailbox
+   * come from the store, if they are still there.
+   */
   failed(commit: number): void {
     // @plant unknown outcome taken for success
     const underWay = this.#underWay.get(commit);
@@ -99,7 +102,10 @@ export class Committer {
     this.#timers.rescan();
     for (const stepped of underWay.stepped) {
       if (stepped.slot.tenure.isOver) this.#afterCommit.answer(stepped, false);
-      else this.#afterCommit.again(stepped);
+      else {
+        this.#afterCommit.again(stepped);
+        this.#mailbox.readAgain(stepped.slot);
+      }
     }
   }
 

@@ -7,6 +7,38 @@ import { phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
 const failed = { status: "failed", payload: '{"message":"boom"}' } as const;
 const last = (bench: NodeFixture) => bench.attempts().at(-1) as Attempt;
 
+/** A child has failed. Its end is in the store, and the commit of its parent, which starts it again, waits. */
+function endedChild(): NodeFixture {
+  const { bench, plan } = home(1, {
+    kid: [phase("b", { retry: { attempts: 1 } })],
+    handler: { retry: { attempts: 5, backoff: "constant", min: 0 } },
+  });
+  bench.start(plan, "e1");
+  bench.settle();
+  bench.holdsCommits = true;
+  bench.receipt(last(bench), failed);
+  bench.settle();
+  while (bench.letters.length === 0) {
+    bench.commit();
+    bench.settle();
+  }
+  expect(bench.letters).toEqual(["e1 child"]);
+  expect(bench.waiting.map(({ content }) => content.mailTaken?.length)).toEqual([1]);
+  return bench;
+}
+
+/** The second attempt is under way, and ends. */
+function expectChildDoneAgain(bench: NodeFixture): void {
+  expect(bench.events("e1", "child.finished")).toHaveLength(1);
+  expect(bench.events("e1", "child.started")).toHaveLength(2);
+  bench.receipt(
+    bench.attempts().find(({ grant, item }) => grant.execution === kid(0) && item.attempt === 2) as Attempt,
+  );
+  bench.settle();
+  expect([bench.status("e1"), bench.status(kid(0))]).toEqual(["done", "done"]);
+  expect(bench.letters).toEqual([]);
+}
+
 describe("a letter", () => {
   test("in the store when the process died is delivered by the next one", () => {
     for (const clean of [true, false]) {
@@ -59,38 +91,37 @@ describe("a letter", () => {
     },
   );
 
-  test("that a scan under way finds again after it was taken changes nothing", () => {
-    const { bench, plan } = home(1, {
-      kid: [phase("b", { retry: { attempts: 1 } })],
-      handler: { retry: { attempts: 5, backoff: "constant", min: 0 } },
-    });
-    bench.start(plan, "e1");
+  test.each(["commit", "commitUnheard"] as const)(
+    "that a scan under way finds again after it was taken changes nothing: %s",
+    (outcome) => {
+      const bench = endedChild();
+      bench.held.add("scan-mailbox");
+      bench.input({ kind: "mail-stored" });
+      bench.settle();
+      expect(bench.heldReads).toBe(1);
+      bench[outcome]();
+      bench.holdsCommits = false;
+      bench.settle();
+      // By now the parent has taken it, and the child runs again.
+      expect(bench.letters).toEqual([`${kid(0)} start`, `${kid(0)} retry`]);
+      expect(bench.events("e1", "child.started")).toHaveLength(2);
+      bench.held.clear();
+      bench.answer("scan-mailbox");
+      bench.settle();
+      expectChildDoneAgain(bench);
+    },
+  );
+
+  test("that two commits of unknown outcome took is not applied to the next attempt", () => {
+    const bench = endedChild();
+    // The end of the child goes with this commit, the next start of the child with the one after it.
+    bench.commitUnheard();
     bench.settle();
-    bench.holdsCommits = true;
-    bench.receipt(last(bench), failed);
-    bench.settle();
-    bench.commit();
-    bench.settle();
-    // The child is over: its letter to the parent goes in this commit, and a scan sees it in the store.
-    bench.commit();
-    expect(bench.letters).toEqual(["e1 child"]);
-    bench.held.add("scan-mailbox");
-    bench.start(bench.plan(KID, "other"), "o1");
-    bench.settle();
-    bench.loseCommit();
+    expect(bench.letters).toEqual([]);
+    bench.commitUnheard();
     bench.holdsCommits = false;
     bench.settle();
-    // By now the parent has taken it, and the child runs again.
-    expect(bench.events("e1", "child.started")).toHaveLength(2);
-    bench.held.clear();
-    bench.answer("scan-mailbox");
-    bench.settle();
-    expect(bench.events("e1", "child.finished")).toHaveLength(1);
-    bench.receipt(
-      bench.attempts().find(({ grant, item }) => grant.execution === kid(0) && item.attempt === 2) as Attempt,
-    );
-    bench.settle();
-    expect(bench.status("e1")).toBe("done");
+    expectChildDoneAgain(bench);
   });
 
   test("written while a scan is under way is not missed by the scan that an unknown outcome asks for", () => {

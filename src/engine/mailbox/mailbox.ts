@@ -1,7 +1,8 @@
 /**
  * Letters: messages from one execution to another. They are in the store from the sender's commit to the receiver's; this
  * desk brings them to the receiver's queue: at once after the sender's commit, and by a scan after a start or a commit of
- * unknown outcome. A letter that comes twice changes nothing, since its message does not.
+ * unknown outcome. Each is applied once: the end of a child, say, would end the next attempt as well. So a message that a
+ * commit of unknown outcome took is applied again only if a later scan finds it in the store.
  */
 
 import type { Plan } from "../../kernel/definition/plan.ts";
@@ -10,6 +11,7 @@ import type { Sent, StartMessage } from "../../kernel/message.ts";
 import { seal, unseal } from "../../std/seal.ts";
 import type { MailboxMessage, StoredMailboxMessage } from "../../store/store.ts";
 import type { ExecutionCache } from "../cache/execution-cache.ts";
+import type { Slot } from "../cache/slot.ts";
 import type { NodeState } from "../node-state.ts";
 import { StoreScan } from "../store-scan.ts";
 
@@ -28,11 +30,18 @@ export function toMailboxMessage({ id, to, message }: Sent): MailboxMessage {
 /** A letter that a commit takes without a write of its receiver. */
 export type ReceivedMessage = Pick<MailboxMessage, "id" | "to">;
 
+/** A message in memory. */
+interface OpenMail {
+  readonly to: string;
+  /** It changed nothing, and goes with a commit. */
+  isApplied: boolean;
+}
+
 export class Mailbox {
   readonly #node: NodeState;
   readonly #cache: ExecutionCache;
-  /** Letters that are in memory until a commit takes them: id -> receiver. */
-  readonly #open = new Map<string, string>();
+  /** Messages that are in memory until a commit takes them, by id. */
+  readonly #open = new Map<string, OpenMail>();
   /** Letters taken since the scan under way was asked for: it may find them once more. */
   readonly #taken = new Set<string>();
   /** Letters that were applied, or have nobody to apply them: gone with the next commit. */
@@ -47,6 +56,8 @@ export class Mailbox {
   // @plant mailbox not scanned after a restart
   #wantsScan = true;
   readonly #scan = new StoreScan();
+  /** The answer of the scan under way is not used: it may hold messages that were taken since. */
+  #isVoid = false;
 
   constructor(node: NodeState, cache: ExecutionCache) {
     this.#node = node;
@@ -79,6 +90,11 @@ export class Mailbox {
 
   scanned(messages: readonly StoredMailboxMessage[], max: number): void {
     const isStale = this.#scan.finish();
+    if (this.#isVoid) {
+      this.#isVoid = false;
+      this.#taken.clear();
+      return this.rescan();
+    }
     this.#isCut = messages.length >= max;
     if (!this.#isCut) this.#wantsScan = false;
     for (const message of messages) {
@@ -111,7 +127,7 @@ export class Mailbox {
     if (typeof message === "string") return this.#damaged(mail, message);
     const plan = message.kind === "start" ? this.#node.plans.get(message.hash) : undefined;
     // @plant message removed before it is applied
-    this.#open.set(mail.id, mail.to);
+    this.#open.set(mail.id, { to: mail.to, isApplied: false });
     const before = this.#waitingFor.get(mail.to);
     // What comes after a start that waits stays behind it: a cancel finds somebody to cancel.
     // @plant cancel overtakes a start
@@ -145,19 +161,38 @@ export class Mailbox {
   /** These letters changed nothing, so no write takes them: they go with the next commit. */
   // @plant message removed before it is applied 2
   applied(to: string, ids: readonly string[]): void {
-    for (const id of ids) this.#done.push({ id, to });
+    for (const id of ids) {
+      this.#done.push({ id, to });
+      const open = this.#open.get(id);
+      if (open !== undefined) open.isApplied = true;
+    }
   }
 
   /** Another owner has the receivers' partition by now: their letters are its to bring. */
   forget(isOver: (execution: string) => boolean): void {
-    for (const [id, to] of this.#open) if (isOver(to)) this.#open.delete(id);
+    for (const [id, { to }] of this.#open) if (isOver(to)) this.#open.delete(id);
     this.#done = this.#done.filter(({ to }) => !isOver(to));
-    for (const to of [...this.#waitingFor.keys()]) if (isOver(to)) this.#waitingFor.delete(to);
+    this.#putBack(isOver);
+  }
+
+  /**
+   * A commit of this execution failed, and may have taken messages. Those that are not applied leave memory, with all behind
+   * them: the next scan brings what is in the store, in its order.
+   */
+  readAgain(slot: Slot): void {
+    slot.queue = slot.queue.filter((queued) => queued.kind !== "message" || queued.letter === undefined);
+    this.#putBack((execution) => execution === slot.id);
+  }
+
+  #putBack(isReceiver: (execution: string) => boolean): void {
+    for (const [id, { to, isApplied }] of this.#open) if (isReceiver(to) && !isApplied) this.#open.delete(id);
+    for (const to of [...this.#waitingFor.keys()]) if (isReceiver(to)) this.#waitingFor.delete(to);
     for (const [hash, messages] of this.#waiting)
       this.#waiting.set(
         hash,
-        messages.filter(({ to }) => !isOver(to)),
+        messages.filter(({ to }) => !isReceiver(to)),
       );
+    this.#isVoid = this.#scan.isRunning;
   }
 
   /** These letters went with a commit. */

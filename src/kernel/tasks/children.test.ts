@@ -86,6 +86,17 @@ describe("a child is started", () => {
     expect(handler(run).openChildren).toBe(2);
   });
 
+  test("not again before its retry is due, though it is asked for again", () => {
+    const run = parent(1, { retry: { attempts: 2, backoff: "constant", min: 1_000 } });
+    run.children("a", [0]);
+    run.childEnded("a", 0, { status: "failed" });
+    run.children("a", [0]);
+    expect(run.of("child.started")).toHaveLength(1);
+    run.now = handler(run).tasks.until(0);
+    run.children("a", [0]);
+    expect(run.of("child.started")).toHaveLength(2);
+  });
+
   test("without tasks or enumeration there is one, of the input", () => {
     const run = new KernelRun([{ name: "a", handlers: { a: { workflow: "kid" } } }], { input: "7" });
     run.children("a", [0], { input: "7" });
