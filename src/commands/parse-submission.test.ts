@@ -101,30 +101,30 @@ describe("refused, with its path, is", () => {
   const steps = (...given: unknown[]) => ({ steps: given });
   const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);
   const cases: [what: string, body: unknown, code: string, path: string | undefined, message: string][] = [
-    ["a list", [], "invalid_input", undefined, "the body must be an object"],
-    ["nothing", {}, "invalid_input", undefined, "the body has neither steps nor a project"],
-    ["no step", steps(), "invalid_input", "steps", "steps: is empty"],
-    ["a step that is none", steps(1), "invalid_input", "steps[0]", "steps[0]: must be an object"],
+    ["a list", [], "invalid_input", undefined, "the body: [] is not an object"],
+    ["nothing", {}, "invalid_input", undefined, "the body: it has neither steps nor a project"],
+    ["no step", steps(), "invalid_input", "steps", "steps: it has 0 entries; at least 1 is needed"],
+    ["a step that is none", steps(1), "invalid_input", "steps[0]", "steps[0]: 1 is not an object"],
     [
       "a step without a command",
       steps({ proc: step.proc }),
       "invalid_input",
       "steps[0].cmd",
-      "steps[0].cmd: is missing",
+      "steps[0].cmd: nothing is not an object",
     ],
     [
       "a step without a proc",
       steps({ cmd: step.cmd }),
       "invalid_input",
       "steps[0].proc",
-      "steps[0].proc: is missing",
+      "steps[0].proc: nothing is not an object",
     ],
     [
       "a step without a topic",
       steps({ cmd: step.cmd, proc: {} }),
       "invalid_input",
       "steps[0].proc.target_topic_name",
-      "steps[0].proc.target_topic_name: is missing",
+      "steps[0].proc.target_topic_name: nothing is not the name of a topic",
     ],
     [
       "a field that nobody knows",
@@ -159,14 +159,14 @@ describe("refused, with its path, is", () => {
       { "project-x": {} },
       "invalid_input",
       "project-x.workflows",
-      "project-x.workflows: is missing",
+      "project-x.workflows: nothing is not a list, or an object of workflows by id",
     ],
     [
       "an empty project",
       { "project-x": { workflows: {} } },
       "invalid_input",
       "project-x.workflows",
-      "project-x.workflows: is empty",
+      "project-x.workflows: it has 0 entries",
     ],
     [
       "an id that is none",
@@ -180,14 +180,14 @@ describe("refused, with its path, is", () => {
       { "project-x": { workflows: { a: { workflow_id: "b", steps: [step] } } } },
       "invalid_input",
       "project-x.workflows.a.workflow_id",
-      "project-x.workflows.a.workflow_id: is not what it stands under",
+      'project-x.workflows.a.workflow_id: "b" is not "a", which it stands under',
     ],
     [
       "a command that is too large",
       steps({ ...step, cmd: { cmd_type: "A", cmd_data: "x".repeat(70_000) } }),
       "too_large",
       "steps[0].cmd",
-      "steps[0].cmd is 70",
+      "steps[0].cmd: it is 70",
     ],
     [
       "one that is nested too deeply",
@@ -201,14 +201,14 @@ describe("refused, with its path, is", () => {
       steps(...new Array(1_001).fill(step)),
       "invalid_input",
       "steps",
-      "steps: has 1001 steps",
+      "steps: it has 1001 entries",
     ],
     [
       "too many workflows",
       { "project-x": { workflows: new Array(101).fill({ steps: [step] }) } },
       "invalid_input",
       "project-x.workflows",
-      "project-x.workflows: has 101 workflows",
+      "project-x.workflows: it has 101 entries",
     ],
   ];
   test.each(cases)("%s", (_, body, ...[code, path, message]) => {

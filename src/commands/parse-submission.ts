@@ -1,12 +1,30 @@
 /**
- * What is handed in as a submission, turned into workflows of commands or into a refusal that says what is wrong, where,
- * and what to do. Two shapes: `{ steps }`, and a whole project document, whose workflows are a map by id or a list.
- * What a reader of such documents finds in them (hashes, results, statuses, times) is taken and ignored, so that what
- * was read can be handed in again; anything else that is not known is refused. What a command itself may hold is the
- * definition's part (submission-definition.ts).
+ * Decodes a submission of commands. It has one of two shapes: `{ steps }`, or a whole project document, whose workflows are
+ * a map by id or a list. Hashes, results, statuses and times of a document that was read are ignored, so that it can be
+ * handed in again; other unknown fields are refused. The definition checks the commands (submission-definition.ts).
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
-import { refuseExecutionId } from "../kernel/definition/names.ts";
+import { executionId } from "../kernel/definition/names.ts";
+import {
+  anything,
+  at,
+  type Decode,
+  decode,
+  type Fields,
+  fieldsOf,
+  listOf,
+  mapOf,
+  mapped,
+  object,
+  optional,
+  orNull,
+  parsed,
+  show,
+  Undecodable,
+  unknownField,
+  where,
+} from "../std/decode.ts";
+import { defined } from "../std/defined.ts";
 import { type Json, toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 
@@ -53,79 +71,13 @@ export function checkCommandProject(project: string): Rejection | null {
 export function parseSubmission(body: unknown, project: string): Submission | Rejection {
   const wrong = checkCommandProject(project);
   if (wrong !== null) return wrong;
-  try {
-    const fields = objectOf(body, "");
-    return fields["steps"] === undefined && fields["workflow_id"] === undefined
-      ? { isDocument: true, workflows: document(fields, project) }
-      : { isDocument: false, workflows: [workflow(fields, "", null)] };
-  } catch (thrown) {
-    if (thrown instanceof Refused) return thrown.rejection;
-    throw thrown;
-  }
+  const found = decode((given) => submission(given, project), body);
+  return isRejection(found) && found.path === undefined
+    ? { ...found, message: `the body: ${found.message}` }
+    : found;
 }
 
-/** Carries a refusal out of nested parsing. */
-class Refused extends Error {
-  readonly rejection: Rejection;
-  constructor(rejection: Rejection) {
-    super(rejection.message);
-    this.rejection = rejection;
-  }
-}
-
-type Fields = Readonly<Record<string, unknown>>;
-
-/** `{ [project]: { workflows } }`; the cursor of a page that was read is left alone. */
-function document(fields: Fields, project: string): SubmittedWorkflow[] {
-  const names = Object.keys(fields).filter((name) => name !== RESERVED_PROJECT);
-  const [name] = names;
-  if (name === undefined) throw refused("", "has neither steps nor a project", `send { "steps": [...] }`);
-  const other = names.find((given) => given !== project);
-  if (other !== undefined) {
-    const isProject = isObject(fields[other]) && "workflows" in (fields[other] as object);
-    throw isProject
-      ? refused(other, `is not the project "${project}" that this is sent to`, "send each to its own project")
-      : unknownField("", other, ["steps", "workflow_id", project]);
-  }
-  const { workflows } = known(fields[project], project, ["workflows"]);
-  const at = `${project}.workflows`;
-  const given: (readonly [path: string, id: string | null, value: unknown])[] = Array.isArray(workflows)
-    ? workflows.map((value, i) => [`${at}[${i}]`, null, value] as const)
-    : Object.entries(objectOf(workflows, at, "a list, or an object of workflows by id")).map(
-        ([id, value]) => [`${at}.${id.slice(0, 60)}`, id, value] as const,
-      );
-  if (given.length === 0) throw refused(at, "is empty", "name at least one workflow");
-  if (given.length > SUBMITTED_MAX)
-    throw refused(
-      at,
-      `has ${given.length} workflows; at most ${SUBMITTED_MAX} are taken at a time`,
-      "send several documents",
-    );
-  return given.map(([path, id, value]) => workflow(value, path, id));
-}
-
-/** `key` is what a map has it under. */
-function workflow(value: unknown, path: string, key: string | null): SubmittedWorkflow {
-  const fields = known(value, path, ["workflow_id", "steps"], ["workflow_hash", "dead_letters"]);
-  const given = fields["workflow_id"];
-  if (key !== null && given !== undefined && given !== key)
-    throw refused(join(path, "workflow_id"), "is not what it stands under", "leave one of the two out");
-  const id = given ?? key;
-  const wrong = id === null ? null : refuseExecutionId(id);
-  if (wrong !== null) {
-    const at = given === undefined ? path : join(path, "workflow_id");
-    throw refused(at, wrong.message.replace(/^id: /, ""), wrong.hint);
-  }
-  const steps = fields["steps"];
-  const at = join(path, "steps");
-  if (!Array.isArray(steps)) throw refused(at, "must be a list of steps");
-  if (steps.length === 0) throw refused(at, "is empty", "a workflow has at least one step");
-  if (steps.length > LIMITS.phases)
-    throw refused(at, `has ${steps.length} steps; at most ${LIMITS.phases} are allowed`);
-  return { id: id as string | null, path, steps: steps.map((one, i) => step(one, `${at}[${i}]`)) };
-}
-
-/** What a reader finds in `proc`, and a sender need not say. */
+/** Fields of `proc` that a reader finds, and that a sender need not give. */
 const PROC_READ = [
   "proc_status",
   "proc_err",
@@ -136,73 +88,96 @@ const PROC_READ = [
   "utc_receipted_timestamp",
 ];
 
-function step(value: unknown, path: string): SubmittedStep {
-  const { cmd, proc } = known(value, path, ["cmd", "proc"]);
-  const { target_topic_name, receipt_topic_name, retry, timeout } = known(
-    proc,
-    `${path}.proc`,
-    ["target_topic_name", "receipt_topic_name", "retry", "timeout"],
-    PROC_READ,
-  );
-  if (target_topic_name === undefined)
-    throw refused(`${path}.proc.target_topic_name`, "is missing", "name the topic that the command goes to");
-  const command = known(cmd, `${path}.cmd`, ["cmd_type", "cmd_data", "cmd_metadata"], ["cmd_result"]);
-  const text = toStoredText(command, { bytesMax: LIMITS.taskBytes, what: `${path}.cmd` });
-  if (isRejection(text)) throw new Refused(text);
-  const options = { receiptTopic: receipt_topic_name, retry, timeout };
-  return {
-    command: JSON.parse(text) as SubmittedStep["command"],
-    topic: target_topic_name as Json,
-    options: Object.fromEntries(
-      Object.entries(options).filter(([, option]) => option !== undefined && option !== null),
-    ) as SubmittedStep["options"],
-  };
+const proc = object(
+  {
+    target_topic_name: where<Json>(
+      "the name of a topic",
+      (value) => value !== undefined,
+      "name the topic that the command goes to",
+    ),
+    receipt_topic_name: anything as Decode<Json | undefined>,
+    retry: anything as Decode<Json | undefined>,
+    timeout: anything as Decode<Json | undefined>,
+  },
+  { ignores: PROC_READ },
+);
+
+const command = mapped(
+  parsed(
+    object({ cmd_type: anything, cmd_data: anything, cmd_metadata: anything }, { ignores: ["cmd_result"] }),
+    (fields) => toStoredText(fields, { bytesMax: LIMITS.taskBytes, what: "" }),
+  ),
+  (stored) => JSON.parse(stored) as SubmittedStep["command"],
+);
+
+const step: Decode<SubmittedStep> = mapped(object({ cmd: command, proc }), ({ cmd, proc }) => ({
+  command: cmd,
+  topic: proc.target_topic_name,
+  options: defined({
+    receiptTopic: proc.receipt_topic_name ?? undefined,
+    retry: proc.retry ?? undefined,
+    timeout: proc.timeout ?? undefined,
+  }) as SubmittedStep["options"],
+}));
+
+const workflow = object(
+  { workflow_id: optional(orNull(executionId)), steps: listOf(step, { min: 1, max: LIMITS.phases }) },
+  { ignores: ["workflow_hash", "dead_letters"] },
+);
+
+const workflowList = listOf(workflow, { min: 1, max: SUBMITTED_MAX });
+const workflowMap = mapOf(anything, { min: 1, max: SUBMITTED_MAX });
+
+/** The workflows of a document, each with its path in the list or map. */
+const workflows: Decode<readonly SubmittedWorkflow[]> = (value) => {
+  if (Array.isArray(value))
+    return workflowList(value).map(({ workflow_id, steps }, i) => ({
+      id: workflow_id ?? null,
+      steps,
+      path: `[${i}]`,
+    }));
+  if (fieldsOf(value) === null)
+    throw new Undecodable(`${show(value)} is not a list, or an object of workflows by id`);
+  return Object.entries(workflowMap(value)).map(([id, one]) => at(id, (given) => underId(id, given), one));
+};
+
+const projectDocument = object({ workflows });
+
+/** A workflow of a map. It has the id that it stands under. */
+function underId(id: string, value: unknown): SubmittedWorkflow {
+  const given = fieldsOf(value)?.["workflow_id"];
+  if (given !== undefined && given !== id)
+    throw new Undecodable(`${show(given)} is not ${show(id)}, which it stands under`, {
+      path: "workflow_id",
+      hint: "leave one of the two out",
+    });
+  const { steps } = workflow(value);
+  return { id: executionId(id), steps, path: `.${id.slice(0, 60)}` };
 }
 
-/** The fields of an object that count; those in `ignored` are dropped, and others are refused. */
-function known(
-  value: unknown,
-  path: string,
-  counted: readonly string[],
-  ignored: readonly string[] = [],
-): Fields {
-  const fields = objectOf(value, path);
-  const kept: Record<string, unknown> = {};
-  for (const [key, member] of Object.entries(fields)) {
-    if (counted.includes(key)) kept[key] = member;
-    else if (!ignored.includes(key)) throw unknownField(path, key, counted);
+function submission(body: unknown, project: string): Submission {
+  const fields = fieldsOf(body);
+  if (fields === null) throw new Undecodable(`${show(body)} is not an object`);
+  if (fields["steps"] === undefined && fields["workflow_id"] === undefined)
+    return { isDocument: true, workflows: document(fields, project) };
+  const { workflow_id = null, steps } = workflow(body);
+  return { isDocument: false, workflows: [{ id: workflow_id, steps, path: "" }] };
+}
+
+/** `{ [project]: { workflows } }`; the cursor of a page that was read is ignored. */
+function document(fields: Fields, project: string): SubmittedWorkflow[] {
+  const names = Object.keys(fields).filter((name) => name !== RESERVED_PROJECT);
+  if (names.length === 0)
+    throw new Undecodable("it has neither steps nor a project", { hint: 'send { "steps": [...] }' });
+  const other = names.find((given) => given !== project);
+  if (other !== undefined) {
+    if (fieldsOf(fields[other])?.["workflows"] === undefined)
+      throw unknownField(other, ["steps", "workflow_id", project]);
+    throw new Undecodable(`is not the project "${project}" that this is sent to`, {
+      path: other.slice(0, 60),
+      hint: "send each to its own project",
+    });
   }
-  return kept;
-}
-
-function objectOf(value: unknown, path: string, what = "an object"): Fields {
-  if (isObject(value)) return value as Fields;
-  throw refused(path, value === undefined ? "is missing" : `must be ${what}`);
-}
-
-function isObject(value: unknown): boolean {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function refused(path: string, why: string, hint?: string): Refused {
-  return new Refused(
-    reject("invalid_input", path === "" ? `the body ${why}` : `${path}: ${why}`, {
-      ...(path === "" ? {} : { path: path.slice(0, 200) }),
-      ...(hint === undefined ? {} : { hint }),
-    }),
-  );
-}
-
-function unknownField(path: string, field: string, counted: readonly string[]): Refused {
-  const at = join(path, field.slice(0, 60)).slice(0, 200);
-  return new Refused(
-    reject("unknown_field", `${at}: there is no such field`, {
-      path: at,
-      hint: `known are: ${counted.join(", ")}`,
-    }),
-  );
-}
-
-function join(path: string, field: string): string {
-  return path === "" ? field : `${path}.${field}`;
+  const found = at(project, projectDocument, fields[project]);
+  return found.workflows.map((one) => ({ ...one, path: `${project}.workflows${one.path}` }));
 }

@@ -49,7 +49,7 @@ describe("a decoder", () => {
     [{ ...ORDER, kind: "odd" }, "kind", 'kind: "odd" is not one of "new", "old"'],
     [{ ...ORDER, tags: { a: "long" } }, "tags.a", 'tags.a: "long" is not a text of 0 to 3 characters'],
     [{ ...ORDER, lines: [{ sku: "a" }, {}] }, "lines[1].sku", "lines[1].sku: nothing is not a text"],
-    [{ ...ORDER, lines: [1, 2, 3] }, "lines", "lines: [1,2,3] is not a list of at most 2"],
+    [{ ...ORDER, lines: [1, 2, 3] }, "lines", "lines: it has 3 entries; at most 2 are allowed"],
     [[], undefined, "[] is not an object"],
     [null, undefined, "null is not an object"],
   ])("refuses %j and names the path", (value, path, message) => {

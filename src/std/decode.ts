@@ -12,15 +12,22 @@ export type Decode<T> = (value: unknown) => T;
 export type Decoded<D> = D extends Decode<infer T> ? T : never;
 export type Fields = Readonly<Record<string, unknown>>;
 
+interface UndecodableOptions {
+  readonly path?: string;
+  readonly hint?: string | undefined;
+  readonly code?: RejectionCode | undefined;
+}
+
 /** A value does not have the wanted form. `path` leads to it from the decoded whole. */
 export class Undecodable extends Error {
-  path = "";
+  path: string;
   readonly hint: string | undefined;
   readonly code: RejectionCode | undefined;
-  constructor(why: string, more: { hint?: string | undefined; code?: RejectionCode | undefined } = {}) {
+  constructor(why: string, { path = "", hint, code }: UndecodableOptions = {}) {
     super(why);
-    this.hint = more.hint;
-    this.code = more.code;
+    this.path = path;
+    this.hint = hint;
+    this.code = code;
   }
 }
 
@@ -145,10 +152,9 @@ export function listOf<T>(
   item: Decode<T>,
   { min = 0, max = Number.POSITIVE_INFINITY } = {},
 ): Decode<readonly T[]> {
-  const what = max === Number.POSITIVE_INFINITY ? "a list" : `a list of at most ${max}`;
   return (value) => {
-    if (!Array.isArray(value) || value.length > max) throw new Undecodable(`${show(value)} is not ${what}`);
-    if (value.length < min) throw new Undecodable(`the list has ${value.length} items, and needs ${min}`);
+    if (!Array.isArray(value)) throw new Undecodable(`${show(value)} is not a list`);
+    checkSize(value.length, min, max);
     const given: readonly unknown[] = value;
     let found = given;
     for (let i = 0; i < given.length; i++) {
@@ -161,16 +167,21 @@ export function listOf<T>(
   };
 }
 
+interface MapOptions {
+  readonly key?: Decode<unknown>;
+  readonly min?: number;
+  readonly max?: number;
+}
+
 /** An object with any keys, whose values are decoded each. `key` checks the keys. */
 export function mapOf<T>(
   item: Decode<T>,
-  { key = anything, max = Number.POSITIVE_INFINITY }: { key?: Decode<unknown>; max?: number } = {},
+  { key = anything, min = 0, max = Number.POSITIVE_INFINITY }: MapOptions = {},
 ): Decode<Readonly<Record<string, T>>> {
   return (value) => {
     const given = plainObject(value);
     const entries = Object.entries(given);
-    if (entries.length > max)
-      throw new Undecodable(`it has ${entries.length} entries; at most ${max} are allowed`);
+    checkSize(entries.length, min, max);
     const found: [string, T][] = [];
     let isSame = true;
     for (const [name, one] of entries) {
@@ -209,11 +220,23 @@ export function checked<T>(read: Decode<T>, refuse: (value: T) => Rejection | nu
     const decoded = read(value);
     const refusal = refuse(decoded);
     if (refusal === null) return decoded;
-    const { message, path, code, hint } = refusal;
-    const why =
-      path !== undefined && message.startsWith(`${path}: `) ? message.slice(path.length + 2) : message;
-    throw new Undecodable(why, { code, hint });
+    throw undecodable(refusal);
   };
+}
+
+/** The decoded value, parsed by a function that may reject it. Paths of its rejections begin at the value. */
+export function parsed<T, U>(read: Decode<T>, parse: (value: T) => U | Rejection): Decode<U> {
+  return (value) => {
+    const found = parse(read(value));
+    if (isRejection(found)) throw undecodable(found);
+    return found;
+  };
+}
+
+function undecodable({ code, message, path = "", hint }: Rejection): Undecodable {
+  const rest = message.startsWith(path) ? message.slice(path.length) : message;
+  const why = rest.startsWith(": ") ? rest.slice(2) : rest.startsWith(" ") ? `it${rest}` : rest;
+  return new Undecodable(why, { path: path.replace(/^\./, ""), code, hint });
 }
 
 type ObjectOf<F> = {
@@ -225,21 +248,28 @@ type ObjectOf<F> = {
 /** What an object may have beside its fields: nothing, anything that is left out, or anything that is kept. */
 type Others = "refused" | "dropped" | "kept";
 
+interface ObjectOptions {
+  readonly others?: Others;
+  readonly ignores?: readonly string[];
+  readonly what?: string;
+}
+
 /**
  * An object with these fields. Unknown fields are refused by default, since most of them are misspelt. `what` names the
- * object in that refusal.
+ * object in that refusal. Fields that `ignores` names are accepted and dropped.
  */
 export function object<const F extends Readonly<Record<string, Decode<unknown>>>>(
   fields: F,
-  { others = "refused", what }: { others?: Others; what?: string } = {},
+  { others = "refused", ignores = [], what }: ObjectOptions = {},
 ): Decode<ObjectOf<F>> {
   const entries = Object.entries(fields);
   return (value) => {
     const given = plainObject(value);
     if (others === "refused")
       for (const name in given)
-        if (!Object.hasOwn(fields, name)) throw unknownField(name, Object.keys(fields), what);
-    let found = others === "dropped" ? {} : given;
+        if (!Object.hasOwn(fields, name) && !ignores.includes(name))
+          throw unknownField(name, Object.keys(fields), what);
+    let found = others === "dropped" || ignores.length > 0 ? {} : given;
     for (const [name, read] of entries) {
       const decoded = at(name, read, given[name]);
       if (decoded === found[name]) continue;
@@ -284,7 +314,7 @@ export function isNear(a: string, b: string): boolean {
 }
 
 /** Decodes a part of a value. The path of an error gets the name of the part. */
-function at<T>(part: string | number, read: Decode<T>, value: unknown): T {
+export function at<T>(part: string | number, read: Decode<T>, value: unknown): T {
   try {
     return read(value);
   } catch (thrown) {
@@ -294,20 +324,24 @@ function at<T>(part: string | number, read: Decode<T>, value: unknown): T {
   }
 }
 
+function checkSize(size: number, min: number, max: number): void {
+  if (size > max) throw new Undecodable(`it has ${size} entries; at most ${max} are allowed`);
+  if (size < min) throw new Undecodable(`it has ${size} entries; at least ${min} is needed`);
+}
+
 function plainObject(value: unknown): Fields {
   const fields = fieldsOf(value);
   if (fields === null) throw new Undecodable(`${show(value)} is not an object`);
   return fields;
 }
 
-function unknownField(name: string, known: readonly string[], what?: string): Undecodable {
+/** The error of a field that is not known. */
+export function unknownField(name: string, known: readonly string[], what?: string): Undecodable {
   const near = known.find((one) => isNear(name, one));
   const all = `known are: ${known.join(", ")}`;
   const hint = near === undefined ? all : `did you mean "${near}"? ${all}`;
   const why = what === undefined ? "there is no such field" : `${what} has no such field`;
-  const error = new Undecodable(why, { code: "unknown_field", hint });
-  error.path = name.slice(0, PART_MAX);
-  return error;
+  return new Undecodable(why, { path: name.slice(0, PART_MAX), code: "unknown_field", hint });
 }
 
 function join(path: string, more: string): string {
