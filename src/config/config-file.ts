@@ -2,8 +2,8 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, extname, join, resolve } from "node:path";
+import { fieldsOf } from "../std/decode.ts";
 import { RondoError, reject } from "../std/rejection.ts";
-import { fieldsOf } from "./setting.ts";
 
 /** Loads a module, TypeScript or not, and says of one that does not load where and why; by what means is the caller's to know. */
 export type LoadModule = (path: string) => Promise<Readonly<Record<string, unknown>>>;

@@ -3,9 +3,10 @@
  * is given is checked, also what another origin overrules: a mistake is told where it is made.
  */
 import { basename, dirname, relative, resolve } from "node:path";
-import { isRejection, RondoError, unwrap } from "../std/rejection.ts";
+import { anything, decode, object, refusal } from "../std/decode.ts";
+import { isRejection, RondoError } from "../std/rejection.ts";
 import { type ConfigFile, type LoadModule, readConfigFile } from "./config-file.ts";
-import { type Setting, unknownField } from "./setting.ts";
+import type { Setting } from "./setting.ts";
 import { type Config, SETTINGS, type SettingName } from "./settings.ts";
 
 /** Where a value came from. */
@@ -64,17 +65,15 @@ export function showOrigin(origin: Origin): string {
 }
 
 function refuseUnknown(file: ConfigFile): void {
-  const known = Object.entries(SETTINGS).flatMap(([name, { inFile }]) => (inFile ? [name] : []));
-  for (const key of Object.keys(file.fields)) {
-    if (known.includes(key)) continue;
-    const { env } = (SETTINGS as Record<string, Setting<unknown>>)[key] ?? {};
-    const rejection = unknownField(`${basename(file.path)}: ${key}`, key, known);
-    throw new RondoError(
-      env === undefined
-        ? rejection
-        : { ...rejection, hint: `it is not kept in a file: set ${env} in the environment` },
-    );
-  }
+  const known = Object.entries(SETTINGS).filter(([, { inFile }]) => inFile);
+  const unknown = refusal(object(Object.fromEntries(known.map(([name]) => [name, anything]))), file.fields);
+  if (unknown === null) return;
+  const { env } = (SETTINGS as Record<string, Setting<unknown>>)[unknown.path ?? ""] ?? {};
+  throw new RondoError({
+    ...unknown,
+    message: `${basename(file.path)}: ${unknown.message}`,
+    ...(env === undefined ? {} : { hint: `it is not kept in a file: set ${env} in the environment` }),
+  });
 }
 
 /** The value that counts. Weaker origins are looked at first, so that each is checked. */
@@ -88,7 +87,7 @@ async function settle(
   const fromFile = setting.inFile ? file?.fields[name] : undefined;
   if (file !== null && fromFile !== undefined) {
     const fileName = basename(file.path);
-    value = hide(setting, await setting.check(fromFile, `${fileName}: ${name}`));
+    value = await decoded(setting, fromFile, `${fileName}: ${name}`);
     const folder = dirname(file.path);
     if (folder !== source.cwd)
       value = setting.rebase?.(value, (path) => relative(source.cwd, resolve(folder, path)) || ".") ?? value;
@@ -96,21 +95,23 @@ async function settle(
   }
   const fromEnv = setting.env === undefined ? undefined : source.env[setting.env] || undefined;
   if (setting.env !== undefined && fromEnv !== undefined) {
-    value = hide(setting, await setting.check(fromEnv, setting.env));
+    value = await decoded(setting, fromEnv, setting.env);
     origin = { kind: "environment", name: setting.env };
   }
   const fromFlag = setting.flag === undefined ? undefined : source.flags[setting.flag];
   const isGiven = fromFlag !== undefined && !(Array.isArray(fromFlag) && fromFlag.length === 0);
   if (setting.flag !== undefined && isGiven) {
-    value = hide(setting, await setting.check(fromFlag, `--${setting.flag}`));
+    value = await decoded(setting, fromFlag, `--${setting.flag}`);
     origin = { kind: "flag", name: setting.flag };
   }
   return [value, origin];
 }
 
-/** A refused secret is not repeated in its refusal. */
-function hide(setting: Setting<unknown>, checked: unknown): unknown {
-  if (setting.isSecret === true && isRejection(checked))
-    throw new RondoError({ ...checked, message: `${checked.path ?? "a secret"}: is not what it should be` });
-  return unwrap(checked);
+/** Decodes a value. `path` names the setting and its origin. The error about a secret does not repeat it. */
+async function decoded(setting: Setting<unknown>, value: unknown, path: string): Promise<unknown> {
+  const found = decode(await setting.decoder(), value, { path });
+  if (!isRejection(found)) return found;
+  throw new RondoError(
+    setting.isSecret === true ? { ...found, message: `${found.path}: is not what it should be` } : found,
+  );
 }

@@ -1,41 +1,35 @@
-/** Checks of the settings of post-operations. In the environment, where all is text: JSON, or a list with commas. */
-
+/** Decoders of the settings of post-operations. In the environment, where all values are texts: JSON, or a list with commas. */
 import { WebhookSecrets, type WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
-import { parseStateStores, type StateStoreGiven } from "../commands/state/state-settings.ts";
+import { type StateStoreGiven, stateStores } from "../commands/state/state-settings.ts";
 import { AllowList } from "../net/guard/allow-list.ts";
-import { isRejection, reject } from "../std/rejection.ts";
-import { type Checked, checkMap, checkTexts } from "./setting.ts";
+import { anything, checked, type Decode, mapOf, Undecodable } from "../std/decode.ts";
+import { isRejection } from "../std/rejection.ts";
+import { settingName, texts } from "./setting.ts";
+
+const named = mapOf(anything, { key: settingName });
 
 /** State stores by name. */
-export function checkStateStores(
-  value: unknown,
-  what: string,
-  name: { readonly pattern: RegExp; readonly what: string },
-): Checked<Readonly<Record<string, StateStoreGiven>>> {
-  const given = typeof value === "string" ? fromJson(value, what) : value;
-  if (isRejection(given)) return given;
-  const named = checkMap<StateStoreGiven>((store) => store as StateStoreGiven, name)(given, what);
-  if (isRejection(named)) return named;
-  const parsed = parseStateStores(named, what);
-  return isRejection(parsed) ? parsed : named;
-}
+export const givenStores: Decode<Readonly<Record<string, StateStoreGiven>>> = (value) => {
+  const given = typeof value === "string" ? fromJson(value) : value;
+  stateStores(given);
+  return named(given) as Readonly<Record<string, StateStoreGiven>>;
+};
+
+const targets = checked(texts, (given) => {
+  const list = AllowList.parse(given, "");
+  return isRejection(list) ? list : null;
+});
 
 /** Targets that broadcasts may reach beyond public ones. */
-export function checkAllowTargets(value: unknown, what: string): Checked<readonly string[]> {
-  const texts = checkTexts(splitList(value), what);
-  if (isRejection(texts)) return texts;
-  const parsed = AllowList.parse(texts, what);
-  return isRejection(parsed) ? parsed : texts;
-}
+export const allowTargets: Decode<readonly string[]> = (value) => targets(splitList(value));
 
-/** Secrets of broadcasts, of which nothing is said. */
-export function checkWebhookSecrets(value: unknown, what: string): Checked<WebhookSecretsGiven> {
+/** Secrets of broadcasts. Errors show none of them. */
+export const webhookSecrets: Decode<WebhookSecretsGiven> = (value) => {
   const isJson = typeof value === "string" && value.startsWith("{");
-  const given = isJson ? fromJson(value, what) : splitList(value);
-  if (isRejection(given)) return given;
-  const parsed = WebhookSecrets.parse(given, what);
-  return isRejection(parsed) ? parsed : (given as WebhookSecretsGiven);
-}
+  const given = isJson ? fromJson(value) : splitList(value);
+  WebhookSecrets.decode(given);
+  return given as WebhookSecretsGiven;
+};
 
 function splitList(value: unknown): unknown {
   if (typeof value !== "string") return value;
@@ -45,12 +39,12 @@ function splitList(value: unknown): unknown {
     .filter((text) => text !== "");
 }
 
-/** Without the parser's words: they repeat what may be a secret. */
-function fromJson(text: string, what: string): unknown {
+/** Parses JSON. The parser's message is left out: it repeats the text, which may be a secret. */
+function fromJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch (thrown) {
     if (!(thrown instanceof SyntaxError)) throw thrown;
-    return reject("invalid_json", `${what}: is not JSON`, { path: what });
+    throw new Undecodable("is not JSON", { code: "invalid_json" });
   }
 }

@@ -5,22 +5,18 @@
 
 import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
 import type { StateStoreGiven } from "../commands/state/state-settings.ts";
-import { NAME_PATTERN } from "../kernel/definition/definition.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";
+import { type Decode, listOf, mapOf, mapped, object, optional, secret, text } from "../std/decode.ts";
 import { showDuration } from "../std/duration.ts";
-import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import {
-  checkBytes,
-  checkCount,
-  checkDuration,
-  checkFields,
-  checkMap,
-  checkMs,
-  checkPort,
-  checkText,
-  checkTexts,
-  checkUrl,
+  count,
+  durationFrom,
+  filledText,
+  httpUrl,
+  port,
   type Setting,
+  settingName,
+  texts,
 } from "./setting.ts";
 
 /** What the configuration says of one project. */
@@ -49,10 +45,66 @@ export interface LimitSettings {
   readonly streamStallMs?: number;
 }
 
-const NAMES = { pattern: NAME_PATTERN, what: "a name: a letter, then up to 39 letters, digits, _ or -" };
+const bytes = optional(count("in bytes, without a unit, such as 1048576"));
+const ms = optional(count("in milliseconds, without a unit, such as 30000"));
+
+/** Patterns of topics. */
+const topics: Decode<readonly string[]> = mapped(
+  texts,
+  listOf(
+    text({
+      pattern: /^[A-Za-z0-9*][A-Za-z0-9_.*-]{0,199}$/,
+      what: "a pattern of topics",
+      hint: 'letters, digits, _, . and -, and * for any text, such as "LEXI_*"',
+    }),
+  ),
+);
+
+/** A prefix of names at a broker; it leaves room for the rest of the name. */
+const prefix = text({
+  pattern: /^[A-Za-z][A-Za-z0-9_.-]{0,39}$/,
+  what: "a prefix",
+  hint: "a letter, then up to 39 letters, digits, dots, _ or -",
+});
+
+/** The address of a RabbitMQ, which may contain a password. */
+const broker = secret<string>(
+  "the address of a broker",
+  (value) => typeof value === "string" && isBrokerUrl(value),
+  'write it as "amqp://user:password@127.0.0.1:5672"',
+);
+
+/** The address of a server, or of several nodes of a cluster with commas between them. */
+const serverUrls: Decode<string> = (value) =>
+  typeof value === "string"
+    ? value
+        .split(",")
+        .map((part) => httpUrl(part.trim()))
+        .join(",")
+    : httpUrl(value);
+
+const hidden = secret<string>("a text", (value) => typeof value === "string" && value !== "");
 
 /** Loaded only if one of them is set. */
 const postOps = () => import("./post-op-settings.ts");
+
+const projects: Decode<Readonly<Record<string, ProjectSettings>>> = mapOf(
+  object({ concurrency: optional(count()), topics: optional(topics) }),
+  { key: settingName },
+);
+
+const limits: Decode<LimitSettings> = object({
+  bodyBytes: bytes,
+  bodyKeys: optional(count()),
+  requestsPerSecond: optional(count()),
+  headerMs: ms,
+  requestMs: ms,
+  answerMs: ms,
+  connections: optional(count()),
+  streams: optional(count()),
+  streamBytes: bytes,
+  streamStallMs: ms,
+});
 
 /** The table. */
 export const SETTINGS = {
@@ -61,60 +113,60 @@ export const SETTINGS = {
     env: "RONDO_STORE",
     inFile: true,
     fallback: "file:.rondo",
-    check: checkText,
+    decoder: () => filledText,
     rebase: (value: string, resolve: (path: string) => string) =>
       value.startsWith("file:") && value.length > 5 ? `file:${resolve(value.slice(5))}` : value,
   } satisfies Setting<string>,
-  broker: optional({ flag: "broker", env: "RONDO_BROKER", inFile: true }, checkBroker),
-  prefix: { inFile: true, fallback: "rondo", check: checkPrefix } satisfies Setting<string>,
+  broker: unset({ flag: "broker", env: "RONDO_BROKER", inFile: true }, broker),
+  prefix: { inFile: true, fallback: "rondo", decoder: () => prefix } satisfies Setting<string>,
   host: {
     flag: "host",
     env: "RONDO_HOST",
     inFile: true,
     fallback: "127.0.0.1",
-    check: checkText,
+    decoder: () => filledText,
   } satisfies Setting<string>,
   port: {
     flag: "port",
     env: "RONDO_PORT",
     inFile: true,
     fallback: 7_777,
-    check: checkPort,
+    decoder: () => port,
   } satisfies Setting<number>,
-  advertise: optional({ env: "RONDO_ADVERTISE", inFile: true }, checkUrl),
-  hosts: { inFile: true, fallback: [], check: checkTexts } satisfies Setting<readonly string[]>,
+  advertise: unset({ env: "RONDO_ADVERTISE", inFile: true }, httpUrl),
+  hosts: { inFile: true, fallback: [], decoder: () => texts } satisfies Setting<readonly string[]>,
   files: {
     flag: "files",
     inFile: true,
     fallback: [],
-    check: checkTexts,
+    decoder: () => texts,
     rebase: (value: readonly string[], resolve: (path: string) => string) => value.map(resolve),
   } satisfies Setting<readonly string[]>,
   stateStores: {
     env: "RONDO_STATE_STORES",
     inFile: true,
     fallback: {},
-    check: async (value, what) => (await postOps()).checkStateStores(value, what, NAMES),
+    decoder: async () => (await postOps()).givenStores,
   } satisfies Setting<Readonly<Record<string, StateStoreGiven>>>,
   allowTargets: {
     env: "RONDO_ALLOW_TARGETS",
     inFile: true,
     fallback: [],
-    check: async (value, what) => (await postOps()).checkAllowTargets(value, what),
+    decoder: async () => (await postOps()).allowTargets,
   } satisfies Setting<readonly string[]>,
   webhookSecrets: {
     env: "RONDO_WEBHOOK_SECRETS",
     inFile: true,
     fallback: [],
     isSecret: true,
-    check: async (value, what) => (await postOps()).checkWebhookSecrets(value, what),
+    decoder: async () => (await postOps()).webhookSecrets,
   } satisfies Setting<WebhookSecretsGiven>,
   projects: {
     inFile: true,
     fallback: {},
-    check: checkMap(checkFields<ProjectSettings>({ concurrency: checkCount, topics: checkTopics }), NAMES),
+    decoder: () => projects,
   } satisfies Setting<Readonly<Record<string, ProjectSettings>>>,
-  receiptTopics: { inFile: true, fallback: [], check: checkTopics } satisfies Setting<readonly string[]>,
+  receiptTopics: { inFile: true, fallback: [], decoder: () => topics } satisfies Setting<readonly string[]>,
   brokerSilence: duration(300_000, 1_000),
   retention: duration(30 * 86_400_000, 0),
   lease: duration(10_000, 1_000),
@@ -124,23 +176,12 @@ export const SETTINGS = {
   limits: {
     inFile: true,
     fallback: {},
-    check: checkFields<LimitSettings>({
-      bodyBytes: checkBytes,
-      bodyKeys: checkCount,
-      requestsPerSecond: checkCount,
-      headerMs: checkMs,
-      requestMs: checkMs,
-      answerMs: checkMs,
-      connections: checkCount,
-      streams: checkCount,
-      streamBytes: checkBytes,
-      streamStallMs: checkMs,
-    }),
+    decoder: () => limits,
   } satisfies Setting<LimitSettings>,
-  url: optional({ flag: "url", env: "RONDO_URL", inFile: false }, checkUrls),
-  token: optional({ flag: "token", env: "RONDO_TOKEN", inFile: false, isSecret: true }, checkText),
-  secret: optional({ env: "RONDO_SECRET", inFile: false, isSecret: true }, checkText),
-  adminToken: optional({ env: "RONDO_ADMIN_TOKEN", inFile: false, isSecret: true }, checkText),
+  url: unset({ flag: "url", env: "RONDO_URL", inFile: false }, serverUrls),
+  token: unset({ flag: "token", env: "RONDO_TOKEN", inFile: false, isSecret: true }, hidden),
+  secret: unset({ env: "RONDO_SECRET", inFile: false, isSecret: true }, hidden),
+  adminToken: unset({ env: "RONDO_ADMIN_TOKEN", inFile: false, isSecret: true }, hidden),
 };
 
 /** The name of a setting. */
@@ -151,56 +192,16 @@ export type Config = {
   readonly [Name in SettingName]: (typeof SETTINGS)[Name] extends Setting<infer T> ? T : never;
 };
 
-function optional<T>(
-  from: Omit<Setting<T>, "fallback" | "check" | "rebase" | "show">,
-  check: Setting<T>["check"],
+/** A setting that is null unless it is given. */
+function unset<T>(
+  from: Omit<Setting<T>, "fallback" | "decoder" | "rebase" | "show">,
+  read: Decode<T>,
 ): Setting<T | null> {
-  return { ...from, fallback: null, check };
+  return { ...from, fallback: null, decoder: () => read };
 }
 
 /** So long unless it is said otherwise; what is shorter than `minMs` would keep nobody alive. */
 function duration(ms: number, minMs: number): Setting<number> {
-  return { inFile: true, fallback: ms, check: checkDuration(minMs), show: showDuration };
-}
-
-/** The address of a RabbitMQ. */
-function checkBroker(value: unknown, what: string): string | Rejection {
-  if (typeof value === "string" && isBrokerUrl(value)) return value;
-  return reject("invalid_input", `${what}: this is not the address of a broker`, {
-    path: what,
-    hint: 'write it as "amqp://user:password@127.0.0.1:5672"',
-  });
-}
-
-/** Patterns of topics. */
-function checkTopics(value: unknown, what: string): readonly string[] | Rejection {
-  const texts = checkTexts(value, what);
-  if (isRejection(texts)) return texts;
-  const wrong = texts.find((text) => !/^[A-Za-z0-9*][A-Za-z0-9_.*-]{0,199}$/.test(text));
-  if (wrong === undefined) return texts;
-  return reject("invalid_input", `${what}: "${wrong.slice(0, 80)}" is not a pattern of topics`, {
-    path: what,
-    hint: 'letters, digits, _, . and -, and * for any text, such as "LEXI_*"',
-  });
-}
-
-/** What names at a broker begin with; it leaves room for what follows. */
-function checkPrefix(value: unknown, what: string): string | Rejection {
-  if (typeof value === "string" && /^[A-Za-z][A-Za-z0-9_.-]{0,39}$/.test(value)) return value;
-  return reject("invalid_input", `${what}: this is not a prefix`, {
-    path: what,
-    hint: "a letter, then up to 39 letters, digits, dots, _ or -",
-  });
-}
-
-/** Addresses of one server, or of several nodes of a cluster with commas between them; each is given as it is used. */
-function checkUrls(value: unknown, what: string): string | Rejection {
-  if (typeof value !== "string") return checkUrl(value, what);
-  const urls: string[] = [];
-  for (const part of value.split(",")) {
-    const url = checkUrl(part.trim(), what);
-    if (isRejection(url)) return url;
-    urls.push(url);
-  }
-  return urls.join(",");
+  const read = durationFrom(minMs);
+  return { inFile: true, fallback: ms, decoder: () => read, show: showDuration };
 }

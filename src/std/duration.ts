@@ -1,4 +1,5 @@
-import { type Rejection, reject } from "./rejection.ts";
+import { type Decode, show, Undecodable } from "./decode.ts";
+import { isRejection, type Rejection, reject } from "./rejection.ts";
 
 /** `<number>ms|s|m|h|d`, or integer milliseconds. */
 export type Duration = number | string;
@@ -25,6 +26,19 @@ export function parseDuration(value: unknown, path: string): number | Rejection 
   if (!match) return bad(`"${value.slice(0, 40)}" is not a duration`);
   const ms = Math.round(Number(match[1]) * (UNIT_MS[match[2] as string] as number));
   return ms > DURATION_MAX_MS ? bad("longer than 100 years") : ms;
+}
+
+/** Decodes a duration within bounds, in milliseconds. */
+export function durationMs(minMs = 0, maxMs = DURATION_MAX_MS): Decode<number> {
+  return (value) => {
+    const ms = parseDuration(value, "");
+    if (isRejection(ms)) throw new Undecodable(ms.message.slice(2), { hint: ms.hint });
+    if (ms < minMs)
+      throw new Undecodable(`${show(value)} is not a duration of at least ${showDuration(minMs)}`);
+    if (ms > maxMs)
+      throw new Undecodable(`${show(value)} is not a duration of at most ${showDuration(maxMs)}`);
+    return ms;
+  };
 }
 
 /** A duration for people: the two largest units. */

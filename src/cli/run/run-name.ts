@@ -1,8 +1,8 @@
 /** `rondo run NAME`: starts a workflow that a server knows, and returns at once, or with --wait when it is over. */
 
-import { isNear } from "../../config/setting.ts";
 import { NAME_PATTERN } from "../../kernel/definition/definition.ts";
 import { ExecutionFailed } from "../../sdk/errors.ts";
+import { isNear } from "../../std/decode.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
 import { stay } from "../executions/wait.ts";

@@ -4,7 +4,8 @@
  */
 import { createHmac } from "node:crypto";
 import { plainHost } from "../../net/guard/allow-list.ts";
-import { type Rejection, reject } from "../../std/rejection.ts";
+import { at, type Decode, decode, mapped, secret, Undecodable } from "../../std/decode.ts";
+import type { Rejection } from "../../std/rejection.ts";
 
 /** A list for every host, or lists by host; `*` is for hosts that have none of their own. */
 export type WebhookSecretsGiven = readonly string[] | Readonly<Record<string, readonly string[]>>;
@@ -13,6 +14,21 @@ const EVERY_HOST = "*";
 const PREFIX = "whsec_";
 const KEY_BYTES_MIN = 16;
 
+const HINT = `each is ${PREFIX} and base64, or another text, of at least ${KEY_BYTES_MIN} bytes; by host: { "example.com": [...], "${EVERY_HOST}": [...] }`;
+const objectOfLists = secret<object>(
+  "a list of secrets",
+  (value) => typeof value === "object" && value !== null,
+  HINT,
+);
+const secretList: Decode<readonly Buffer[]> = mapped(
+  secret<readonly string[]>(
+    "a list of secrets",
+    (value) => Array.isArray(value) && value.every((one) => keyOf(one) !== null),
+    HINT,
+  ),
+  (secrets) => secrets.flatMap((one) => keyOf(one) ?? []),
+);
+
 export class WebhookSecrets {
   readonly #keys: ReadonlyMap<string, readonly Buffer[]>;
 
@@ -20,19 +36,26 @@ export class WebhookSecrets {
     this.#keys = keys;
   }
 
-  /** The secrets, or what is wrong with them; the refusal holds none. */
-  static parse(given: unknown, what = "webhookSecrets"): WebhookSecrets | Rejection {
-    const byHost = Array.isArray(given) ? { [EVERY_HOST]: given as unknown } : given;
-    if (typeof byHost !== "object" || byHost === null) return wrong(what);
+  /** Decodes the secrets. Errors show none of them. */
+  static decode(given: unknown): WebhookSecrets {
+    const byHost = Array.isArray(given) ? { [EVERY_HOST]: given as unknown } : objectOfLists(given);
     const keys = new Map<string, readonly Buffer[]>();
-    for (const [host, secrets] of Object.entries(byHost)) {
-      const list = Array.isArray(secrets) ? secrets.map(keyOf) : [null];
-      if (list.includes(null)) return wrong(host === EVERY_HOST ? what : `${what}.${host}`);
-      const plain = host === EVERY_HOST ? host : hostOf(host);
-      if (plain === null) return notHost(`${what}.${host}`);
-      keys.set(plain, list as Buffer[]);
-    }
+    for (const [host, secrets] of Object.entries(byHost))
+      if (host === EVERY_HOST) keys.set(host, secretList(secrets));
+      else
+        at(
+          host,
+          (given) => {
+            const list = secretList(given);
+            keys.set(hostOf(host), list);
+          },
+          secrets,
+        );
     return new WebhookSecrets(keys);
+  }
+
+  static parse(given: unknown): WebhookSecrets | Rejection {
+    return decode(WebhookSecrets.decode, given, { path: "webhookSecrets" });
   }
 
   /** The headers of a message to a host; without a secret for it there is no signature. */
@@ -51,11 +74,14 @@ export class WebhookSecrets {
   }
 }
 
-/** A host as it stands in URLs, where names that are not ASCII are spelled otherwise; null: it is none, or more than one. */
-function hostOf(text: string): string | null {
+/** A host as it stands in URLs, where names that are not ASCII are spelled otherwise. */
+function hostOf(text: string): string {
   const url = URL.canParse(`http://${text}/`) ? new URL(`http://${text}/`) : null;
   const isHost = url !== null && !/[/?#@\\]/.test(text) && !/:\d*$/.test(text.replace(/^\[.*\]/, ""));
-  return isHost ? plainHost(url.hostname) : null;
+  if (isHost) return plainHost(url.hostname);
+  throw new Undecodable("is not a host", {
+    hint: 'write it without a port, such as "ui.example.com"; its secrets count for all ports',
+  });
 }
 
 /** The bytes of a secret: in base64 after `whsec_`, else the text itself. Null: it is none, or too short. */
@@ -66,18 +92,4 @@ function keyOf(secret: unknown): Buffer | null {
   if (isEncoded && !/^[A-Za-z0-9+/]+={0,2}$/.test(text)) return null;
   const key = Buffer.from(text, isEncoded ? "base64" : "utf8");
   return key.length >= KEY_BYTES_MIN ? key : null;
-}
-
-function notHost(what: string): Rejection {
-  return reject("invalid_input", `${what}: is not a host`, {
-    path: what,
-    hint: 'write it without a port, such as "ui.example.com"; its secrets count for all ports',
-  });
-}
-
-function wrong(what: string): Rejection {
-  return reject("invalid_input", `${what}: is not a list of secrets`, {
-    path: what,
-    hint: `each is ${PREFIX} and base64, or another text, of at least ${KEY_BYTES_MIN} bytes; by host: { "example.com": [...], "${EVERY_HOST}": [...] }`,
-  });
 }

@@ -2,7 +2,21 @@
  * The setting `stateStores`: by name, what kind of store it is and where. A text is short for it: `embedded`, or the URL
  * of a database, of Redis, or of what serves Dapr's state API.
  */
-import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import {
+  anything,
+  at,
+  type Decode,
+  decode,
+  type Fields,
+  fieldsOf,
+  mapOf,
+  object,
+  oneOf,
+  optional,
+  secret,
+  Undecodable,
+} from "../../std/decode.ts";
+import type { Rejection } from "../../std/rejection.ts";
 
 export interface PostgresStateSettings {
   readonly kind: "postgres";
@@ -37,63 +51,65 @@ export type StateStoreSettings =
 /** A store as it is written in a configuration. */
 export type StateStoreGiven = string | StateStoreSettings;
 
-/** Fields by kind, and which of them are needed. */
-const FIELDS: Readonly<Record<StateStoreSettings["kind"], Readonly<Record<string, RegExp>>>> = {
-  embedded: {},
-  postgres: {
-    url: /^postgres(?:ql)?:\/\/./,
-    table: /^[A-Za-z_][A-Za-z0-9_$]{0,62}(?:\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$/,
-  },
-  redis: { url: /^rediss?:\/\/./, prefix: /^[^\s]{1,100}$/ },
-  http: { url: /^https?:\/\/[^@]+$/, store: /^.{1,100}$/, token: /^.{1,1000}$/ },
-};
-const SHORT = '"embedded", "postgres://...", "redis://..." or "http://..."';
+const HINT =
+  'a state store is "embedded", "postgres://...", "redis://..." or "http://...", or an object with its kind, url and more';
 
-/** A store's settings; the rejection names what is wrong, but not the value, which may hold a password. */
-export function parseStateStore(given: unknown, what: string): StateStoreSettings | Rejection {
+const kind = anything as Decode<never>;
+
+/** The decoders by kind. Errors do not show values, which may contain passwords. */
+const STORES = {
+  embedded: object({ kind }),
+  postgres: object({
+    kind,
+    url: hidden("a postgres:// address", /^postgres(?:ql)?:\/\/./),
+    table: optional(
+      hidden("the name of a table", /^[A-Za-z_][A-Za-z0-9_$]{0,62}(?:\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$/),
+    ),
+  }),
+  redis: object({
+    kind,
+    url: hidden("a redis:// address", /^rediss?:\/\/./),
+    prefix: optional(hidden("a prefix of keys", /^[^\s]{1,100}$/)),
+  }),
+  http: object({
+    kind,
+    url: hidden("an http address without a user", /^https?:\/\/[^@]+$/),
+    store: optional(hidden("the name of a store", /^.{1,100}$/)),
+    token: optional(hidden("a token", /^.{1,1000}$/)),
+  }),
+} satisfies Readonly<Record<StateStoreSettings["kind"], Decode<StateStoreSettings>>>;
+
+const kindOfStore = oneOf(Object.keys(STORES) as (keyof typeof STORES)[]);
+const storeFields = secret<Fields>("a state store", (value) => fieldsOf(value) !== null, HINT);
+
+const stateStore: Decode<StateStoreSettings> = (given) => {
+  if (given === "embedded") return { kind: "embedded" };
   if (typeof given === "string") {
-    if (given === "embedded") return { kind: "embedded" };
     const kind = given.startsWith("postgres") ? "postgres" : given.startsWith("redis") ? "redis" : "http";
-    return parseStateStore({ kind, url: given }, what);
+    return STORES[kind]({ kind, url: given });
   }
-  if (typeof given !== "object" || given === null || Array.isArray(given))
-    return wrong(what, "is not a state store");
-  const { kind, ...rest } = given as Record<string, unknown>;
-  const fields = Object.hasOwn(FIELDS, String(kind)) ? FIELDS[kind as keyof typeof FIELDS] : undefined;
-  if (fields === undefined) return wrong(`${what}.kind`, `is none of ${Object.keys(FIELDS).join(", ")}`);
-  for (const [name, value] of Object.entries(rest)) {
-    const pattern = Object.hasOwn(fields, name) ? fields[name] : undefined;
-    if (pattern === undefined)
-      return reject("unknown_field", `${what}.${name}: there is no such setting`, {
-        path: `${what}.${name}`,
-        hint: `a store of this kind has: ${["kind", ...Object.keys(fields)].join(", ")}`,
-      });
-    if (value !== undefined && (typeof value !== "string" || !pattern.test(value)))
-      return wrong(`${what}.${name}`, "is not what it should be");
-  }
-  if ("url" in fields && rest["url"] === undefined) return wrong(`${what}.url`, "is missing");
-  return given as StateStoreSettings;
+  const fields = storeFields(given);
+  return STORES[at("kind", kindOfStore, fields["kind"])](fields);
+};
+
+const allStores = mapOf(stateStore);
+
+/** Decodes the state stores by name. */
+export const stateStores: Decode<Readonly<Record<string, StateStoreSettings>>> = (given) => {
+  const stores = allStores(secret("an object of state stores", (value) => fieldsOf(value) !== null)(given));
+  const own = Object.hasOwn(stores, "embedded") ? stores["embedded"] : undefined;
+  if (own !== undefined && own.kind !== "embedded")
+    throw new Undecodable("is Rondo's own store, and nothing else can have its name", {
+      path: "embedded",
+      hint: HINT,
+    });
+  return stores;
+};
+
+export function parseStateStores(given: unknown): Readonly<Record<string, StateStoreSettings>> | Rejection {
+  return decode(stateStores, given, { path: "stateStores" });
 }
 
-/** All of them. */
-export function parseStateStores(
-  given: Readonly<Record<string, unknown>>,
-  what = "stateStores",
-): Readonly<Record<string, StateStoreSettings>> | Rejection {
-  const stores = new Map<string, StateStoreSettings>();
-  for (const [name, one] of Object.entries(given)) {
-    const settings = parseStateStore(one, `${what}.${name}`);
-    if (isRejection(settings)) return settings;
-    if (name === "embedded" && settings.kind !== "embedded")
-      return wrong(`${what}.${name}`, "is Rondo's own store, and nothing else can have its name");
-    stores.set(name, settings);
-  }
-  return Object.fromEntries(stores);
-}
-
-function wrong(path: string, says: string): Rejection {
-  return reject("invalid_input", `${path}: ${says}`, {
-    path,
-    hint: `a state store is ${SHORT}, or an object with its kind, url and more`,
-  });
+function hidden(what: string, pattern: RegExp): Decode<string> {
+  return secret(what, (value) => typeof value === "string" && pattern.test(value), HINT);
 }
