@@ -55,7 +55,7 @@ export class WebhookSecrets {
   }
 
   static parse(given: unknown): WebhookSecrets | Rejection {
-    return decode(WebhookSecrets.decode, given, { path: "webhookSecrets" });
+    return decode((value) => WebhookSecrets.decode(value), given, { path: "webhookSecrets" });
   }
 
   /** The headers of a message to a host; without a secret for it there is no signature. */
