@@ -1,6 +1,7 @@
 /** Which projects a token is bound to, read from the store; for nodes that serve no API and so have no token list. */
 import { EVERY_PROJECT } from "../kernel/command/topic-rules.ts";
-import { allDocuments, fields, isNumber, isText, jsonForm, orNull } from "../store/document-form.ts";
+import { KEPT, number, object, orNull, string } from "../std/decode.ts";
+import { allDocuments, jsonForm } from "../store/document-form.ts";
 import type { Store } from "../store/store.ts";
 
 /** The fields of a stored token that others than its own list need. */
@@ -11,16 +12,19 @@ interface BoundToken {
 /** The form of tokens. */
 export const TOKEN_FORM = jsonForm<BoundToken>(
   "token",
-  fields({
-    id: isText,
-    name: isText,
-    role: isText,
-    project: orNull(isText),
-    createdAt: isNumber,
-    createdBy: isText,
-    expiresAt: orNull(isNumber),
-    hash: isText,
-  }),
+  object(
+    {
+      id: string,
+      name: string,
+      role: string,
+      project: orNull(string),
+      createdAt: number,
+      createdBy: string,
+      expiresAt: orNull(number),
+      hash: string,
+    },
+    KEPT,
+  ),
 );
 
 const PROJECT = /"project":(?:null|"([A-Za-z][A-Za-z0-9_-]*)")/;

@@ -3,8 +3,9 @@
  * decides. The store decides between nodes that use a name at the same time, by compare-and-set, and keeps the role.
  */
 import { DamagedData } from "../kernel/journal/damage.ts";
+import { KEPT, object, oneOf, string } from "../std/decode.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
-import { fields, isText, jsonForm, oneOf, readDocument } from "../store/document-form.ts";
+import { jsonForm, readDocument } from "../store/document-form.ts";
 import type { Store } from "../store/store.ts";
 
 export type TopicRole = "command" | "receipt";
@@ -25,7 +26,7 @@ const KIND = "topic";
 /** The form of topics' roles. */
 export const TOPIC_FORM = jsonForm<StoredTopic>(
   KIND,
-  fields({ role: oneOf(["command", "receipt"] satisfies TopicRole[]), project: isText }),
+  object({ role: oneOf(["command", "receipt"] satisfies TopicRole[]), project: string }, KEPT),
 );
 /** Roles that are kept in memory; they never change. */
 const KEPT_MAX = 10_000;

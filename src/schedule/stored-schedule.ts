@@ -6,18 +6,9 @@
  * The second and third contain the creation time of the schedule. Documents of a removed schedule are therefore ignored.
  */
 
+import { checked, type Decode, flag, KEPT, number, object, oneOf, orNull, string } from "../std/decode.ts";
 import { isRejection } from "../std/rejection.ts";
-import {
-  type DocumentForm,
-  fields,
-  isFlag,
-  isNumber,
-  isText,
-  jsonForm,
-  oneOf,
-  orNull,
-  parseDocument,
-} from "../store/document-form.ts";
+import { type DocumentForm, jsonForm, parseDocument } from "../store/document-form.ts";
 import { CronTimes } from "./cron-times.ts";
 import { encode, MISFIRES, OVERLAPS, type Schedule, type ScheduleState, VERSION } from "./schedule.ts";
 
@@ -51,58 +42,64 @@ interface Progress {
   readonly run: ManualRun | null;
 }
 
-const isState = fields({
-  paused: isFlag,
-  after: isNumber,
-  starting: orNull(isNumber),
-  lastDue: orNull(isNumber),
-  lastExecution: orNull(isText),
-  queued: orNull(isNumber),
-  skipped: isNumber,
-  dropped: isNumber,
-  misfires: orNull(fields({ missed: isNumber, left: isNumber })),
-  lastError: orNull(fields({ at: isNumber })),
-});
-
-const isRun = fields({ execution: isText, isStarted: isFlag });
-
-const isSaid = fields({
-  id: isText,
-  workflow: isText,
-  cron: isText,
-  timeZone: isText,
-  misfire: oneOf(MISFIRES),
-  overlap: oneOf(OVERLAPS),
-  project: isText,
-  tags: fields({}),
-  createdAt: isNumber,
-  updatedAt: isNumber,
-  state: isState,
-});
-
-/** The user's part. */
-const SAID = formOf<Schedule>((value) => isSaid(value) && hasTimes(value as Schedule));
-
-const PROGRESS = formOf<Progress>(fields({ of: isNumber, state: isState, run: orNull(isRun) }));
-
-const RUN = formOf<ManualRun & { readonly of: number }>(
-  (value) => isRun(value) && fields({ of: isNumber })(value),
+const stateForm = object(
+  {
+    paused: flag,
+    after: number,
+    starting: orNull(number),
+    lastDue: orNull(number),
+    lastExecution: orNull(string),
+    queued: orNull(number),
+    skipped: number,
+    dropped: number,
+    misfires: orNull(object({ missed: number, left: number }, KEPT)),
+    lastError: orNull(object({ at: number }, KEPT)),
+  },
+  KEPT,
 );
 
-function hasTimes({ cron, timeZone }: Schedule): boolean {
-  return !isRejection(CronTimes.parse(cron, timeZone));
-}
+const runFields = { execution: string, isStarted: flag };
+
+const saidForm = object(
+  {
+    id: string,
+    workflow: string,
+    cron: string,
+    timeZone: string,
+    misfire: oneOf(MISFIRES),
+    overlap: oneOf(OVERLAPS),
+    project: string,
+    tags: object({}, KEPT),
+    createdAt: number,
+    updatedAt: number,
+    state: stateForm,
+  },
+  KEPT,
+);
+
+/** The user's part. */
+const SAID = formOf<Schedule>(
+  checked(saidForm, ({ cron, timeZone }) => {
+    const times = CronTimes.parse(cron, timeZone);
+    return isRejection(times) ? times : null;
+  }),
+);
+
+const PROGRESS = formOf<Progress>(
+  object({ of: number, state: stateForm, run: orNull(object(runFields, KEPT)) }, KEPT),
+);
+
+const RUN = formOf<ManualRun & { readonly of: number }>(object({ ...runFields, of: number }, KEPT));
 
 /** The form of a document that contains its version. */
-function formOf<T>(check: (value: unknown) => boolean): DocumentForm<T> {
-  const { kind, parse } = jsonForm<{ readonly v: number }>(SCHEDULE_KIND, fields({ v: isNumber }));
+function formOf<T>(read: Decode<unknown>): DocumentForm<T> {
+  const { kind, parse } = jsonForm<{ readonly v: number }>(SCHEDULE_KIND, object({ v: number }, KEPT));
   return {
     kind,
     parse: (body) => {
       const { v, ...content } = parse(body);
       if (v !== VERSION) throw new Error(`it has version ${v}, which this version of Rondo does not know`);
-      if (!check(content)) throw new Error("it does not have the fields of a schedule");
-      return content as T;
+      return read(content) as T;
     },
   };
 }

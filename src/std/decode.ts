@@ -29,6 +29,11 @@ export class Undecodable extends Error {
     this.hint = hint;
     this.code = code;
   }
+
+  /** The error in one sentence, with its path. */
+  at(path = this.path): string {
+    return path === "" ? this.message : `${path}: ${this.message}`;
+  }
 }
 
 interface DecodeOptions {
@@ -50,10 +55,10 @@ export function decode<T>(
     return read(value);
   } catch (thrown) {
     if (!(thrown instanceof Undecodable)) throw thrown;
-    const { message, hint } = thrown;
+    const { hint } = thrown;
     const path = join(base, thrown.path) || whole;
     const more = { ...(path === "" ? {} : { path }), ...(hint === undefined ? {} : { hint }) };
-    return reject(thrown.code ?? code, path === "" ? message : `${path}: ${message}`, more);
+    return reject(thrown.code ?? code, thrown.at(path), more);
   }
 }
 
@@ -137,6 +142,8 @@ export function integer(min = 0, max = Number.MAX_SAFE_INTEGER, what?: string): 
   };
 }
 
+/** Any string, also one with half of a surrogate pair. */
+export const string: Decode<string> = where("a text", (value) => typeof value === "string");
 export const number: Decode<number> = where("a number", (value) => Number.isFinite(value));
 export const flag: Decode<boolean> = where("true or false", (value) => typeof value === "boolean");
 export const anything: Decode<unknown> = (value) => value;
@@ -247,6 +254,9 @@ type ObjectOf<F> = {
 
 /** What an object may have beside its fields: nothing, anything that is left out, or anything that is kept. */
 type Others = "refused" | "dropped" | "kept";
+
+/** The option of an object to which a later version may add fields. */
+export const KEPT = { others: "kept" } as const;
 
 interface ObjectOptions {
   readonly others?: Others;

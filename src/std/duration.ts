@@ -1,3 +1,4 @@
+/** Durations: parsed from texts such as "5m", decoded within bounds, and shown to people. */
 import { type Decode, show, Undecodable } from "./decode.ts";
 import { isRejection, type Rejection, reject } from "./rejection.ts";
 

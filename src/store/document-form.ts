@@ -3,6 +3,7 @@
  * shape, counts as damaged, like a body with a wrong checksum. Readers get checked content or the damage of that document.
  */
 import { DamagedData, describeDamage } from "../kernel/journal/damage.ts";
+import { type Decode, Undecodable } from "../std/decode.ts";
 import type { Store, StoredDocument } from "./store.ts";
 
 export interface DocumentForm<T> {
@@ -16,45 +17,11 @@ export type ReadDocument<T> =
   | { readonly id: string; readonly body: string; readonly value: T; readonly damage?: never }
   | { readonly id: string; readonly body: string; readonly damage: string };
 
-type Check = (value: unknown) => boolean;
-
 const PAGE = 500;
 
-export const isText: Check = (value) => typeof value === "string";
-export const isNumber: Check = (value) => Number.isFinite(value);
-export const isFlag: Check = (value) => typeof value === "boolean";
-
-export function orNull(check: Check): Check {
-  return (value) => value === null || check(value);
-}
-
-export function oneOf(known: readonly string[]): Check {
-  return (value) => (known as readonly unknown[]).includes(value);
-}
-
-export function listOf(check: Check): Check {
-  return (value) => Array.isArray(value) && value.every(check);
-}
-
-/** Checks the fields of an object; other fields may have any value. */
-export function fields(checks: Readonly<Record<string, Check>>): Check {
-  return (value) =>
-    typeof value === "object" &&
-    value !== null &&
-    !Array.isArray(value) &&
-    Object.entries(checks).every(([name, check]) => check((value as Record<string, unknown>)[name]));
-}
-
 /** The form of a kind whose bodies are JSON. */
-export function jsonForm<T>(kind: string, check: Check): DocumentForm<T> {
-  return {
-    kind,
-    parse: (body) => {
-      const value: unknown = JSON.parse(body);
-      if (!check(value)) throw new Error("it is JSON, but not of the shape that Rondo writes");
-      return value as T;
-    },
-  };
+export function jsonForm<T>(kind: string, read: Decode<unknown>): DocumentForm<T> {
+  return { kind, parse: (body) => read(JSON.parse(body)) as T };
 }
 
 /** The content of a body; throws `DamagedData` if it cannot be read. */
@@ -115,7 +82,13 @@ function listed<T>({ parse }: DocumentForm<T>, { id, body, damage }: StoredDocum
   try {
     return { id, body, value: parse(body) };
   } catch (thrown) {
-    const why = thrown instanceof SyntaxError ? "it is not JSON" : (thrown as Error).message;
-    return { id, body, damage: why };
+    return { id, body, damage: whyDamaged(thrown as Error) };
   }
+}
+
+function whyDamaged(thrown: Error): string {
+  if (thrown instanceof SyntaxError) return "it is not JSON";
+  return thrown instanceof Undecodable
+    ? `it is JSON, but not of the shape that Rondo writes (${thrown.at()})`
+    : thrown.message;
 }

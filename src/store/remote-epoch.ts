@@ -1,11 +1,15 @@
 /** The last epoch in which workers of other processes were connected, stored as a document. */
 import { DamagedData } from "../kernel/journal/damage.ts";
-import { fields, isNumber, jsonForm, readDocument } from "./document-form.ts";
+import { KEPT, number, object } from "../std/decode.ts";
+import { jsonForm, readDocument } from "./document-form.ts";
 import type { Store } from "./store.ts";
 
 export const REMOTE_MARK = { of: "setting", id: "remote" } as const;
 
-export const REMOTE_FORM = jsonForm<{ readonly epoch: number }>(REMOTE_MARK.of, fields({ epoch: isNumber }));
+export const REMOTE_FORM = jsonForm<{ readonly epoch: number }>(
+  REMOTE_MARK.of,
+  object({ epoch: number }, KEPT),
+);
 
 /** Reads that epoch; 0: never. A damaged document counts as every epoch. */
 export async function remoteEpoch(store: Pick<Store, "getDocument">): Promise<number> {

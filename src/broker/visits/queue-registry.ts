@@ -2,7 +2,8 @@
  * The store's register of the queues that engine nodes declared at the broker. After a crash or a takeover the next node
  * finds them here, consumes what is in them, and deletes those that are not needed.
  */
-import { allDocuments, type DocumentForm, fields, isText, jsonForm } from "../../store/document-form.ts";
+import { KEPT, object, string } from "../../std/decode.ts";
+import { allDocuments, type DocumentForm, jsonForm } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
 
@@ -24,9 +25,12 @@ export interface RegisteredIntake {
   readonly intake: string;
 }
 
-const VISIT_FORM = jsonForm<RegisteredVisit>(VISITS, fields({ place: fields({}), use: isText }));
-const INTAKE_FORM = jsonForm<RegisteredIntake>(INTAKES, fields({ attempt: isText, intake: isText }));
-const TOPIC_FORM = jsonForm<{ readonly receiptTopic: string }>(TOPICS, fields({ receiptTopic: isText }));
+const VISIT_FORM = jsonForm<RegisteredVisit>(VISITS, object({ place: object({}, KEPT), use: string }, KEPT));
+const INTAKE_FORM = jsonForm<RegisteredIntake>(INTAKES, object({ attempt: string, intake: string }, KEPT));
+const TOPIC_FORM = jsonForm<{ readonly receiptTopic: string }>(
+  TOPICS,
+  object({ receiptTopic: string }, KEPT),
+);
 
 export class QueueRegistry {
   readonly #store: Pick<Store, "putDocument" | "getDocument" | "listDocuments">;

@@ -1,13 +1,8 @@
 /** State in Rondo's own store: a document for each place, swapped for a newer one. */
+
+import { KEPT, object, string } from "../../std/decode.ts";
 import { sha256 } from "../../std/hash.ts";
-import {
-  type DocumentForm,
-  fields,
-  isText,
-  jsonForm,
-  parseDocument,
-  readDocument,
-} from "../../store/document-form.ts";
+import { type DocumentForm, jsonForm, parseDocument, readDocument } from "../../store/document-form.ts";
 import { type Store, StoreFault } from "../../store/store.ts";
 import {
   compareEntries,
@@ -68,7 +63,7 @@ function encode({ store, partition, key }: StatePlace, { version, project, value
 
 const HEAD = jsonForm<{ readonly version: string; readonly project: string }>(
   KIND,
-  fields({ version: isText, project: isText }),
+  object({ version: string, project: string }, KEPT),
 );
 
 const FORM: DocumentForm<StateEntry> = {

@@ -4,15 +4,8 @@
  */
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import type { ReportPlace } from "../../protocol/work.ts";
-import {
-  fields,
-  isFlag,
-  isNumber,
-  isText,
-  jsonForm,
-  listOf,
-  parseDocument,
-} from "../../store/document-form.ts";
+import { flag, KEPT, listOf, number, object, string } from "../../std/decode.ts";
+import { jsonForm, parseDocument } from "../../store/document-form.ts";
 import type { Ownership, Store } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
 import { receiptDueAt } from "../dispatch/command-work.ts";
@@ -56,15 +49,18 @@ export interface Left {
 }
 
 const KIND = "leases";
-const isLease = fields({
-  execution: isText,
-  task: isNumber,
-  attempt: isNumber,
-  worker: isText,
-  permits: listOf(isText),
-  isStarted: isFlag,
-});
-const FORM = jsonForm<LeaseTable>(KIND, fields({ epoch: isNumber, leases: listOf(isLease) }));
+const storedLease = object(
+  {
+    execution: string,
+    task: number,
+    attempt: number,
+    worker: string,
+    permits: listOf(string),
+    isStarted: flag,
+  },
+  KEPT,
+);
+const FORM = jsonForm<LeaseTable>(KIND, object({ epoch: number, leases: listOf(storedLease) }, KEPT));
 
 /** The tables of all partitions; null: something is open in this process. */
 export function leaseTables(node: NodeState): ReadonlyMap<number, LeaseTable> | null {

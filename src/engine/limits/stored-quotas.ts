@@ -1,19 +1,23 @@
 /** Homes of lasting limits in the store: one document for each partition. */
 import { DamagedData } from "../../kernel/journal/damage.ts";
-import { fields, isNumber, isText, jsonForm, listOf, parseDocument } from "../../store/document-form.ts";
+import { KEPT, listOf, number, object, string } from "../../std/decode.ts";
+import { jsonForm, parseDocument } from "../../store/document-form.ts";
 import type { Ownership, Store } from "../../store/store.ts";
 import type { StoredHome } from "./quota-server.ts";
 
 const KIND = "permits";
-const isHolder = fields({ node: isText, bound: isNumber });
-const isLimit = fields({
-  name: isText,
-  max: isNumber,
-  declaredAt: isNumber,
-  silenceMs: isNumber,
-  holders: listOf(isHolder),
-});
-const FORM = jsonForm<StoredHome>(KIND, fields({ epoch: isNumber, limits: listOf(isLimit) }));
+const holder = object({ node: string, bound: number }, KEPT);
+const storedLimit = object(
+  {
+    name: string,
+    max: number,
+    declaredAt: number,
+    silenceMs: number,
+    holders: listOf(holder),
+  },
+  KEPT,
+);
+const FORM = jsonForm<StoredHome>(KIND, object({ epoch: number, limits: listOf(storedLimit) }, KEPT));
 
 type Documents = Pick<Store, "getDocument" | "swapDocument" | "putDocument">;
 

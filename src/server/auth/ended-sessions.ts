@@ -3,8 +3,9 @@
  * Those that are ended at another node are known here within a few seconds.
  */
 import type { Clock } from "../../std/clock.ts";
+import { number } from "../../std/decode.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
-import { allDocuments, isNumber, jsonForm } from "../../store/document-form.ts";
+import { allDocuments, jsonForm } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 import { FreshCopy } from "./fresh-copy.ts";
 import { hashSecret } from "./secrets.ts";
@@ -20,7 +21,7 @@ export interface EndedSessionsParts {
 
 const KIND = "ended-session";
 /** The form of ended sessions: until when each would have counted. */
-export const SESSION_FORM = jsonForm<number>(KIND, isNumber);
+export const SESSION_FORM = jsonForm<number>(KIND, number);
 /** Nobody ends so many within the life of one. */
 const ENDED_MAX = 10_000;
 

@@ -4,16 +4,9 @@
  * what tells this log from those of other nodes.
  */
 import type { Clock } from "../../std/clock.ts";
+import { KEPT, listOf, number, object, orNull, string } from "../../std/decode.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
-import {
-  fields,
-  isNumber,
-  isText,
-  jsonForm,
-  listDocuments,
-  listOf,
-  orNull,
-} from "../../store/document-form.ts";
+import { jsonForm, listDocuments } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 
 export interface AuditEntry {
@@ -36,14 +29,17 @@ const KIND = "audit";
 export const AUDIT_FORM = jsonForm<readonly AuditEntry[]>(
   KIND,
   listOf(
-    fields({
-      at: isNumber,
-      who: isText,
-      role: isText,
-      action: isText,
-      target: isText,
-      project: orNull(isText),
-    }),
+    object(
+      {
+        at: number,
+        who: string,
+        role: string,
+        action: string,
+        target: string,
+        project: orNull(string),
+      },
+      KEPT,
+    ),
   ),
 );
 const BATCH_MAX = 500;

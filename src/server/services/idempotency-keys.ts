@@ -6,10 +6,11 @@
  */
 import { contentHash } from "../../std/canonical-json.ts";
 import type { Clock } from "../../std/clock.ts";
+import { KEPT, number, object, string } from "../../std/decode.ts";
 import { sha256 } from "../../std/hash.ts";
 import type { Json } from "../../std/json.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
-import { allDocuments, fields, isNumber, isText, jsonForm, readDocument } from "../../store/document-form.ts";
+import { allDocuments, jsonForm, readDocument } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
 
@@ -38,7 +39,7 @@ interface Kept {
 
 const KIND = "idempotency-key";
 /** The form of used keys. */
-export const KEY_FORM = jsonForm<Kept>(KIND, fields({ hash: isText, target: isText, until: isNumber }));
+export const KEY_FORM = jsonForm<Kept>(KIND, object({ hash: string, target: string, until: number }, KEPT));
 const KEPT_MS = 86_400_000;
 const SWEEP_MS = 3_600_000;
 /** Uses in memory; older ones are looked up. */

@@ -4,8 +4,9 @@
  */
 import { isSubmissionName } from "../../commands/submission-definition.ts";
 import type { Clock } from "../../std/clock.ts";
+import { KEPT, number, object, string } from "../../std/decode.ts";
 import { decorate } from "../../std/decorate.ts";
-import { fields, isNumber, isText, jsonForm, listDocuments } from "../../store/document-form.ts";
+import { jsonForm, listDocuments } from "../../store/document-form.ts";
 import type { Store } from "../../store/store.ts";
 
 /** A definition that was the newest from a time on. */
@@ -24,7 +25,7 @@ const KIND = "workflow-version";
 /** The form of the log's documents. */
 export const VERSION_FORM = jsonForm<{ readonly hash: string; readonly at: number }>(
   KIND,
-  fields({ hash: isText, at: isNumber }),
+  object({ hash: string, at: number }, KEPT),
 );
 const TIME_DIGITS = 15;
 

@@ -14,6 +14,7 @@ import {
   type Decode,
   decodeOrNull,
   integer,
+  KEPT,
   listOf,
   mapOf,
   number,
@@ -21,6 +22,7 @@ import {
   oneOf,
   optional,
   orNull,
+  string,
   text,
   where,
 } from "../../std/decode.ts";
@@ -28,10 +30,6 @@ import {
 /** Longer lists of nodes and higher numbers of finished runs are refused, because each entry takes memory. */
 const NODES_MAX = 1_000;
 const RUNS_MAX = 100_000;
-/** A server of a later version may add fields. */
-const MORE = { others: "kept" } as const;
-
-const string = text();
 const positive: Decode<number> = where(
   "a number above zero",
   (value) => Number.isFinite(value) && (value as number) > 0,
@@ -50,7 +48,7 @@ const nodes: Decode<readonly string[] | undefined> = (value) =>
   value === undefined || value === null ? undefined : [...new Set(nodeList(value))];
 
 const phaseCounts = listOf(
-  object({ phase: string, visit: integer(), handlers: listOf(object({ name: string }, MORE)) }, MORE),
+  object({ phase: string, visit: integer(), handlers: listOf(object({ name: string }, KEPT)) }, KEPT),
 );
 
 const workItem = object(
@@ -71,12 +69,12 @@ const workItem = object(
     visit: integer(1),
     batch: integer(1),
     finished: optional(integer(0, RUNS_MAX)),
-    steps: optional(listOf(object({ name: string, until: optional(number) }, MORE))),
-    runs: optional(listOf(object({ name: string, expression: string, timeoutMs: orNull(positive) }, MORE))),
-    resume: optional(object({ count: integer(), checksum: integer(Number.MIN_SAFE_INTEGER) }, MORE)),
+    steps: optional(listOf(object({ name: string, until: optional(number) }, KEPT))),
+    runs: optional(listOf(object({ name: string, expression: string, timeoutMs: orNull(positive) }, KEPT))),
+    resume: optional(object({ count: integer(), checksum: integer(Number.MIN_SAFE_INTEGER) }, KEPT)),
     phases: optional(phaseCounts),
   },
-  MORE,
+  KEPT,
 ) as Decode<unknown> as Decode<WorkItem>;
 
 const registered = object(
@@ -99,7 +97,7 @@ const claimed = object(
 
 const eventsAnswer = object(
   { stored: mapOf(number), verdicts: mapOf(string) },
-  MORE,
+  KEPT,
 ) as Decode<unknown> as Decode<EventsAnswer>;
 
 export function readRegistered(value: unknown): Registered | null {
