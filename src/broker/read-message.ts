@@ -5,10 +5,11 @@
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { refuseName } from "../kernel/definition/names.ts";
 import type { Outcome } from "../kernel/message.ts";
-import { ROLL_CALL_HELD_MAX, type RollCallMessage, rollCallId } from "../protocol/amqp-wire.ts";
+import { ROLL_CALL_HELD_MAX, rollCallId } from "../protocol/amqp-wire.ts";
 import { ATTEMPT_ID_CHARS_MAX, checkToken, decodeAttempt, encodeAttempt } from "../protocol/attempt-id.ts";
-import { type Fields, invalid, isCount, refuseShape, type Shape } from "../protocol/read-body.ts";
+import { bool, count, invalid, isCount, list, queueName, string } from "../protocol/read-body.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";
+import { decode, type Fields, object } from "../std/decode.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 
@@ -30,14 +31,10 @@ export interface ReadItem {
 const STATUSES = ["done", "failed", "crashed", "killed", "cancelled"] as const;
 const KEY_CHARS_MAX = 1_000;
 const WORKER_CHARS_MAX = 200;
-const ROLL_CALL: Shape = {
-  roll_call: "count",
-  task_queue: "queue",
-  token: "text",
-  worker: "text",
-  consumes: "flag",
-  held: "list",
-};
+const ROLL_CALL = object(
+  { roll_call: count, task_queue: queueName, token: string, worker: string, consumes: bool, held: list },
+  { others: "kept" },
+);
 
 /** The attempt of a message, if its token is right. */
 export function readAttempt(fields: Fields, key: string): ReportedAttempt | Rejection {
@@ -74,16 +71,9 @@ export function isRollCall(fields: Fields): boolean {
 }
 
 export function readRollCall(fields: Fields, taskQueue: string, key: string): ReadRollCall | Rejection {
-  const refusal = refuseShape(fields, ROLL_CALL);
-  if (refusal !== null) return refusal;
-  const {
-    roll_call: rollCall,
-    task_queue,
-    token,
-    worker,
-    consumes,
-    held,
-  } = fields as unknown as RollCallMessage;
+  const answer = decode(ROLL_CALL, fields);
+  if (isRejection(answer)) return answer;
+  const { roll_call: rollCall, task_queue, token, worker, consumes, held } = answer;
   if (task_queue !== taskQueue) return invalid("`task_queue` is not the queue of these tasks");
   if (!checkToken(key, rollCallId(taskQueue, rollCall), token))
     return reject("unauthorised", "`token` is not the token of this roll call");
@@ -91,10 +81,10 @@ export function readRollCall(fields: Fields, taskQueue: string, key: string): Re
     return invalid(`\`worker\` is not a text of 1 to ${WORKER_CHARS_MAX} characters`);
   if (held.length > ROLL_CALL_HELD_MAX)
     return invalid(`\`held\` is not a list of at most ${ROLL_CALL_HELD_MAX} attempts`);
-  for (const id of held as readonly unknown[])
+  for (const id of held)
     if (typeof id !== "string" || id.length > ATTEMPT_ID_CHARS_MAX)
       return invalid("`held` has something that is not the id of an attempt");
-  return { rollCall, worker, consumes, held };
+  return { rollCall, worker, consumes, held: held as readonly string[] };
 }
 
 /** A finished message, or an enumerated one. */

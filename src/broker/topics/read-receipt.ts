@@ -9,8 +9,9 @@ import { LIMITS } from "../../kernel/definition/definition.ts";
 import type { Outcome } from "../../kernel/message.ts";
 import { BrokerFault, toFault } from "../../net/amqp/broker-fault.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
-import { type Fields, readFields } from "../../protocol/read-body.ts";
+import { readFields } from "../../protocol/read-body.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
+import { type Fields, fieldsOf } from "../../std/decode.ts";
 import { toStoredText } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
@@ -20,8 +21,8 @@ import type { ReceiptInbox } from "../visits/receipt-inbox.ts";
 /** The mark of a receipt: `cmd_metadata.rondo`. Null: it has none. A value that is not an object is a changed mark. */
 export function readReceiptMark(fields: Fields): { readonly mark: Fields | null } | Rejection {
   const metadata = fields["cmd_metadata"];
-  const mark = isObject(metadata) ? (metadata["rondo"] ?? null) : null;
-  if (mark === null || isObject(mark)) return { mark };
+  const mark = fieldsOf(metadata)?.["rondo"] ?? null;
+  if (mark === null || fieldsOf(mark) !== null) return { mark: fieldsOf(mark) };
   return reject("invalid_input", "`cmd_metadata.rondo` is not an object: send it back unchanged");
 }
 
@@ -56,10 +57,6 @@ function readProcErr(procErr: unknown): Pick<Outcome, "payload" | "fatal" | "ret
 }
 
 const FAILED = "the command failed";
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 export interface ReceiptIntakeParts extends Pick<BridgeParts, "engine" | "dead" | "onFault"> {
   readonly inbox: ReceiptInbox;

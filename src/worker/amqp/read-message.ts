@@ -8,59 +8,81 @@ import type {
 } from "../../protocol/amqp-wire.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type { CommandMark } from "../../protocol/command-wire.ts";
-import { type Fields, invalid, isCount, readShape, type Shape } from "../../protocol/read-body.ts";
+import {
+  attemptId,
+  attemptIds,
+  count,
+  invalid,
+  isCount,
+  list,
+  queueName,
+  readBody,
+  string,
+} from "../../protocol/read-body.ts";
 import type { Grant, GrantItem, ReportedAttempt } from "../../protocol/work.ts";
+import { type Fields, object, optional, secret } from "../../std/decode.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
 import { reportPlace } from "../attempt-place.ts";
 import type { TaskQueue } from "./task-queues.ts";
 
-const PLACE = { workflow_id: "text", phase: "text", handler: "text" } as const;
+const PLACE = { workflow_id: string, phase: string, handler: string };
+const QUEUES = { task_queue: queueName, finished_queue: queueName };
+const OTHERS = { others: "kept" } as const;
 
-const ENUMERATE: Shape = {
-  ...PLACE,
-  workflow: "text?",
-  task_queue: "queue",
-  finished_queue: "queue",
-  attempt: "attempt",
-  token: "text",
-  resume: "resume?",
-  timeout_ms: "count?",
-};
-const PROCESS: Shape = {
-  workflow_id: "text",
-  workflow: "text?",
-  task_queue: "queue",
-  finished_queue: "queue",
-  prefetch: "count?",
-  batch: "count?",
-  timeout_ms: "count?",
-  roll_call: "count?",
-  token: "text?",
-};
-const TASK: Shape = {
-  ...PLACE,
-  task: "count",
-  attempt: "attempt",
-  token: "text",
-  finished_queue: "queue",
-  do: "do?",
-  phases: "list?",
-};
+const ENUMERATE = object(
+  {
+    ...PLACE,
+    ...QUEUES,
+    workflow: optional(string),
+    attempt: attemptId,
+    token: string,
+    resume: optional(secret("an object with `count` and `checksum`", isResume)),
+    timeout_ms: optional(count),
+  },
+  OTHERS,
+);
+const PROCESS = object(
+  {
+    ...QUEUES,
+    workflow_id: string,
+    workflow: optional(string),
+    prefetch: optional(count),
+    batch: optional(count),
+    timeout_ms: optional(count),
+    roll_call: optional(count),
+    token: optional(string),
+  },
+  OTHERS,
+);
+const TASK = object(
+  {
+    ...PLACE,
+    task: count,
+    attempt: attemptId,
+    token: string,
+    finished_queue: queueName,
+    do: optional(secret("`next` or `returns`", (value) => value === "next" || value === "returns")),
+    phases: optional(list),
+  },
+  OTHERS,
+);
+const CANCEL = object({ task_queue: queueName, commands: optional(attemptIds) }, OTHERS);
+const COMMAND = object({ cmd_type: string }, OTHERS);
 
 export function readEnumerate(body: Buffer): EnumerateMessage | Rejection {
-  return readShape(body, ENUMERATE);
+  return readBody(body, ENUMERATE) as EnumerateMessage | Rejection;
 }
 
 export function readProcess(body: Buffer): ProcessMessage | Rejection {
-  return readShape(body, PROCESS);
+  return readBody(body, PROCESS) as ProcessMessage | Rejection;
 }
 
 export function readTask(body: Buffer): TaskMessage | Rejection {
-  return readShape(body, TASK);
+  return readBody(body, TASK) as TaskMessage | Rejection;
 }
 
 export function readCancelConsumer(body: Buffer): CancelConsumerMessage | Rejection {
-  return readShape(body, { task_queue: "queue", commands: "attempts?" });
+  return readBody(body, CANCEL);
 }
 
 /** A command with the attempt and step of its mark. The attempt is null if no engine sent the command. */
@@ -71,7 +93,7 @@ export interface ReadCommand {
 }
 
 export function readCommand(body: Buffer): ReadCommand | Rejection {
-  const command = readShape<Fields>(body, { cmd_type: "text" });
+  const command = readBody(body, COMMAND);
   if (isRejection(command)) return command;
   const mark = (command as { cmd_metadata?: { rondo?: Partial<CommandMark> } | null }).cmd_metadata?.rondo;
   if (mark === undefined || mark === null) return { command, at: null, step: 0 };
@@ -147,4 +169,10 @@ export function commandGrant(
 export function foreignAttempt(task: number): ReportedAttempt {
   const place = { execution: "foreign", phase: "command", visit: 1, handler: "command", round: 0, epoch: 0 };
   return { ...place, task, attempt: 1, claim: 0 };
+}
+
+function isResume(value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return false;
+  const { count: tasks, checksum } = value as { count?: unknown; checksum?: unknown };
+  return isCount(tasks) && Number.isSafeInteger(checksum);
 }
