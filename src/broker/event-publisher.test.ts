@@ -10,7 +10,7 @@ import type { Store } from "../store/store.ts";
 import { EventPublisher } from "./event-publisher.ts";
 import { brokerNames } from "./names.ts";
 
-function bench() {
+function setUp() {
   const unconfirmed: (() => void)[] = [];
   const published: [string, number][] = [];
   let give: (out: EventsOut) => void = () => {};
@@ -63,7 +63,7 @@ function bench() {
 }
 
 test("an event that is given out again while it is under way holds up nothing", async () => {
-  const at = bench();
+  const at = setUp();
   at.giveOut();
   await at.turn();
   // The execution was loaded anew meanwhile.

@@ -16,7 +16,7 @@ const PLACE = { execution: "e1", phase: "a", visit: 1, handler: "a", round: 1, e
 const CANCELLED = [{ ...PLACE, attempts: [{ task: 0, attempt: 1, claim: 0 }] }];
 
 /** Somebody consumes the topic, which is empty; one command is sent there. */
-async function bench(silentMs: number, { grantsAgain = false } = {}) {
+async function setUp(silentMs: number, { grantsAgain = false } = {}) {
   const clock = systemClock();
   const publisher = new Publisher(clock);
   const released: unknown[] = [];
@@ -81,7 +81,7 @@ async function bench(silentMs: number, { grantsAgain = false } = {}) {
 }
 
 test("a command that is cancelled before the broker has confirmed it is not sent over the next connection", async () => {
-  const { topics, publisher, released, turn } = await bench(0);
+  const { topics, publisher, released, turn } = await setUp(0);
   expect(publisher.size).toBe(1);
   topics.cancel(CANCELLED, "A_CMD");
   await turn();
@@ -93,7 +93,7 @@ test("a command that is cancelled before the broker has confirmed it is not sent
 });
 
 test("a command that is on its way to the broker when it is cancelled is searched for once it is there", async () => {
-  const { topics, publisher, counted, turn } = await bench(0);
+  const { topics, publisher, counted, turn } = await setUp(0);
   let confirm: ((error: null, ok: object) => void) | undefined;
   publisher.attach({
     on: () => {},
@@ -112,7 +112,7 @@ test("a command that is on its way to the broker when it is cancelled is searche
 
 test("a command without a receipt is sent again a few times, not for ever", async () => {
   const { silencesMax } = DEFAULT_BROKER_SETTINGS;
-  const { topics, publisher, turn } = await bench(Number.POSITIVE_INFINITY, { grantsAgain: true });
+  const { topics, publisher, turn } = await setUp(Number.POSITIVE_INFINITY, { grantsAgain: true });
   publisher.attach({
     on: () => {},
     publish: (...[, , , , confirm]: Parameters<ConfirmChannel["publish"]>) => confirm?.(null, {}),

@@ -13,7 +13,7 @@ const AT = {
   ...{ task: -1, attempt: 1, claim: 0 },
 };
 
-function bench({ byIdentity = false, known = 0 } = {}) {
+function setUp({ byIdentity = false, known = 0 } = {}) {
   const asked: { report: Report; answer: (verdict: string) => Promise<void> }[] = [];
   const refused: string[] = [];
   let isEnded = false;
@@ -59,7 +59,7 @@ function bench({ byIdentity = false, known = 0 } = {}) {
 }
 
 test("tasks that are delivered again while their page is being journaled are journaled too", async () => {
-  const at = bench();
+  const at = setUp();
   at.item(0);
   expect(at.asked.map(({ report }) => report.kind)).toEqual(["page"]);
   // The connection breaks before the commit; over the next one all messages are delivered again.
@@ -76,7 +76,7 @@ test("tasks that are delivered again while their page is being journaled are jou
 });
 
 test("the end of another attempt, with a valid token, does not end this one", () => {
-  const at = bench();
+  const at = setUp();
   at.over({ ...AT, attempt: 2 }, 0);
   at.over({ ...AT, execution: "e1", task: 3 }, 0);
   expect(at.refused).toEqual([
@@ -89,13 +89,13 @@ test("the end of another attempt, with a valid token, does not end this one", ()
 });
 
 test("without identities in the definition they are ignored: a second attempt resumes by position", async () => {
-  const at = bench({ known: 2 });
+  const at = setUp({ known: 2 });
   at.item(2, { identity: "c" });
   expect(at.asked).toMatchObject([{ report: { kind: "page", from: 2, tasks: ["2"], identities: null } }]);
 });
 
 test("with identities, a second attempt lists all tasks from the beginning", async () => {
-  const at = bench({ known: 2, byIdentity: true });
+  const at = setUp({ known: 2, byIdentity: true });
   at.item(0, { identity: "a" });
   expect(at.asked).toMatchObject([{ report: { kind: "page", from: 0, identities: ["a"] } }]);
 });

@@ -11,7 +11,7 @@ const AT = {
   ...{ task: 0, attempt: 1, claim: 0 },
 };
 
-function bench(verdicts: string[], inspections: readonly object[] = []) {
+function setUp(verdicts: string[], inspections: readonly object[] = []) {
   const found = [...inspections];
   const later: (() => void)[] = [];
   const did: string[] = [];
@@ -74,13 +74,13 @@ function bench(verdicts: string[], inspections: readonly object[] = []) {
 }
 
 test("a receipt without an owner is returned to a queue that only its node consumes", async () => {
-  const at = bench(["elsewhere"]);
+  const at = setUp(["elsewhere"]);
   await at.accept(false);
   expect(at.did).toEqual(["nack"]);
 });
 
 test("a receipt out of a queue that all nodes consume is reported again until an owner has it, without another delivery", async () => {
-  const at = bench([
+  const at = setUp([
     "elsewhere",
     "elsewhere",
     "elsewhere",
@@ -97,7 +97,7 @@ test("a receipt out of a queue that all nodes consume is reported again until an
 });
 
 test("a receipt is not reported again after its connection is gone: the broker delivers it again", async () => {
-  const at = bench(["elsewhere", "accepted"]);
+  const at = setUp(["elsewhere", "accepted"]);
   await at.accept(true);
   at.breakOff();
   await at.wait();
@@ -105,18 +105,18 @@ test("a receipt is not reported again after its connection is gone: the broker d
 });
 
 test("a receipt that a damaged execution does not take is a dead letter; one that is late is not", async () => {
-  const damaged = bench(["stale"], [{ view: { status: "damaged" } }]);
+  const damaged = setUp(["stale"], [{ view: { status: "damaged" } }]);
   await damaged.accept(true);
   expect(damaged.did).toEqual([expect.stringContaining("e1 is damaged"), "ack"]);
   for (const inspections of [[{ view: { status: "running" } }], []]) {
-    const late = bench(["stale"], inspections);
+    const late = setUp(["stale"], inspections);
     await late.accept(true);
     expect(late.did).toEqual(["ack"]);
   }
 });
 
 test("a receipt is reported again while the state of its execution is unknown", async () => {
-  const at = bench(["stale", "stale"], [reject("not_ready", "not now"), { view: { status: "damaged" } }]);
+  const at = setUp(["stale", "stale"], [reject("not_ready", "not now"), { view: { status: "damaged" } }]);
   await at.accept(true);
   expect(at.did).toEqual([]);
   await at.wait();

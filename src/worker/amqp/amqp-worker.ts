@@ -219,6 +219,8 @@ export class AmqpWorker {
     this.#session = session;
     this.#publisher.attach(session.publish);
     for (const consumer of this.#consumers) await consumer.attach(session);
+    // The session may have ended while the consumers were opened.
+    if (this.#session !== session) return;
     this.#tasks.attach(session);
     this.#setTrouble(null);
     if (!this.#isReady) this.#options.onReady();
