@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" />
-/** `rondo/client`: what a program, in a browser too, imports to use a server. */
+/** `rondo/client`: the exports for programs, also in browsers, that use a server. */
 export type {
   CommandClient,
   CommandsOptions,
@@ -10,8 +10,11 @@ export { connect, type RemoteClient } from "./client/connect.ts";
 export type { ConnectOptions } from "./client/connect-options.ts";
 export type { Fetch, HttpRequest, HttpResponse } from "./client/transport.ts";
 export type { ProcStatus } from "./kernel/command/command-view.ts";
-export type { PublicEvent } from "./kernel/journal/public-event.ts";
-export type { ExecutionView, HandlerView, PhaseView } from "./kernel/view.ts";
+export type { RetryDefinition } from "./kernel/definition/definition.ts";
+export type { ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
+export type { ExecutionStatus } from "./kernel/execution.ts";
+export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
+export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export type {
   CommandDocument,
   OwedDocument,
@@ -25,6 +28,7 @@ export type {
 } from "./protocol/command-document.ts";
 export { ExecutionCancelled, ExecutionFailed } from "./sdk/errors.ts";
 export type {
+  CloseOptions,
   ControlOptions,
   EventsOptions,
   ExecutionHandle,
@@ -34,7 +38,10 @@ export type {
   LogsOptions,
   ResultOptions,
   RondoClient,
+  SignalOptions,
   StartOptions,
 } from "./sdk/handle.ts";
 export type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./sdk/workflow.ts";
-export { RondoError } from "./std/rejection.ts";
+export type { Duration } from "./std/duration.ts";
+export type { Json } from "./std/json.ts";
+export { type Rejection, type RejectionCode, RondoError } from "./std/rejection.ts";

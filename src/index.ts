@@ -2,7 +2,17 @@
 /** `rondo`: the exports for programs that write workflows and run them in process. */
 import type { Rondo } from "./rondo/rondo.ts";
 
-export { type OpenOptions, openRondo } from "./compose/compose.ts";
+export type { WebhookSecretsGiven } from "./commands/post-ops/webhook-secrets.ts";
+export type {
+  HttpStateSettings,
+  PostgresStateSettings,
+  RedisStateSettings,
+  StateStoreGiven,
+  StateStoreSettings,
+} from "./commands/state/state-settings.ts";
+export { type OpenOptions, openRondo, type ProjectLimits } from "./compose/compose.ts";
+export type { ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
+export type { ExecutionStatus } from "./kernel/execution.ts";
 export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
@@ -24,23 +34,37 @@ export type {
   SignalOptions,
   StartOptions,
 } from "./sdk/handle.ts";
-export { type Handler, type HandlerOptions, type HandlerSpec, handler } from "./sdk/handler.ts";
+export {
+  type EnumerationSpec,
+  type Handler,
+  type HandlerOptions,
+  type HandlerSpec,
+  handler,
+  type Items,
+  type NoItems,
+  type RetryOptions,
+  type TaskOf,
+} from "./sdk/handler.ts";
 export type { PhaseOptions } from "./sdk/phase.ts";
 export type { HandlerReader, MapReader, PhaseReader, WaitReader } from "./sdk/reader.ts";
-export type { StandardSchema } from "./sdk/standard-schema.ts";
+export type { SchemaInput, SchemaOutput, SchemaResult, StandardSchema } from "./sdk/standard-schema.ts";
 export type { Stored } from "./sdk/stored.ts";
 export { type CommandContext, topic } from "./sdk/topic.ts";
 export {
   type AnyWorkflow,
+  type ScriptSpec,
+  type TypedWorkflow,
+  type WaitSpec,
   type Workflow,
+  type WorkflowDefinition,
   type WorkflowInput,
   type WorkflowOutput,
   workflow,
 } from "./sdk/workflow.ts";
 export type { Duration } from "./std/duration.ts";
 export type { Json } from "./std/json.ts";
-export { type RejectionCode, RondoError } from "./std/rejection.ts";
-export type { BatchAttempt, HostedTopic, TaskError } from "./worker/handler-code.ts";
+export { type Rejection, type RejectionCode, RondoError } from "./std/rejection.ts";
+export type { BatchAttempt, HostedTopic, HostedWorkflow, Log, TaskError } from "./worker/handler-code.ts";
 
 /**
  * The former name of `Rondo`.

@@ -21,22 +21,44 @@ export {
   SimulationFailed,
   type SimulationSummary,
 } from "./testing/simulate.ts";
+export type { FaultCounts } from "./testing/simulated-faults.ts";
 export type { TestBroadcast, TestTarget } from "./testing/test-post-ops.ts";
 export type { TestClock, TestRondo } from "./testing/test-rondo.ts";
 
-/** What to test, and how. */
+/** Options of `testRondo`. */
 export interface TestOptions {
-  /** The workflows and topics whose code is served, again after each crash. */
+  /** The workflows and topics that are served, also after each crash. */
   readonly workflows: readonly (HostedWorkflow | HostedTopic)[];
-  /** Names the run: ids made up are the same for the same seed. */
+  /**
+   * The seed of all randomness: the same seed makes the same ids.
+   *
+   * @default 1
+   */
   readonly seed?: number | string;
-  /** Items in flight at the worker. */
+  /**
+   * The most tasks that the worker holds at a time.
+   *
+   * @default 2_000
+   */
   readonly capacity?: number;
-  /** Gets what handlers log. */
+  /**
+   * Called with each line that a handler logs.
+   *
+   * @default none
+   */
   readonly onLog?: (line: LogLine) => void;
-  /** What targets of commands' broadcasts answer: a status of HTTP; 204 if left out. See `t.broadcasts`, `t.state`. */
+  /**
+   * Answers broadcasts of commands with an HTTP status. `t.broadcasts` has what was sent.
+   *
+   * @default answers 204
+   */
   readonly target?: TestTarget;
-  /** Runs scripts without the outer layer of their sandbox where it cannot be had. For trusted scripts only. */
+  /**
+   * Runs scripts without the outer layer of their sandbox where the machine does not have it. For trusted scripts
+   * only.
+   *
+   * @default false
+   */
   readonly unsafeNoJail?: boolean;
 }
 
@@ -90,15 +112,18 @@ const SETTINGS = { timerHorizonMs: 100 * 366 * 86_400_000, timersMax: 1_000_000 
  * Opens a Rondo to test workflows with: in memory, deterministic, without real time.
  *
  * Time stands still unless `t.clock.advance` moves it. So for a workflow that sleeps, retries or waits, hold the
- * promise of `t.run(...)` or `execution.result()`, advance the clock, then await what you hold:
- *
- *     const output = t.run(nightly, { bucket: "b" });
- *     await t.clock.advance("1d");
- *     expect(await output).toEqual(...);
+ * promise of `t.run(...)` or `execution.result()`, advance the clock, then await the promise.
  *
  * Handlers run as they are. Promises and `setImmediate` in them are let run before time moves; real timers and real
  * I/O are not waited for: use `t.clock.after` instead, or resolve a promise of your own. Scripts run for real, in their
  * sandbox: await the result.
+ *
+ * @throws RondoError if an option or a definition is wrong
+ * @example
+ * await using t = await testRondo({ workflows: [nightly] });
+ * const output = t.run(nightly, { bucket: "b" });
+ * await t.clock.advance("1d");
+ * expect(await output).toEqual({ copied: 3 });
  */
 export async function testRondo(options: TestOptions): Promise<TestRondo> {
   refuse(checkOptions(options, TEST));
@@ -117,10 +142,7 @@ export async function testRondo(options: TestOptions): Promise<TestRondo> {
 }
 
 /**
- * Runs a workflow with its real handlers under many seeds, each with another history of mishaps, and throws a
- * `SimulationFailed` with the seed at the first that breaks:
- *
- *     await simulate(nightly, { seeds: 200, input: { bucket: "b" } });
+ * Runs a workflow with its real handlers under many seeds, each with another history of faults.
  *
  * Simulated: time; the process dying before and after its commits and starting again (so attempts run again, also while
  * the code of the first one still runs); commits that fail; answers that are lost; a start that is asked for twice. Every
@@ -130,6 +152,10 @@ export async function testRondo(options: TestOptions): Promise<TestRondo> {
  * once; and what your `check` says, instead of the same end.
  * Not simulated: workers in other processes, and whatever your handlers do outside: mock it, or hand the run a double of
  * your own. Promises and `setImmediate` in handlers are let run; real timers are not waited for.
+ *
+ * @throws SimulationFailed with the seed of the first run that breaks
+ * @throws RondoError if an option is wrong
+ * @example await simulate(nightly, { seeds: 200, input: { bucket: "b" } });
  */
 export async function simulate<W extends AnyWorkflow>(
   workflow: W & HostedWorkflow,

@@ -10,32 +10,52 @@ import type { RemoteParts } from "./remote-handle.ts";
 
 /** How a submission is made. */
 export interface SubmitOptions {
-  /** The same key in the same project submits once; made up by default, so that a broken connection does no harm. */
+  /**
+   * Names the submission: a second one with the same key in the same project changes nothing.
+   *
+   * @default a new key
+   */
   readonly idempotencyKey?: string;
 }
 
 /** Which command workflows to read. */
 export interface CommandsOptions {
+  /**
+   * The most workflows of one page, from 1 to 1,000.
+   *
+   * @default 50
+   */
   readonly limit?: number;
-  /** The `next` of the page before. */
+  /**
+   * The `next` of the page before.
+   *
+   * @default the first page
+   */
   readonly cursor?: string;
 }
 
 /** A page of command workflows, newest first; it can be short, and `next` is null on the last. */
 export interface CommandsPage {
+  /** The workflows, newest first. A page can have fewer than `limit` and still not be the last. */
   readonly workflows: readonly WorkflowDocument[];
+  /** The `cursor` of the next page; null on the last page. */
   readonly next: string | null;
 }
 
 /** What a client can do with command workflows. */
 export interface CommandClient {
-  /** Hands in a workflow of commands; resolved when that is durable. */
+  /**
+   * Submits a workflow of commands. The promise resolves when it is durable.
+   *
+   * @throws RondoError if the document is wrong or the project may not use one of its topics
+   * @example await client.submit("billing", { steps: [{ cmd: { cmd_type: "pay" }, proc: { target_topic_name: "PAY_CMD" } }] });
+   */
   submit(project: string, workflow: WorkflowSubmission, options?: SubmitOptions): Promise<WorkflowDocument>;
-  /** Hands in all workflows of a project document, and gives them as one. */
+  /** Submits all workflows of a project document, and gives them as one document. */
   submit(project: string, document: ProjectSubmission, options?: SubmitOptions): Promise<ProjectDocument>;
-  /** One workflow as a document, by its id. */
+  /** Reads a submitted workflow by its id. */
   submitted(project: string, id: string): Promise<WorkflowDocument>;
-  /** The command workflows of a project. */
+  /** Reads a page of the submitted workflows of a project. */
   commands(project: string, options?: CommandsOptions): Promise<CommandsPage>;
 }
 

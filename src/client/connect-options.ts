@@ -4,16 +4,37 @@ import { type Decode, object, optional, secret, where } from "../std/decode.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import type { Fetch } from "./transport.ts";
 
-/** Where the server is, and who asks. */
+/** Options of `connect`. One of `url` and `urls` is needed. */
 export interface ConnectOptions {
-  /** Such as `http://127.0.0.1:7777`. */
+  /**
+   * The address of a server, such as `http://127.0.0.1:7777`.
+   *
+   * @default none
+   */
   readonly url?: string;
-  /** Several servers of one cluster: tried in turn. */
+  /**
+   * The addresses of several servers of one cluster; they are tried in turn.
+   *
+   * @default none
+   */
   readonly urls?: readonly string[];
+  /**
+   * The token, as `rondo token create` shows it.
+   *
+   * @default none
+   */
   readonly token?: string;
-  /** Sends the requests; the global `fetch` by default. */
+  /**
+   * Sends the requests.
+   *
+   * @default the global `fetch`
+   */
   readonly fetch?: Fetch;
-  /** How long `events()` and `result()` go on without a connection; a minute by default. */
+  /**
+   * How long `events()` and `result()` go on without a connection, in milliseconds.
+   *
+   * @default 60_000
+   */
   readonly reconnectMs?: number;
 }
 

@@ -36,10 +36,17 @@ import { addressesOf, type ConnectOptions } from "./connect-options.ts";
 import { closedEarly, RemoteHandle, type RemoteParts } from "./remote-handle.ts";
 import { Requester } from "./requester.ts";
 
-/** Rondo at a server. */
+/** Rondo at a server, as `connect` gives it. */
 export interface RemoteClient extends RondoClient, CommandClient {}
 
-/** Connects to a server. Nothing is sent before it is used. */
+/**
+ * Connects to a server. The first request is sent when the client is used. Runs in browsers too.
+ *
+ * @throws RondoError with the code `invalid_input` if an option is wrong
+ * @example
+ * const client = connect({ url: "http://127.0.0.1:7777" });
+ * const output = await client.run<typeof nightly>("nightly", { bucket: "b" });
+ */
 export function connect(options: ConnectOptions): RemoteClient {
   return new RemoteRondo(options);
 }

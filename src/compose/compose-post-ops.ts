@@ -11,16 +11,26 @@ import type { Clock } from "../std/clock.ts";
 import { type Rejection, unwrap } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 
-/** What is done with results of commands, and what may be reached by it. */
+/** Options of post-operations: what is done with results of commands. */
 export interface PostOpOptions {
   /**
-   * State stores by name: `embedded`, the URL of a database, of Redis or of Dapr's state API, or an object with more.
-   * Without any, every name is kept in Rondo's own store.
+   * State stores by name: `embedded`, the URL of a database, of Redis or of Dapr's state API, or an object with
+   * more.
+   *
+   * @default every name is kept in Rondo's own store
    */
   readonly stateStores?: Readonly<Record<string, StateStoreGiven>>;
-  /** Hosts, addresses and ranges, each perhaps with a port, that broadcasts may go to beyond public ones. */
+  /**
+   * Hosts, addresses and ranges, each with an optional port, that broadcasts may reach beyond public ones.
+   *
+   * @default []
+   */
   readonly allowTargets?: readonly string[];
-  /** Secrets that broadcasts are signed with: for every host, or by host. */
+  /**
+   * Secrets that broadcasts are signed with: a list for every host, or lists by host.
+   *
+   * @default []: broadcasts are not signed
+   */
   readonly webhookSecrets?: WebhookSecretsGiven;
 }
 

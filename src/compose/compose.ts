@@ -103,7 +103,9 @@ export interface OpenOptions extends PostOpOptions, BrokerOptions {
 }
 
 /** Limits of projects, by the name of the project. */
-export type ProjectLimits = Settings["projects"];
+export type ProjectLimits = Readonly<
+  Record<string, { readonly concurrency?: number; readonly topics?: readonly string[] }>
+>;
 
 /** Options of Rondo's parts: those of `openRondo`, and the doubles and engine settings of servers, tools and tests. */
 export interface PartOptions extends Omit<OpenOptions, "store"> {

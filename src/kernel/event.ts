@@ -38,28 +38,42 @@ export type AttemptStatus =
   | "exception"
   | "lost"
   | "suspended";
+/** How a visit or an execution ended. */
 export type FinalStatus = "done" | "failed" | "cancelled";
 
 /** Why an execution failed. */
 export interface ExecutionError {
+  /** A code, such as `task_failed` or `deadline`. */
   readonly code: string;
+  /** The reason in words. */
   readonly message: string;
+  /** The phase that failed. */
   readonly phase?: string;
+  /** The handler that failed. */
   readonly handler?: string;
+  /** The number of the task that failed. */
   readonly task?: number;
+  /** The number of the attempt that failed. */
   readonly attempt?: number;
-  /** It would fail the same way again, so a parent does not retry it. */
+  /** Set if it would fail the same way again, so that a parent need not retry it. */
   readonly fatal?: true;
 }
 
+/** The task of a parent execution that started a child. */
 export interface Parent {
+  /** The id of the parent. */
   readonly execution: string;
+  /** The phase of the parent. */
   readonly phase: string;
+  /** The visit of that phase. */
   readonly visit: number;
+  /** The handler of that phase. */
   readonly handler: string;
+  /** The number of the task. */
   readonly task: number;
+  /** How many parents are above the child. */
   readonly depth: number;
-  /** When the parent was created. It tells a parent apart from one that was purged and began anew under the same id. */
+  /** When the parent was created: a parent that was purged and started again under its id is another one. */
   readonly since?: number;
 }
 

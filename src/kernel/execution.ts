@@ -11,6 +11,7 @@ import { ProgressTable } from "./tasks/checkpoint.ts";
 import { IdentitySet } from "./tasks/identity-set.ts";
 import { TaskTable } from "./tasks/task-table.ts";
 
+/** The status of an execution that can be read. */
 export type ExecutionStatus = "running" | "paused" | "cancelling" | FinalStatus;
 
 /** The enumeration of a handler's tasks, which has attempts of its own. */

@@ -3,47 +3,78 @@ import type { Json } from "../std/json.ts";
 import type { ExecutionError, FinalStatus, Parent } from "./event.ts";
 import type { Execution, ExecutionStatus, HandlerState } from "./execution.ts";
 
+/** A handler of a phase: how many of its tasks are in which state. */
 export interface HandlerView {
+  /** The name of the handler. */
   readonly name: string;
+  /** Tasks so far. */
   readonly total: number;
+  /** Whether all tasks are enumerated, so that `total` is final. */
   readonly sealed: boolean;
+  /** Tasks that have not started. */
   readonly pending: number;
+  /** Tasks with an attempt that runs. */
   readonly running: number;
+  /** Tasks that wait for their next attempt after a failure. */
   readonly retrying: number;
+  /** Tasks that sleep or wait for a signal. */
   readonly waiting: number;
+  /** Tasks that are done. */
   readonly done: number;
+  /** Tasks that failed for good. */
   readonly failed: number;
+  /** Tasks that were cancelled. */
   readonly cancelled: number;
 }
 
+/** A visit of a phase, or a phase that was not visited. */
 export interface PhaseView {
+  /** The name of the phase. */
   readonly name: string;
+  /** The number of the visit, from 1; 0 if the phase was not visited. */
   readonly visit: number;
+  /** How the visit stands. `skipped`: the execution ended without visiting the phase. */
   readonly status: "pending" | "running" | FinalStatus | "skipped";
+  /** The handlers of the phase; empty if it was not visited. */
   readonly handlers: readonly HandlerView[];
 }
 
-/** A status in views: that of the execution, or `damaged` if its stored data cannot be read. */
+/** The status of an execution. `damaged`: a stored row of it cannot be read. */
 export type ShownStatus = ExecutionStatus | "damaged";
 
+/** An execution as it is shown: in process, by the HTTP API and by the CLI. */
 export interface ExecutionView {
+  /** The id of the execution. */
   readonly id: string;
+  /** The name of the workflow. */
   readonly workflow: string;
+  /** The hash of the workflow's definition. */
   readonly workflowHash: string;
+  /** The project that it belongs to. */
   readonly project: string;
+  /** Its status. */
   readonly status: ShownStatus;
-  /** Only if damaged: the stored row that cannot be read. The view shows the state before that row. */
+  /** Which stored row of a damaged execution cannot be read. The view shows the state before that row. */
   readonly damage?: { readonly table: string; readonly row: number | string; readonly why: string };
+  /** The name of the current phase; null if there is none. */
   readonly phase: string | null;
+  /** Its input, as stored. */
   readonly input: Json;
+  /** Its output; null until it is done. */
   readonly output: Json;
+  /** Why it failed or was cancelled; null otherwise. */
   readonly error: ExecutionError | null;
+  /** Visits of phases in their order, then the phases that were not visited. */
   readonly phases: readonly PhaseView[];
+  /** Its tags. */
   readonly tags: Readonly<Record<string, string>>;
-  /** The task of the parent, if it is a child. */
+  /** The task that started it, if it is a child; null otherwise. */
   readonly parent: Parent | null;
+  /** When it was created, in milliseconds since 1970. */
   readonly createdAt: number;
+  /** When it ended, in milliseconds since 1970; null until then. */
   readonly finishedAt: number | null;
+  /** The sequence number of its last event. */
   readonly revision: number;
 }
 

@@ -9,23 +9,31 @@ import type { Json } from "../std/json.ts";
 
 /** A command as it is read: `cmd_metadata` has its hash and that of its workflow. */
 export interface CommandDocument {
+  /** The type of the command. */
   readonly cmd_type: string;
+  /** Its data, as submitted. */
   readonly cmd_data: Json;
+  /** Its metadata, with its hash and that of its workflow. */
   readonly cmd_metadata: { readonly [key: string]: Json };
-  /** What its receipt said, enriched; `{}` before there is one. */
+  /** The result of its receipt, enriched; `{}` before there is one. */
   readonly cmd_result: Json;
 }
 
 /** Where a command goes and how far it is. */
 export interface ProcDocument {
+  /** The topic that the command is sent to. */
   readonly target_topic_name: string;
+  /** The topic that its receipt comes from. */
   readonly receipt_topic_name: string;
   /** As it was given, with times in milliseconds. */
   readonly retry?: RetryDefinition;
+  /** How long a receipt may take before the command is sent again, in milliseconds. */
   readonly timeout?: number;
+  /** Its status. */
   readonly proc_status: ProcStatus;
   /** Why it is ERROR; null otherwise. */
   readonly proc_err: Json;
+  /** When it was submitted. */
   readonly utc_created_timestamp: string;
   /** When it could be sent first. */
   readonly utc_started_timestamp: string | null;
@@ -39,6 +47,7 @@ export interface ProcDocument {
 
 /** A post-operation that is owed. */
 export interface OwedDocument {
+  /** The kind of post-operation. */
   readonly op: "persistence" | "broadcast";
   /** Which of the broadcasts; 0 for a persistence. */
   readonly index: number;
@@ -52,31 +61,43 @@ export interface OwedDocument {
   readonly error: string | null;
 }
 
+/** A step of a workflow: a command and how far it is. */
 export interface StepDocument {
+  /** The command. */
   readonly cmd: CommandDocument;
+  /** Where it goes and how far it is. */
   readonly proc: ProcDocument;
 }
 
 /** A workflow of commands as it is read back. */
 export interface WorkflowDocument {
+  /** The id of the workflow: that of its execution. */
   readonly workflow_id: string;
+  /** The hash over its commands. */
   readonly workflow_hash: string;
+  /** Its steps, in their order. */
   readonly steps: readonly StepDocument[];
 }
 
 /** Workflows of a project; `next` is beside the project on a page. */
 export interface ProjectDocument {
+  /** The workflows, by the name of the project. */
   readonly [project: string]: { readonly workflows: readonly WorkflowDocument[] } | string | null;
 }
 
-/** A step as it is handed in; what is only read is taken and ignored. */
+/**
+ * A step as it is submitted. Fields that are only read are ignored, so that a document can be submitted as it was
+ * read.
+ */
 export interface StepSubmission {
+  /** The command. */
   readonly cmd: {
     readonly cmd_type: string;
     readonly cmd_data?: Json;
     readonly cmd_metadata?: { readonly [key: string]: Json };
     readonly cmd_result?: unknown;
   };
+  /** Where it goes. */
   readonly proc: {
     readonly target_topic_name: string;
     /** Where its receipt comes back; derived from the target by default. */
@@ -102,15 +123,23 @@ export interface StepSubmission {
 
 /** A workflow as it is handed in. */
 export interface WorkflowSubmission {
-  /** Its id; made up by default. Handing in the same workflow under the same id again finds it. */
+  /**
+   * The id. The same workflow under the same id is submitted once.
+   *
+   * @default a new id
+   */
   readonly workflow_id?: string;
+  /** Ignored. */
   readonly workflow_hash?: unknown;
+  /** Ignored. */
   readonly dead_letters?: unknown;
+  /** The steps, in their order. */
   readonly steps: readonly StepSubmission[];
 }
 
 /** A whole project document as it is handed in: workflows as a list, or by their ids. */
 export interface ProjectSubmission {
+  /** The workflows, by the name of the project: a list, or an object by their ids. */
   readonly [project: string]: {
     readonly workflows: readonly WorkflowSubmission[] | { readonly [id: string]: WorkflowSubmission };
   };

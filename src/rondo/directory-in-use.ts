@@ -1,22 +1,28 @@
 /** The error of `openRondo` for a directory that another process, or this one, has open. */
 import { RondoError, reject } from "../std/rejection.ts";
 
-/** What is known of the process that has a directory. */
+/** The process that has a directory open, as far as it is known. */
 export interface DirectoryOwner {
+  /** The process id. */
   readonly pid: number;
   /** When it opened the directory, in milliseconds since 1970. */
   readonly startedAt: number;
-  /** Where its API listens; left out: nowhere. */
+  /** The address of its API; left out if it has none. */
   readonly listening?: string;
 }
 
-/** A store's directory is in use: only one process can have it open. Its `code` is `conflict`. */
+/**
+ * Thrown by `openRondo`: another process, or this one, has the directory of the store open. Its `code` is
+ * `conflict`.
+ */
 export class DirectoryInUse extends RondoError {
   override name = "DirectoryInUse";
+  /** The directory. */
   readonly directory: string;
-  /** Null: the owner has not said who it is. */
+  /** The process that has it; null if it has not written down who it is. */
   readonly owner: DirectoryOwner | null;
 
+  /** Made by `openRondo`. */
   constructor(fault: Error & { readonly directory: string; readonly owner: DirectoryOwner | null }) {
     super(reject("conflict", fault.message), { cause: fault });
     this.directory = fault.directory;

@@ -73,16 +73,23 @@ export interface Elsewhere {
   stop(graceMs: number): Promise<void>;
 }
 
-/** What a handler logged, as it is logged. */
+/** A line that a handler logs, when it is logged. */
 export interface LogLine {
+  /** The id of the execution. */
   readonly execution: string;
+  /** The name of the phase. */
   readonly phase: string;
+  /** The name of the handler. */
   readonly handler: string;
+  /** The number of the task; -1 is the enumeration. */
   readonly task: number;
+  /** The number of the attempt. */
   readonly attempt: number;
-  /** The id of the attempt, which no other attempt has. */
+  /** The unique id of the attempt. */
   readonly attemptId: string;
+  /** `debug`, `info`, `warn` or `error`. */
   readonly level: string;
+  /** The values that were logged. */
   readonly parts: readonly unknown[];
 }
 
@@ -91,6 +98,10 @@ interface Served {
   readonly plan: Plan;
 }
 
+/**
+ * Rondo in this process, as `openRondo` gives it: an engine over a store, and a worker that runs the workflows
+ * that are served.
+ */
 export class Rondo implements RondoClient {
   readonly #options: RondoParts;
   readonly #worker: Worker;
@@ -106,6 +117,7 @@ export class Rondo implements RondoClient {
 
   readonly #parts: LocalParts;
 
+  /** @internal */
   constructor(options: RondoParts) {
     this.#options = options;
     const { engine, store, clock, random } = options;
@@ -126,8 +138,11 @@ export class Rondo implements RondoClient {
   }
 
   /**
-   * Hosts the handlers of workflows in this process, and those of the workflows that they start as children; and code
-   * that does the commands of topics.
+   * Runs the handlers of these workflows in this process, those of the workflows that they start as children, and
+   * the code of topics. May be called again with more.
+   *
+   * @throws RondoError if a definition is wrong or the name of a topic is reserved
+   * @example rondo.serve(nightly, topic("EMAIL_CMD", send));
    */
   serve(...parts: readonly (HostedWorkflow | HostedTopic)[]): this {
     const workflows: HostedWorkflow[] = [];

@@ -1,32 +1,29 @@
 /** A command as it is written in code. Its fields have the names that they have on topics. */
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
-import type { EnumerationSpec } from "./handler.ts";
+import type { EnumerationSpec, RetryOptions } from "./handler.ts";
 
-/** How a post-operation is tried. */
+/** Options of a post-operation. */
 interface PostOpOptions {
-  readonly retry?: {
-    readonly attempts?: number;
-    readonly backoff?: "exponential" | "constant";
-    readonly min?: Duration;
-    readonly max?: Duration;
-  };
+  /** @default 10 attempts with exponential back-off */
+  readonly retry?: Omit<RetryOptions, "crashes">;
+  /** @default "30s" */
   readonly timeout?: Duration;
 }
 
-/** What is done with the result of a command, in this order. */
+/** What Rondo does with the result of a command, in this order. */
 export interface PostOperations {
-  /** Put into the result, before anything else sees it. */
+  /** Adds properties to the result, before anything else sees it. */
   readonly cmd_result_enrichment?: {
     readonly prop_map: readonly { readonly key: string; readonly val: Json }[];
   };
-  /** Kept in a state store, before the next step begins. */
+  /** Writes the result to a state store, before the next step begins. */
   readonly cmd_result_persistence?: PostOpOptions & {
     readonly target_statestore_name: string;
     readonly target_statestore_key: string;
     readonly target_statestore_partition_key?: string | null;
   };
-  /** Told to others by HTTP; the workflow goes on meanwhile, unless `await` is set. */
+  /** Sends the result to addresses by HTTP. The workflow goes on meanwhile, unless `await` is set. */
   readonly cmd_result_broadcasts?: readonly (PostOpOptions & {
     readonly url: string;
     readonly static_payload?: Json;
@@ -36,9 +33,13 @@ export interface PostOperations {
 
 /** A command as data. */
 export interface Command {
+  /** The type of the command. */
   readonly cmd_type: string;
-  /** With references: `${steps[0].cmd_result.a}`, `${input.a}`, `${task.a}`. */
+  /**
+   * The data of the command. It may have references: `${steps[0].cmd_result.a}`, `${input.a}`, `${task.a}`.
+   */
   readonly cmd_data?: Json;
+  /** Metadata of the command; `cmd_post_op` says what is done with its result. */
   readonly cmd_metadata?: {
     readonly cmd_post_op?: PostOperations;
     readonly [key: string]: Json | PostOperations | undefined;
@@ -47,8 +48,14 @@ export interface Command {
 
 /** A command and where it goes. */
 export interface CommandSpec<Input, Phases, Item> extends EnumerationSpec<Input, Phases, Item> {
+  /** The topic that the command is sent to. */
   readonly topic: string;
+  /** The command. */
   readonly cmd: Command;
-  /** Where its receipt comes back; derived from `topic` by default. */
+  /**
+   * The topic that its receipt comes from.
+   *
+   * @default derived from `topic`
+   */
   readonly receiptTopic?: string;
 }

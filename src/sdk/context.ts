@@ -8,7 +8,7 @@ import type * as untyped from "../worker/handler-code.ts";
 import type { SchemaOutput, StandardSchema } from "./standard-schema.ts";
 import type { Stored } from "./stored.ts";
 
-/** What all code of a workflow is given; `next` and `returns` get just this. */
+/** What all code of a workflow gets; `next` and `returns` get just this. */
 export interface Context<Input, Phases> extends Omit<untyped.AnswerContext, "input" | "phases"> {
   /** The output of the input's schema; without one, the input as stored. */
   readonly input: Input;
@@ -16,20 +16,21 @@ export interface Context<Input, Phases> extends Omit<untyped.AnswerContext, "inp
   readonly phases: Phases;
 }
 
-/** What `enumerate` is given. */
+/** What `enumerate` gets. */
 export interface EnumerateContext<Input, Phases> extends Context<Input, Phases> {
   /** What is journaled already, in a second attempt: go on from there, or start over and have it skipped. */
   readonly resume: untyped.EnumerateContext["resume"];
 }
 
-/** What `process` is given. */
+/** What `process` gets. */
 export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases> {
+  /** The task: an item of `enumerate` as stored, or the input. */
   readonly task: Task;
   /** The task's number within its handler, from 0. */
   readonly number: number;
   /** The same for all attempts of the task. */
   readonly idempotencyKey: string;
-  /** Tells how far the task is. */
+  /** Reports how far the task is. */
   readonly progress: (done: number, total?: number) => void;
   /**
    * Runs `run` once per task: its result is journaled before the code goes on, and given back without running it in a
@@ -56,9 +57,10 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
   ) => Promise<SchemaOutput<Schema>>;
 }
 
-/** What `processBatch` is given; what it logs belongs to the first of the tasks. */
+/** What `processBatch` gets. Lines that it logs belong to the first of the tasks. */
 export interface BatchContext<Task, Input, Phases>
   extends Omit<Context<Input, Phases>, "attempt" | "attemptId"> {
+  /** The tasks, as stored. */
   readonly tasks: readonly Task[];
   /** The attempts at these tasks, in the same order: number, attempt, attemptId and idempotencyKey of each. */
   readonly attempts: readonly untyped.BatchAttempt[];

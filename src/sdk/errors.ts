@@ -5,17 +5,29 @@ import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
 import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 
-/** Thrown by a handler: the task fails now, whatever attempts are left. */
+/**
+ * Throw it in a handler: the task fails now, without further attempts.
+ *
+ * @example throw new Fatal("the account is closed");
+ */
 export class Fatal extends Error {
   override name = "Fatal";
+  /** Marks the error for workers. */
   readonly [FATAL] = true;
 }
 
-/** Thrown by a handler: the attempt failed, and the next one starts after this time instead of the usual backoff. */
+/**
+ * Throw it in a handler: the attempt fails, and the next one starts after this time instead of the usual back-off.
+ *
+ * @example throw new RetryAfter("30s", "rate limited");
+ */
 export class RetryAfter extends Error {
   override name = "RetryAfter";
   /** Milliseconds until the next attempt. */
   readonly [RETRY_AFTER]: number;
+  /**
+   * @throws RondoError if the delay is not a duration
+   */
   constructor(delay: Duration, message?: string, options?: ErrorOptions) {
     super(message ?? `to be retried after ${typeof delay === "number" ? `${delay} ms` : delay}`, options);
     this[RETRY_AFTER] = unwrap(parseDuration(delay, "RetryAfter"));
@@ -23,14 +35,16 @@ export class RetryAfter extends Error {
 }
 
 /**
- * Thrown by `result()`: the execution ended as failed, or its stored data is damaged. Also thrown to those who follow
- * the events or logs of a damaged execution, after what can be read of them.
+ * Thrown by `result()`: the execution failed, or its stored data is damaged. `events()` and `logs()` of a damaged
+ * execution throw it after the part that can be read.
  */
 export class ExecutionFailed extends Error {
   override name = "ExecutionFailed";
-  /** Why it failed, such as `task_failed` or `wait_timeout`; `Damaged`: nobody can go on with it. */
+  /** Why it failed, such as `task_failed` or `wait_timeout`; `Damaged` if its data cannot be read. */
   readonly code: string;
+  /** The execution when it had failed. */
   readonly execution: ExecutionView;
+  /** Made by Rondo. */
   constructor(execution: ExecutionView) {
     const { id, status, error } = execution;
     const why = error?.message ?? "no reason is known";
@@ -50,7 +64,9 @@ export class ExecutionCancelled extends Error {
   override name = "ExecutionCancelled";
   /** Why it was cancelled, such as `cancelled` or `deadline`. */
   readonly code: string;
+  /** The execution when it was cancelled. */
   readonly execution: ExecutionView;
+  /** Made by Rondo. */
   constructor(execution: ExecutionView) {
     const why = execution.error === null ? "" : `: ${execution.error.message}`;
     super(`execution ${execution.id} was cancelled${why}`);

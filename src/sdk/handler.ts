@@ -4,38 +4,99 @@ import { invalid } from "./check.ts";
 import type { BatchContext, EnumerateContext, TaskContext } from "./context.ts";
 import type { Stored } from "./stored.ts";
 
+/** When a failed task is tried again. */
+export interface RetryOptions {
+  /**
+   * The most attempts, with the first one.
+   *
+   * @default 3
+   */
+  readonly attempts?: number;
+  /**
+   * The most attempts whose process died.
+   *
+   * @default 4
+   */
+  readonly crashes?: number;
+  /**
+   * Whether the time between two attempts doubles or stays the same.
+   *
+   * @default "exponential"
+   */
+  readonly backoff?: "exponential" | "constant";
+  /**
+   * The time before the second attempt.
+   *
+   * @default "1s"
+   */
+  readonly min?: Duration;
+  /**
+   * The longest time between two attempts.
+   *
+   * @default "60s"
+   */
+  readonly max?: Duration;
+}
+
 /** Options that every kind of handler can have. */
 export interface HandlerOptions {
-  /** `attempts` counts the first; `crashes` counts starts whose process died. */
-  readonly retry?: {
-    readonly attempts?: number;
-    readonly crashes?: number;
-    readonly backoff?: "exponential" | "constant";
-    readonly min?: Duration;
-    readonly max?: Duration;
-  };
-  /** The longest an attempt may take. */
+  /**
+   * When a failed task is tried again.
+   *
+   * @default 3 attempts with exponential back-off
+   */
+  readonly retry?: RetryOptions;
+  /**
+   * The longest time that an attempt may take.
+   *
+   * @default no limit
+   */
   readonly timeout?: Duration;
-  /** The silence after which an attempt counts as lost. */
+  /**
+   * The silence of a worker after which an attempt is lost.
+   *
+   * @default "30s"
+   */
   readonly heartbeat?: Duration;
-  /** Attempts at a time, over all executions of the project. */
+  /**
+   * The most attempts at a time, over all executions of the project.
+   *
+   * @default no limit
+   */
   readonly concurrency?: number;
-  /** Attempts at a time for tasks with the same key. */
+  /**
+   * The most attempts at a time for tasks with the same `key`.
+   *
+   * @default no limit
+   */
   readonly concurrencyPerKey?: number;
-  /** Attempts started in a stretch of time. */
+  /**
+   * The most attempts that start within a time.
+   *
+   * @default no limit
+   */
   readonly rate?: { readonly limit: number; readonly per: Duration };
-  /** Higher goes first; 0 by default. */
+  /**
+   * Handlers with a higher priority get workers first.
+   *
+   * @default 0
+   */
   readonly priority?: number;
-  /** Failed tasks that do not fail the phase: a number, or a percentage such as "1%". */
+  /**
+   * Failed tasks that do not fail the phase: a number, or a percentage such as `"1%"`.
+   *
+   * @default 0
+   */
   readonly tolerate?: number | `${number}%`;
 }
 
-/** Stands for the items of a handler that enumerates nothing: its one task is the input. */
+/** Stands for the items of a handler without `enumerate`: its one task is the input. */
 export interface NoItems {
+  /** Never there. */
   readonly "~items": never;
 }
 
-/** What `enumerate` may give. */
+/** What `enumerate` gives: a list, a generator or an async generator. */
 export type Items<Item> = Iterable<Item> | AsyncIterable<Item>;
 
 /** The task that `process` sees: an item as stored, or the input. */
@@ -44,27 +105,59 @@ export type TaskOf<Item, Input> = [Item] extends [NoItems] ? Input : Stored<Item
 /** Names a task or its group: a JSON Pointer into it, or a function of it before it is stored. */
 type Naming<Item, Input> = string | ((task: [Item] extends [NoItems] ? Input : Item) => string | number);
 
-/** Options of a handler whose tasks can be enumerated; write `enumerate` first, the types of the rest follow from it. */
+/** Options of a handler with many tasks. Write `enumerate` first: the types of the rest follow from it. */
 export interface EnumerationSpec<Input, Phases, Item> extends HandlerOptions {
+  /**
+   * Gives the tasks. They are journaled in pages before they start.
+   *
+   * @default one task, the input
+   */
   enumerate?(context: EnumerateContext<Input, Phases>): Items<Item> | Promise<Items<Item>>;
-  /** Tasks known beforehand, instead of `enumerate`. */
+  /**
+   * The tasks as a list, instead of `enumerate`.
+   *
+   * @default none
+   */
   readonly tasks?: readonly Item[];
-  /** Groups tasks for `concurrencyPerKey`. */
+  /**
+   * Groups tasks for `concurrencyPerKey`: a JSON Pointer into the task, or a function of it.
+   *
+   * @default none
+   */
   readonly key?: Naming<Item, Input>;
-  /** Names a task: a second one of the same name is skipped. */
+  /**
+   * Names a task; a second task of the same name is skipped. A JSON Pointer into the task, or a function of it.
+   *
+   * @default none
+   */
   readonly identity?: Naming<Item, Input>;
 }
 
 /** The code and options of one handler. */
 export interface HandlerSpec<Input, Phases, Item, Result> extends EnumerationSpec<Input, Phases, Item> {
-  /** Replaces the wire name `<workflow>.<phase>[.<handler>]`. */
+  /**
+   * The wire name, under which workers serve the handler.
+   *
+   * @default `<workflow>.<phase>`, in a map `<workflow>.<phase>.<handler>`
+   */
   readonly name?: string;
-  /** The version of the code, such as "1.2.0"; executions are served by it and by later ones that are compatible. */
+  /**
+   * The version of the code, such as `"1.2.0"`. Workers with this or a later compatible version serve the handler.
+   *
+   * @default none: every worker serves it
+   */
   readonly version?: string;
+  /** Does one task and gives its result. It runs again after a failure or a crash. */
   process?(context: TaskContext<TaskOf<Item, Input>, Input, Phases>): Result | Promise<Result>;
-  /** Tasks given to `processBatch` at a time. */
+  /**
+   * The most tasks of one `processBatch`.
+   *
+   * @default none
+   */
   readonly batch?: number;
-  /** Instead of `process`, with `batch`: a result or an Error for each task, in their order. */
+  /**
+   * Does several tasks at a time, instead of `process`: gives a result or an Error for each task, in their order.
+   */
   processBatch?(
     context: BatchContext<TaskOf<Item, Input>, Input, Phases>,
   ): readonly (Result | Error)[] | Promise<readonly (Result | Error)[]>;
@@ -77,11 +170,19 @@ const SPEC: unique symbol = Symbol.for("rondo.handler") as never;
 
 /** A handler for a map of handlers, or for use in several workflows. */
 export interface Handler<Input, Phases, Result> {
+  /** The code and options. */
   readonly [SPEC]: unknown;
   readonly "~types"?: { readonly given: (input: Input, phases: Phases) => void; readonly result: Result };
 }
 
-/** Makes a handler of its code and options. */
+/**
+ * Makes a handler of its code and options, for a phase with several handlers or for several workflows.
+ *
+ * @throws RondoError if the spec is not an object
+ * @example
+ * const resize = handler({ process: ({ task }) => resizeImage(task), retry: { attempts: 5 } });
+ * workflow({ name: "images" }).phase("work", { resize, index: handler({ process: writeIndex }) });
+ */
 export function handler<Input, Phases, Item = NoItems, Result = null>(
   spec: HandlerSpec<Input, Phases, Item, Result>,
 ): Handler<Input, Phases, Result> {

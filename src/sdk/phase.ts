@@ -5,17 +5,37 @@ import type { HandlerData } from "./compile-handler.ts";
 import type { Context } from "./context.ts";
 import { type AnySpec, specOf } from "./handler.ts";
 
-/** Where a phase leads; targets may be declared later and are checked when the workflow is complete. */
+/** Options of a phase: where it leads. Targets may be declared later. */
 export interface PhaseOptions<Input, Phases> {
-  /** The phase after this one, or code that answers with one of `among`. */
+  /**
+   * The phase after this one, or code that gives one of `among`.
+   *
+   * @default the phase that is declared next
+   */
   readonly next?: string | ((context: Context<Input, Phases>) => string | Promise<string>);
-  /** What a `next` function may answer. */
+  /**
+   * The phases that a `next` function may give.
+   *
+   * @default any
+   */
   readonly among?: readonly string[];
-  /** The phase to go on with when this one fails. */
+  /**
+   * The phase to go on with when this one fails.
+   *
+   * @default none: the execution fails
+   */
   readonly onError?: string;
-  /** True ends the execution as done, "failed" as failed with the first error. */
+  /**
+   * `true` ends the execution as done after this phase, `"failed"` as failed with the first error.
+   *
+   * @default false
+   */
   readonly final?: boolean | "failed";
-  /** How often an execution may be in this phase. */
+  /**
+   * How often an execution may visit this phase.
+   *
+   * @default 1_000
+   */
   readonly maxVisits?: number;
 }
 

@@ -8,6 +8,7 @@ import { isThenable } from "../std/thenable.ts";
 
 /** A schema of any library that implements Standard Schema. */
 export interface StandardSchema<Input = unknown, Output = Input> {
+  /** The properties that the specification defines. */
   readonly "~standard": {
     readonly version: 1;
     readonly vendor: string;

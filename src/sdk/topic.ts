@@ -2,15 +2,20 @@
 
 import { parseTopic } from "../kernel/command/parse-command.ts";
 import { reservedTopic, topicUse } from "../kernel/command/topic-rules.ts";
-import type { CommandDefinition } from "../kernel/definition/definition.ts";
 import { rejectInvalid } from "../kernel/definition/parse-primitive.ts";
+import type { Json } from "../std/json.ts";
 import { RondoError, reject, unwrap } from "../std/rejection.ts";
 import type { HandlerCode, HostedTopic, Log, ProcessContext } from "../worker/handler-code.ts";
 
 /** What the code of a topic gets. */
 export interface CommandContext<Data = unknown> {
   /** The command, with references to earlier results replaced by them. */
-  readonly cmd: Required<CommandDefinition> & { readonly cmd_data: Data };
+  readonly cmd: {
+    readonly cmd_type: string;
+    readonly cmd_data: Data;
+    readonly cmd_metadata: Readonly<Record<string, Json>>;
+  };
+  /** The id of the execution. */
   readonly execution: string;
   /** The number of this attempt, from 1. */
   readonly attempt: number;
@@ -22,6 +27,7 @@ export interface CommandContext<Data = unknown> {
   readonly idempotencyKey: string;
   /** Lines that are stored with the attempt. */
   readonly log: Log;
+  /** Reports how far the command is. */
   progress(done: number, total?: number): void;
   /** Aborted when the attempt is cancelled, out of time, or its lease is lost. */
   readonly signal: AbortSignal;
@@ -29,7 +35,12 @@ export interface CommandContext<Data = unknown> {
   readonly secret: (value: string) => string;
 }
 
-/** Serves a topic by code: what it returns is the command's result, what it throws is its error. */
+/**
+ * Serves a topic by code: what it returns is the result of the command, what it throws is its error.
+ *
+ * @throws RondoError if the name is not one of a topic, or is reserved
+ * @example rondo.serve(topic<{ to: string }>("EMAIL_CMD", ({ cmd }) => send(cmd.cmd_data.to)));
+ */
 export function topic<Data = unknown>(
   name: string,
   run: (context: CommandContext<Data>) => unknown,

@@ -5,7 +5,7 @@
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
 import type { HostedWorkflow } from "../worker/handler-code.ts";
-import { WorkflowBuilder, type WorkflowData } from "./builder.ts";
+import { WorkflowBuilder } from "./builder.ts";
 import type { CommandSpec } from "./command.ts";
 import type { Context } from "./context.ts";
 import type { EnumerationSpec, Handler, HandlerSpec, NoItems } from "./handler.ts";
@@ -14,12 +14,25 @@ import type { HandlerReader, MapReader, PhaseReader, WaitReader } from "./reader
 import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
 import type { Stored } from "./stored.ts";
 
-/** Begins a workflow whose input is described by a schema. */
+/**
+ * Begins a workflow whose input is described by a schema. Each call of the chain gives a new workflow.
+ *
+ * @throws RondoError with the code `invalid_definition` if the name or the schema is wrong
+ * @example
+ * export const nightly = workflow({ name: "nightly", input: z.object({ bucket: z.string() }) })
+ *   .phase("copy", { enumerate: ({ input }) => listFiles(input.bucket), process: ({ task }) => copy(task) })
+ *   .returns(({ phases }) => ({ copied: phases.copy.count }));
+ */
 export function workflow<Schema extends StandardSchema>(options: {
   readonly name: string;
   readonly input: Schema;
 }): Workflow<SchemaInput<Schema>, SchemaOutput<Schema>, NoPhases, null>;
-/** Begins a workflow whose input is described by a type only, or is any JSON. */
+/**
+ * Begins a workflow whose input is described by a type only, or is any JSON.
+ *
+ * @throws RondoError with the code `invalid_definition` if the name is wrong
+ * @example const ping = workflow<{ host: string }>({ name: "ping" }).phase("ping", { process: ({ input }) => ping(input.host) });
+ */
 export function workflow<Input = Json>(options: {
   readonly name: string;
 }): Workflow<Input, Stored<Input>, NoPhases, null>;
@@ -28,6 +41,19 @@ export function workflow(options: { readonly name: string; readonly input?: Stan
 }
 
 type NoPhases = Record<never, never>;
+
+/** A workflow as data, in the form of a definition file. */
+export interface WorkflowDefinition {
+  /** The name of the workflow. */
+  readonly name: string;
+  /** The phases, in their order. */
+  readonly phases: readonly {
+    readonly name: string;
+    readonly handlers: { readonly [name: string]: object };
+  }[];
+  /** The other fields of a definition. */
+  readonly [field: string]: unknown;
+}
 
 /** A workflow as far as starting it matters: what it takes and what it gives. */
 export interface TypedWorkflow<Input, Output> extends HostedWorkflow {
@@ -46,26 +72,53 @@ export type WorkflowInput<W extends AnyWorkflow> = NonNullable<W["~types"]>["inp
 /** What an execution of a workflow ends with. */
 export type WorkflowOutput<W extends AnyWorkflow> = NonNullable<W["~types"]>["output"];
 
-/** What a waiting phase waits for. */
+/** Options of a phase that waits for a signal. */
 export interface WaitSpec<Schema extends StandardSchema, Optional extends boolean> {
-  /** The signal's name; the phase's by default. */
+  /**
+   * The name of the signal.
+   *
+   * @default the name of the phase
+   */
   readonly signal?: string;
-  /** Describes the payload. */
+  /**
+   * Checks the payload, and gives it its type.
+   *
+   * @default any JSON
+   */
   readonly schema?: Schema;
+  /**
+   * The longest time to wait.
+   *
+   * @default no limit
+   */
   readonly timeout?: Duration;
-  /** Past the timeout go on with null instead of failing. */
+  /**
+   * Goes on with null when the time is over, instead of failing.
+   *
+   * @default false
+   */
   readonly optional?: Optional;
 }
 
-/** Ordered runs in a sandbox that hand a state on. */
+/** Runs of a script in a sandbox, in order; each gets the state that the one before returned. */
 export interface ScriptSpec<Input, Phases, Item> extends EnumerationSpec<Input, Phases, Item> {
+  /** The runs: `expression` is JavaScript that evaluates to a function `(state, ctx) => nextState`. */
   readonly runs: readonly {
     readonly name: string;
     readonly expression: string;
     readonly timeout?: Duration;
   }[];
+  /**
+   * The state that the first run gets.
+   *
+   * @default the task
+   */
   readonly state?: Json;
-  /** False makes a new attempt start over instead of going on after the last finished run. */
+  /**
+   * Whether a new attempt goes on after the last finished run; `false` starts over.
+   *
+   * @default true
+   */
   readonly resume?: boolean;
 }
 
@@ -76,7 +129,8 @@ type Handlers<Input, Phases> = { readonly [name: string]: Handler<Input, Phases,
  * `Seen` what handlers see of it, `Phases` what is declared so far, `Output` what it ends with.
  */
 export interface Workflow<Input, Seen, Phases, Output> extends TypedWorkflow<Input, Output> {
-  readonly definition: WorkflowData;
+  /** The workflow as data. */
+  readonly definition: WorkflowDefinition;
   /** Adds a phase of several handlers, side by side; `{}` is a phase without handlers. */
   phase<Name extends string, Given extends Handlers<Seen, Phases>>(
     name: Name,

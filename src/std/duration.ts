@@ -2,7 +2,7 @@
 import { type Decode, show, Undecodable } from "./decode.ts";
 import { isRejection, type Rejection, reject } from "./rejection.ts";
 
-/** `<number>ms|s|m|h|d`, or integer milliseconds. */
+/** A duration: a text such as `"500ms"`, `"30s"`, `"5m"`, `"2h"` or `"1d"`, or whole milliseconds. */
 export type Duration = number | string;
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };

@@ -24,10 +24,15 @@ export type RejectionCode =
 
 /** A refusal: what happened, where, and what to do next. */
 export interface Rejection {
+  /** Tells rejections from other values. */
   readonly kind: "rejection";
+  /** The kind of refusal. */
   readonly code: RejectionCode;
+  /** What is wrong. */
   readonly message: string;
+  /** What to do about it. */
   readonly hint?: string;
+  /** Which part of the given data is meant. */
   readonly path?: string;
 }
 
@@ -45,12 +50,16 @@ export function isRejection(value: unknown): value is Rejection {
   return typeof value === "object" && value !== null && (value as { kind?: unknown }).kind === "rejection";
 }
 
-/** A rejection on its way through code that throws: the SDK, the CLI and the client use it. */
+/** The error that Rondo throws when it refuses a request: what is wrong, where, and what to do. */
 export class RondoError extends Error {
   override name = "RondoError";
+  /** The kind of refusal. */
   readonly code: RejectionCode;
+  /** What to do about it. */
   readonly hint: string | undefined;
+  /** Which part of the given data is meant. */
   readonly path: string | undefined;
+  /** Made by Rondo. */
   constructor(rejection: Rejection, options?: ErrorOptions) {
     super(rejection.hint ? `${rejection.message} (${rejection.hint})` : rejection.message, options);
     this.code = rejection.code;

@@ -19,52 +19,93 @@ import { TEST_PARTITIONS, TestCluster } from "./test-cluster.ts";
 import { type TestBroadcast, TestPostOps, type TestTarget } from "./test-post-ops.ts";
 import { type TestClock, TestRondo } from "./test-rondo.ts";
 
-/** What to simulate. */
+/** Options of `simulate`. */
 export interface SimulateOptions<W extends AnyWorkflow = AnyWorkflow> {
-  /** How many seeds, from 1 on (default 100); or which. */
+  /**
+   * How many seeds, from 1 on; or a list of seeds.
+   *
+   * @default 100
+   */
   readonly seeds?: number | readonly number[];
+  /** The input of every run. */
   readonly input: WorkflowInput<W>;
-  /** How many nodes: 1 is one process over its own store. By default every other seed is a cluster of 2 to 4. */
+  /**
+   * The number of nodes; 1 is one process over its own store.
+   *
+   * @default every other seed is a cluster of 2 to 4
+   */
   readonly nodes?: number;
-  /** Other workflows whose handlers are served, such as children that are named only; and topics. */
+  /**
+   * Further workflows whose handlers are served, such as children that are only named; and topics.
+   *
+   * @default []
+   */
   readonly workflows?: readonly (HostedWorkflow | HostedTopic)[];
-  /** Sent, each once, whenever nothing else can happen: by the names of signals. */
+  /**
+   * Signals by name. Each is sent once, when nothing else can happen.
+   *
+   * @default {}
+   */
   readonly signals?: Readonly<Record<string, unknown>>;
-  /** Crashes in one run at most (default 3: a task that is open at the fourth is given up, see `retry.crashes`). */
+  /**
+   * The most crashes of one run. A task that is open at the fourth crash fails: see `retry.crashes`.
+   *
+   * @default 3
+   */
   readonly crashesMax?: number;
-  /** Virtual time within which it has to end (default 400d). */
+  /**
+   * The virtual time within which a run has to end.
+   *
+   * @default "400d"
+   */
   readonly within?: Duration;
-  /** What targets of broadcasts answer: a status of HTTP; 204 if left out. */
+  /**
+   * Answers broadcasts of commands with an HTTP status.
+   *
+   * @default answers 204
+   */
   readonly target?: TestTarget;
-  /** Throws if something does not hold. With it, runs need not end as one without faults does. */
+  /**
+   * Throws if something is wrong with a run. With it, runs need not end as one without faults does.
+   *
+   * @default none
+   */
   readonly check?: (run: SimulatedRun<WorkflowOutput<W>>) => void | Promise<void>;
 }
 
-/** One run, when it is over. */
+/** A run that has ended. */
 export interface SimulatedRun<Output> {
+  /** Its seed. */
   readonly seed: number;
-  /** How many nodes there were. */
+  /** Its number of nodes. */
   readonly nodes: number;
+  /** The execution at its end. */
   readonly execution: ExecutionView;
+  /** The output; null if it is not done. */
   readonly output: Output | null;
+  /** The journal. */
   readonly events: readonly PublicEvent[];
+  /** The faults of the run. */
   readonly faults: Readonly<FaultCounts>;
-  /** What targets were told by commands' broadcasts, each try, in order. */
+  /** The broadcasts of commands, each try, in order. */
   readonly broadcasts: readonly TestBroadcast[];
 }
 
-/** All runs. */
+/** The counts of all runs. */
 export interface SimulationSummary extends FaultCounts {
+  /** All runs. */
   readonly runs: number;
-  /** Of these, those with several nodes. */
+  /** Runs with several nodes. */
   readonly clusterRuns: number;
 }
 
-/** Something did not hold, under this seed; seed 0 is the run without faults. */
+/** Thrown by `simulate`: a check failed under this seed. Seed 0 is the run without faults. */
 export class SimulationFailed extends Error {
   override name = "SimulationFailed";
+  /** The seed. */
   readonly seed: number;
 
+  /** Made by `simulate`. */
   constructor(seed: number, what: string, more: { readonly cause?: unknown; readonly events: string }) {
     super(
       `seed ${seed}: ${what}\n  replay: simulate(workflow, { seeds: [${seed}], ... })\n  its last events:\n${more.events}`,

@@ -6,10 +6,13 @@
 import type { SeededRandom } from "../std/random.ts";
 import { StoreFault } from "../store/store.ts";
 
-/** How much went wrong. */
+/** How many faults of each kind there were. */
 export interface FaultCounts {
+  /** Processes that died at a commit. */
   crashes: number;
+  /** Commits that failed before they were written. */
   failedCommits: number;
+  /** Commits that were written and reported as failed. */
   lostReplies: number;
   /** Nodes that stood still for longer than their lease. */
   pauses: number;

@@ -11,20 +11,21 @@ import type { Clock } from "../std/clock.ts";
 import { isRejection, unwrap } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 
-/** What a target was told. */
+/** A broadcast of a command: one try. */
 export interface TestBroadcast {
-  /** The same for all tries: a target that keeps it does things once. */
+  /** The id of the broadcast, the same for all tries. */
   readonly id: string;
+  /** The address. */
   readonly url: string;
   /** The JSON that was sent. */
   readonly body: unknown;
-  /** When, in virtual time. */
+  /** When it was sent, in virtual time. */
   readonly at: number;
-  /** What it answered. */
+  /** The HTTP status of the answer. */
   readonly status: number;
 }
 
-/** What a target answers: a status of HTTP; nothing is 204. */
+/** Answers a broadcast with an HTTP status; undefined is 204. */
 export type TestTarget = (told: Omit<TestBroadcast, "status">) => number | undefined;
 
 export class TestPostOps {

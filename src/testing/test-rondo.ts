@@ -25,7 +25,7 @@ import { orCrashed, TestHandle } from "./test-handle.ts";
 import { stateAt, type TestBroadcast } from "./test-post-ops.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
-/** Virtual time. Handlers under test may take it for their own timers, by `after`. */
+/** Virtual time. Handlers under test may use `after` for their own timers. */
 export interface TestClock extends Clock {
   /** Moves time on by a duration, firing what is due on the way in its order; resolves when all is quiet. */
   advance(duration: Duration): Promise<void>;
@@ -34,6 +34,7 @@ export interface TestClock extends Clock {
 /** Time passes by a day at most: others may have something to say. */
 export const PASS_MAX_MS = 86_400_000;
 
+/** Rondo under test, as `testRondo` gives it: the test moves time, causes crashes and reads journals. */
 export class TestRondo implements RondoClient {
   readonly #options: Omit<ProcessRunOptions, "clock" | "onStop">;
   readonly #workflows: readonly (HostedWorkflow | HostedTopic)[];
@@ -42,6 +43,7 @@ export class TestRondo implements RondoClient {
   #current: ProcessRun | null = null;
   #stopped: Error | null = null;
 
+  /** @internal */
   constructor(
     workflows: readonly (HostedWorkflow | HostedTopic)[],
     options: Omit<ProcessRunOptions, "clock" | "onStop">,
@@ -51,6 +53,7 @@ export class TestRondo implements RondoClient {
     this.#life = this.#begin();
   }
 
+  /** The virtual time. */
   get clock(): TestClock {
     return this.#clock;
   }
@@ -89,7 +92,7 @@ export class TestRondo implements RondoClient {
     return orCrashed(run.rondo.stateAt(id, seq), run);
   }
 
-  /** The journal as committed so far, by default with every task in it. */
+  /** Reads the journal as committed so far, by default with every task in it. */
   events(id: string, detail: Detail = "full"): PublicEvent[] {
     return this.#options.tables
       .readJournal({ execution: id, from: 1 })
@@ -97,12 +100,12 @@ export class TestRondo implements RondoClient {
       .map((recorded) => publicEvent(id, recorded, detail));
   }
 
-  /** What targets were told by commands' broadcasts, each try, in order. Nothing is sent. */
+  /** The broadcasts of commands, each try, in order. Nothing is sent. */
   get broadcasts(): readonly TestBroadcast[] {
     return this.#options.postOps.broadcasts;
   }
 
-  /** What results of commands were kept under this key of a state store; undefined: nothing was. */
+  /** Reads a result that a command stored under a key of a state store; undefined if there is none. */
   async state(store: string, key: string, partition?: string): Promise<unknown> {
     const run = await this.#life;
     return orCrashed(
@@ -111,7 +114,7 @@ export class TestRondo implements RondoClient {
     );
   }
 
-  /** Lets time pass until something can happen; false: nothing will. */
+  /** Moves time to the next timer, by a day at most. Gives false if there is no timer. */
   async pass(): Promise<boolean> {
     const ms = this.#clock.nextAt - this.#clock.now();
     await this.#clock.advance(Math.max(1, Math.min(ms, PASS_MAX_MS)));
@@ -125,7 +128,7 @@ export class TestRondo implements RondoClient {
     if (this.#stopped !== null) throw new Error("the engine stopped", { cause: this.#stopped });
   }
 
-  /** Ends engine and worker as `kill -9` would, without a word to anyone, and opens the store again. */
+  /** Ends engine and worker as `kill -9` would, and opens the store again. */
   async crash(): Promise<void> {
     (await this.#life).kill();
     this.#life = this.#begin();

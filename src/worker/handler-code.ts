@@ -7,9 +7,11 @@ import type { Rejection } from "../std/rejection.ts";
 
 /** The results of an earlier phase, read as a stream. */
 export interface ResultsReader {
-  /** The number of done tasks. */
+  /** Tasks that are done. */
   readonly count: number;
+  /** Tasks that failed. */
   readonly failed: number;
+  /** All tasks. */
   readonly total: number;
   /** The results of done tasks, in journal order. */
   results(): AsyncIterable<unknown>;
@@ -22,22 +24,27 @@ export interface ResultsReader {
   reduce<T>(fold: (sum: T, result: unknown) => T | Promise<T>, initial: T): Promise<T>;
   /** The results of the same handler in an earlier visit of its phase. */
   visit(n: number): ResultsReader;
-  /** The value that a wait received; null for any other handler. */
+  /** The payload of a wait; null for anything else. */
   readonly value: unknown;
 }
 
 /** The error of a task, as it is stored. */
 export interface TaskError {
+  /** The name of the error's class. */
   readonly name: string;
+  /** Its message. */
   readonly message: string;
   /** A code of Rondo (`timeout`, `crashes`, `not_storable`), or the `code` of the error. */
   readonly code?: string;
+  /** Its stack. */
   readonly stack?: string;
+  /** What to do about it. */
   readonly hint?: string;
   /** The path of the part of a result that could not be stored. */
   readonly path?: string;
-  /** For a script: the run and the line in it. */
+  /** The run of the script that failed. */
   readonly run?: string;
+  /** The line in that run. */
   readonly line?: number;
 }
 
@@ -72,9 +79,13 @@ export interface BaseContext {
 /** Writes values as lines, like `console`. The default level is `info`. */
 export interface Log {
   (...parts: unknown[]): void;
+  /** Writes a line with the level `debug`. */
   debug(...parts: unknown[]): void;
+  /** Writes a line with the level `info`. */
   info(...parts: unknown[]): void;
+  /** Writes a line with the level `warn`. */
   warn(...parts: unknown[]): void;
+  /** Writes a line with the level `error`. */
   error(...parts: unknown[]): void;
 }
 
@@ -154,13 +165,17 @@ export interface HandlerCode {
 
 /** Code that a worker hosts together: a workflow's or a topic's. */
 export interface HostedPart {
+  /** The name of the workflow, or the wire name of the topic. */
   readonly name: string;
+  /** @internal */
   readonly handlers: readonly HandlerCode[];
+  /** The workflows that it starts as children, where it has them as objects. */
   readonly children?: readonly HostedPart[];
 }
 
 /** Code that runs the commands of a topic, for any workflow. */
 export interface HostedTopic extends HostedPart {
+  /** The name of the topic. */
   readonly topic: string;
 }
 

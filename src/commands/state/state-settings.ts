@@ -18,21 +18,37 @@ import {
 } from "../../std/decode.ts";
 import type { Rejection } from "../../std/rejection.ts";
 
+/** A state store in PostgreSQL. */
 export interface PostgresStateSettings {
+  /** The kind of store. */
   readonly kind: "postgres";
+  /** The address of the database. */
   readonly url: string;
-  /** `rondo_state` by default; with its schema if need be. */
+  /**
+   * The table, with its schema if need be.
+   *
+   * @default "rondo_state"
+   */
   readonly table?: string;
 }
 
+/** A state store in Redis. */
 export interface RedisStateSettings {
+  /** The kind of store. */
   readonly kind: "redis";
+  /** The address of Redis. */
   readonly url: string;
-  /** What keys begin with; `rondo:state` by default. */
+  /**
+   * The prefix of keys.
+   *
+   * @default "rondo:state"
+   */
   readonly prefix?: string;
 }
 
+/** A state store behind Dapr's state API. */
 export interface HttpStateSettings {
+  /** The kind of store. */
   readonly kind: "http";
   /** The base address, before `/v1.0/state`. */
   readonly url: string;
@@ -42,6 +58,7 @@ export interface HttpStateSettings {
   readonly token?: string;
 }
 
+/** A state store: what kind it is, and where. */
 export type StateStoreSettings =
   | { readonly kind: "embedded" }
   | PostgresStateSettings

@@ -7,6 +7,7 @@ import type { RunningCounts } from "../view.ts";
 import { postOpPlan, targetOf } from "./command-plan.ts";
 import { procErr } from "./command-state.ts";
 
+/** The status of a command. */
 export type ProcStatus = "PENDING" | "RUNNING" | "COMPLETE" | "ERROR" | "CANCELLED";
 
 export interface CommandView {

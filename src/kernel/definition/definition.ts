@@ -35,11 +35,17 @@ export const NEXT = "next";
 /** The modes of a handler: its definition has exactly one of these fields. */
 export const HANDLER_MODES = ["use", "sleep", "waitFor", "command", "script", "workflow"] as const;
 
+/** When a failed task is tried again; times in milliseconds. */
 export interface RetryDefinition {
+  /** The most attempts, with the first one. */
   readonly attempts?: number;
+  /** The most attempts whose process died. */
   readonly crashes?: number;
+  /** Whether the time between two attempts doubles or stays the same. */
   readonly backoff?: "exponential" | "constant";
+  /** The time before the second attempt. */
   readonly min?: number;
+  /** The longest time between two attempts. */
   readonly max?: number;
 }
 

@@ -16,14 +16,24 @@ import {
 } from "../event.ts";
 import { viewError } from "../view.ts";
 
+/** How lists of tasks are shown in events: as counts and ranges, or with a row for each task. */
 export type Detail = "summary" | "full";
 
+/**
+ * An event of the journal: the fields that all events have, and those of its kind (docs/api.md lists them).
+ */
 export interface PublicEvent {
+  /** The sequence number, from 1 without gaps. */
   readonly seq: number;
+  /** When it was recorded, in milliseconds since 1970. */
   readonly at: number;
+  /** The kind, such as `workflow.phase.started`. */
   readonly kind: string;
+  /** The version of the kind's fields. */
   readonly v: number;
+  /** The id of the execution. */
   readonly execution: string;
+  /** The fields of the kind. */
   readonly [field: string]: unknown;
 }
 
