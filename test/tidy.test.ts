@@ -88,7 +88,7 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   compose: ANYTHING,
   "client.ts": [...BASE, "sdk", "client"],
   "package-root.ts": [],
-  "index.ts": [...BASE, "compose", "rondo", "sdk", "type worker"],
+  "index.ts": [...BASE, "compose", "rondo", "sdk", "type commands", "type worker"],
   "testing.ts": [...BASE, "store", "compose", "sdk", "testing", "type rondo", "type worker"],
   "register.ts": [],
   tools: ANYTHING,
