@@ -2,7 +2,7 @@
 import type { ConfirmChannel } from "amqplib";
 import { expect, test } from "vitest";
 import type { EnginePort } from "../engine/engine-port.ts";
-import type { EventsOut } from "../engine/mailbox/outbox-port.ts";
+import type { EventsOut } from "../engine/mailbox/outbox.ts";
 import { encodeEntries } from "../kernel/journal/journal-entry.ts";
 import { Publisher } from "../net/amqp/publisher.ts";
 import { systemClock } from "../std/clock.ts";

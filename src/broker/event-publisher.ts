@@ -8,8 +8,7 @@
  * 4. The end of an execution is also published to a queue of its own, if a client declared one.
  */
 
-import { EVENTS_DUE } from "../engine/mailbox/outbox.ts";
-import type { EventsOut } from "../engine/mailbox/outbox-port.ts";
+import { EVENTS_DUE, type EventsOut } from "../engine/mailbox/outbox.ts";
 import { procErr } from "../kernel/command/command-state.ts";
 import { encodeName } from "../kernel/definition/names.ts";
 import type { Plan } from "../kernel/definition/plan.ts";

@@ -13,7 +13,7 @@ import { type Progress, type Reply, stoppedAnswer, type WorkerLink } from "../en
 import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
 import type { Dropped, Inspection, JoinOptions, OpenAttempt, Overview } from "../engine/io.ts";
 import type { AttemptHolder } from "../engine/leases/attempt-facts.ts";
-import type { OutboxPort } from "../engine/mailbox/outbox-port.ts";
+import type { OutboxPort } from "../engine/mailbox/outbox.ts";
 import { heldBack } from "../engine/partitions/partition-ownership.ts";
 import { versionOfId } from "../kernel/definition/names.ts";
 import type { Verdict } from "../kernel/message.ts";
@@ -294,7 +294,7 @@ export class ClusterEngine implements EnginePort {
     const byUrl = new Map<string | null, Set<number>>();
     for (const { to } of messages) {
       const owner = this.#owners.ownerOf(to);
-      if (owner.kind === "me") this.#engine.cluster.hear({ kind: "mail-stored" });
+      if (owner.kind === "me") this.#engine.cluster.notify({ kind: "mail-stored" });
       const url = owner.kind === "peer" ? owner.url : null;
       if (owner.kind !== "me")
         byUrl.set(url, (byUrl.get(url) ?? new Set()).add(partitionOf(to, this.info.partitions)));

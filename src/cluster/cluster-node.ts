@@ -90,8 +90,8 @@ export class ClusterNode {
       store,
       clock,
       readMembers: () => this.#ownership.refresh(),
-      scanLetters: () => local.cluster.hear({ kind: "mail-stored" }),
-      timersDue: (timers) => local.cluster.hear({ kind: "timers-due", timers }),
+      scanLetters: () => local.cluster.notify({ kind: "mail-stored" }),
+      timersDue: (timers) => local.cluster.notify({ kind: "timers-due", timers }),
       onFault,
     });
     this.engine = new ClusterEngine({
@@ -123,7 +123,7 @@ export class ClusterNode {
         lost: (partitions) => this.#lost(partitions),
       },
       onMembership: (membership) => this.#renewed(membership),
-      onMail: () => local.cluster.hear({ kind: "mail-stored" }),
+      onMail: () => local.cluster.notify({ kind: "mail-stored" }),
       onFault: (fault) => {
         this.#storeFault = fault;
         onFault(fault);
@@ -206,7 +206,7 @@ export class ClusterNode {
   }
 
   #lost(partitions: readonly number[]): void {
-    this.#local.cluster.hear({ kind: "lost", partitions });
+    this.#local.cluster.notify({ kind: "lost", partitions });
     this.owners.lost(partitions);
     this.#owns();
   }
@@ -222,9 +222,9 @@ export class ClusterNode {
     if (wrong !== null) return this.#onStop(new RondoError(reject("conflict", wrong)));
     this.owners.update(membership);
     this.#ring.input({ kind: "members", membership });
-    this.#local.cluster.hear({ kind: "members", ...membersOf(membership) });
+    this.#local.cluster.notify({ kind: "members", ...membersOf(membership) });
     // Mail may have been stored for this node without a hint.
-    this.#local.cluster.hear({ kind: "mail-stored" });
+    this.#local.cluster.notify({ kind: "mail-stored" });
   }
 
   /** Sends the engine's messages to other nodes. The engine repeats messages that are lost. */
@@ -278,15 +278,15 @@ export class ClusterNode {
         const word = checkPermits(body);
         if (isRejection(word)) return word;
         const { cluster } = this.#local;
-        if (word.kind === "asks") cluster.hear({ ...word, kind: "permits-asked" });
-        else if (word.kind === "grants") cluster.hear({ kind: "permits-granted", grants: word.grants });
-        else cluster.hear({ kind: "permits-called", partitions: word.partitions });
+        if (word.kind === "asks") cluster.notify({ ...word, kind: "permits-asked" });
+        else if (word.kind === "grants") cluster.notify({ kind: "permits-granted", grants: word.grants });
+        else cluster.notify({ kind: "permits-called", partitions: word.partitions });
         return {};
       },
       "timer-due": (body) => {
         const word = checkTimers(body);
         if (isRejection(word)) return word;
-        this.#local.cluster.hear({ kind: "timers-due", timers: word.timers });
+        this.#local.cluster.notify({ kind: "timers-due", timers: word.timers });
         return {};
       },
     };

@@ -30,7 +30,7 @@ import type {
 } from "./io.ts";
 import type { AttemptHolder } from "./leases/attempt-facts.ts";
 import { inDoubt, readLeases, storeAllLeases } from "./leases/lease-handover.ts";
-import { OutboxPort } from "./mailbox/outbox-port.ts";
+import { OutboxPort } from "./mailbox/outbox.ts";
 import { EngineNode } from "./node.ts";
 import { PartitionInputs } from "./partitions/partition-inputs.ts";
 import { PostOpRunner } from "./post-ops/post-op-runner.ts";
@@ -56,7 +56,7 @@ export class Engine implements EnginePort {
   #isScheduled = false;
   #isRunning = false;
   #cancelWake: (() => void) | null = null;
-  readonly #patience: StoreBackoff;
+  readonly #backoff: StoreBackoff;
   /** What a cluster does with the engine, and whoever publishes its events. */
   readonly cluster: PartitionInputs;
   readonly outbox: OutboxPort;
@@ -72,7 +72,7 @@ export class Engine implements EnginePort {
     this.#store = options.store;
     this.#clock = options.clock;
     this.info = info;
-    this.#patience = new StoreBackoff(options.clock, options.onFault);
+    this.#backoff = new StoreBackoff(options.clock, options.onFault);
     this.#node = new EngineNode(info, options.clock.now(), { ...options.settings, ...settings });
     this.#now = nowFor(this.#node, options.clock);
     this.#postOpRunner = new PostOpRunner(options, (performed) => this.#input(performed));
@@ -213,7 +213,7 @@ export class Engine implements EnginePort {
 
   /** Why the store takes no commits just now; null: it takes them, as far as is known. */
   get commitFault(): Error | null {
-    return this.#patience.commitFault ?? this.#unwritable();
+    return this.#backoff.commitFault ?? this.#unwritable();
   }
 
   get openLeases(): number {
@@ -227,17 +227,17 @@ export class Engine implements EnginePort {
   async #idle(): Promise<void> {
     while (
       this.#stopped === null &&
-      !this.#patience.isTried &&
+      !this.#backoff.isFailing &&
       (this.#node.isBusy || this.#pending.size > 0)
     ) {
-      await Promise.race([Promise.all(this.#pending), this.#patience.faulty()]);
+      await Promise.race([Promise.all(this.#pending), this.#backoff.nextFault()]);
       await new Promise<void>((resolve) => this.#clock.soon(resolve));
     }
   }
 
   /** Leaves what is open at workers elsewhere to the next owner; false: that cannot be. */
   async #handOver(): Promise<boolean> {
-    if (this.#stopped !== null || this.#patience.isTried) return this.#node.openLeases === 0;
+    if (this.#stopped !== null || this.#backoff.isFailing) return this.#node.openLeases === 0;
     try {
       return await storeAllLeases(this.#store, this.#node.leaseTables());
     } catch (thrown) {
@@ -249,7 +249,7 @@ export class Engine implements EnginePort {
 
   #input(input: Input): void {
     if (this.#stopped !== null) return;
-    if (input.kind === "members") this.#patience.renewed();
+    if (input.kind === "members") this.#backoff.renewed();
     this.#node.input(input, this.#now());
     this.#schedule();
   }
@@ -313,14 +313,14 @@ export class Engine implements EnginePort {
       case "verdicts":
       case "progressed":
       case "logged":
-        return this.#replies.hear(output);
+        return this.#replies.deliver(output);
       case "grant":
       case "cancel":
       case "withdraw":
       case "check-sent":
       case "took-over":
       case "queue-closed":
-        return this.#links.tell(output);
+        return this.#links.send(output);
       case "ask-permits":
       case "grant-permits":
       case "call-permits":
@@ -331,7 +331,7 @@ export class Engine implements EnginePort {
         if (this.#options.onCluster !== undefined) return this.#options.onCluster(output);
         return this.#fail(new Error(`this engine no longer owns its store: ${output.why}`));
       case "publish":
-        return this.outbox.give(output);
+        return this.outbox.publish(output);
       case "yielded":
         return this.cluster.yielded(output);
       case "store-home":
@@ -354,18 +354,18 @@ export class Engine implements EnginePort {
   async #commit(commit: number, content: Commit): Promise<void> {
     try {
       const verdict = await this.#store.commit(content);
-      this.#patience.calm();
+      this.#backoff.succeeded();
       this.#inputNow({ kind: "committed", commit, verdict });
     } catch (thrown) {
       if (!(thrown instanceof StoreFault) || !thrown.retryable) throw thrown;
-      await this.#patience.refused(thrown);
+      await this.#backoff.commitFailed(thrown);
       this.#input({ kind: "commit-failed", commit, nothingWritten: thrown.nothingWritten });
     }
   }
 
   async #read(output: ReadOutput): Promise<void> {
     const read = async () => readFor(this.#store, output);
-    const answer = await this.#patience.with(read, () => this.hasStopped);
+    const answer = await this.#backoff.with(read, () => this.hasStopped);
     if (answer !== null) this.#input(answer);
   }
 
@@ -373,7 +373,7 @@ export class Engine implements EnginePort {
   async #markDamaged(head: Head): Promise<void> {
     this.#options.onFault?.(new Error(`execution ${head.id} is damaged, the others go on: ${head.error}`));
     const mark = () => this.#store.putDerived({ head, timers: null, opened: null, end: null });
-    await this.#patience.with(mark, () => this.hasStopped);
+    await this.#backoff.with(mark, () => this.hasStopped);
   }
 
   /** What cannot be forgotten now is forgotten another time. */

@@ -21,7 +21,7 @@ import type {
   Request,
 } from "./io.ts";
 import type { AttemptHolder } from "./leases/attempt-facts.ts";
-import type { OutboxPort } from "./mailbox/outbox-port.ts";
+import type { OutboxPort } from "./mailbox/outbox.ts";
 
 export type { Request } from "./io.ts";
 

@@ -31,12 +31,10 @@ import type {
   StoredTimer,
 } from "../store/store.ts";
 import type { AttemptFacts } from "./leases/attempt-facts.ts";
-import type { LeaseTable, Left } from "./leases/lease-handover.ts";
+import type { Handover, LeaseTable } from "./leases/lease-handover.ts";
 import type { StoredHome } from "./limits/quota-server.ts";
 import type { PostOpTask } from "./post-ops/post-ops.ts";
 import type { Totals } from "./views/totals.ts";
-
-export type { AttemptFilter, OpenAttempt } from "./leases/open-attempt.ts";
 
 /** A message that somebody waits for the answer of. */
 export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
@@ -135,7 +133,7 @@ export type Input =
   | {
       readonly kind: "taken";
       readonly owned: readonly Ownership[];
-      readonly left: Left;
+      readonly left: Handover;
     }
   /** Let go of these as soon as nothing is under way in them. */
   | { readonly kind: "yield"; readonly partitions: readonly number[] }
@@ -262,6 +260,38 @@ export interface Overview {
 
 /** What of it can be added up over nodes. */
 export type Holdings = Omit<Overview, "totals">;
+
+/** A filter of open leases. */
+export interface AttemptFilter {
+  readonly worker: string | null;
+  readonly project?: string | null;
+  readonly execution?: string | null;
+  /** Only leases of commands. */
+  readonly commands?: true;
+  readonly max: number;
+}
+
+/** An open lease. */
+export interface OpenAttempt {
+  /** The attempt's id on the wire. */
+  readonly attempt: string;
+  readonly execution: string;
+  readonly project: string;
+  readonly phase: string;
+  readonly visit: number;
+  readonly handler: string;
+  /** -1: the enumeration. */
+  readonly task: number;
+  /** Only for a command. */
+  readonly topic?: string;
+  readonly receiptTopic?: string;
+  readonly n: number;
+  readonly worker: string;
+  readonly status: "claimed" | "running";
+  readonly startedAt: number | null;
+  /** When the lease ends without a beat; null: it needs no beats. */
+  readonly leaseUntil: number | null;
+}
 
 /** A message that changed nothing. */
 export interface Dropped {

@@ -4,6 +4,7 @@ import { TopicRules } from "../kernel/command/topic-rules.ts";
 import type { HandlerPlan, Plan } from "../kernel/definition/plan.ts";
 import type { Execution } from "../kernel/execution.ts";
 import type { Damage } from "../kernel/journal/damage.ts";
+import type { Message } from "../kernel/message.ts";
 import type { StoreInfo } from "../store/store.ts";
 import { PageCache } from "./cache/page-cache.ts";
 import { PlanCache } from "./cache/plan-cache.ts";
@@ -52,7 +53,7 @@ export class NodeState {
   /** Leases that the last owner left, by execution: those that are not in memory yet. */
   readonly handedOver = new Map<string, HandedLease[]>();
   /** Receivers of letters that cannot be read, as the last scan found them. */
-  readonly damagedLetters = new Map<string, Damage>();
+  readonly damagedMail = new Map<string, Damage>();
   /**
    * Executions that were let go of while attempts of a former owner may still run, with the handlers: written since, they
    * do not show it.
@@ -237,6 +238,16 @@ export class NodeState {
     this.wake(slot);
   }
 
+  /** Adds a message of the engine itself, which nobody waits for the answer of. */
+  enqueueMessage(slot: Slot, message: Message): void {
+    this.enqueue(slot, { kind: "message", message, request: null });
+  }
+
+  /** Makes the next commit write the slot's head, marks and timers, even if it has no events. */
+  requestCommit(slot: Slot): void {
+    this.enqueue(slot, { kind: "mark", mark: null });
+  }
+
   /** Puts a slot in line if it can be stepped. */
   wake(slot: Slot): void {
     if (slot.isRunnable || slot.status !== "clean") return;
@@ -330,7 +341,7 @@ export class NodeState {
     this.endUnrecorded(slot, queue, lease);
     // Where it was given out by a former owner whose clock was ahead, its time may be still to come.
     if (lease.task !== ENUMERATION && queue.state.tasks.until(lease.task) <= this.now)
-      queue.giveBack(lease.task);
+      queue.requeue(lease.task);
   }
 
   /** A lease ended with its attempt still open, and nothing journaled: the next claim of the attempt has another number. */

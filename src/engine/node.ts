@@ -13,7 +13,6 @@ import type { ReportedAttempt } from "../protocol/work.ts";
 import { unreachable } from "../std/assert.ts";
 import type { Partitions, StoreInfo } from "../store/store.ts";
 import { ExecutionCache } from "./cache/execution-cache.ts";
-import { purge } from "./cache/purging.ts";
 import { pageRead } from "./cache/task-pages.ts";
 import { AfterCommit } from "./commit/after-commit.ts";
 import { Committer } from "./commit/committer.ts";
@@ -58,7 +57,7 @@ export class EngineNode {
     this.#cache = new ExecutionCache(
       this.#node,
       () => this.#afterCommit,
-      () => this.#mailbox.areKnown,
+      () => this.#mailbox.isScanned,
     );
     this.#mailbox = new Mailbox(this.#node, this.#cache);
     this.#postOps = new PostOpQueue(this.#node, this.#cache);
@@ -118,7 +117,7 @@ export class EngineNode {
       case "projects-bound":
         return node.topics.bind(input.projects);
       case "purge":
-        return purge(node, this.#cache, input.ids);
+        return this.#cache.purge(input.ids);
       case "purged":
         return this.#cache.purged(input.ids);
       case "worker-vouches":
@@ -143,7 +142,7 @@ export class EngineNode {
       case "worker-releases":
       case "worker-sent":
       case "worker-left":
-        return this.#workers.hear(input);
+        return this.#workers.handle(input);
       case "published":
         if (node.tenures.of(input.execution) === undefined) return;
         return this.#published(input.execution, input.seq);
@@ -158,10 +157,10 @@ export class EngineNode {
       case "home-stored":
       case "mail-stored":
       case "timers-due":
-        return this.#cluster.hear(input);
+        return this.#cluster.handle(input);
       case "members":
         node.newest.missingAgain(node.now).forEach((workflow) => this.#mayBeDefined(workflow));
-        return this.#cluster.hear(input);
+        return this.#cluster.handle(input);
       case "closing":
         return void (node.closing = true);
       case "clock-stepped":
@@ -184,8 +183,8 @@ export class EngineNode {
     if (this.#cluster.permits.ask()) grantAll(node);
     // Careful starts and marks queued by granting are written without waiting for the next input.
     this.#commits.flush();
-    this.#cache.ask();
-    this.#mailbox.ask();
+    this.#cache.requestReads();
+    this.#mailbox.requestScan();
     this.#cluster.ownership.release();
     const { outputs } = node;
     node.outputs = [];
@@ -343,7 +342,7 @@ export class EngineNode {
     const slot = node.slots.get(execution);
     const queue = slot?.queues.find((candidate) => candidate.fetching === seq);
     if (slot === undefined || queue === undefined) return;
-    if (!pageRead(node, slot, queue, { seq, entry })) return this.#cache.doubt(slot);
+    if (!pageRead(node, slot, queue, { seq, entry })) return this.#cache.recheck(slot);
     nameKeys(node, slot, queue);
     // Not only workers wait for it: children are started from it too.
     if (slot.status === "clean")
@@ -363,7 +362,7 @@ export class EngineNode {
       });
     // Bounded by the loads under way only: whatever else is in memory, time goes on.
     while (this.#cache.loading < node.settings.windowMax) {
-      const due = this.#timers.takeDue(node.now);
+      const due = this.#timers.popDue(node.now);
       if (due === null) break;
       // A scan of before it was lost has shown it: whoever takes it back scans again.
       if (node.tenures.of(due.execution) === undefined) this.#timers.clear(due.execution, due.timer);
@@ -379,8 +378,7 @@ export class EngineNode {
         if (slot.status === "clean") this.#afterCommit.becameClean(slot);
       }
       // @plant timer discarded by a node not first
-      else
-        node.enqueue(slot, { kind: "message", message: { kind: "timer", timer: due.timer }, request: null });
+      else node.enqueueMessage(slot, { kind: "timer", timer: due.timer });
     }
     if (
       node.now >= this.#nextSweepAt ||

@@ -68,16 +68,16 @@ export class ClusterRun {
       engine: {
         taken: (owned) => cluster.taken(owned),
         yield: (partitions) => cluster.yield(partitions),
-        lost: (partitions) => cluster.hear({ kind: "lost", partitions }),
+        lost: (partitions) => cluster.notify({ kind: "lost", partitions }),
       },
       clock: process.clock(steady),
       monotonic: () => steady.now(),
       random,
       onMembership: (membership) => {
-        cluster.hear({ kind: "members", ...membersOf(membership) });
-        cluster.hear({ kind: "mail-stored" });
+        cluster.notify({ kind: "members", ...membersOf(membership) });
+        cluster.notify({ kind: "mail-stored" });
       },
-      onMail: () => cluster.hear({ kind: "mail-stored" }),
+      onMail: () => cluster.notify({ kind: "mail-stored" }),
       onStop,
     });
     const rondo = new Rondo({
@@ -125,7 +125,7 @@ export class ClusterRun {
 
   /** Another node has something to say. */
   hear(word: ClusterNotice): void {
-    if (this.isUp) this.#engine.cluster.hear(word);
+    if (this.isUp) this.#engine.cluster.notify(word);
   }
 
   /** SIGSTOP for a while. */

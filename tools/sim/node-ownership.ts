@@ -6,7 +6,7 @@ import type {
   OwnershipSettings,
 } from "../../src/cluster/ownership/ownership-io.ts";
 import type { Input } from "../../src/engine/io.ts";
-import { type LeaseTable, leftBy, tableFor } from "../../src/engine/leases/lease-handover.ts";
+import { handoverOf, type LeaseTable, tableFor } from "../../src/engine/leases/lease-handover.ts";
 import type { StoredHome } from "../../src/engine/limits/quota-server.ts";
 import { homeFor } from "../../src/engine/limits/stored-quotas.ts";
 import type { Vocabulary } from "../../src/kernel/journal/replay.ts";
@@ -263,6 +263,6 @@ export class NodeOwnership {
       if (home !== null && own.uncleanEpoch === own.epoch - 1)
         stored.set(own.partition, shiftHome(home, this.#aheadMs));
     }
-    return { ...leftBy(found), stored };
+    return { ...handoverOf(found), stored };
   }
 }

@@ -3,13 +3,16 @@
  * and whoever asks is shown what can be read. Nothing else of the node is touched: other executions go on.
  */
 
+import { endOfChild } from "../../kernel/advance.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { type Damage, damageRemedy, describeDamage } from "../../kernel/journal/damage.ts";
 import { type ExecutionView, viewExecution } from "../../kernel/view.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
-import { DAMAGED, type StoredHead } from "../../store/store.ts";
+import { DAMAGED, type MailboxMessage, type Store, type StoredHead } from "../../store/store.ts";
+import type { EnginePort } from "../engine-port.ts";
 import type { Inspection } from "../io.ts";
 import { requestStop } from "../leases/report-intake.ts";
+import { toMailboxMessage } from "../mailbox/mailbox.ts";
 import type { NodeState } from "../node-state.ts";
 import type { Slot } from "./slot.ts";
 
@@ -36,7 +39,7 @@ export function declareDamaged(node: NodeState, slot: Slot, found: Found): void 
   }
   const inspection = inspectDamaged(found, node.now);
   for (const { request } of slot.inspections.splice(0)) node.emit({ kind: "inspected", request, inspection });
-  letGo(node, slot);
+  endAll(node, slot);
 }
 
 /** How a damaged execution is shown: what its readable rows say, with the damage named. */
@@ -84,7 +87,7 @@ function viewDamaged(found: Found, now: number): ExecutionView {
 }
 
 /** Ends what the node holds of the execution: open leases, and what a former owner handed over. */
-function letGo(node: NodeState, slot: Slot): void {
+function endAll(node: NodeState, slot: Slot): void {
   for (const queue of slot.allQueues)
     for (const lease of [...queue.leases.values()]) {
       if (!lease.reported) requestStop(node, slot, { queue, lease }, "lost");
@@ -106,4 +109,31 @@ function letGo(node: NodeState, slot: Slot): void {
     node.emit({ kind: "cancel", worker, attempts, why: "lost" });
   }
   slot.beats.splice(0);
+}
+
+/** Drops it; a rejection says why not. */
+export async function dropDamaged(
+  parts: { readonly store: Pick<Store, "dropDamaged">; readonly engine: Pick<EnginePort, "purge"> },
+  view: ExecutionView,
+): Promise<Rejection | null> {
+  const { store, engine } = parts;
+  const { id } = view;
+  if (view.status !== DAMAGED || !(await store.dropDamaged(id, endForParent(view))))
+    return reject(
+      "wrong_status",
+      `execution ${id} is ${view.status}: only damaged executions can be dropped`,
+      {
+        hint: "cancel it, or wait until it has ended and is purged",
+      },
+    );
+  // Whoever has the partition here looks for letters once more.
+  engine.purge([id]);
+  return null;
+}
+
+function endForParent({ id, parent }: ExecutionView): MailboxMessage | null {
+  if (parent === null) return null;
+  const message = `the child ${id} was damaged, and was dropped`;
+  const payload = JSON.stringify({ code: "Damaged", message, fatal: true });
+  return toMailboxMessage(endOfChild(id, { id: `${id}/dropped`, parent, status: "failed", payload }));
 }

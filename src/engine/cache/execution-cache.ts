@@ -118,7 +118,7 @@ export class ExecutionCache {
   }
 
   /** Something of it could not be read: it is loaded anew, all of its journal, which shows whether it is damaged. */
-  doubt(slot: Slot): void {
+  recheck(slot: Slot): void {
     slot.isDoubted = true;
     if (slot.status === "clean") this.drop(slot);
   }
@@ -137,11 +137,23 @@ export class ExecutionCache {
     this.#loading.add(id);
   }
 
-  /** These are being purged: whoever is asked for waits until that is done. */
-  purging(ids: readonly string[]): void {
+  /** Purges the executions that have ended and are not in use. Loads of them wait until the purge is done. */
+  purge(ids: readonly string[]): void {
+    const node = this.#node;
+    const free = ids.filter((id) => {
+      if (node.tenures.of(id) === undefined) return false;
+      const slot = node.slots.get(id);
+      if (slot === undefined) return true;
+      const isOver = slot.execution?.ended === true && slot.execution.postops.size === 0;
+      const isIdle = slot.status === "clean" && slot.queue.length === 0 && isOver;
+      if (isIdle) this.evict(slot);
+      return isIdle;
+    });
+    if (free.length === 0) return;
     // @plant execution read while it is purged
-    for (const id of ids) this.#purging.add(id);
-    this.#node.dropped.forget(ids);
+    for (const id of free) this.#purging.add(id);
+    node.dropped.forget(free);
+    node.emit({ kind: "purge", ids: free });
   }
 
   /** They are gone, or could not be purged. A new execution with one of these ids has other attempt ids than the old. */
@@ -153,7 +165,7 @@ export class ExecutionCache {
     }
   }
 
-  ask(): void {
+  requestReads(): void {
     const node = this.#node;
     if (this.#waitingForMail.size > 0 && this.#isMailKnown()) this.#loadWaiting();
     const ids = this.#toLoad.splice(0);
@@ -228,7 +240,7 @@ export class ExecutionCache {
     // What a load of an earlier tenure found may be older than what was written since.
     if (slot === undefined || slot.status !== "loading" || slot.load !== load) return;
     if (loaded === null) {
-      this.#node.damagedLetters.delete(id);
+      this.#node.damagedMail.delete(id);
       return this.#ready(slot);
     }
     const { head, damage } = loaded;
@@ -280,8 +292,7 @@ export class ExecutionCache {
     // What has ended and has events to be published is let go of like what is idle.
     if (slot.want === "time" && !execution.ended) {
       // Let go of only when the store knows it too, or nobody would bring it back.
-      if (slot.storedWant !== "time" || slot.retryFired)
-        return node.enqueue(slot, { kind: "mark", mark: null });
+      if (slot.storedWant !== "time" || slot.retryFired) return node.requestCommit(slot);
     } else if (!execution.ended && isServed(this.#node, slot)) {
       this.#idle.delete(slot);
       this.#letWait(slot);
@@ -354,7 +365,7 @@ export class ExecutionCache {
     const unreadable = restoreSlot(node, slot, loaded, plan);
     if (unreadable?.kind === "newer") return this.#giveUp(slot, unreadable.why);
     if (unreadable !== null) return this.#damaged(slot, { ...unreadable, head });
-    const letter = node.damagedLetters.get(slot.id);
+    const letter = node.damagedMail.get(slot.id);
     if (letter !== undefined) return this.#damaged(slot, { damage: letter, head, readable: slot.execution });
     if (head.status === DAMAGED && !this.#isMailKnown()) return void this.#waitingForMail.add(slot);
     slot.isDoubted = false;

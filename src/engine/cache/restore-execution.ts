@@ -11,7 +11,7 @@ import type { LoadedExecution, StoredHead } from "../../store/store.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { restoreSent } from "../dispatch/sent-commands.ts";
 import { enumerationMark } from "../leases/lease-granter.ts";
-import { takeOver } from "../leases/lease-handover.ts";
+import { restoreHandedOver } from "../leases/lease-handover.ts";
 import { restoreOutbox } from "../mailbox/outbox.ts";
 import type { NodeState } from "../node-state.ts";
 import { uncleanEndFrom } from "../partitions/tenures.ts";
@@ -60,7 +60,7 @@ export function restoreSlot(
   const isSuspect = loaded.epoch <= uncleanEpoch || loaded.epoch > epoch;
   if (suspects !== undefined || isSuspect)
     suspect(node, slot, { committedIn: Math.min(loaded.epoch, uncleanEpoch), handlers: suspects });
-  takeOver(node, slot);
+  restoreHandedOver(node, slot);
   restoreSent(node, slot);
   return null;
 }

@@ -30,7 +30,7 @@ export type Queued =
       /** A grant that is given out once this message (its start) is committed. */
       readonly held?: HeldGrant;
       /** The letter that brought it: gone with the commit that applies it. */
-      readonly letter?: string;
+      readonly mail?: string;
     }
   /** Writes marks: pages opened, or the start of an enumeration after an unclean stop. */
   | {

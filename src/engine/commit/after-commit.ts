@@ -16,20 +16,19 @@ import { startChildren } from "../dispatch/child-starter.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { notifyClosed, withdrawQueued } from "../dispatch/queue-notices.ts";
 import { checkSent, endSent, expireCommands } from "../dispatch/sent-commands.ts";
-import { workerReleases } from "../dispatch/worker-arrivals.ts";
+import { workerReleases } from "../dispatch/worker-inputs.ts";
 import { attemptFacts } from "../leases/attempt-facts.ts";
-import { giveHeld } from "../leases/held-grant.ts";
 import { ENUMERATION } from "../leases/lease.ts";
-import { enumerationMark } from "../leases/lease-granter.ts";
+import { enumerationMark, sendHeld } from "../leases/lease-granter.ts";
 import { loseUnconfirmed } from "../leases/lease-sweeper.ts";
 import { beat, endReported, requestStop } from "../leases/report-intake.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
-import { catchUpEvents, EVENTS_TIMER, giveOutEvents } from "../mailbox/outbox.ts";
+import { catchUpEvents, EVENTS_TIMER, publishEvents } from "../mailbox/outbox.ts";
 import type { NodeState } from "../node-state.ts";
 import { heldBack, notOwner } from "../partitions/partition-ownership.ts";
 import type { PostOpQueue } from "../post-ops/post-op-queue.ts";
 import { type TimerQueue, WAKE } from "../timers/timer-queue.ts";
-import { queuedOf, runningOf } from "../views/running-counts.ts";
+import { queuedOf, runningOf } from "../views/overview.ts";
 import { addTotals } from "../views/totals.ts";
 import { whyWaiting } from "../views/why.ts";
 import type { Stepped } from "./stepping.ts";
@@ -65,7 +64,7 @@ export class AfterCommit {
     for (const { queued, answer, existed } of stepped.taken) {
       const isApplied = answer.kind === "applied";
       if (queued.kind !== "report" && queued.held !== undefined)
-        giveHeld(this.#node, slot, queued.held, isApplied);
+        sendHeld(this.#node, slot, queued.held, isApplied);
       if (queued.kind === "report") {
         endReported(node, slot, queued.report);
         const verdicts = verdictsOf(answer);
@@ -73,7 +72,7 @@ export class AfterCommit {
         this.#verdict(queued, verdicts);
       } else if (queued.kind === "message") {
         this.#endLost(slot, queued.message);
-        if (!isApplied) takeBackChildren(slot, queued.message);
+        if (!isApplied) requeueChildren(slot, queued.message);
         if (queued.request !== null) {
           const view = queued.views === true && answer.kind !== "rejection" ? this.#view(slot) : null;
           const reply = { kind: "reply", request: queued.request, answer, existed } as const;
@@ -82,7 +81,7 @@ export class AfterCommit {
       }
     }
     if (write !== null) {
-      if (!node.tenures.isWhole) this.#tellTimers(slot.id, write);
+      if (!node.tenures.isWhole) this.#announceTimers(slot.id, write);
       for (const timer of write.timersCleared) this.#timers.clear(slot.id, timer);
       for (const { timer, due } of write.timersSet) this.#timers.set(slot.id, timer, due);
       for (const message of write.mail ?? []) this.#mailbox.sent(message);
@@ -98,7 +97,7 @@ export class AfterCommit {
         });
       }
     }
-    if (node.settings.outbox && write !== null) giveOutEvents(node, slot, write.entries);
+    if (node.settings.outbox && write !== null) publishEvents(node, slot, write.entries);
     this.#cache.count(slot);
     this.#closeQueues(slot);
     for (const queue of slot.queues) this.#dropSettledPages(slot, queue);
@@ -107,7 +106,7 @@ export class AfterCommit {
   }
 
   /** Others watch the timers of this node. */
-  #tellTimers(execution: string, { timersSet, timersCleared }: ExecutionWrite): void {
+  #announceTimers(execution: string, { timersSet, timersCleared }: ExecutionWrite): void {
     const set = timersSet.filter(({ timer }) => timer !== EVENTS_TIMER);
     const ended = timersCleared.filter((timer) => timer !== EVENTS_TIMER);
     if (set.length === 0 && ended.length === 0) return;
@@ -137,11 +136,11 @@ export class AfterCommit {
   }
 
   /** After a commit that failed: the messages go back to the front, grants that waited are taken back. */
-  again(stepped: Stepped): void {
+  retry(stepped: Stepped): void {
     const { slot } = stepped;
     const back = stepped.taken.filter(({ queued }) => {
       if (queued.kind === "report" || queued.held === undefined) return true;
-      giveHeld(this.#node, slot, queued.held, false);
+      sendHeld(this.#node, slot, queued.held, false);
       return false;
     });
     for (const queue of slot.allQueues) for (const lease of queue.leases.values()) lease.recorded = false;
@@ -156,7 +155,7 @@ export class AfterCommit {
    */
   holdBack(stepped: Stepped): void {
     const { slot } = stepped;
-    this.again(stepped);
+    this.retry(stepped);
     this.#node.dispatcher.withdraw(slot);
     slot.queue = slot.queue.filter((queued) => {
       const isAsked = queued.kind === "message" && queued.request !== null;
@@ -189,13 +188,13 @@ export class AfterCommit {
   refuse(queued: Queued, why: Rejection): void {
     if (queued.kind === "report") this.#verdict(queued, ["stale"]);
     if (queued.kind !== "message") return;
-    if (queued.letter !== undefined) this.#mailbox.putBack(queued.letter);
+    if (queued.mail !== undefined) this.#mailbox.putBack(queued.mail);
     if (queued.request !== null) this.#node.emit({ kind: "reply", request: queued.request, answer: why });
   }
 
   /** Its next commit says so in the head. Timers and letters that came meanwhile were refused: they come again. */
   mended(slot: Slot): void {
-    this.#node.enqueue(slot, { kind: "mark", mark: null });
+    this.#node.requestCommit(slot);
     // @plant timers of a mended execution do not fire
     this.#timers.forget((execution) => execution === slot.id);
     this.#timers.rescan();
@@ -213,7 +212,7 @@ export class AfterCommit {
     if (slot.releases.length > 0)
       for (const { beat: late, worker } of slot.releases.splice(0)) workerReleases(node, worker, [late]);
     // Before anything is given out: broadcasts go before the next command.
-    this.#postOps.attend(slot);
+    this.#postOps.startDue(slot);
     if (execution !== null && !execution.ended) {
       for (const queue of slot.queues) this.#expireSuspects(slot, queue);
       expireCommands(node, slot);
@@ -341,10 +340,11 @@ export class AfterCommit {
       holdsTasks(execution)
     )
       return;
-    this.#node.enqueue(slot, {
-      kind: "message",
-      message: { kind: "drained", phase: current?.plan.name ?? "", visit: current?.visit ?? 0, round },
-      request: null,
+    this.#node.enqueueMessage(slot, {
+      kind: "drained",
+      phase: current?.plan.name ?? "",
+      visit: current?.visit ?? 0,
+      round,
     });
   }
 
@@ -356,14 +356,14 @@ export class AfterCommit {
     queue.suspectsJudged = true;
     queue.suspectUntil = 0;
     queue.lostAt = 0;
-    const place = { ...queue.visit.place(queue.state.plan.name), round: queue.visit.round };
+    const place = { ...queue.place, round: queue.visit.round };
     const attempts = queue.state.tasks
       .starts()
       .filter(([task]) => !queue.leases.has(task))
       .map(([task, { attempt, worker }]) => ({ task, attempt, worker }));
     if (attempts.length > 0) {
       queue.isLosing = true;
-      node.enqueue(slot, { kind: "message", message: { kind: "lost", ...place, attempts }, request: null });
+      node.enqueueMessage(slot, { kind: "lost", ...place, attempts });
     }
     const attempt = queue.state.enumeration.ended + 1;
     if (
@@ -372,11 +372,7 @@ export class AfterCommit {
       !queue.leases.has(ENUMERATION)
     ) {
       queue.isLosing = true;
-      node.enqueue(slot, {
-        kind: "message",
-        message: { kind: "enumeration.lost", ...place, attempt, worker: UNKNOWN_WORKER },
-        request: null,
-      });
+      node.enqueueMessage(slot, { kind: "enumeration.lost", ...place, attempt, worker: UNKNOWN_WORKER });
     }
   }
 
@@ -389,7 +385,7 @@ export class AfterCommit {
         queue.offeredEnd < queue.state.total &&
         queue.cursor >= queue.offeredEnd - this.#node.settings.openTasksAhead / 8,
     );
-    if (isStuck) this.#node.enqueue(slot, { kind: "mark", mark: null });
+    if (isStuck) this.#node.requestCommit(slot);
   }
 
   #scheduleWake(slot: Slot): void {
@@ -406,8 +402,8 @@ function verdictsOf(answer: Answer): readonly Verdict[] {
 }
 
 /** Children that were asked for while nothing may start (a pause came first) are asked for again later. */
-function takeBackChildren(slot: Slot, message: Message): void {
+function requeueChildren(slot: Slot, message: Message): void {
   if (message.kind !== "children") return;
   const queue = slot.handlerQueue(message);
-  if (queue?.round === message.round) for (const { task } of message.tasks) queue.giveBack(task);
+  if (queue?.round === message.round) for (const { task } of message.tasks) queue.requeue(task);
 }

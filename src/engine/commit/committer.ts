@@ -74,10 +74,10 @@ export class Committer {
     this.#mailbox.close(underWay.mailDone.map(({ id }) => id));
     const exists = new Set(verdict.exists);
     for (const stepped of underWay.stepped) {
-      this.#mailbox.close(stepped.letters);
+      this.#mailbox.close(stepped.mail);
       const { tenure } = stepped.slot;
       if (tenure.isOver) this.#afterCommit.answer(stepped, !verdict.fenced.includes(tenure.partition));
-      else if (exists.has(stepped.slot.id)) this.#afterCommit.again(stepped);
+      else if (exists.has(stepped.slot.id)) this.#afterCommit.retry(stepped);
       else {
         stepped.slot.status = "clean";
         this.#afterCommit.finish(stepped);
@@ -103,7 +103,7 @@ export class Committer {
     for (const stepped of underWay.stepped) {
       if (stepped.slot.tenure.isOver) this.#afterCommit.answer(stepped, false);
       else {
-        this.#afterCommit.again(stepped);
+        this.#afterCommit.retry(stepped);
         this.#mailbox.readAgain(stepped.slot);
       }
     }
@@ -151,7 +151,7 @@ export class Committer {
       chars += result.chars;
       if (result.write === null) {
         idle.push(result);
-        this.#mailbox.applied(slot.id, result.letters);
+        this.#mailbox.applied(slot.id, result.mail);
       } else {
         // @plant effects before their commit
         slot.status = "dirty";
@@ -168,14 +168,14 @@ export class Committer {
 
   #emit(stepped: readonly Stepped[]): void {
     const node = this.#node;
-    const mailDone = this.#mailbox.hasDone ? this.#mailbox.takeDone() : NO_MAIL;
+    const mailDone = this.#mailbox.hasDone ? this.#mailbox.drainDone() : NO_MAIL;
     this.#underWay.set(++this.#commits, { stepped, mailDone });
     const writes = stepped.map(({ write }) => {
       assert(write !== null, "a stepped slot has a write");
       return write;
     });
     const taken = mailDone.map(({ id }) => id);
-    for (const { letters } of stepped) if (letters.length > 0) taken.push(...letters);
+    for (const { mail: letters } of stepped) if (letters.length > 0) taken.push(...letters);
     const content = { fence: node.tenures.fence, writes };
     node.emit({
       kind: "commit",

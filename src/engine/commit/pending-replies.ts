@@ -3,10 +3,8 @@ import type { Verdict } from "../../kernel/message.ts";
 import type { Rejection } from "../../std/rejection.ts";
 import type { Progress, Reply } from "../driver-options.ts";
 import type { Inspection, Output } from "../io.ts";
-import { Pending } from "./pending.ts";
-import { Subscribers } from "./subscribers.ts";
 
-type Word = Extract<Output, { kind: "reply" | "inspected" | "verdicts" | "progressed" | "logged" }>;
+type ReplyOutput = Extract<Output, { kind: "reply" | "inspected" | "verdicts" | "progressed" | "logged" }>;
 
 export class PendingReplies {
   readonly replies = new Pending<number, Reply>();
@@ -15,7 +13,7 @@ export class PendingReplies {
   readonly watchers = new Subscribers<Progress>();
   readonly logWatchers = new Subscribers<() => void>();
 
-  hear(word: Word): void {
+  deliver(word: ReplyOutput): void {
     switch (word.kind) {
       case "reply": {
         const { answer, existed = false, view } = word;
@@ -43,5 +41,54 @@ export class PendingReplies {
     this.inspections.answerAll(answer);
     this.verdicts.answerAll([]);
     for (const progress of this.watchers.all()) progress(-1, "stopped");
+  }
+}
+
+/** Questions that wait for an answer, by number or name. */
+export class Pending<K, T> {
+  readonly #waiting = new Map<K, (answer: T) => void>();
+
+  /** Resolves with the answer to this question. */
+  ask(key: K): Promise<T> {
+    return new Promise((resolve) => this.#waiting.set(key, resolve));
+  }
+
+  /** The answer has come; nobody may wait for it any more. */
+  answer(key: K, answer: T): void {
+    const resolve = this.#waiting.get(key);
+    this.#waiting.delete(key);
+    resolve?.(answer);
+  }
+
+  /** Nothing else will come: the same answer for all. */
+  answerAll(answer: T): void {
+    for (const key of [...this.#waiting.keys()]) this.answer(key, answer);
+  }
+}
+
+/** Those who follow executions, by id. */
+export class Subscribers<T> {
+  readonly #byExecution = new Map<string, Set<T>>();
+
+  /** Adds one; the returned function takes it away. */
+  add(execution: string, watcher: T): () => void {
+    const watchers = this.#byExecution.get(execution) ?? new Set();
+    watchers.add(watcher);
+    this.#byExecution.set(execution, watchers);
+    return () => {
+      watchers.delete(watcher);
+      if (watchers.size === 0 && this.#byExecution.get(execution) === watchers)
+        this.#byExecution.delete(execution);
+    };
+  }
+
+  /** Those of an execution, as they are now. */
+  of(execution: string): readonly T[] {
+    const watchers = this.#byExecution.get(execution);
+    return watchers === undefined ? [] : [...watchers];
+  }
+
+  all(): readonly T[] {
+    return [...this.#byExecution.values()].flatMap((watchers) => [...watchers]);
   }
 }

@@ -7,7 +7,7 @@ import type { Report } from "../../protocol/work.ts";
 import type { Queued } from "../cache/slot.ts";
 import type { Dropped } from "../io.ts";
 
-const WORDS_MAX = 100;
+const DUPLICATES_MAX = 100;
 const EXECUTIONS_MAX = 500;
 
 export class RecentDuplicates {
@@ -32,7 +32,7 @@ export class RecentDuplicates {
       const list = this.#listOf(report.execution);
       const shown = typeof verdict === "string" ? verdict : "refused";
       list.push({ at, what: report.kind, verdict: shown, phase, visit, handler, task, attempt, worker });
-      if (list.length > WORDS_MAX) list.shift();
+      if (list.length > DUPLICATES_MAX) list.shift();
     }
   }
 

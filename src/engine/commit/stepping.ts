@@ -15,9 +15,8 @@ import { canonicalJson } from "../../std/canonical-json.ts";
 import type { Json } from "../../std/json.ts";
 import { reject } from "../../std/rejection.ts";
 import { seal } from "../../std/seal.ts";
-import type { DeadLetter, ExecutionWrite, LogRow, Snapshot } from "../../store/store.ts";
+import type { DeadLetter, ExecutionWrite, Head, LogRow, Snapshot, Want } from "../../store/store.ts";
 import type { Queued, Slot } from "../cache/slot.ts";
-import { headOf } from "../cache/slot-head.ts";
 import { knownRuns } from "../leases/attempt-facts.ts";
 import {
   toLogRow,
@@ -48,7 +47,7 @@ export interface Stepped {
   readonly messages: number;
   readonly chars: number;
   /** Letters that were applied. */
-  readonly letters: readonly string[];
+  readonly mail: readonly string[];
 }
 
 /** Steps what waits at one slot. */
@@ -73,7 +72,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     }
     const { answer, existed } = stepOne(node, slot, queued, into);
     taken.push({ queued, answer, existed });
-    if (queued.kind === "message" && queued.letter !== undefined) letters.push(queued.letter);
+    if (queued.kind === "message" && queued.mail !== undefined) letters.push(queued.mail);
     if (queued.kind === "message" && queued.message.kind === "timer" && answer.kind === "ignored")
       stale.push(queued.message.timer);
   }
@@ -95,7 +94,7 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     totals: totalsOf(events),
     messages: count,
     chars,
-    letters,
+    mail: letters,
   };
 }
 
@@ -160,7 +159,7 @@ function stepOne(
   }
   if (slot.execution !== null) {
     const answer = repeatedStart(slot.execution, message);
-    if (queued.letter !== undefined) rejoin(node, slot, { message, letter: queued.letter, answer }, into);
+    if (queued.mail !== undefined) rejoin(node, slot, { message, letter: queued.mail, answer }, into);
     return { answer, existed: true };
   }
   assert(queued.plan !== undefined, "a start comes with its plan");
@@ -403,5 +402,27 @@ function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
       /* @plant snapshot of an older state */ writeSnapshot(execution),
       snapshotKey(slot.id, execution.seq),
     ),
+  };
+}
+
+/** The small row that lists show. */
+export function headOf(execution: Execution, partition: number, want: Want): Head {
+  return {
+    id: execution.id,
+    partition,
+    workflow: execution.plan.definition.name,
+    hash: execution.plan.hash,
+    project: execution.project,
+    status: execution.status,
+    phase: execution.ended ? null : (execution.current?.plan.name ?? null),
+    want,
+    priority: 0,
+    createdAt: execution.createdAt,
+    finishedAt: execution.finishedAt,
+    tags: execution.tags,
+    error:
+      execution.ended && execution.error !== null
+        ? `${execution.error.code}: ${execution.error.message}`.slice(0, 500)
+        : null,
   };
 }

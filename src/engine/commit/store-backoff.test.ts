@@ -19,7 +19,7 @@ function scene() {
 test("renewals that work do not hide that commits fail", () => {
   const { patience, pass } = scene();
   for (let i = 0; i < 5; i++) {
-    void patience.refused(fault);
+    void patience.commitFailed(fault);
     pass(3_000);
     patience.renewed();
     expect(patience.commitFault).toBe(fault);
@@ -28,10 +28,10 @@ test("renewals that work do not hide that commits fail", () => {
 
 test("the fault is over when a commit is taken, or when none was tried for long and renewals work", () => {
   const { patience, pass } = scene();
-  void patience.refused(fault);
-  patience.calm();
+  void patience.commitFailed(fault);
+  patience.succeeded();
   expect(patience.commitFault).toBeNull();
-  void patience.refused(fault);
+  void patience.commitFailed(fault);
   pass(10_001);
   expect(patience.commitFault).toBe(fault);
   patience.renewed();

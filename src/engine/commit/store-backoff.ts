@@ -21,7 +21,7 @@ export class StoreBackoff {
   }
 
   /** Whether the last thing that was tried failed. */
-  get isTried(): boolean {
+  get isFailing(): boolean {
     return this.#backOff.failures > 0;
   }
 
@@ -31,7 +31,7 @@ export class StoreBackoff {
   }
 
   /** The store works. */
-  calm(): void {
+  succeeded(): void {
     this.#backOff.reset();
     this.#refusal = null;
   }
@@ -42,13 +42,13 @@ export class StoreBackoff {
   }
 
   /** A commit was not taken: tells of the fault and waits. */
-  async refused(fault: StoreFault): Promise<void> {
+  async commitFailed(fault: StoreFault): Promise<void> {
     this.#refusal = { fault, at: this.#clock.now() };
     await this.wait(fault);
   }
 
   /** Resolves when the store fails. */
-  faulty(): Promise<void> {
+  nextFault(): Promise<void> {
     return new Promise((resolve) => this.#onFaulty.push(resolve));
   }
 

@@ -95,17 +95,20 @@ export function startChildren(node: NodeState, slot: Slot, queue: HandlerQueue):
       fetchPage(node, slot, queue, task);
       break;
     }
-    queue.take(task);
+    queue.dequeue(task);
     if (rate !== undefined) node.limits.start(scope, who, node.now);
     tasks.push({ task, input });
   }
   if (tasks.length === 0) return;
   node.plans.put(plan);
-  const at = queue.visit.place(state.plan.name);
-  node.enqueue(slot, {
-    kind: "message",
-    message: { kind: "children", ...at, round: queue.visit.round, workflow, hash: plan.hash, tasks },
-    request: null,
+  const at = queue.place;
+  node.enqueueMessage(slot, {
+    kind: "children",
+    ...at,
+    round: queue.visit.round,
+    workflow,
+    hash: plan.hash,
+    tasks,
   });
 }
 

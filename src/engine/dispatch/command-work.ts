@@ -36,15 +36,11 @@ export function workText(
   const resolved =
     refusal === null ? resolveCommand(slot.execution, command, text) : { error: topicError(refusal) };
   if ("text" in resolved) return resolved.text;
-  queue.take(task);
+  queue.dequeue(task);
   const outcome = { status: "failed", fatal: true, payload: resolved.error } as const;
   const attempt = queue.state.tasks.nextAttempt(task);
   const receipt = { task, attempt, round: queue.visit.round, live: true, worker: ENGINE, ms: 0, outcome };
-  const place = queue.visit.place(queue.state.plan.name);
-  node.enqueue(slot, {
-    kind: "message",
-    message: { kind: "receipts", ...place, receipts: [receipt] },
-    request: null,
-  });
+  const place = queue.place;
+  node.enqueueMessage(slot, { kind: "receipts", ...place, receipts: [receipt] });
   return null;
 }

@@ -3,8 +3,9 @@
  * that came back, tasks parked at a full key, the leases. Reads the execution's state; never journals anything.
  */
 
+import type { Place } from "../../kernel/event.ts";
 import type { HandlerState, Visit } from "../../kernel/execution.ts";
-import type { PhaseCounts } from "../../protocol/work.ts";
+import type { PhaseCounts, ReportPlace } from "../../protocol/work.ts";
 import { backOffMs } from "../../std/back-off.ts";
 import { Heap } from "../../std/heap.ts";
 import { SparseMap, SparseSet } from "../../std/sparse.ts";
@@ -95,6 +96,16 @@ export class HandlerQueue {
     );
   }
 
+  /** The place of the handler. */
+  get place(): Place {
+    return this.visit.place(this.state.plan.name);
+  }
+
+  /** The place of the handler with its execution and round, as beats and reports have it. */
+  placeIn(execution: string): Omit<ReportPlace, "epoch"> {
+    return { ...this.place, execution, round: this.visit.round };
+  }
+
   /** The name of this handler's opened mark in the store. */
   get markName(): string {
     return `${this.visit.plan.name}.${this.visit.visit}.${this.state.plan.name}`;
@@ -165,14 +176,14 @@ export class HandlerQueue {
     for (const [task, aside] of this.#aside ?? []) {
       if (aside.until === 0 || aside.until > now) continue;
       aside.until = 0;
-      this.giveBack(task);
+      this.requeue(task);
     }
     if (tasks.nextDue() > now || this.#back.size >= BACK_MAX) return;
     for (const task of tasks.takeDue(now, BACK_MAX)) {
       // After a reload, a task that is leased again shows its old time once more; its lease counts.
       const lease = this.leases.get(task);
       const isOver = lease === undefined ? !this.#isInDoubt(task) : lease.attempt <= tasks.ended(task);
-      if (isOver) this.giveBack(task);
+      if (isOver) this.requeue(task);
     }
   }
 
@@ -186,7 +197,7 @@ export class HandlerQueue {
   }
 
   /** Takes the task that `peek` gave. */
-  take(task: number): void {
+  dequeue(task: number): void {
     if (!this.#isBack.delete(task)) this.#cursor = task + 1;
     else if (this.#back.peek() === task) this.#back.pop();
     else this.#back.remove(task);
@@ -206,7 +217,7 @@ export class HandlerQueue {
   }
 
   /** A task that was taken and is pending again. */
-  giveBack(task: number): void {
+  requeue(task: number): void {
     if (this.#isBack.has(task) || this.state.isClosed(task)) return;
     this.#isBack.add(task);
     this.#back.push(task);
@@ -240,7 +251,7 @@ export class HandlerQueue {
       this.#parkedCount--;
       // A late receipt may have settled it meanwhile.
       if (this.state.isClosed(task)) continue;
-      this.giveBack(task);
+      this.requeue(task);
       return true;
     }
   }

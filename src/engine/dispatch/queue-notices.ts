@@ -27,5 +27,5 @@ export function notifyClosed(node: NodeState, slot: Slot, queue: HandlerQueue): 
 function placeOf(slot: Slot, queue: HandlerQueue): ReportPlace {
   const { epoch } = slot.tenure;
   const { round } = queue;
-  return { ...queue.visit.place(queue.state.plan.name), execution: slot.id, round, epoch };
+  return { ...queue.place, execution: slot.id, round, epoch };
 }

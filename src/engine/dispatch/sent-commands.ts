@@ -7,7 +7,7 @@ import type { Outcome } from "../../kernel/message.ts";
 import { type Beat, BROKER_WORKER } from "../../protocol/work.ts";
 import { showDuration } from "../../std/duration.ts";
 import type { Queued, Slot } from "../cache/slot.ts";
-import { isSameAttempt, isSent, type Lease } from "../leases/lease.ts";
+import { addLease, isSameAttempt, isSent, type Lease } from "../leases/lease.ts";
 import { requestStop } from "../leases/report-intake.ts";
 import { areEventsOut } from "../mailbox/outbox.ts";
 import type { NodeState } from "../node-state.ts";
@@ -111,11 +111,16 @@ export function restoreSent(node: NodeState, slot: Slot): void {
       if (!isIt || queue.state.isClosed(task) || queue.leases.has(task)) continue;
       const given = slot.opened[`${name}%`] ?? 0;
       const [claim, epoch] = [Math.floor(given / EPOCHS_MAX), given % EPOCHS_MAX];
-      const lease = restored(node, queue, { task, attempt, sentAt, claim, epoch });
-      queue.leases.set(task, lease);
-      queue.openLeases++;
-      const entry = node.roster.workers.get(lease.worker);
-      if (entry !== undefined) entry.held++;
+      const worker = node.roster.queued?.id ?? BROKER_WORKER;
+      addLease(queue, node.roster.workers.get(worker), {
+        ...{ task, attempt, claim, epoch, sentAt, worker },
+        anyClaim: true,
+        queued: true,
+        isMarked: true,
+        until: Number.POSITIVE_INFINITY,
+        dueAt: receiptDueAt(node, queue, { task, from: sentAt, queued: true }),
+        permits: [],
+      });
     }
     // All that is open is at the broker: nothing of a former owner can run anywhere else.
     if (queue.sentLeases === 0 || queue.openLeases < queue.offeredEnd - tasks.settled.size) continue;
@@ -125,32 +130,6 @@ export function restoreSent(node: NodeState, slot: Slot): void {
   }
 }
 
-function restored(
-  node: NodeState,
-  queue: HandlerQueue,
-  at: Pick<Lease, "task" | "attempt" | "sentAt" | "claim" | "epoch">,
-): Lease {
-  const { task, sentAt } = at;
-  return {
-    ...at,
-    anyClaim: true,
-    worker: node.roster.queued?.id ?? BROKER_WORKER,
-    local: false,
-    queued: true,
-    startedAt: 0,
-    isMarked: true,
-    until: Number.POSITIVE_INFINITY,
-    dueAt: receiptDueAt(node, queue, { task, from: sentAt, queued: true }),
-    recorded: false,
-    reported: false,
-    cancelled: false,
-    asked: false,
-    position: 0,
-    lastLine: 0,
-    permits: [],
-  };
-}
-
 /** The worker that queues commands is asked whether these are still where it put them. */
 export function checkSent(node: NodeState, slot: Slot): void {
   const worker = node.roster.queued?.id;
@@ -158,11 +137,7 @@ export function checkSent(node: NodeState, slot: Slot): void {
   for (const queue of slot.queues) {
     const { command } = queue.state.plan;
     if (command === null || queue.sentLeases === 0) continue;
-    const at = {
-      ...queue.visit.place(queue.state.plan.name),
-      execution: slot.id,
-      round: queue.visit.round,
-    };
+    const at = queue.placeIn(slot.id);
     for (const { task, attempt, claim, epoch, ...lease } of queue.leases.values())
       if (lease.queued && !lease.reported && lease.sentAt > 0)
         node.emit({
@@ -199,7 +174,7 @@ function expire(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease):
   const ms = queue.state.plan.timeoutMs ?? 0;
   const error = { name: "Timeout", code: "timeout", message: `no receipt came within ${showDuration(ms)}` };
   const outcome: Outcome = { status: "killed", payload: JSON.stringify(error) };
-  const place = { ...queue.visit.place(queue.state.plan.name), execution: slot.id, round: queue.visit.round };
+  const place = queue.placeIn(slot.id);
   const receipts = [{ task, attempt, claim, ms, outcome }];
   lease.until = lease.dueAt = Number.POSITIVE_INFINITY;
   requestStop(node, slot, { queue, lease }, "lost");

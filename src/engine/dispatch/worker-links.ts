@@ -4,7 +4,7 @@ import { isRejection, type Rejection } from "../../std/rejection.ts";
 import type { WorkerLink } from "../driver-options.ts";
 import type { Input, Inspection, Output } from "../io.ts";
 
-type Told = Extract<
+type WorkerOutput = Extract<
   Output,
   { kind: "grant" | "cancel" | "withdraw" | "check-sent" | "took-over" | "queue-closed" }
 >;
@@ -22,7 +22,7 @@ export class WorkerLinks {
     this.#links.delete(worker);
   }
 
-  tell(told: Told): void {
+  send(told: WorkerOutput): void {
     const link = this.#links.get(told.worker);
     switch (told.kind) {
       case "grant":

@@ -8,16 +8,16 @@ import type { HandlerPlan } from "../../kernel/definition/plan.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { journaledRuns } from "../../kernel/tasks/script-runs.ts";
 import type { Checkpoint, CommandWork, Grant, GrantItem, ScriptWork } from "../../protocol/work.ts";
-import type { Slot } from "../cache/slot.ts";
+import type { HeldGrant, Slot } from "../cache/slot.ts";
 import { fetchPage, taskText } from "../cache/task-pages.ts";
 import { receiptDueAt, workText } from "../dispatch/command-work.ts";
 import type { Ready } from "../dispatch/dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerQueue } from "../dispatch/handler-queue.ts";
 import { countsOf } from "../dispatch/phase-counts.ts";
 import type { RosterEntry } from "../dispatch/worker-roster.ts";
-import { isLimited, takePermits } from "../limits/permits.ts";
+import { isLimited, mayBegin, noteBegun, takePermits } from "../limits/permits.ts";
 import type { NodeState } from "../node-state.ts";
-import { ENUMERATION, type Lease } from "./lease.ts";
+import { addLease, ENUMERATION, type Lease } from "./lease.ts";
 
 /** Serves every worker that has room, in turn; then calls those who wait at limits that have room, until none does. */
 export function grantAll(node: NodeState): void {
@@ -40,7 +40,7 @@ function serveWorkers(node: NodeState): void {
       const ready = node.dispatcher.next(worker, node.roster);
       if (ready === undefined) break;
       if (worker.queued && !hasRoomFor(worker, ready)) passed.push(ready);
-      else give(node, ready, worker);
+      else serve(node, ready, worker);
     }
     // Not for this one now, but perhaps for another.
     for (const { slot, queue } of passed) node.offer(slot, queue);
@@ -82,8 +82,8 @@ function tendAlone(node: NodeState, worker: RosterEntry): void {
   worker.alone = null;
   queue.heldAlone--;
   if (canGo && worker.held === 0 && worker.room > 0) {
-    queue.giveBack(task);
-    giveAlone(node, slot, queue, { task, worker });
+    queue.requeue(task);
+    grantAlone(node, slot, queue, { task, worker });
   } else if (isThere) {
     queue.setAside(task, node.now);
     node.wakeAt(slot, queue.nextDue(node.now));
@@ -96,11 +96,11 @@ export function endHold(node: NodeState, worker: RosterEntry): void {
   worker.alone = null;
   if (alone?.kind !== "waiting") return;
   alone.queue.heldAlone--;
-  alone.queue.giveBack(alone.task);
+  alone.queue.requeue(alone.task);
   node.offer(alone.slot, alone.queue);
 }
 
-function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
+function serve(node: NodeState, ready: Ready, worker: RosterEntry): void {
   const { slot, queue, wanted } = ready;
   const { execution } = slot;
   if (slot.status !== "clean" || execution === null || !execution.open || !slot.queues.includes(queue))
@@ -110,15 +110,15 @@ function give(node: NodeState, ready: Ready, worker: RosterEntry): void {
   const { plan } = queue.state;
   if (queue.wantsEnumeration(node.now) && plan.enumerator === wanted)
     // @plant enumeration inferred from the workers present 2
-    giveEnumeration(node, slot, queue, worker);
+    grantEnumeration(node, slot, queue, worker);
   // @plant enumeration inferred from the workers present
   else if (node.enumeratorAt(slot, queue) !== null)
     return; // It is offered again when that worker has gone.
-  else if (plan.wanted === wanted && giveTasks(node, slot, queue, worker) === "full") return; // It waits at the limit.
+  else if (plan.wanted === wanted && grantTasks(node, slot, queue, worker) === "full") return; // It waits at the limit.
   node.offer(slot, queue);
 }
 
-function giveEnumeration(node: NodeState, slot: Slot, queue: HandlerQueue, worker: RosterEntry): void {
+function grantEnumeration(node: NodeState, slot: Slot, queue: HandlerQueue, worker: RosterEntry): void {
   const { state } = queue;
   const attempt = state.enumeration.ended + 1;
   const { epoch } = slot.tenure;
@@ -148,7 +148,7 @@ export function enumerationMark(queue: HandlerQueue): string {
   return `${queue.markName}!`;
 }
 
-function giveTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: RosterEntry): "full" | "given" {
+function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: RosterEntry): "full" | "given" {
   const { state } = queue;
   const plain: GrantItem[] = [];
   const careful: GrantItem[] = [];
@@ -167,9 +167,9 @@ function giveTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ros
       const project = slot.execution?.project ?? "";
       const empty = worker.held === 0 ? worker : node.roster.emptyFor(state.plan.wanted, project);
       if (empty !== undefined && plain.length + careful.length === 0)
-        return giveAlone(node, slot, queue, { task, worker: empty });
+        return grantAlone(node, slot, queue, { task, worker: empty });
       if (empty !== undefined) break;
-      queue.take(task);
+      queue.dequeue(task);
       queue.heldAlone++;
       worker.holdFor("waiting", { slot, queue, task }, node.now);
       break;
@@ -186,7 +186,7 @@ function giveTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ros
       break;
     }
     if (permits === "parked") continue;
-    queue.take(task);
+    queue.dequeue(task);
     left--;
     const attempt = state.tasks.nextAttempt(task);
     const lease = newLease(node, queue, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
@@ -206,7 +206,7 @@ function giveTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ros
       grant: newGrant(node, slot, queue, { do: work, items: plain, resume: null, worker }),
     });
   if (careful.length > 0)
-    recordThenGive(
+    recordThenGrant(
       node,
       slot,
       worker,
@@ -219,7 +219,7 @@ function giveTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ros
 const LIMITED_QUANTUM = 1;
 
 /** One task for a worker that has nothing else; its start is journaled first. */
-function giveAlone(
+function grantAlone(
   node: NodeState,
   slot: Slot,
   queue: HandlerQueue,
@@ -235,14 +235,14 @@ function giveAlone(
   const permits = takePermits(node, slot, queue, task);
   if (permits === "full") return "full";
   if (permits === "parked") return "given";
-  queue.take(task);
+  queue.dequeue(task);
   const attempt = queue.state.tasks.nextAttempt(task);
   const lease = newLease(node, queue, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
   beginNow(node, queue, lease);
   worker.holdFor("taken", { slot, queue, task }, node.now);
   const checkpoints = checkpointsOf(node, queue, task);
   const items = [{ number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints }];
-  recordThenGive(
+  recordThenGrant(
     node,
     slot,
     worker,
@@ -260,7 +260,7 @@ function beginNow(node: NodeState, queue: HandlerQueue, lease: Lease): void {
 }
 
 /** The start is committed first; the grant goes out with that commit. */
-function recordThenGive(node: NodeState, slot: Slot, worker: RosterEntry, grant: Grant): void {
+function recordThenGrant(node: NodeState, slot: Slot, worker: RosterEntry, grant: Grant): void {
   const { phase, visit, handler, round } = grant;
   const attempts = grant.items.map(({ number, attempt }) => ({ task: number, attempt, worker: worker.id }));
   node.enqueue(slot, {
@@ -280,34 +280,23 @@ function newLease(
   worker: RosterEntry,
   at: Pick<Lease, "task" | "attempt" | "epoch" | "permits">,
 ): Lease {
-  const lease: Lease = {
+  const { id, local, queued } = worker;
+  const lease = addLease(queue, worker, {
     task: at.task,
     attempt: at.attempt,
-    claim: queue.claimOf(at.task),
     epoch: at.epoch,
-    worker: worker.id,
-    local: worker.local,
-    queued: worker.queued,
-    startedAt: 0,
-    sentAt: 0,
-    isMarked: false,
-    until: worker.queued ? Number.POSITIVE_INFINITY : node.now + node.settings.claimLeaseMs,
-    dueAt: worker.queued
-      ? receiptDueAt(node, queue, { task: at.task, from: node.now, queued: true })
-      : Number.POSITIVE_INFINITY,
-    recorded: false,
-    reported: false,
-    cancelled: false,
-    asked: false,
-    position: 0,
-    lastLine: 0,
     permits: at.permits,
-  };
+    claim: queue.claimOf(at.task),
+    worker: id,
+    local,
+    queued,
+    until: queued ? Number.POSITIVE_INFINITY : node.now + node.settings.claimLeaseMs,
+    dueAt: queued
+      ? receiptDueAt(node, queue, { task: at.task, from: node.now, queued })
+      : Number.POSITIVE_INFINITY,
+  });
   if (queue.state.plan.definition.rate !== undefined && at.task !== ENUMERATION) lease.rateAt = node.now;
-  queue.leases.set(at.task, lease);
-  queue.openLeases++;
-  worker.held++;
-  if (!worker.local && !worker.queued) worker.wanted--;
+  if (!local && !queued) worker.wanted--;
   return lease;
 }
 
@@ -396,4 +385,30 @@ export function scriptOf(plan: HandlerPlan): ScriptWork {
     scripts.set(plan, script);
   }
   return script;
+}
+
+/** The grant goes out, as far as its leases still stand; the rest is taken back. */
+export function sendHeld(node: NodeState, slot: Slot, held: HeldGrant, isCommitted: boolean): void {
+  const { worker, grant } = held;
+  const queue = slot.handlerQueue(grant);
+  if (queue === undefined) return;
+  // Whoever leaves gives out nothing more: the next owner would wait for what its worker may not get.
+  const mayGive = !node.closing && !slot.tenure.isYielding && slot.execution?.open === true;
+  const isThere = isCommitted && mayGive && node.roster.workers.has(worker);
+  const items: GrantItem[] = [];
+  for (const item of grant.items) {
+    const { number, attempt, claim } = item;
+    const lease = queue.leases.get(number);
+    if (lease === undefined || lease.attempt !== attempt || lease.claim !== claim) continue;
+    const isRecorded = number === ENUMERATION || queue.state.tasks.startOf(number)?.attempt === attempt;
+    // Under a rate it starts now, and not when it was taken.
+    if (isThere && isRecorded && mayBegin(node, slot, queue, lease)) {
+      noteBegun(node, slot, queue, lease);
+      items.push(item);
+    } else {
+      node.endLease(queue, lease);
+      if (number !== ENUMERATION) queue.requeue(number);
+    }
+  }
+  if (items.length > 0) node.emit({ kind: "grant", worker, grant: { ...grant, items } });
 }

@@ -15,7 +15,7 @@ import type { HandedHome, StoredHome } from "../limits/quota-server.ts";
 import { readHomes } from "../limits/stored-quotas.ts";
 import type { NodeState } from "../node-state.ts";
 import type { Tenure } from "../partitions/tenures.ts";
-import { ENUMERATION, type Lease } from "./lease.ts";
+import { addLease, ENUMERATION, type Lease } from "./lease.ts";
 
 /** A lease as it is handed over. */
 export interface HandedLease
@@ -37,7 +37,7 @@ export interface LeaseTable {
 }
 
 /** What former owners left. */
-export interface Left {
+export interface Handover {
   readonly leases: readonly HandedLease[];
   /** Limits at home in these partitions; null: they have to be asked for. */
   readonly homes: ReadonlyMap<number, HandedHome | null>;
@@ -78,7 +78,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   const leases: HandedLease[] = [];
   for (const slot of tenure.slots) {
     for (const queue of slot.allQueues) {
-      const place = { ...queue.visit.place(queue.state.plan.name), execution: slot.id, round: queue.round };
+      const place = { ...queue.place, execution: slot.id, round: queue.round };
       for (const lease of queue.leases.values()) {
         if (lease.local) return null;
         // A word that is held back is said again to the next owner: until then the lease is open.
@@ -158,7 +158,7 @@ export async function storeAllLeases(
 }
 
 /** What the last owners left of these partitions, as far as they ended well. */
-export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<Left> {
+export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<Handover> {
   const clean = owned.filter(({ epoch, uncleanEpoch }) => epoch > 1 && uncleanEpoch !== epoch - 1);
   const doubtful: number[] = [];
   const tables = await Promise.all(
@@ -170,11 +170,11 @@ export async function readLeases(store: Store, owned: readonly Ownership[]): Pro
     }),
   );
   const unclean = owned.filter(({ epoch, uncleanEpoch }) => epoch > 1 && uncleanEpoch === epoch - 1);
-  return { ...leftBy(tables.flat()), doubtful, stored: await readHomes(store, unclean) };
+  return { ...handoverOf(tables.flat()), doubtful, stored: await readHomes(store, unclean) };
 }
 
 /** What was taken, where partitions whose lease tables are damaged count as if their last owner had not ended well. */
-export function inDoubt(owned: readonly Ownership[], { doubtful = [] }: Left): readonly Ownership[] {
+export function inDoubt(owned: readonly Ownership[], { doubtful = [] }: Handover): readonly Ownership[] {
   return owned.map((own) =>
     doubtful.includes(own.partition) ? { ...own, uncleanEpoch: own.epoch - 1 } : own,
   );
@@ -195,7 +195,9 @@ async function readTable(
 }
 
 /** What these tables leave. */
-export function leftBy(tables: readonly { readonly own: Ownership; readonly table: LeaseTable }[]): Left {
+export function handoverOf(
+  tables: readonly { readonly own: Ownership; readonly table: LeaseTable }[],
+): Handover {
   return {
     leases: tables.flatMap(({ table }) => table.leases),
     homes: new Map(
@@ -217,7 +219,7 @@ export function tableFor({ partition, epoch }: Ownership, body: string | null): 
 export function noteHandedOver(
   node: NodeState,
   leases: readonly HandedLease[],
-  declared: Left["declared"] = {},
+  declared: Handover["declared"] = {},
 ): void {
   for (const [name, limit] of Object.entries(declared))
     if (node.limits.shares?.declared(name) === undefined) node.limits.declareKey(name, limit);
@@ -230,13 +232,13 @@ export function noteHandedOver(
 }
 
 /** An execution has come into memory: what was handed over of it is leased as it was. */
-export function takeOver(node: NodeState, slot: Slot): void {
+export function restoreHandedOver(node: NodeState, slot: Slot): void {
   const leases = node.handedOver.get(slot.id);
   if (leases === undefined) return;
   node.handedOver.delete(slot.id);
   for (const handed of leases) {
     const queue = slot.handlerQueue(handed);
-    if (queue !== undefined && isOpen(queue, handed)) give(node, slot, queue, handed);
+    if (queue !== undefined && isOpen(queue, handed)) restoreLease(node, slot, queue, handed);
     else for (const permit of handed.permits) node.limits.give(permit);
   }
 }
@@ -249,39 +251,31 @@ function isOpen(queue: HandlerQueue, { task, attempt, round }: HandedLease): boo
   return !tasks.settled.has(task) && attempt === tasks.nextAttempt(task);
 }
 
-function give(node: NodeState, slot: Slot, queue: HandlerQueue, handed: HandedLease): void {
+function restoreLease(node: NodeState, slot: Slot, queue: HandlerQueue, handed: HandedLease): void {
   const { openedAt } = slot.tenure;
   const { task, attempt, claim, epoch, worker, position, lastLine, permits, isStarted } = handed;
   const queued = handed.queued === true;
   // Earlier versions did not say when.
   const sentAt = queued && queue.state.plan.command !== null ? (handed.sentAt ?? openedAt) : 0;
   const silenceMs = isStarted ? node.heartbeatMs(queue.state.plan) : node.settings.claimLeaseMs;
-  queue.leases.set(task, {
+  addLease(queue, node.roster.workers.get(worker), {
     task,
     attempt,
     claim,
     epoch,
     worker,
-    local: false,
     queued,
     startedAt: isStarted ? openedAt : 0,
     sentAt,
-    isMarked: false,
-    // From the opening on, however late the execution is loaded.
+    // Counted from the opening of the partition, however late the execution is loaded.
     until: queued ? Number.POSITIVE_INFINITY : openedAt + silenceMs,
     dueAt:
       queued || isStarted
         ? receiptDueAt(node, queue, { task, from: sentAt > 0 ? sentAt : openedAt, queued })
         : Number.POSITIVE_INFINITY,
     recorded: task !== ENUMERATION && queue.state.tasks.startOf(task) !== undefined,
-    reported: false,
-    cancelled: false,
-    asked: false,
     position,
     lastLine,
     permits,
   });
-  queue.openLeases++;
-  const entry = node.roster.workers.get(worker);
-  if (entry !== undefined) entry.held++;
 }

@@ -48,7 +48,7 @@ export function extendLeases(node: NodeState, ms: number): void {
 
 /** Before the verdict the workers are asked; that gives the attempts a little time, once. */
 function ask(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly Lease[]): void {
-  const place = { ...queue.visit.place(queue.state.plan.name), execution: slot.id, round: queue.visit.round };
+  const place = queue.placeIn(slot.id);
   for (const lease of silent) {
     lease.asked = true;
     lease.until = node.now + node.settings.askMs;
@@ -73,7 +73,7 @@ export function loseUnconfirmed(node: NodeState, slot: Slot, queue: HandlerQueue
 }
 
 function lose(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly Lease[]): void {
-  const place = { ...queue.visit.place(queue.state.plan.name), round: queue.visit.round };
+  const place = { ...queue.place, round: queue.visit.round };
   const lost: Lease[] = [];
   for (const lease of silent) {
     // From now on it is not looked at again: its claim is over, or its loss is on the way to the journal.
@@ -82,14 +82,15 @@ function lose(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly
       requestStop(node, slot, { queue, lease }, "lost");
       node.lapse(slot, queue, lease);
     } else if (lease.task === ENUMERATION) {
-      node.enqueue(slot, {
-        kind: "message",
-        message: { kind: "enumeration.lost", ...place, attempt: lease.attempt, worker: lease.worker },
-        request: null,
+      node.enqueueMessage(slot, {
+        kind: "enumeration.lost",
+        ...place,
+        attempt: lease.attempt,
+        worker: lease.worker,
       });
     } else lost.push(lease);
   }
   if (lost.length === 0) return;
   const attempts = lost.map(({ task, attempt, worker }) => ({ task, attempt, worker }));
-  node.enqueue(slot, { kind: "message", message: { kind: "lost", ...place, attempts }, request: null });
+  node.enqueueMessage(slot, { kind: "lost", ...place, attempts });
 }

@@ -18,7 +18,7 @@ import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { adoptedPermits, hasRoomToAdopt, noteBegun } from "../limits/permits.ts";
 import type { NodeState } from "../node-state.ts";
 import type { AttemptHolder } from "./attempt-facts.ts";
-import { ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
+import { addLease, ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
 
 /** Notes at once that the worker has its hands free, and that attempts have begun. */
 export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
@@ -193,7 +193,7 @@ export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }
     if (attempts.length > 0)
       messages.push({
         kind: "started",
-        ...queue.visit.place(queue.state.plan.name),
+        ...queue.place,
         round: queue.visit.round,
         attempts,
       });
@@ -288,12 +288,7 @@ export function requestStop(
   if (lease.cancelled && why === "cancel") return;
   lease.cancelled = true;
   const { task, attempt, claim, epoch } = lease;
-  const at = {
-    ...queue.visit.place(queue.state.plan.name),
-    execution: slot.id,
-    round: queue.visit.round,
-    epoch,
-  };
+  const at = { ...queue.placeIn(slot.id), epoch };
   const command = task === ENUMERATION ? null : queue.state.plan.command;
   node.emit({
     kind: "cancel",
@@ -357,30 +352,19 @@ function adopt(
     return false;
   const entry = node.roster.workers.get(worker);
   const queued = entry?.queued === true;
-  const lease: Lease = {
+  const lease = addLease(queue, entry, {
     task: at.task,
     attempt: at.attempt,
     claim: at.claim,
     epoch: place.epoch,
     worker,
-    local: false,
     queued,
     startedAt: node.now,
-    sentAt: 0,
-    isMarked: false,
     until: queued ? Number.POSITIVE_INFINITY : node.now + node.heartbeatMs(queue.state.plan),
     dueAt: receiptDueAt(node, queue, { task: at.task, from: node.now, queued }),
-    asked: false,
     recorded: begunBy !== undefined,
-    reported: false,
-    cancelled: false,
-    position: 0,
-    lastLine: 0,
     permits: adoptedPermits(node, slot, queue, at.task),
-  };
-  queue.leases.set(at.task, lease);
-  queue.openLeases++;
-  if (entry !== undefined) entry.held++;
+  });
   if (!lease.recorded) {
     lease.isUnconfirmed = true;
     node.unconfirmed.set(lease, slot.id);
@@ -404,7 +388,7 @@ export function recordConfirmed(node: NodeState): void {
   }
   for (const execution of recorded) {
     const slot = node.slots.get(execution);
-    if (slot !== undefined) node.enqueue(slot, { kind: "mark", mark: null });
+    if (slot !== undefined) node.requestCommit(slot);
   }
 }
 

@@ -59,7 +59,7 @@ export function takePermits(
     node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
     if (queue.hasOlderParked(key, task) || !node.limits.mayTake(name, ofKey, node.now)) {
       node.limits.reserve(permits, who.id, until);
-      queue.take(task);
+      queue.dequeue(task);
       queue.park(key, task);
       waitForKey(node, slot, queue, { key, name });
       return "parked";

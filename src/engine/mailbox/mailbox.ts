@@ -65,18 +65,18 @@ export class Mailbox {
   }
 
   /** Asks for letters in the store, if there may be some that are not in memory. */
-  ask(): void {
+  requestScan(): void {
     if (!this.#wantsScan || this.#scan.isRunning || this.#open.size >= SCAN_MAX || this.#node.closing) return;
     const { tenures } = this.#node;
     // Where others store letters too, one that is seen late can come before one that was seen.
     if (!tenures.isWhole && !this.#isCut) this.#after = 0;
-    if (this.#after === 0) this.#node.damagedLetters.clear();
+    if (this.#after === 0) this.#node.damagedMail.clear();
     this.#scan.start();
     this.#node.emit({ kind: "scan-mailbox", after: this.#after, max: SCAN_MAX, partitions: tenures.scope });
   }
 
   /** Every letter to executions of this node is known: in memory, or as one that cannot be read. */
-  get areKnown(): boolean {
+  get isScanned(): boolean {
     return !this.#wantsScan && !this.#scan.isRunning;
   }
 
@@ -138,8 +138,8 @@ export class Mailbox {
 
   /** A letter stays in the store, and its receiver cannot go on without it. */
   #damaged({ id, to }: MailboxMessage, why: string): void {
-    this.#node.damagedLetters.set(to, { table: "letters", execution: to, row: id, why });
-    this.#cache.doubt(this.#cache.slot(to));
+    this.#node.damagedMail.set(to, { table: "letters", execution: to, row: id, why });
+    this.#cache.recheck(this.#cache.slot(to));
   }
 
   /** Nobody takes this letter now: it stays in the store, and the next scan brings it again. */
@@ -180,7 +180,7 @@ export class Mailbox {
    * them: the next scan brings what is in the store, in its order.
    */
   readAgain(slot: Slot): void {
-    slot.queue = slot.queue.filter((queued) => queued.kind !== "message" || queued.letter === undefined);
+    slot.queue = slot.queue.filter((queued) => queued.kind !== "message" || queued.mail === undefined);
     this.#putBack((execution) => execution === slot.id);
   }
 
@@ -204,7 +204,7 @@ export class Mailbox {
   }
 
   /** Those that go with the commit that is being made. */
-  takeDone(): ReceivedMessage[] {
+  drainDone(): ReceivedMessage[] {
     const done = this.#done;
     this.#done = [];
     return done;
@@ -221,7 +221,7 @@ export class Mailbox {
       kind: "message",
       message,
       request: null,
-      letter: mail.id,
+      mail: mail.id,
       ...(plan === undefined ? {} : { plan }),
     });
   }

@@ -4,7 +4,9 @@
  * the commits that have events, and once more when all is published and nothing else is to be written.
  */
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
+import type { Partitions } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
+import type { Input, Output } from "../io.ts";
 import type { NodeState } from "../node-state.ts";
 
 /** The row of an execution whose events are not all published, and its time, after all times. */
@@ -37,7 +39,7 @@ export function restoreOutbox(slot: Slot): void {
 }
 
 /** Rows that were just committed go out; what is large is read from the journal when it is its turn. */
-export function giveOutEvents(node: NodeState, slot: Slot, rows: readonly Entry[]): void {
+export function publishEvents(node: NodeState, slot: Slot, rows: readonly Entry[]): void {
   const [first] = rows;
   const last = rows.at(-1);
   const plan = slot.execution?.plan;
@@ -65,8 +67,7 @@ export function notePublished(node: NodeState, slot: Slot, seq: number): void {
   slot.publishing = Math.max(slot.publishing, seq);
   const { execution } = slot;
   if (execution === null || slot.status !== "clean" || slot.queue.length > 0) return;
-  if (slot.published >= execution.seq && slot.hasEventsRow && slot.openLeases === 0)
-    node.enqueue(slot, { kind: "mark", mark: null });
+  if (slot.published >= execution.seq && slot.hasEventsRow && slot.openLeases === 0) node.requestCommit(slot);
 }
 
 /** Whether all events of an execution are published, as far as somebody does that. */
@@ -79,5 +80,43 @@ export function publishAgain(node: NodeState): void {
   for (const slot of node.slots.values()) {
     slot.publishing = slot.published;
     if (slot.status === "clean") catchUpEvents(node, slot);
+  }
+}
+
+/** Events of one execution; `rows` null: they are to be read from its journal. */
+export type EventsOut = Omit<Extract<Output, { kind: "publish" }>, "kind">;
+
+export class OutboxPort {
+  readonly #input: (input: Input) => void;
+  readonly #scope: () => Partitions;
+  #listener: (out: EventsOut) => void = () => {};
+
+  constructor(input: (input: Input) => void, scope: () => Partitions) {
+    this.#input = input;
+    this.#scope = scope;
+  }
+
+  /** The partitions of this node; null: all. */
+  get scope(): Partitions {
+    return this.#scope();
+  }
+
+  /** Calls `listener` with events once they are committed. */
+  listen(listener: (out: EventsOut) => void): void {
+    this.#listener = listener;
+  }
+
+  publish(out: EventsOut): void {
+    this.#listener(out);
+  }
+
+  /** Events of the execution up to this one are published. */
+  published(execution: string, seq: number): void {
+    this.#input({ kind: "published", execution, seq });
+  }
+
+  /** What was given out and not published is given out again. */
+  again(): void {
+    this.#input({ kind: "publish-again" });
   }
 }

@@ -1,6 +1,6 @@
 /** An engine as its cluster sees it: partitions are given to it and taken from it, and the others speak to it. */
 import type { Ownership, Store } from "../../store/store.ts";
-import { Pending } from "../commit/pending.ts";
+import { Pending } from "../commit/pending-replies.ts";
 import type { ClusterNotice } from "../driver-options.ts";
 import type { Input, Output } from "../io.ts";
 import { inDoubt, type LeaseTable, readLeases, storeLeases } from "../leases/lease-handover.ts";
@@ -70,7 +70,7 @@ export class PartitionInputs {
   }
 
   /** What the cluster has to say. */
-  hear(word: ClusterNotice): void {
+  notify(word: ClusterNotice): void {
     if (word.kind === "lost") this.#lost(word.partitions);
     this.#input(word);
   }

@@ -9,7 +9,7 @@ import type { Ownership } from "../../store/store.ts";
 import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { AfterCommit } from "../commit/after-commit.ts";
-import { type Left, leaseTable, noteHandedOver } from "../leases/lease-handover.ts";
+import { type Handover, leaseTable, noteHandedOver } from "../leases/lease-handover.ts";
 import { requestStop } from "../leases/report-intake.ts";
 import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { NodeState } from "../node-state.ts";
@@ -63,7 +63,7 @@ export class PartitionOwnership {
     this.#parts = parts;
   }
 
-  taken(owned: readonly Ownership[], { leases, homes, declared, stored }: Left): void {
+  taken(owned: readonly Ownership[], { leases, homes, declared, stored }: Handover): void {
     const node = this.#node;
     const { cache, timers, mailbox } = this.#parts;
     // Taken anew without being lost before: what is in memory is of the former tenure.
@@ -146,7 +146,7 @@ export class PartitionOwnership {
       unperformed.push(output.task);
       return false;
     });
-    this.#parts.postOps.takeBack(unperformed);
+    this.#parts.postOps.releaseUnstarted(unperformed);
     this.#parts.mailbox.forget(isOver);
     this.#parts.timers.forget(isOver);
     node.limits.forget(isOver);

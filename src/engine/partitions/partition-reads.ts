@@ -50,7 +50,7 @@ export class PartitionReads {
     }
   }
 
-  hear(input: ClusterInput): void {
+  handle(input: ClusterInput): void {
     switch (input.kind) {
       case "taken":
         if (this.#node.roster.queued !== null)

@@ -40,7 +40,7 @@ export class PostOpPool {
   }
 
   /** Takes a place; false: there is none for this target, and the execution waits. */
-  take(id: string, { execution, target }: Taken): boolean {
+  acquire(id: string, { execution, target }: Taken): boolean {
     if (!this.#hasRoom(target)) {
       this.#wait(execution, target);
       return false;
@@ -51,7 +51,7 @@ export class PostOpPool {
     return true;
   }
 
-  end(id: string): void {
+  release(id: string): void {
     const taken = this.#taken.get(id);
     if (taken === undefined) return;
     this.#taken.delete(id);

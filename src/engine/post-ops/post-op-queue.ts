@@ -36,7 +36,7 @@ export class PostOpQueue {
 
   /** Gives out what a clean execution owes and what is due. */
   // @plant post-operation before its commit 4
-  attend(slot: Slot): void {
+  startDue(slot: Slot): void {
     const { execution } = slot;
     if (execution === null || execution.postops.size === 0 || slot.tenure.isYielding) return;
     /** Receipts whose broadcasts wait for one that is to begin before them. */
@@ -51,7 +51,7 @@ export class PostOpQueue {
       )
         continue;
       const task = taskOf(execution, op);
-      if (pool.take(op.id, { execution: slot.id, target: placeOf(task) }))
+      if (pool.acquire(op.id, { execution: slot.id, target: placeOf(task) }))
         this.#node.emit({ kind: "perform", task });
       else if (op.ended === 0)
         // @plant broadcast overtakes the one before it
@@ -61,18 +61,18 @@ export class PostOpQueue {
 
   /** A try has ended: its execution hears of it, and others have room. */
   performed({ execution, op, attempt, outcome }: Extract<Input, { kind: "performed" }>): void {
-    for (const pool of Object.values(this.#pools)) pool.end(op);
+    for (const pool of Object.values(this.#pools)) pool.release(op);
     if (this.#node.tenures.of(execution) !== undefined) {
       const message = { kind: "postop", op, attempt, outcome } as const;
-      this.#node.enqueue(this.#cache.slot(execution), { kind: "message", message, request: null });
+      this.#node.enqueueMessage(this.#cache.slot(execution), message);
     }
     for (const pool of Object.values(this.#pools)) this.#fill(pool);
   }
 
   /** These were given out in a tenure that ended before anybody could begin. */
-  takeBack(tasks: readonly PostOpTask[]): void {
+  releaseUnstarted(tasks: readonly PostOpTask[]): void {
     if (tasks.length === 0) return;
-    for (const { id, op } of tasks) this.#pools[op].end(id);
+    for (const { id, op } of tasks) this.#pools[op].release(id);
     for (const pool of Object.values(this.#pools)) this.#fill(pool);
   }
 
@@ -81,7 +81,7 @@ export class PostOpQueue {
     for (let next = pool.next(); next !== undefined; next = pool.next()) {
       if (this.#node.tenures.of(next) === undefined) continue;
       const slot = this.#cache.slot(next);
-      if (slot.status === "clean") this.attend(slot);
+      if (slot.status === "clean") this.startDue(slot);
     }
   }
 }

@@ -15,7 +15,7 @@ const PATIENCE_MS = 5_000;
 export class PostOpRunner {
   readonly #postOps: PostOps | null;
   readonly #clock: Clock;
-  readonly #tell: (performed: Extract<Input, { kind: "performed" }>) => void;
+  readonly #onPerformed: (performed: Extract<Input, { kind: "performed" }>) => void;
   readonly #open = new Set<AbortController>();
   #onIdle: () => void = () => {};
 
@@ -25,7 +25,7 @@ export class PostOpRunner {
   ) {
     this.#postOps = postOps ?? null;
     this.#clock = clock;
-    this.#tell = tell;
+    this.#onPerformed = tell;
   }
 
   /** Begins a try. Without a performer nothing is done, and it stays owed. */
@@ -38,7 +38,7 @@ export class PostOpRunner {
       if (!this.#open.delete(abort)) return;
       cancel();
       const { execution, id: op, attempt } = task;
-      this.#tell({ kind: "performed", execution, op, attempt, outcome });
+      this.#onPerformed({ kind: "performed", execution, op, attempt, outcome });
       if (this.#open.size === 0) this.#onIdle();
     };
     const cancel = this.#clock.after(task.plan.timeoutMs + PATIENCE_MS, () => {

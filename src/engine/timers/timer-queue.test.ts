@@ -54,7 +54,7 @@ describe("the timer desk", () => {
         knownMax = Math.max(knownMax, found.length);
         timers.scanned(found, wanted.until, { max: wanted.max, now });
       }
-      for (let due = timers.takeDue(now); due !== null; due = timers.takeDue(now)) {
+      for (let due = timers.popDue(now); due !== null; due = timers.popDue(now)) {
         isInOrder &&= due.due >= last && due.due <= now;
         last = due.due;
         lateMax = Math.max(lateMax, now - due.due);
@@ -89,11 +89,11 @@ describe("the timer desk", () => {
     timers.set("e1", "far", 100_000);
     timers.set("e1", "b", 300);
     timers.clear("e1", "a");
-    expect(timers.takeDue(250)).toBeNull();
-    expect(timers.takeDue(300)).toMatchObject({ timer: "b", due: 300 });
+    expect(timers.popDue(250)).toBeNull();
+    expect(timers.popDue(300)).toMatchObject({ timer: "b", due: 300 });
     timers.set("e1", WAKE, 500_000);
-    expect(timers.takeDue(499_999)).toBeNull();
-    expect(timers.takeDue(500_000)).toMatchObject({ timer: WAKE });
+    expect(timers.popDue(499_999)).toBeNull();
+    expect(timers.popDue(500_000)).toMatchObject({ timer: WAKE });
   });
 
   test("gives a timer again at the next scan if its row was not cleared", () => {
@@ -101,11 +101,11 @@ describe("the timer desk", () => {
     const row = { execution: "e1", timer: "t", due: 50 };
     timers.wantedScan(0);
     timers.scanned([row], 60_000, { max: 10_000, now: 0 });
-    expect(timers.takeDue(50)).toMatchObject(row);
+    expect(timers.popDue(50)).toMatchObject(row);
     timers.clear("e1", "t");
     timers.wantedScan(30_000);
     timers.scanned([row], 90_000, { max: 10_000, now: 30_000 });
-    expect(timers.takeDue(30_000)).toMatchObject(row);
+    expect(timers.popDue(30_000)).toMatchObject(row);
   });
 });
 

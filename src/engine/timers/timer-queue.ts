@@ -88,7 +88,7 @@ export class TimerQueue {
   }
 
   /** The next timer that is due, taken out. */
-  takeDue(now: number): StoredTimer | null {
+  popDue(now: number): StoredTimer | null {
     for (;;) {
       const top = this.#heap.peek();
       if (top === undefined || top.due > now) return null;

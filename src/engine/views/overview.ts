@@ -1,7 +1,12 @@
 /** What a node holds, for status pages and scaling. Computed on request, nothing is kept for it. */
+
+import type { QueuedAttempt } from "../../kernel/command/command-view.ts";
+import type { RunningCounts } from "../../kernel/view.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
+import type { Slot } from "../cache/slot.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { AttemptFilter, OpenAttempt, Overview } from "../io.ts";
+import { ENUMERATION } from "../leases/lease.ts";
 import type { NodeState } from "../node-state.ts";
 
 /** The overview; `working` executions have work. */
@@ -50,7 +55,7 @@ export function openAttempts(
     for (const queue of slot.queues) {
       const { command } = queue.state.plan;
       if (queue.openLeases === 0 || (commands === true && command === null)) continue;
-      const place = { ...queue.visit.place(queue.state.plan.name), execution: slot.id };
+      const place = { ...queue.place, execution: slot.id };
       for (const lease of queue.leases.values()) {
         if (lease.reported || (worker !== null && lease.worker !== worker)) continue;
         if (found.length >= max) return found;
@@ -80,4 +85,28 @@ function readyTasks({ state, openLeases }: HandlerQueue, now: number): number {
   // Those that sleep are among those that wait for a time.
   const later = tasks.countRetrying(now) + progress.countWaiting(now) - progress.countSleeping(now);
   return total - tasks.settled.size - openLeases - later;
+}
+
+/** Open attempts at tasks, by handler. */
+export function runningOf({ queues }: Slot): RunningCounts {
+  return new Map(queues.map((queue) => [queue.state.plan.name, runningTasks(queue)]));
+}
+
+function runningTasks(queue: HandlerQueue): number {
+  return queue.openLeases - (queue.leases.get(ENUMERATION)?.reported === false ? 1 : 0);
+}
+
+/** Command handlers whose open leases are all in queues of a broker, with the oldest of them. */
+export function queuedOf({ queues }: Slot): ReadonlyMap<string, QueuedAttempt> {
+  const found = new Map<string, QueuedAttempt>();
+  for (const { leases, openLeases, state, visit: of } of queues) {
+    if (openLeases === 0 || state.plan.command === null) continue;
+    const open = [...leases.values()].filter(({ reported }) => !reported);
+    const [oldest] = open;
+    if (oldest === undefined || open.some(({ queued }) => !queued)) continue;
+    const { visit, round } = of;
+    const { task, attempt, claim, epoch } = oldest;
+    found.set(state.plan.name, { visit, round, task, attempt, claim, epoch });
+  }
+  return found;
 }

@@ -1,6 +1,6 @@
 /** Changing executions: cancel, pause, resume, retry, signals, and the same for many at once. */
 import { z } from "@hono/zod-openapi";
-import { dropDamaged } from "../../engine/cache/drop-damaged.ts";
+import { dropDamaged } from "../../engine/cache/damages.ts";
 import type { ControlMessage } from "../../kernel/message.ts";
 import { checkList } from "../../protocol/check-request.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";

@@ -163,7 +163,7 @@ describe("what nodes tell each other unasked", () => {
       hooks: {
         letters: (body) => {
           nudged.push(body);
-          b.engine.cluster.hear({ kind: "mail-stored" });
+          b.engine.cluster.notify({ kind: "mail-stored" });
         },
       },
     });
