@@ -1,11 +1,15 @@
 /** Reads stored logs in bounded pieces, line by line. */
 import type { LogEntry } from "../sdk/handle.ts";
-import type { Store } from "../store/store.ts";
+import type { ExecutionStore } from "../store/store.ts";
 
 const ROWS = 64;
 
 /** The lines of an execution that were stored after `after`, in the order of storing. */
-export async function* readLines(store: Store, execution: string, after: number): AsyncGenerator<LogEntry> {
+export async function* readLines(
+  store: ExecutionStore,
+  execution: string,
+  after: number,
+): AsyncGenerator<LogEntry> {
   for (let last = after; ; ) {
     const rows = await store.readLogs({ execution, after: last, rowsMax: ROWS });
     if (rows.length === 0) return;

@@ -5,7 +5,7 @@
  */
 import type { Recorded } from "../kernel/event.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
-import type { Store } from "../store/store.ts";
+import type { ExecutionStore } from "../store/store.ts";
 
 /** Rows kept per execution. */
 const ROWS_MAX = 4;
@@ -20,10 +20,10 @@ interface Reading {
 }
 
 export class RowReader {
-  readonly #store: Store;
+  readonly #store: ExecutionStore;
   readonly #readings = new Map<string, Reading>();
 
-  constructor(store: Store) {
+  constructor(store: ExecutionStore) {
     this.#store = store;
   }
 

@@ -8,7 +8,7 @@ import type { Overview } from "../engine/io.ts";
 import type { BrokerView } from "../protocol/broker-view.ts";
 import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";
-import type { CommitVerdict, Store } from "../store/store.ts";
+import type { CommitVerdict, ExecutionStore } from "../store/store.ts";
 import { Pulse } from "./views/pulse.ts";
 import { countWorkers } from "./worker-protocol/count-workers.ts";
 
@@ -169,8 +169,8 @@ export class Metrics {
 }
 
 /** The store, with every commit counted and timed. */
-export function withMetrics<S extends Store>(store: S, metrics: Metrics, clock: Clock): S {
-  return decorate<Store>(store, {
+export function withMetrics<S extends ExecutionStore>(store: S, metrics: Metrics, clock: Clock): S {
+  return decorate<ExecutionStore>(store, {
     commit: async (content) => {
       const from = clock.now();
       const verdict = await store.commit(content);

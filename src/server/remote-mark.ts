@@ -3,11 +3,11 @@
  * may still run, and whoever opens the store next leaves such tasks alone for a while.
  */
 import { REMOTE_MARK, remoteEpoch } from "../store/remote-epoch.ts";
-import type { Store, StoreInfo } from "../store/store.ts";
+import type { DocumentStore, StoreInfo } from "../store/store.ts";
 import type { Route } from "./route.ts";
 
 /** Whether attempts of remote workers may still run from before this opening; then they may after the next one too. */
-export async function mayRunRemotely(store: Store, { owned }: StoreInfo): Promise<boolean> {
+export async function mayRunRemotely(store: DocumentStore, { owned }: StoreInfo): Promise<boolean> {
   const uncleanEpoch = Math.max(0, ...owned.map((own) => own.uncleanEpoch));
   if (uncleanEpoch === 0) return false;
   if ((await remoteEpoch(store)) < uncleanEpoch) return false;
@@ -20,13 +20,17 @@ export async function mayRunRemotely(store: Store, { owned }: StoreInfo): Promis
 }
 
 /** Notes that attempts may run at workers of other processes from now on. */
-export async function noteRemote(store: Store, { owned }: StoreInfo): Promise<void> {
+export async function noteRemote(store: DocumentStore, { owned }: StoreInfo): Promise<void> {
   const epoch = Math.max(0, ...owned.map((own) => own.epoch));
   await store.putDocument(REMOTE_MARK.of, REMOTE_MARK.id, JSON.stringify({ epoch }));
 }
 
 /** The routes of workers, the registration of which is remembered before it is answered. */
-export function rememberRemote(routes: readonly Route[], store: Store, info: StoreInfo): readonly Route[] {
+export function rememberRemote(
+  routes: readonly Route[],
+  store: DocumentStore,
+  info: StoreInfo,
+): readonly Route[] {
   let remembered: Promise<void> | null = null;
   const remember = (): Promise<void> => {
     remembered ??= noteRemote(store, info).catch((fault: unknown) => {

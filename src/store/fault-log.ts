@@ -73,7 +73,7 @@ export class FaultLog {
     lasting.overAt = null;
     lasting.unlogged++;
     if (now < lasting.nextAt) return;
-    const more = lasting.unlogged === 1 ? "" : `, ${lasting.unlogged} times since this was last said`;
+    const more = lasting.unlogged === 1 ? "" : `, ${lasting.unlogged} times since the last line`;
     this.#write(`${message}: for ${showDuration(now - lasting.from)} now${more}`);
     lasting.unlogged = 0;
     lasting.distanceMs = Math.min(DISTANCE_MAX_MS, lasting.distanceMs * 2);

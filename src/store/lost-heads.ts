@@ -15,7 +15,7 @@ export function firstHead(row: Entry | null, partitions: number): Head | string 
   const id = executionOf(row);
   if (id === null) return "its first row does not name an execution";
   const created = decodeReadable(row)[0]?.event;
-  if (created?.kind !== "created") return "it does not begin with created";
+  if (created?.kind !== "created") return "it does not begin with a created event";
   const { workflow, hash, project, tags } = created;
   return {
     ...{ id, partition: partitionOf(id, partitions), workflow, hash, project, tags },

@@ -12,7 +12,7 @@ import { decorate } from "../std/decorate.ts";
 import type { Random } from "../std/random.ts";
 import { MemoryStore } from "../store/memory/memory-store.ts";
 import type { MemoryTables } from "../store/memory/memory-tables.ts";
-import type { Store } from "../store/store.ts";
+import type { ExecutionStore } from "../store/store.ts";
 import type { HostedTopic, HostedWorkflow } from "../worker/handler-code.ts";
 import type { ScriptOptions } from "../worker/script-runner.ts";
 import { KillableProcess } from "./killable-process.ts";
@@ -93,7 +93,9 @@ export class ProcessRun {
 }
 
 /** The store, with commits that can fail. */
-export function withFaults<S extends Store>(store: S, faults: ProcessRunOptions["faults"]): S {
+export function withFaults<S extends ExecutionStore>(store: S, faults: ProcessRunOptions["faults"]): S {
   if (faults === undefined) return store;
-  return decorate<Store>(store, { commit: (content) => faults.commit(() => store.commit(content)) }) as S;
+  return decorate<ExecutionStore>(store, {
+    commit: (content) => faults.commit(() => store.commit(content)),
+  }) as S;
 }

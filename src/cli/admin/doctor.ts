@@ -98,7 +98,7 @@ async function database({ config }: LoadedConfig): Promise<Finding> {
       return {
         what,
         verdict: "wrong",
-        says: "the schema of this database holds something else than a store",
+        says: "the schema of this database contains something other than a store",
       };
     const content = kind === "absent" ? "a store is made when it is first used" : `schema version ${version}`;
     const live = nodes === 1 ? "1 node is alive" : `${nodes} nodes are alive`;

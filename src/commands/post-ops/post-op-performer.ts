@@ -7,13 +7,13 @@ import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import type { PostOpOutcome } from "../../kernel/message.ts";
 import { byteLength } from "../../std/json.ts";
 import { type Rejection, RondoError, reject } from "../../std/rejection.ts";
-import { type Store, StoreFault } from "../../store/store.ts";
+import { type ExecutionStore, StoreFault } from "../../store/store.ts";
 import type { StateEntry, StatePlace } from "../state/state-store.ts";
 import type { StateStores } from "../state/state-stores.ts";
 import { type BroadcastParts, sendBroadcast } from "./broadcast.ts";
 
 export interface PerformerParts extends BroadcastParts {
-  readonly store: Store;
+  readonly store: ExecutionStore;
   readonly stateStores: StateStores;
 }
 

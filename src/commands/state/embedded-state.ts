@@ -3,7 +3,7 @@
 import { KEPT, object, string } from "../../std/decode.ts";
 import { sha256 } from "../../std/hash.ts";
 import { type DocumentForm, jsonForm, parseDocument, readDocument } from "../../store/document-form.ts";
-import { type Store, StoreFault } from "../../store/store.ts";
+import { type DocumentStore, StoreFault } from "../../store/store.ts";
 import {
   compareEntries,
   type NewEntry,
@@ -22,9 +22,9 @@ const TRIES = 20;
 const ID_CHARS_MAX = 600;
 
 export class EmbeddedState implements StateStore {
-  readonly #store: Store;
+  readonly #store: DocumentStore;
 
-  constructor(store: Store) {
+  constructor(store: DocumentStore) {
     this.#store = store;
   }
 

@@ -3,14 +3,14 @@
  * own store, under that name; with one, only the configured names and `embedded` exist.
  */
 import { type Rejection, RondoError, reject } from "../../std/rejection.ts";
-import type { Store } from "../../store/store.ts";
+import type { DocumentStore } from "../../store/store.ts";
 import { EmbeddedState } from "./embedded-state.ts";
 import type { StateStoreSettings } from "./state-settings.ts";
 import type { StateStore } from "./state-store.ts";
 
 export interface StateStoresOptions {
   /** Rondo's own. */
-  readonly store: Store;
+  readonly store: DocumentStore;
   /** Nothing in it: any name is fine. */
   readonly settings: Readonly<Record<string, StateStoreSettings>>;
   readonly onFault: (fault: Error) => void;

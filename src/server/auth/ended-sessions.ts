@@ -6,13 +6,13 @@ import type { Clock } from "../../std/clock.ts";
 import { number } from "../../std/decode.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { allDocuments, jsonForm } from "../../store/document-form.ts";
-import type { Store } from "../../store/store.ts";
+import type { DocumentStore } from "../../store/store.ts";
 import { FreshCopy } from "./fresh-copy.ts";
 import { hashSecret } from "./secrets.ts";
 import type { Session } from "./session-cookie.ts";
 
 export interface EndedSessionsParts {
-  readonly store: Store;
+  readonly store: DocumentStore;
   readonly clock: Clock;
   /** Other nodes end sessions too. */
   readonly isShared?: boolean;
@@ -26,13 +26,13 @@ export const SESSION_FORM = jsonForm<number>(KIND, number);
 const ENDED_MAX = 10_000;
 
 export class EndedSessions {
-  readonly #store: Store;
+  readonly #store: DocumentStore;
   readonly #clock: Clock;
   /** When each would have ended, by the hash of its signature. */
   readonly #until = new Map<string, number>();
   #copy: FreshCopy | null = null;
 
-  private constructor(store: Store, clock: Clock) {
+  private constructor(store: DocumentStore, clock: Clock) {
     this.#store = store;
     this.#clock = clock;
   }

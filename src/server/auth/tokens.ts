@@ -12,7 +12,7 @@ import type { Clock } from "../../std/clock.ts";
 import { newExecutionId } from "../../std/id.ts";
 import type { Random } from "../../std/random.ts";
 import { allDocuments, type DocumentForm, describeDamaged } from "../../store/document-form.ts";
-import type { Store } from "../../store/store.ts";
+import type { DocumentStore } from "../../store/store.ts";
 import type { Role } from "./caller.ts";
 import { FreshCopy } from "./fresh-copy.ts";
 import { drawSecret, hashSecret, isSameSecret } from "./secrets.ts";
@@ -43,7 +43,7 @@ export interface DamagedToken {
 }
 
 export interface TokenParts {
-  readonly store: Store;
+  readonly store: DocumentStore;
   readonly clock: Clock;
   readonly random: Random;
   /** RONDO_ADMIN_TOKEN. */

@@ -7,7 +7,7 @@ import type { Clock } from "../../std/clock.ts";
 import { KEPT, listOf, number, object, orNull, string } from "../../std/decode.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import { jsonForm, listDocuments } from "../../store/document-form.ts";
-import type { Store } from "../../store/store.ts";
+import type { DocumentStore } from "../../store/store.ts";
 
 export interface AuditEntry {
   readonly at: number;
@@ -48,7 +48,7 @@ const WAITING_MAX = 10_000;
 const RETRY_MS = 1_000;
 
 export class AuditLog {
-  readonly #store: Store;
+  readonly #store: DocumentStore;
   readonly #clock: Clock;
   readonly #onFault: (fault: Error) => void;
   #waiting: AuditEntry[] = [];
@@ -57,7 +57,12 @@ export class AuditLog {
   #counter = 0;
   #cancelRetry: (() => void) | null = null;
 
-  constructor(parts: { store: Store; clock: Clock; random?: Random; onFault: (fault: Error) => void }) {
+  constructor(parts: {
+    store: DocumentStore;
+    clock: Clock;
+    random?: Random;
+    onFault: (fault: Error) => void;
+  }) {
     this.#writer = (parts.random ?? systemRandom).u32().toString(16).padStart(8, "0");
     this.#store = parts.store;
     this.#clock = parts.clock;

@@ -8,7 +8,7 @@ import { usableDefinition } from "../../kernel/definition/read-definition.ts";
 import { noteReplaced } from "../../retention/unused-definitions.ts";
 import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import type { Store } from "../../store/store.ts";
+import type { DocumentStore } from "../../store/store.ts";
 import type { PostOpPort } from "../parts.ts";
 import type { SchemaChecker, ValueCheck } from "./schema-checker.ts";
 
@@ -24,7 +24,7 @@ export interface KnownDefinition {
 }
 
 export interface DefinitionParts {
-  readonly store: Store;
+  readonly store: DocumentStore;
   readonly schemas: SchemaChecker;
   readonly postOps: PostOpPort;
   readonly topics: Pick<TopicGuard, "check">;
@@ -33,7 +33,7 @@ export interface DefinitionParts {
 const KEPT_MAX = 200;
 
 export class Definitions {
-  readonly #store: Store;
+  readonly #store: DocumentStore;
   readonly #schemas: SchemaChecker;
   readonly #postOps: PostOpPort;
   readonly #topics: Pick<TopicGuard, "check">;

@@ -8,7 +8,7 @@ import { isRejection } from "../../std/rejection.ts";
 import { allDocuments, type DocumentForm, describeDamaged } from "../../store/document-form.ts";
 import { DOCUMENT_KINDS } from "../../store/document-kinds.ts";
 import { REMOTE_FORM } from "../../store/remote-epoch.ts";
-import type { Store } from "../../store/store.ts";
+import type { DocumentStore } from "../../store/store.ts";
 import { SESSION_FORM } from "../auth/ended-sessions.ts";
 import { AUDIT_FORM } from "./audit-log.ts";
 import { KEY_FORM } from "./idempotency-keys.ts";
@@ -21,7 +21,7 @@ export interface DocumentFinding {
 }
 
 type AuditedStore = Pick<
-  Store,
+  DocumentStore,
   "listDocuments" | "getDocument" | "putDocument" | "listDefinitions" | "getDefinition"
 >;
 

@@ -7,7 +7,7 @@ import type { Clock } from "../../std/clock.ts";
 import { KEPT, number, object, string } from "../../std/decode.ts";
 import { decorate } from "../../std/decorate.ts";
 import { jsonForm, listDocuments } from "../../store/document-form.ts";
-import type { Store } from "../../store/store.ts";
+import type { DocumentStore } from "../../store/store.ts";
 
 /** A definition that was the newest from a time on. */
 export interface Version {
@@ -30,8 +30,8 @@ export const VERSION_FORM = jsonForm<{ readonly hash: string; readonly at: numbe
 const TIME_DIGITS = 15;
 
 /** The store, with a log of every change of a newest definition. */
-export function withVersionLog<S extends Store>(store: S, clock: Pick<Clock, "now">): S {
-  return decorate<Store>(store, {
+export function withVersionLog<S extends DocumentStore>(store: S, clock: Pick<Clock, "now">): S {
+  return decorate<DocumentStore>(store, {
     putDefinition: async (name, hash, body) => {
       // A name that is derived from the content has one version only.
       if (isSubmissionName(name)) return store.putDefinition(name, hash, body);
@@ -50,7 +50,7 @@ export function withVersionLog<S extends Store>(store: S, clock: Pick<Clock, "no
 
 /** Versions of a workflow, the newest first; null: there is no such workflow. */
 export async function listVersions(
-  store: Store,
+  store: DocumentStore,
   name: string,
   { cursor, max }: { readonly cursor: string | null; readonly max: number },
 ): Promise<VersionPage | null> {

@@ -2,7 +2,7 @@
 import type { EnginePort } from "../../engine/engine-port.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import { type Detail, publicEvent } from "../../kernel/journal/public-event.ts";
-import type { Store } from "../../store/store.ts";
+import type { ExecutionStore } from "../../store/store.ts";
 import type { FeedSource, SourcePiece } from "./feed.ts";
 import { isOver } from "./is-over.ts";
 
@@ -12,7 +12,7 @@ const ROWS = 32;
 
 /** Events of an execution; positions are sequence numbers. */
 export function eventSource(
-  parts: { readonly engine: EnginePort; readonly store: Store },
+  parts: { readonly engine: EnginePort; readonly store: ExecutionStore },
   execution: string,
   detail: Detail,
 ): FeedSource {

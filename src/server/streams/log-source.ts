@@ -1,6 +1,6 @@
 /** Log lines of an execution: as pages, and as server-sent events. A line's id is `<row>.<line>`. */
 import type { EnginePort } from "../../engine/engine-port.ts";
-import type { Store, StoredLogRow } from "../../store/store.ts";
+import type { ExecutionStore, StoredLogRow } from "../../store/store.ts";
 import type { FeedSource, SourcePiece } from "./feed.ts";
 import { isOver } from "./is-over.ts";
 
@@ -64,7 +64,7 @@ export function showPosition({ row, line }: LogPosition): string {
 
 /** Lines from a position on, at most `max`. */
 export async function readLines(
-  store: Store,
+  store: ExecutionStore,
   execution: string,
   options: { readonly from: LogPosition; readonly max: number; readonly filter: LogFilter },
 ): Promise<LogPage> {
@@ -93,7 +93,7 @@ export async function readLines(
 
 /** Log lines of an execution as they come; positions are those of lines. */
 export function logSource(
-  parts: { readonly engine: EnginePort; readonly store: Store },
+  parts: { readonly engine: EnginePort; readonly store: ExecutionStore },
   execution: string,
   filter: LogFilter,
 ): FeedSource {

@@ -5,7 +5,7 @@
 
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { decodeColumns, type Entry } from "../../kernel/journal/journal-entry.ts";
-import type { Store } from "../../store/store.ts";
+import type { ExecutionStore } from "../../store/store.ts";
 import { TaskScan } from "./task-scan.ts";
 
 interface Kept {
@@ -21,10 +21,10 @@ const ROWS = 64;
 const CHARS = 1_048_576;
 
 export class TaskIndexes {
-  readonly #store: Store;
+  readonly #store: ExecutionStore;
   readonly #kept = new Map<string, Kept>();
 
-  constructor(store: Store) {
+  constructor(store: ExecutionStore) {
     this.#store = store;
   }
 

@@ -1,7 +1,7 @@
 /** Rows of tasks with their results, errors, keys and identities, read from the journal where the index points. */
 import type { Event } from "../../kernel/event.ts";
 import type { Json } from "../../std/json.ts";
-import type { Store } from "../../store/store.ts";
+import type { ExecutionStore } from "../../store/store.ts";
 import { EventReader } from "./event-reader.ts";
 import type { TaskIndex, TaskState } from "./task-index.ts";
 
@@ -34,7 +34,7 @@ const PAGE_CHARS = 4_194_304;
 
 /** A page of rows, and the number of the task that the next page begins with. */
 export async function readTaskRows(
-  store: Store,
+  store: ExecutionStore,
   index: TaskIndex,
   options: RowsOptions,
 ): Promise<{ data: TaskRow[]; next: number | null }> {

@@ -1,7 +1,7 @@
 /** Results of earlier phases, page by page from the journal, for an attempt that reads them from afar. */
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
-import type { Store } from "../../store/store.ts";
+import type { ExecutionStore } from "../../store/store.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 
 export interface WantedResults {
@@ -21,7 +21,7 @@ const CURSOR = /^(\d{1,15})-(\d{1,15})$/;
 
 /** One page as JSON text: `{ data: [{ task, status, result | error }], next }`. */
 export async function readResults(
-  store: Store,
+  store: ExecutionStore,
   attempt: AttemptRecord,
   wanted: WantedResults,
 ): Promise<string | Rejection> {

@@ -3,7 +3,7 @@ import type { Recorded } from "../../kernel/event.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import type { Checkpoint } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
-import type { Store } from "../../store/store.ts";
+import type { ExecutionStore } from "../../store/store.ts";
 
 export interface ItemHistory {
   /** Steps, answered waits and sleeps, as the JSON text of a list. */
@@ -15,7 +15,7 @@ export interface ItemHistory {
 
 /** Reads what the checkpoints of one task point to. */
 export async function readHistory(
-  store: Store,
+  store: ExecutionStore,
   execution: string,
   checkpoints: readonly Checkpoint[],
   now: number,
@@ -49,7 +49,7 @@ export async function readHistory(
 
 /** The state that an event holds: of a finished run, or, in a page of tasks, the task that is the first state. */
 export async function readState(
-  store: Store,
+  store: ExecutionStore,
   execution: string,
   { seq, task }: { readonly seq: number; readonly task: number },
 ): Promise<string> {
@@ -61,11 +61,11 @@ export async function readState(
 
 /** Single events of one journal; the row read last is kept, since neighbours are often in it. */
 class JournalAt {
-  readonly #store: Store;
+  readonly #store: ExecutionStore;
   readonly #execution: string;
   #row: readonly Recorded[] = [];
 
-  constructor(store: Store, execution: string) {
+  constructor(store: ExecutionStore, execution: string) {
     this.#store = store;
     this.#execution = execution;
   }

@@ -46,7 +46,7 @@ export class Database {
     if (isElsewhere(meta, state))
       throw new DatabaseUnusable(
         "restored",
-        `this store was made elsewhere: in another database, or before it was put back. ${RESTORED_ADVICE}`,
+        `this store was created in another database, or the database was restored. ${RESTORED_ADVICE}`,
       );
     await client.query("SELECT fold_counts_1()");
     this.#meta = meta;
@@ -65,7 +65,7 @@ export class Database {
     if (isElsewhere(meta, state) || state.walPosition < seen)
       throw new DatabaseUnusable(
         "older",
-        `the database is another one, or older, than the one that this node has used. ${RESTORED_ADVICE}, then ` +
+        `the database is not the one that this node has used, or an older copy of it. ${RESTORED_ADVICE}, then ` +
           "start the nodes again",
       );
   }
@@ -105,7 +105,7 @@ async function readMeta(client: pg.Client): Promise<Meta> {
     FROM meta`);
   const [meta] = rows;
   if (meta === undefined)
-    throw new DatabaseUnusable("foreign", "the schema holds no store; choose another schema, or drop it");
+    throw new DatabaseUnusable("foreign", "the schema contains no store; choose another schema, or drop it");
   return meta;
 }
 

@@ -11,7 +11,7 @@ const WRITING = { sent: true, writes: true };
 
 const ERRORS: [what: string, error: Error, retryable: boolean, nothingWritten: boolean, words: string][] = [
   ["a full disk", ofServer("53100"), true, true, "disk is full"],
-  ["too many connections", ofServer("53300", "FATAL"), true, true, "no room"],
+  ["too many connections", ofServer("53300", "FATAL"), true, true, "no free connections"],
   ["a standby", ofServer("25006"), true, true, "standby"],
   ["a timeout", ofServer("57014"), true, true, "too long"],
   ["a deadlock", ofServer("40P01"), true, true, "busy"],
@@ -20,7 +20,7 @@ const ERRORS: [what: string, error: Error, retryable: boolean, nothingWritten: b
   ["a wrong password", ofServer("28P01", "FATAL"), false, true, "check the URL"],
   ["no such database", ofServer("3D000", "FATAL"), false, true, "create it"],
   ["a missing right", ofServer("42501"), false, true, "grant"],
-  ["a schema that may not be used", ofServer("3F000"), false, true, "not for this user"],
+  ["a schema that may not be used", ofServer("3F000"), false, true, "may not access it"],
   ["a schema that was dropped", ofServer("42883"), false, true, "dropped"],
   ["a shutdown", ofServer("57P01", "FATAL"), true, false, "not known"],
   ["a crash of another backend", ofServer("57P02", "FATAL"), true, false, "not known"],

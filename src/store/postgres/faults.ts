@@ -33,7 +33,7 @@ export class UnreadableValue extends StoreFault {
 
 /** data_corrupted, index_corrupted, and bytes that are not in the encoding of the database. */
 const CORRUPTED = ["XX001", "XX002", "22021"];
-/** What an internal error (XX000) says of a value with a wrong length, compression or TOAST pointer; never translated. */
+/** Messages of internal errors (XX000) about a value with a wrong length, compression or TOAST pointer; never translated. */
 const CORRUPTED_VALUE = /alloc request size|toast|chunk|compress|decompress/i;
 
 /** The code of our SQL functions for a store of another generation. */
@@ -68,14 +68,14 @@ export function faultOf(error: unknown, attempted: Attempted): unknown {
     case "57014":
       return fault("the database took too long", true);
     case "3D000":
-      return fault("there is no such database; create it first", false);
+      return fault("the database does not exist; create it first", false);
     case "42501":
-      return fault("the database refuses this to its user; grant it", false);
+      return fault("the user of the database lacks a permission; grant it", false);
     case "3F000":
     case "42P01":
     case "42883":
       return fault(
-        "Rondo's schema is not there or not for this user: was it dropped or renamed, or its rights taken?",
+        "Rondo's schema does not exist, or the user may not access it: was it dropped or renamed, or were permissions revoked?",
         false,
       );
     default:
@@ -83,12 +83,12 @@ export function faultOf(error: unknown, attempted: Attempted): unknown {
   }
   switch (state.slice(0, 2)) {
     case "53":
-      return fault("the database has no room for more (connections, memory)", true);
+      return fault("the database has no free connections or memory", true);
     case "40":
     case "55":
-      return fault("the database was busy with something else", true);
+      return fault("the database was busy: a lock timed out, or a transaction conflicted with another", true);
     case "28":
-      return fault("the database does not let this user in; check the URL", false);
+      return fault("the database rejects the user or the password; check the URL", false);
     case "58":
     case "XX":
       return fault("the database failed; see its log", true);
@@ -144,7 +144,7 @@ export function sqlState(error: unknown): string | null {
 export function restoredMeanwhile(message: string, cause?: unknown): DatabaseUnusable {
   return new DatabaseUnusable(
     "restored",
-    `the database was restored meanwhile: ${message}; whatever this node holds is void. Start it again`,
+    `the database was restored meanwhile: ${message}; the leases of this node are invalid. Start it again`,
     cause,
   );
 }

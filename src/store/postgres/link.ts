@@ -158,7 +158,7 @@ export class Link {
     return new Promise((resolve, reject) => {
       const cancel = clock.after(timeoutMs, () =>
         reject(
-          new StoreFault("the database is too slow: a statement waited in vain for those before it", {
+          new StoreFault("the database is too slow: a statement timed out while it waited for earlier ones", {
             retryable: true,
             nothingWritten: true,
           }),
@@ -251,7 +251,7 @@ async function endOthers(client: pg.Client, waitMs: number): Promise<void> {
     [Math.ceil(waitMs)],
   );
   if (rows.some(({ gone }) => !gone))
-    throw new StoreFault("the database is still busy with a connection that was lost", {
+    throw new StoreFault("the database has not ended a lost connection yet", {
       retryable: true,
       nothingWritten: true,
     });

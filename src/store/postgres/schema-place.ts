@@ -87,7 +87,7 @@ export async function moveSchema(place: SchemaPlace & { readonly from: string })
 /** Throws `conflict` if replacing the schema would lose data. */
 export function refuseUsed(schema: string, { kind }: SchemaState): void {
   if (kind === "absent" || kind === "empty") return;
-  const what = kind === "used" ? "has a store that is not empty" : "holds something else than a store";
+  const what = kind === "used" ? "has a store that is not empty" : "contains something other than a store";
   throw new RondoError(
     reject("conflict", `the schema "${schema}" of this database ${what}`, {
       hint: "import into an empty database, or with --damaged to replace damaged executions",

@@ -58,7 +58,7 @@ function checkServer(server: Record<string, string>): void {
   if (server["fsync"] !== "on")
     throw new DatabaseUnusable(
       "settings",
-      "the database runs with fsync=off: what it acknowledges is lost with its power. Turn it on",
+      "the database runs with fsync=off: a power failure would lose acknowledged commits. Turn it on",
     );
   if (server["encoding"] !== "UTF8")
     throw new DatabaseUnusable(
@@ -66,7 +66,7 @@ function checkServer(server: Record<string, string>): void {
       `the database is encoded in ${server["encoding"]}; create one in UTF8`,
     );
   if (server["recovering"] === "true")
-    throw new StoreFault("the database is a standby, or still recovers", {
+    throw new StoreFault("the database is a standby, or is still recovering", {
       retryable: true,
       nothingWritten: true,
     });

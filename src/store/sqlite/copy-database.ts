@@ -47,7 +47,7 @@ export function copyDatabase(connection: Connection, file: string): void {
     if (error instanceof SqliteError && isOfTheStore(error)) throw error;
     throw new StoreFault(
       `the backup to ${file} failed (${(error as Error).message}); the store itself is not affected. ` +
-        "To go on: see that the disk of the backup works and has room, and try again",
+        "To go on: make sure that the disk of the backup works and has free space, and try again",
       { retryable: true, nothingWritten: true, cause: error },
     );
   }

@@ -200,7 +200,7 @@ export class DirectoryStore {
       lostTransactions = Math.max(1, lostTransactions);
       warnings.push(
         `The last process that had ${this.#file}${hasFile ? "-wal" : ""} open did not close it, and the file was removed or replaced. ` +
-          "The store has lost at least 1 transaction. What was acknowledged last may be missing; compare with a backup",
+          "The store has lost at least 1 transaction. The most recently acknowledged writes may be missing; compare with a backup",
       );
     }
     connection.exec(

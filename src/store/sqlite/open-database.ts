@@ -53,7 +53,7 @@ export function openDatabase(
     options.noteLost?.(lost);
     warn(
       `${file}-wal is damaged before its end: at least ${lost} transactions behind the damage could not be read and are lost. ` +
-        "What was acknowledged last may be missing; compare with a backup",
+        "The most recently acknowledged writes may be missing; compare with a backup",
     );
   }
   if (version === null) create(file, driver, migrations);

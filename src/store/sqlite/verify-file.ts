@@ -116,7 +116,7 @@ function verifyContent(
     if (fault !== error || error instanceof StoreUnreadable) throw fault;
     throw new StoreUnreadable(file, {
       reason: "damaged",
-      what: `is damaged (its tables do not hang together: ${String(error)})`,
+      what: `is damaged (its tables are inconsistent: ${String(error)})`,
       cause: error,
     });
   } finally {

@@ -196,7 +196,7 @@ test("while the database hangs, statements do not wait for each other without en
     answer.status === "rejected" ? String(answer.reason) : "",
   );
   expect(answers.filter((words) => words.includes("no answer in time"))).toHaveLength(2);
-  expect(answers.filter((words) => words.includes("waited in vain"))).toHaveLength(4);
+  expect(answers.filter((words) => words.includes("timed out while it waited"))).toHaveLength(4);
   await other.query("COMMIT");
   await other.end();
   expect(await store.getDocument("k", "a")).toBe("1");
