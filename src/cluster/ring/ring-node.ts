@@ -14,14 +14,13 @@ import { assert, unreachable } from "../../std/assert.ts";
 import type { Membership } from "../../store/cluster-store.ts";
 import { partitionOf } from "../../store/partition-of.ts";
 import type { StoredTimer } from "../../store/store.ts";
-import { CycleTime } from "./cycle-time.ts";
+import { clockworkersOf } from "./clockworkers.ts";
 import type { RingInput, RingOutput, RingView } from "./io.ts";
-import { RingMap, type RingState } from "./ring-map.ts";
+import { RingMap, type RingMember, type RingState } from "./ring-map.ts";
 import { DEFAULT_RING_SETTINGS, type RingSettings } from "./settings.ts";
 import { Suspects } from "./suspects.ts";
 import { isNewer, newToken, passedOn, type Token, type TokenMessage } from "./token.ts";
 import { TokenOutbox } from "./token-outbox.ts";
-import { viewRing } from "./view.ts";
 import { TimerWatch } from "./watch.ts";
 
 /** How much earlier than needed a timer is sent to watchers, because clocks differ. */
@@ -328,7 +327,7 @@ export class RingNode {
 
   #makeToken(): void {
     const token = newToken({ epoch: (this.#seen?.epoch ?? 0) + 1, maker: this.#incarnation, map: this.#map });
-    assert(isNewer(token, this.#seen), "a token made anew is the newest");
+    assert(isNewer(token, this.#seen), "a new token is the newest");
     this.#made++;
     this.#see(token);
     if (this.#map.members.length > 1) this.#readMembers("the token is lost");
@@ -370,4 +369,66 @@ export class RingNode {
   #emit(output: RingOutput): void {
     this.#outputs.push(output);
   }
+}
+
+/** Measures a cycle of the token: the last one, and a moving average. */
+class CycleTime {
+  #arrivedAt: number | null = null;
+  count = 0;
+  lastMs: number | null = null;
+  averageMs: number | null = null;
+
+  arrived(now: number): void {
+    if (this.#arrivedAt !== null) {
+      this.count++;
+      this.lastMs = now - this.#arrivedAt;
+      this.averageMs = Math.round(((this.averageMs ?? this.lastMs) * 7 + this.lastMs) / 8);
+    }
+    this.#arrivedAt = now;
+  }
+}
+
+/** What a node knows of the ring. */
+interface RingFacts extends Pick<RingView, "url" | "cycle" | "made" | "dropped" | "queued" | "deaths"> {
+  readonly map: RingMap;
+  readonly clockworkers: number;
+  readonly isSuspect: (member: RingMember) => boolean;
+  readonly leases: ReadonlyMap<string, number>;
+  readonly token: Token | null;
+  readonly at: string;
+  readonly seenAt: number;
+  readonly watch: Omit<RingView["watch"], "executors">;
+}
+
+/** The ring as one node sees it, for `GET /v1/ring`. */
+function viewRing(facts: RingFacts): RingView {
+  const { url, map, clockworkers, isSuspect, leases, token, at, seenAt, watch, ...rest } = facts;
+  const hashes = new Map(token?.maps.map((one) => [one.url, one.hash]));
+  hashes.set(url, map.hash);
+  const nodes = map.members.map((member, index) => {
+    const hash = hashes.get(member.url) ?? null;
+    const watching = clockworkersOf(index, map.members.length, clockworkers);
+    return {
+      ...member,
+      partitions: map.ownedBy([index]).length,
+      hash,
+      agrees: hash === map.hash,
+      suspect: isSuspect(member),
+      leaseUntil: leases.get(member.incarnation) ?? null,
+      clockworkers: watching.map((watcher) => map.members[watcher]?.url as string),
+    };
+  });
+  const executors = nodes
+    .filter((node) => node.url !== url && node.clockworkers.includes(url))
+    .map((node) => node.url);
+  const carried = { hints: 0, timers: 0 };
+  for (const { hints, timers, ended } of token?.parcels ?? []) {
+    carried.hints += hints.length;
+    carried.timers += timers.length + ended.length;
+  }
+  const seen =
+    token === null
+      ? null
+      : { epoch: token.epoch, number: token.number, maker: token.maker, members: token.members, at, seenAt };
+  return { url, hash: map.hash, nodes, token: seen, carried, watch: { executors, ...watch }, ...rest };
 }
