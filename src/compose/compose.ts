@@ -18,9 +18,9 @@ import { type Clock, systemClock } from "../std/clock.ts";
 import {
   anything,
   type Decode,
-  fieldsOf,
   flag,
   integer,
+  isObject,
   listOf,
   mapOf,
   object,
@@ -137,7 +137,7 @@ const OPEN = {
       onFault: anyFunction,
       onFaultLine: anyFunction,
       onStop: anyFunction,
-      stateStores: optional(secret("an object", (value) => fieldsOf(value) !== null)),
+      stateStores: optional(secret("an object", isObject)),
       allowTargets: optional(listOf(anything)),
       webhookSecrets: optional(secret("a list, or an object of lists", (value) => Object(value) === value)),
       broker: optional(

@@ -290,9 +290,19 @@ export function object<const F extends Readonly<Record<string, Decode<unknown>>>
   };
 }
 
+/** The rejection of a value at a path, for checks that are written by hand. */
+export function invalid(path: string, why: string): Rejection {
+  return reject("invalid_input", `${path}: ${why}`, { path });
+}
+
+/** Whether a value is an object, and no list. */
+export function isObject(value: unknown): value is Fields {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /** The fields of an object that is no list; null for anything else. */
 export function fieldsOf(value: unknown): Fields | null {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : null;
+  return isObject(value) ? value : null;
 }
 
 /** A value in the text of an error, cut short. */
@@ -340,9 +350,8 @@ function checkSize(size: number, min: number, max: number): void {
 }
 
 function plainObject(value: unknown): Fields {
-  const fields = fieldsOf(value);
-  if (fields === null) throw new Undecodable(`${show(value)} is not an object`);
-  return fields;
+  if (!isObject(value)) throw new Undecodable(`${show(value)} is not an object`);
+  return value;
 }
 
 /** The error of a field that is not known. */

@@ -8,7 +8,7 @@ import {
   type Decode,
   decode,
   type Fields,
-  fieldsOf,
+  isObject,
   mapOf,
   object,
   oneOf,
@@ -97,7 +97,7 @@ const STORES = {
 } satisfies Readonly<Record<StateStoreSettings["kind"], Decode<StateStoreSettings>>>;
 
 const kindOfStore = oneOf(Object.keys(STORES) as (keyof typeof STORES)[]);
-const storeFields = secret<Fields>("a state store", (value) => fieldsOf(value) !== null, HINT);
+const storeFields = secret<Fields>("a state store", isObject, HINT);
 
 const stateStore: Decode<StateStoreSettings> = (given) => {
   if (given === "embedded") return { kind: "embedded" };
@@ -113,7 +113,7 @@ const allStores = mapOf(stateStore);
 
 /** Decodes the state stores by name. */
 export const stateStores: Decode<Readonly<Record<string, StateStoreSettings>>> = (given) => {
-  const stores = allStores(secret("an object of state stores", (value) => fieldsOf(value) !== null)(given));
+  const stores = allStores(secret("an object of state stores", isObject)(given));
   const own = Object.hasOwn(stores, "embedded") ? stores["embedded"] : undefined;
   if (own !== undefined && own.kind !== "embedded")
     throw new Undecodable("is Rondo's own store, and nothing else can have its name", {

@@ -8,6 +8,7 @@ import { refuseName } from "../../kernel/definition/names.ts";
 import type { Outcome, TaskWait } from "../../kernel/message.ts";
 import type { ReportedLine } from "../../protocol/work.ts";
 import { RECEIPT_STATUSES, type WireReceipt } from "../../protocol/worker-wire.ts";
+import { type Fields, invalid } from "../../std/decode.ts";
 import { toStoredText } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { linesOf } from "../../worker/log/log-text.ts";
@@ -34,8 +35,6 @@ export type ReadEvent =
       readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
     }
   | { readonly kind: "receipt"; readonly ms: number; readonly outcome: Outcome };
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const FIELDS: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries(
   Object.entries({
@@ -293,8 +292,4 @@ function isTexts(list: unknown): list is string[] {
     Array.isArray(list) &&
     list.every((text) => typeof text === "string" && text.length <= KEY_CHARS_MAX && text.isWellFormed())
   );
-}
-
-function invalid(path: string, why: string): Rejection {
-  return reject("invalid_input", `${path}: ${why}`, { path });
 }

@@ -3,6 +3,7 @@
  * that whatever a worker sends can be counted on and stored.
  */
 import { EVENT_NUMBER_MAX } from "../../protocol/worker-wire.ts";
+import { type Fields, invalid, isObject } from "../../std/decode.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import { type ReadEvent, readEvent } from "./read-event.ts";
@@ -22,8 +23,6 @@ export interface ReadEvents {
   /** Attempts of other nodes: what is said about them is left out. */
   readonly elsewhere: ReadonlySet<string>;
 }
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const EVENTS_MAX = 50_000;
 
@@ -96,12 +95,4 @@ function within(place: string, { path, message, ...more }: Rejection): Rejection
 
 function isNumber(value: unknown, from: number): value is number {
   return Number.isInteger(value) && (value as number) >= from && (value as number) <= EVENT_NUMBER_MAX;
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function invalid(path: string, why: string): Rejection {
-  return reject("invalid_input", `${path}: ${why}`, { path });
 }

@@ -41,26 +41,30 @@ test("is taken as it is", () => {
 
 describe("is refused", () => {
   test.each<[string, unknown, string]>([
-    ["that is none", null, "body: must be an object"],
+    ["that is none", null, "body: null is not an object"],
     [
       "with a field that there is not",
       { ...FINE, colour: "red" },
       "colour: a registration has no such field",
     ],
-    ["without a name", { ...FINE, name: "" }, "name: must be 1 to 60"],
-    ["under an id that is none", { ...FINE, worker: "../x" }, "worker: is not a worker's id"],
+    ["without a name", { ...FINE, name: "" }, 'name: "" is not a name of 1 to 60'],
+    ["under an id that is none", { ...FINE, worker: "../x" }, 'worker: "../x" is not a worker\'s id'],
     ["under the id of nobody", { ...FINE, worker: "unknown" }, 'worker: must not be "unknown"'],
     ["under an id of a server's own", { ...FINE, worker: "local~1" }, 'worker: must not begin with "local~"'],
-    ["without capacity", { ...FINE, capacity: 0 }, "capacity: must be a number from 1"],
-    ["with half a capacity", { ...FINE, capacity: 1.5 }, "capacity: must be a number from 1"],
-    ["without handlers", { ...FINE, handlers: "w.a" }, "handlers: must be a list"],
-    ["for a handler that cannot be", { ...FINE, handlers: [{ use: "~other" }] }, "handlers[0].use: is not"],
+    ["without capacity", { ...FINE, capacity: 0 }, "capacity: 0 is not a whole number from 1"],
+    ["with half a capacity", { ...FINE, capacity: 1.5 }, "capacity: 1.5 is not a whole number from 1"],
+    ["without handlers", { ...FINE, handlers: "w.a" }, 'handlers: "w.a" is not a list'],
+    [
+      "for a handler that cannot be",
+      { ...FINE, handlers: [{ use: "~other" }] },
+      'handlers[0].use: "~other" is not',
+    ],
     [
       "with a handler's unknown field",
       { ...FINE, handlers: [{ use: "a", x: 1 }] },
       "handlers[0].x: a handler has",
     ],
-    ["with topics that are none", { ...FINE, topics: [""] }, "topics: must be a list of names"],
+    ["with topics that are none", { ...FINE, topics: [""] }, 'topics: [""] is not a list of names'],
   ])("one %s", (_what, body, message) => {
     expect(refusal(body)).toContain(message);
   });

@@ -3,7 +3,23 @@ import { isIP } from "node:net";
 import { reservedTopic, topicUse } from "../../kernel/command/topic-rules.ts";
 import { USE_PATTERN } from "../../kernel/definition/definition.ts";
 import { SCRIPT_USE, type Serves, UNKNOWN_WORKER } from "../../protocol/work.ts";
-import { type Rejection, reject } from "../../std/rejection.ts";
+import {
+  anything,
+  checked,
+  type Decode,
+  decode,
+  flag,
+  integer,
+  invalid,
+  listOf,
+  object,
+  optional,
+  orElse,
+  orNull,
+  text,
+  where,
+} from "../../std/decode.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 
 /** Ids of remote workers. */
 export const WORKER_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_~.-]{0,99}$/;
@@ -14,7 +30,62 @@ const TOPIC_PATTERN = /^[A-Za-z0-9_.:-]{1,200}$/;
 const HANDLERS_MAX = 10_000;
 /** The most tasks that a worker can have at a time. */
 export const CAPACITY_MAX = 100_000;
-const FIELDS = ["name", "worker", "handlers", "topics", "capacity", "url", "version"];
+const VERSION_CHARS_MAX = 100;
+
+const workerId = checked(
+  text({ pattern: WORKER_PATTERN, what: "a worker's id" }),
+  (worker): Rejection | null => {
+    if (worker.startsWith(RESERVED))
+      return invalid("", `must not begin with "${RESERVED}", which is for workers inside a server`);
+    return worker === UNKNOWN_WORKER ? invalid("", `must not be "${UNKNOWN_WORKER}"`) : null;
+  },
+);
+
+const handler = object(
+  {
+    use: where<string>(
+      "a handler's name",
+      (use) => typeof use === "string" && (use === SCRIPT_USE || USE_PATTERN.test(use)),
+    ),
+    version: optional(
+      where<string>(
+        "a version",
+        (given) => typeof given === "string" && given !== "" && given.length <= VERSION_CHARS_MAX,
+      ),
+    ),
+    enumerates: optional(flag),
+  },
+  { what: "a handler" },
+);
+
+const registration = object(
+  {
+    name: text({ pattern: NAME_PATTERN, what: "a name of 1 to 60 of A-Z a-z 0-9 _ . -" }),
+    worker: orElse(orNull(workerId), null),
+    capacity: integer(1, CAPACITY_MAX),
+    topics: orElse(
+      where<readonly string[]>(
+        "a list of names",
+        (given) =>
+          Array.isArray(given) &&
+          given.every((topic) => typeof topic === "string" && TOPIC_PATTERN.test(topic)),
+      ),
+      [],
+    ),
+    version: orElse(
+      orNull(
+        where<string>(
+          "a short text",
+          (given) => typeof given === "string" && given.length <= VERSION_CHARS_MAX,
+        ),
+      ),
+      null,
+    ),
+    handlers: listOf(handler, { max: HANDLERS_MAX }) satisfies Decode<readonly Serves[]>,
+    url: orElse(orNull(anything), null),
+  },
+  { what: "a registration" },
+);
 
 export interface CheckedRegistration {
   readonly name: string;
@@ -38,75 +109,25 @@ export function checkRegistration(
   project: string | null = null,
   reserved: (topic: string) => Rejection | null = reservedTopic,
 ): CheckedRegistration | Rejection {
-  if (typeof body !== "object" || body === null || Array.isArray(body))
-    return invalid("body", "must be an object");
-  const given = body as Record<string, unknown>;
-  for (const field in given)
-    if (!FIELDS.includes(field))
-      return reject("unknown_field", `${field}: a registration has no such field`, { path: field });
-  const { name, worker = null, topics = [], capacity, url = null, version = null } = given;
-  if (typeof name !== "string" || !NAME_PATTERN.test(name))
-    return invalid("name", "must be 1 to 60 of A-Z a-z 0-9 _ . -");
-  if (worker !== null && (typeof worker !== "string" || !WORKER_PATTERN.test(worker)))
-    return invalid("worker", "is not a worker's id");
-  if (typeof worker === "string" && worker.startsWith(RESERVED))
-    return invalid("worker", `must not begin with "${RESERVED}", which is for workers inside a server`);
-  if (worker === UNKNOWN_WORKER) return invalid("worker", `must not be "${UNKNOWN_WORKER}"`);
-  if (!Number.isInteger(capacity) || (capacity as number) < 1 || (capacity as number) > CAPACITY_MAX)
-    return invalid("capacity", `must be a number from 1 to ${CAPACITY_MAX}`);
-  if (
-    !Array.isArray(topics) ||
-    !topics.every((topic) => typeof topic === "string" && TOPIC_PATTERN.test(topic))
-  )
-    return invalid("topics", "must be a list of names");
-  for (const topic of topics as readonly string[]) {
+  const given = decode(registration, body, { whole: "body" });
+  if (isRejection(given)) return given;
+  const { topics, handlers, url } = given;
+  for (const topic of topics) {
     const refusal = reserved(topic);
     if (refusal !== null) return { ...refusal, message: `topics: ${refusal.message}`, path: "topics" };
   }
-  if (version !== null && (typeof version !== "string" || version.length > 100))
-    return invalid("version", "must be a short text");
-  const serves = checkHandlers(given["handlers"]);
-  if ("kind" in serves) return serves;
   const wrong = url === null ? null : checkAddress(url, peer);
   if (wrong !== null) return wrong;
   return {
-    name,
-    worker,
-    serves: [...serves, ...(topics as string[]).map((topic) => ({ use: topicUse(topic) }))],
-    topics: topics as string[],
-    capacity: capacity as number,
+    name: given.name,
+    worker: given.worker,
+    serves: [...handlers, ...topics.map((topic) => ({ use: topicUse(topic) }))],
+    topics,
+    capacity: given.capacity,
     url: url === null ? null : (url as string).replace(/\/+$/, ""),
-    version,
+    version: given.version,
     project,
   };
-}
-
-function checkHandlers(handlers: unknown): readonly Serves[] | Rejection {
-  if (!Array.isArray(handlers) || handlers.length > HANDLERS_MAX)
-    return invalid("handlers", `must be a list of at most ${HANDLERS_MAX} handlers`);
-  const serves: Serves[] = [];
-  for (const [i, handler] of handlers.entries()) {
-    const at = `handlers[${i}]`;
-    if (typeof handler !== "object" || handler === null) return invalid(at, "must be an object");
-    const { use, version, enumerates, ...more } = handler as Record<string, unknown>;
-    const [unknown] = Object.keys(more);
-    if (unknown !== undefined)
-      return reject("unknown_field", `${at}.${unknown}: a handler has no such field`, {
-        path: `${at}.${unknown}`,
-      });
-    if (typeof use !== "string" || (use !== SCRIPT_USE && !USE_PATTERN.test(use)))
-      return invalid(`${at}.use`, "is not a handler's name");
-    if (version !== undefined && (typeof version !== "string" || version === "" || version.length > 100))
-      return invalid(`${at}.version`, "is not a version");
-    if (enumerates !== undefined && typeof enumerates !== "boolean")
-      return invalid(`${at}.enumerates`, "must be true or false");
-    serves.push({
-      use,
-      ...(version === undefined ? {} : { version }),
-      ...(enumerates === undefined ? {} : { enumerates }),
-    });
-  }
-  return serves;
 }
 
 /** A worker is asked only at its own address: nobody can make the server call somebody else. */
@@ -139,8 +160,4 @@ function plainAddress(host: string): string {
     .toLowerCase()
     .replace(/^\[(.*)\]$/, "$1")
     .replace(/^::ffff:(?=\d+\.)/, "");
-}
-
-function invalid(path: string, why: string): Rejection {
-  return reject("invalid_input", `${path}: ${why}`, { path });
 }

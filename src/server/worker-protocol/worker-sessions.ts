@@ -16,6 +16,7 @@ import { ATTEMPT_HINT, checkToken, decodeAttempt, isSameToken } from "../../prot
 import { type Beat, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
+import { type Fields, invalid, isObject } from "../../std/decode.ts";
 import { newExecutionId } from "../../std/id.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -49,8 +50,6 @@ export interface WorkerSessionsOptions {
   /** A fault of the world behind the back of any request. */
   readonly onFault?: (fault: unknown) => void;
 }
-
-type Fields = Readonly<Record<string, unknown>>;
 
 const EXPIRY_MS = 90_000;
 const BEATS_MAX = 100_000;
@@ -389,12 +388,4 @@ export class WorkerSessions {
     for (const record of [...this.#records.values()])
       if (record.worker === session.id) this.#records.delete(record.id);
   }
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function invalid(path: string, why: string): Rejection {
-  return reject("invalid_input", `${path}: ${why}`, { path });
 }
