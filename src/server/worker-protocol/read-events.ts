@@ -3,7 +3,7 @@
  * that whatever a worker sends can be counted on and stored.
  */
 import { EVENT_NUMBER_MAX } from "../../protocol/worker-wire.ts";
-import { type Fields, invalid, isObject } from "../../std/decode.ts";
+import { invalid, isObject } from "../../std/decode.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import { type ReadEvent, readEvent } from "./read-event.ts";
