@@ -42,7 +42,7 @@ export class CodeRunner {
   }
 
   /** Reads the clock. Code that begins from now on has this start time. */
-  look(): number {
+  readClock(): number {
     this.#at = this.#options.clock.now();
     return this.#at;
   }
@@ -71,7 +71,7 @@ export class CodeRunner {
     }
     const running = this.attempts.add(context, since, span);
     this.#options.reporter.began(running);
-    this.look();
+    this.readClock();
     // Not Promise.resolve: that reads the value's constructor, which may throw here.
     new Promise((resolve) => resolve(value)).then(
       (result) => this.#finish(running, doneWith(result)),
@@ -93,7 +93,7 @@ export class CodeRunner {
     } catch (thrown) {
       outcomes = all(thrown);
     }
-    this.look();
+    this.readClock();
     const attempts = this.attempts.addGroup({ context, since, span }, items);
     const outcomesOf = (results: unknown): readonly Outcome[] => {
       try {
@@ -134,7 +134,7 @@ export class CodeRunner {
     (span === null ? run() : span.run(run))
       .then((outcome) => this.attempts.end(running, outcome))
       .catch(onBug);
-    this.look();
+    this.readClock();
   }
 
   beginScript(shared: Shared, item: GrantItem, runner: ScriptRunner): void {
@@ -158,7 +158,7 @@ export class CodeRunner {
   /** The code ended within the turn in which it began. */
   #settle(context: AttemptContext, since: number, span: TaskSpan | null, outcome: Outcome): void {
     context.close(outcome);
-    const ms = this.look() - since;
+    const ms = this.readClock() - since;
     const told = this.#options.reporter.receipt(context.shared.lead, context.item, ms, outcome);
     if (span !== null) span.end(told);
   }

@@ -153,7 +153,7 @@ export class AttemptContext {
   /** Reports the lines logged so far. Called before any other report of the attempt. */
   flushLog(): void {
     const lines = this.#extras?.lines ?? null;
-    if (lines !== null) this.shared.around.reporter.sayLogs(lines);
+    if (lines !== null) this.shared.around.reporter.reportLogs(lines);
   }
 
   /** Reports something about the attempt after its logs; resolves with the verdict. */

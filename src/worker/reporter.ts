@@ -28,10 +28,10 @@ export interface ReporterOptions {
   readonly onBug: (thrown: unknown) => void;
 }
 
-interface Said {
+interface Queued {
   readonly report: Report;
   /** Called with the verdict; undefined: there will be none. */
-  readonly heard: ((verdict: string | undefined) => void) | null;
+  readonly onVerdict: ((verdict: string | undefined) => void) | null;
 }
 
 const LOGS_WAIT_MS = 100;
@@ -39,7 +39,7 @@ const LOGS_WAIT_MS = 100;
 export class Reporter {
   readonly #options: ReporterOptions;
   #begun: Running[] = [];
-  #said: Said[] = [];
+  #queued: Queued[] = [];
   #receipts = new Map<Grant, ReportedReceipt[]>();
   /** Logs with unreported lines. */
   readonly #waiting = new Set<AttemptLog>();
@@ -71,7 +71,7 @@ export class Reporter {
     if (grant.do === "enumerate") {
       assert(endsEnumeration(told), "an enumeration that is done says how many tasks there are");
       const { attempt, claim } = item;
-      this.say({ kind: "enumeration", ...reportPlace(grant), attempt, claim, ms, outcome: told });
+      this.add({ kind: "enumeration", ...reportPlace(grant), attempt, claim, ms, outcome: told });
       return told;
     }
     const chars = told.payload.length;
@@ -85,28 +85,28 @@ export class Reporter {
   }
 
   /** Adds any other report, in the order of the calls. */
-  say(report: Report, heard: Said["heard"] = null): void {
-    this.#said.push({ report, heard });
+  add(report: Report, onVerdict: Queued["onVerdict"] = null): void {
+    this.#queued.push({ report, onVerdict });
     this.#count(sizeOf(report));
     this.#options.schedule();
   }
 
   /** Adds a report; resolves with its verdict. */
   ask(report: Report): Promise<string | undefined> {
-    return new Promise((resolve) => this.say(report, resolve));
+    return new Promise((resolve) => this.add(report, resolve));
   }
 
   /** The log has unreported lines. */
   logged(log: AttemptLog, isFull: boolean): void {
     this.#waiting.add(log);
-    if (isFull) this.sayLogs(log);
-    else this.#stopWaiting ??= this.#options.clock.after(LOGS_WAIT_MS, () => this.#sayAllLogs());
+    if (isFull) this.reportLogs(log);
+    else this.#stopWaiting ??= this.#options.clock.after(LOGS_WAIT_MS, () => this.#reportAllLogs());
   }
 
   /** Reports the lines that an attempt has logged. Called before any other report of the attempt. */
-  sayLogs(log: AttemptLog): void {
-    const report = log.take();
-    if (report !== null) this.say(report);
+  reportLogs(log: AttemptLog): void {
+    const report = log.drain();
+    if (report !== null) this.add(report);
     this.#waiting.delete(log);
     if (this.#waiting.size > 0) return;
     this.#stopWaiting?.();
@@ -116,18 +116,18 @@ export class Reporter {
   /** Sends all collected reports. */
   flush(): void {
     const reports: Report[] = this.#takeStarts();
-    const heard: [at: number, Said["heard"]][] = [];
-    const said = this.#said;
-    if (said.length > 0) this.#said = [];
-    for (const { report, heard: hear } of said) {
-      if (hear !== null) heard.push([reports.length, hear]);
+    const awaited: [at: number, Queued["onVerdict"]][] = [];
+    const queued = this.#queued;
+    if (queued.length > 0) this.#queued = [];
+    for (const { report, onVerdict } of queued) {
+      if (onVerdict !== null) awaited.push([reports.length, onVerdict]);
       reports.push(report);
     }
     const receipts = this.#receipts;
     if (receipts.size > 0) this.#receipts = new Map();
     for (const [grant, batch] of receipts)
       reports.push({ kind: "receipts", ...reportPlace(grant), receipts: batch });
-    if (reports.length > 0) this.#deliver(reports, heard);
+    if (reports.length > 0) this.#deliver(reports, awaited);
   }
 
   /** Resolves when all sent reports are committed. */
@@ -135,9 +135,9 @@ export class Reporter {
     while (this.#sending.size > 0) await Promise.all(this.#sending);
   }
 
-  #sayAllLogs(): void {
+  #reportAllLogs(): void {
     this.#stopWaiting = null;
-    for (const log of [...this.#waiting]) this.sayLogs(log);
+    for (const log of [...this.#waiting]) this.reportLogs(log);
   }
 
   #takeStarts(): Report[] {
@@ -159,16 +159,16 @@ export class Reporter {
     this.#gatheredChars += chars;
   }
 
-  #deliver(reports: readonly Report[], heard: readonly [at: number, Said["heard"]][]): void {
+  #deliver(reports: readonly Report[], awaited: readonly [at: number, Queued["onVerdict"]][]): void {
     const chars = this.#gatheredChars;
     this.#gatheredChars = 0;
     const sending: Promise<unknown> = this.#options
       .send(reports)
       .then((verdicts) => {
-        for (const [at, hear] of heard) {
+        for (const [at, onVerdict] of awaited) {
           const verdict = verdicts[at]?.[0];
           // A rejection means that a report of this worker was wrong, so it does not go on with the attempt.
-          hear?.(typeof verdict === "object" ? "stale" : verdict);
+          onVerdict?.(typeof verdict === "object" ? "stale" : verdict);
         }
       })
       .catch(this.#options.onBug)

@@ -127,7 +127,7 @@ class ScriptJob {
   readonly #context: AttemptContext;
   readonly #script: ScriptWork;
   /** Finished runs that were reported but have no verdict yet. */
-  readonly #unheard: Promise<void>[] = [];
+  readonly #unsettled: Promise<void>[] = [];
   #index = 0;
   #isStale = false;
 
@@ -151,7 +151,7 @@ class ScriptJob {
     signal.addEventListener("abort", stop, { once: true });
     const end = await running.done;
     signal.removeEventListener("abort", stop);
-    await Promise.all(this.#unheard);
+    await Promise.all(this.#unsettled);
     return this.#isStale ? handedBack("the attempt is over") : outcomeOf(end);
   }
 
@@ -179,7 +179,7 @@ class ScriptJob {
           oversized,
           stats,
         });
-        this.#unheard.push(
+        this.#unsettled.push(
           said.then((verdict) => {
             if (verdict === "accepted" || verdict === "duplicate") return;
             this.#isStale = true;

@@ -125,7 +125,7 @@ export class Worker {
    * Stops gracefully: hands back items that have not begun, lets the others end within `graceMs`, and hands back those that
    * have not ended. Resolves when all of this is committed, or after another `lastReportsMs`.
    */
-  async stop(graceMs: number, lastWordsMs = Number.POSITIVE_INFINITY): Promise<void> {
+  async stop(graceMs: number, lastReportsMs = Number.POSITIVE_INFINITY): Promise<void> {
     this.#isStopping = true;
     const { attempts } = this.#runner;
     for (const queue of [this.#queue, this.#scriptQueue])
@@ -134,7 +134,7 @@ export class Worker {
     if (attempts.size > 0) await this.#idle(graceMs);
     attempts.abandon(new Error("the worker stops"), handedBack("the worker stopped"));
     this.#reporter.flush();
-    await this.#heard(lastWordsMs);
+    await this.#settled(lastReportsMs);
     await this.#scripts?.close();
   }
 
@@ -145,10 +145,10 @@ export class Worker {
   }
 
   /** Resolves when all reports are committed, or after `lastReportsMs`. */
-  #heard(lastWordsMs: number): Promise<void> {
+  #settled(lastReportsMs: number): Promise<void> {
     const settled = this.#reporter.settled();
-    if (lastWordsMs === Number.POSITIVE_INFINITY) return settled;
-    return atMost(this.#options.clock, lastWordsMs, settled);
+    if (lastReportsMs === Number.POSITIVE_INFINITY) return settled;
+    return atMost(this.#options.clock, lastReportsMs, settled);
   }
 
   #enqueue(grant: Grant, code: HandlerCode | undefined, input: unknown): void {
@@ -186,7 +186,7 @@ export class Worker {
   }
 
   #turn(): void {
-    const from = this.#runner.look();
+    const from = this.#runner.readClock();
     let items = 0;
     while (!this.#queue.isEmpty && items < TURN_ITEMS && this.#hasRoom()) {
       items += this.#beginNext();

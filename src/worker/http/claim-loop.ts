@@ -67,7 +67,7 @@ export class ClaimLoop {
     this.#isScheduled = true;
     this.#options.clock.soon(() => {
       this.#isScheduled = false;
-      this.#look();
+      this.#update();
     });
   }
 
@@ -96,7 +96,7 @@ export class ClaimLoop {
     this.#stopWaiting?.();
   }
 
-  #look(): void {
+  #update(): void {
     if (this.#isStopped || !this.#options.isReady()) return;
     this.#stopWaiting?.();
     this.#stopWaiting = null;

@@ -100,7 +100,7 @@ export class EventQueue<E extends SpooledEvent> {
     const rest = this.#queue.slice(batch.length);
     this.#queue = again.length === 0 ? rest : [...again, ...rest];
     if (settled.length > 0) this.#options.onSettled(settled);
-    if (elsewhere.size > 0) this.#options.onMoved(this.#take(elsewhere));
+    if (elsewhere.size > 0) this.#options.onMoved(this.#remove(elsewhere));
     // The node will never take these in order: earlier events of the attempts are missing.
     else if (settled.length === 0)
       for (const attempt of new Set(again.map((entry) => entry.attempt))) this.#drop(attempt, GAP);
@@ -122,13 +122,13 @@ export class EventQueue<E extends SpooledEvent> {
   }
 
   #drop(attempt: string, why: Refused): void {
-    const dropped = this.#take(new Set([attempt]));
+    const dropped = this.#remove(new Set([attempt]));
     this.#options.onSettled(dropped.map((entry) => ({ entry, verdict: "stale" })));
     this.#options.onDropped(attempt, why);
   }
 
   /** Removes and returns all queued events of some attempts. */
-  #take(attempts: ReadonlySet<string>): E[] {
+  #remove(attempts: ReadonlySet<string>): E[] {
     const [taken, left] = [[] as E[], [] as E[]];
     for (const entry of this.#queue) (attempts.has(entry.attempt) ? taken : left).push(entry);
     this.#queue = left;

@@ -33,7 +33,7 @@ function setUp(tasks: number, answer: (request: HeartbeatRequest) => Called<Hear
       sent.push(request);
       return answer(request);
     },
-    onWord: (ids, why) => words.push(...ids.map((id) => `${why} ${id}`)),
+    onStop: (ids, why) => words.push(...ids.map((id) => `${why} ${id}`)),
     onBug: (thrown) => {
       throw thrown;
     },

@@ -14,7 +14,7 @@ export interface HeartbeatsOptions {
   readonly node: string;
   readonly post: (body: string) => Promise<Called<HeartbeatAnswer>>;
   /** These attempts must stop. */
-  readonly onWord: (ids: readonly string[], why: "cancel" | "lost") => void;
+  readonly onStop: (ids: readonly string[], why: "cancel" | "lost") => void;
   /** The node owns an attempt that was searched for, or does not own an attempt that was taken to be here. */
   readonly onHome: (attempt: HeldAttempt, isHere: boolean) => void;
   readonly onBug: (thrown: unknown) => void;
@@ -33,7 +33,7 @@ export class Heartbeats {
   }
 
   /** Attempts have come, perhaps with a shorter time-out: sends the next heartbeat in time for them. */
-  look(): void {
+  reschedule(): void {
     const { clock, held } = this.#options;
     if (this.#isStopped || this.#isBeating || held.size === 0) return;
     const at = clock.now() + held.shortestHeartbeatMs() / 3;
@@ -56,7 +56,7 @@ export class Heartbeats {
       .finally(() => {
         this.#isBeating = false;
         if (this.#isAgain) this.beat();
-        else this.look();
+        else this.reschedule();
       });
   }
 
@@ -66,21 +66,23 @@ export class Heartbeats {
   }
 
   async #send(): Promise<void> {
-    const { held, node, post, onWord, onHome } = this.#options;
+    const { held, node, post, onStop, onHome } = this.#options;
     const tokens: Record<string, string> = {};
     for (const { id, token } of held.startedAt(node)) tokens[id] = token;
     if (Object.keys(tokens).length === 0) return;
     const beat: HeartbeatRequest = { tokens };
     const called = await post(JSON.stringify(beat));
     // A refusal of the whole request says nothing about a single attempt.
-    const words = called.kind === "answered" ? called.value : {};
-    for (const [id, word] of Object.entries(words)) {
+    const answers = called.kind === "answered" ? called.value : {};
+    for (const [id, answer] of Object.entries(answers)) {
       const attempt = held.get(id);
-      if (attempt !== undefined) onHome(attempt, word !== "not_owner");
+      if (attempt !== undefined) onHome(attempt, answer !== "not_owner");
     }
     for (const why of ["cancel", "lost"] as const) {
-      const ids = Object.keys(words).filter((id) => words[id] === why && held.get(id)?.hasEnded === false);
-      if (ids.length > 0) onWord(ids, why);
+      const ids = Object.keys(answers).filter(
+        (id) => answers[id] === why && held.get(id)?.hasEnded === false,
+      );
+      if (ids.length > 0) onStop(ids, why);
     }
   }
 }

@@ -61,7 +61,7 @@ export class Membership {
 
   /** The outputs of the constructor, to be performed before the first input. */
   begin(): readonly MembershipOutput[] {
-    return this.#take();
+    return this.#drain();
   }
 
   input(now: number, input: MembershipInput): readonly MembershipOutput[] {
@@ -69,10 +69,10 @@ export class Membership {
     this.#handle(now, input);
     if (!this.#isClosed) {
       this.#reconcile(now);
-      this.#lookAway(now);
+      this.#checkAway(now);
       this.#check();
     }
-    return this.#take();
+    return this.#drain();
   }
 
   /** When the next `tick` is due; Infinity: never. */
@@ -325,7 +325,7 @@ export class Membership {
   }
 
   /** Reports when the last session goes out of touch, and schedules a try of the configured addresses. */
-  #lookAway(now: number): void {
+  #checkAway(now: number): void {
     const sessions = [...this.#sessions.values()];
     const isAway = sessions.length > 0 && !sessions.some(isHopeful);
     const isBack = sessions.length === 0 || sessions.some(isInTouch);
@@ -376,7 +376,7 @@ export class Membership {
     );
   }
 
-  #take(): readonly MembershipOutput[] {
+  #drain(): readonly MembershipOutput[] {
     const out = this.#out;
     this.#out = [];
     return out;

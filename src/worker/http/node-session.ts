@@ -24,7 +24,7 @@ export interface SessionParts {
   readonly room: () => number;
   readonly onClaimed: (session: NodeSession, claimed: Claimed) => void;
   /** These attempts must stop. */
-  readonly onWord: (ids: readonly string[], why: "cancel" | "lost") => void;
+  readonly onStop: (ids: readonly string[], why: "cancel" | "lost") => void;
   /** Whether the node of this session owns an attempt. */
   readonly onHome: (session: NodeSession, attempt: HeldAttempt, isHere: boolean) => void;
   /** The node acknowledged events. */
@@ -85,7 +85,7 @@ export class NodeSession {
       held,
       node: name,
       post: (body) => this.link.post("heartbeat", body, { read: readHeartbeatAnswer, isOnce: true }),
-      onWord: parts.onWord,
+      onStop: parts.onStop,
       onHome: (attempt, isHere) => parts.onHome(this, attempt, isHere),
       onBug,
     });

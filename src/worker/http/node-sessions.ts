@@ -87,48 +87,48 @@ export class NodeSessions {
 
   start(): void {
     this.#isStarted = true;
-    this.#hear({ kind: "start" });
+    this.#feed({ kind: "start" });
     for (const { claims } of this.all) claims.wake();
   }
 
   /** Sets the nodes of the cluster. */
-  become(urls: readonly string[]): void {
-    this.#hear({ kind: "members", urls });
+  setNodes(urls: readonly string[]): void {
+    this.#feed({ kind: "members", urls });
   }
 
   /** The worker's attempts may have moved to the node of this process, or away from it: opens or ends the session there. */
-  lookAtOwn(): void {
+  updateOwn(): void {
     const { own, held } = this.#options;
-    if (own !== null) this.#hear({ kind: "own", isNeeded: held.mayBeAt(own) });
+    if (own !== null) this.#feed({ kind: "own", isNeeded: held.mayBeAt(own) });
   }
 
   /** Starts the search for the nodes of homeless attempts, if there are any. */
   search(): void {
-    if (this.#options.held.homeless.size > 0) this.#hear({ kind: "homeless" });
+    if (this.#options.held.homeless.size > 0) this.#feed({ kind: "homeless" });
   }
 
   /** Events were acknowledged: the search starts again with short pauses. */
-  ease(): void {
-    this.#hear({ kind: "eased" });
+  resetSearch(): void {
+    this.#feed({ kind: "eased" });
   }
 
   /** The registration has changed: registers again at every node. */
   registerAgain(): void {
-    for (const session of this.#sessions.keys()) this.#hear({ kind: "forgotten", session });
+    for (const session of this.#sessions.keys()) this.#feed({ kind: "forgotten", session });
   }
 
   /** Ends all sessions and deregisters the worker. */
   async close(): Promise<void> {
     this.#isClosed = true;
     const sessions = this.all;
-    this.#hear({ kind: "close" });
+    this.#feed({ kind: "close" });
     this.#stopTimer?.();
     const worker = this.#options.worker();
     await Promise.all(sessions.map((session) => session.close({ worker })));
   }
 
   /** Feeds one input after the other: performing an output may bring the next input. */
-  #hear(input: MembershipInput): void {
+  #feed(input: MembershipInput): void {
     this.#inputs.push(input);
     if (this.#isRunning) return;
     this.#isRunning = true;
@@ -151,7 +151,7 @@ export class NodeSessions {
     if (dueAt === Number.POSITIVE_INFINITY) return;
     this.#stopTimer = clock.after(Math.max(0, dueAt - clock.now()), () => {
       this.#timerAt = Number.POSITIVE_INFINITY;
-      this.#hear({ kind: "tick" });
+      this.#feed({ kind: "tick" });
     });
   }
 
@@ -191,9 +191,9 @@ export class NodeSessions {
   #open({ session: id, name, addresses }: Extract<MembershipOutput, { kind: "open" }>): void {
     const session = this.#options.open(name, addresses, {
       onAnswered: (route, nodes) =>
-        this.#hear({ kind: "answered", session: id, route, ...(nodes === undefined ? {} : { nodes }) }),
-      onFailed: (route, what) => this.#hear({ kind: "failed", session: id, route, what }),
-      onForgotten: () => this.#hear({ kind: "forgotten", session: id }),
+        this.#feed({ kind: "answered", session: id, route, ...(nodes === undefined ? {} : { nodes }) }),
+      onFailed: (route, what) => this.#feed({ kind: "failed", session: id, route, what }),
+      onForgotten: () => this.#feed({ kind: "forgotten", session: id }),
     });
     this.#sessions.set(id, session);
     if (this.#isStarted) session.claims.wake();
@@ -208,19 +208,19 @@ export class NodeSessions {
       const { what, refused } = result;
       this.#refusal = refused;
       session.link.failed();
-      this.#hear({ kind: "not-registered", session: id, request, what, isRefusal: refused !== null });
+      this.#feed({ kind: "not-registered", session: id, request, what, isRefusal: refused !== null });
       return;
     }
     const { registered } = result;
     const wasReady = session.link.isConnected;
-    this.#hear({ kind: "registered", session: id, request, nodes: registered.nodes ?? null });
+    this.#feed({ kind: "registered", session: id, request, nodes: registered.nodes ?? null });
     if (!wasReady && session.link.isConnected) this.#options.onRegistered(session, registered);
   }
 
   /** Sends every node the homeless attempts. Repeated until each is found. */
   #show(): void {
     if (this.#options.held.homeless.size === 0) return;
-    this.lookAtOwn();
+    this.updateOwn();
     for (const { heartbeats } of this.all) heartbeats.beat();
     this.search();
   }

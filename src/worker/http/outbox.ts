@@ -6,7 +6,7 @@
  */
 import type { Report } from "../../protocol/work.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
-import { eachEvent, wordsOf } from "./report-events.ts";
+import { attemptCount, eachEvent } from "./report-events.ts";
 import type { Spool, SpooledEvent } from "./spool.ts";
 
 export interface OutboxOptions {
@@ -33,9 +33,9 @@ interface Delivery {
 export interface Entry extends SpooledEvent {
   readonly held: HeldAttempt;
   readonly delivery: Delivery | null;
-  /** The index of its report in the delivery. */
+  /** The index of its report in the delivery, and of its attempt in the report. */
   readonly report: number;
-  readonly word: number;
+  readonly attemptAt: number;
 }
 
 export class Outbox {
@@ -61,7 +61,7 @@ export class Outbox {
   /** Sends reports; resolves with a list of verdicts for each report when all events are acknowledged. */
   send(reports: readonly Report[]): Promise<readonly (readonly string[])[]> {
     return new Promise((resolve, fail) => {
-      const verdicts = reports.map((report) => new Array<string>(wordsOf(report)).fill("stale"));
+      const verdicts = reports.map((report) => new Array<string>(attemptCount(report)).fill("stale"));
       const delivery: Delivery = { verdicts, open: 0, resolve };
       const entries: Entry[] = [];
       reports.forEach((report, i) => this.#read(report, i, delivery, entries));
@@ -75,7 +75,7 @@ export class Outbox {
 
   /** Sends the events that a former process left in its spool. `hold` returns the attempt of an event. */
   replay(events: readonly SpooledEvent[], hold: (event: SpooledEvent) => HeldAttempt): void {
-    this.#add(events.map((event) => ({ ...event, held: hold(event), delivery: null, report: 0, word: 0 })));
+    this.#add(events.map((event) => ({ ...event, held: hold(event), delivery: null, report: 0, attemptAt: 0 })));
   }
 
   /** A node owns an attempt that was searched for: its waiting events go there, unless older ones are still under way. */
@@ -128,16 +128,16 @@ export class Outbox {
   }
 
   #read(report: Report, index: number, delivery: Delivery, entries: Entry[]): void {
-    let word = 0;
+    let attempts = 0;
     eachEvent(report, (attempt, rest, isReceipt) => {
-      const at = report.kind === "receipts" ? word++ : 0;
+      const at = report.kind === "receipts" ? attempts++ : 0;
       const held = this.#options.held.get(attempt);
       if (held === undefined || held.hasEnded) return;
       const n = ++held.n;
       held.hasStarted = true;
       const json = `{"attempt":"${attempt}","n":${n},${rest}`;
       const { token } = held;
-      entries.push({ attempt, token, n, json, isReceipt, held, delivery, report: index, word: at });
+      entries.push({ attempt, token, n, json, isReceipt, held, delivery, report: index, attemptAt: at });
     });
   }
 
@@ -195,9 +195,9 @@ export class Outbox {
     this.#deliver(entry, verdict);
   }
 
-  #deliver({ delivery, report, word }: Entry, verdict: string): void {
+  #deliver({ delivery, report, attemptAt }: Entry, verdict: string): void {
     if (delivery === null) return;
-    (delivery.verdicts[report] as string[])[word] = verdict;
+    (delivery.verdicts[report] as string[])[attemptAt] = verdict;
     if (--delivery.open === 0) delivery.resolve(delivery.verdicts);
   }
 

@@ -7,10 +7,10 @@ import type { Report, ReportedLine } from "../../protocol/work.ts";
  * Called for each event of a report, in order, with the attempt's id, the text that follows the number, and whether it is the
  * receipt.
  */
-export type TakeEvent = (attempt: string, rest: string, isReceipt: boolean) => void;
+export type OnEvent = (attempt: string, rest: string, isReceipt: boolean) => void;
 
 /** Calls `take` for each event of a report. */
-export function eachEvent(report: Report, take: TakeEvent): void {
+export function eachEvent(report: Report, take: OnEvent): void {
   const prefix = attemptPrefix(report);
   const idOf = ({ task, attempt, claim }: { task: number; attempt: number; claim: number }): string =>
     `${prefix}${task}.${attempt}.${claim}.${report.epoch}`;
@@ -50,7 +50,7 @@ export function eachEvent(report: Report, take: TakeEvent): void {
 }
 
 /** The number of attempts in a report, which is also the number of its verdicts. */
-export function wordsOf(report: Report): number {
+export function attemptCount(report: Report): number {
   if (report.kind === "receipts") return report.receipts.length;
   return 1;
 }

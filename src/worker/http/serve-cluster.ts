@@ -49,18 +49,18 @@ export function serveCluster(options: ServeClusterOptions): ClusterWorker {
       if (fresh.length === 0) return;
       for (const workflow of fresh) hosted.add(workflow);
       code.host(fresh);
-      code.become(peers);
+      code.setNodes(peers);
     },
     hostScripts() {
       if (scripts === undefined || scriptLane !== null) return;
       const names = { name: `${options.name}-scripts`, worker: `${options.worker}-scripts` };
       scriptLane = laneOf({ ...shared, ...names, scripts, capacity: scripts.atOnce });
-      scriptLane.become(peers);
+      scriptLane.setNodes(peers);
     },
     nodes(urls) {
       peers = [...urls];
-      if (hosted.size > 0) code.become(peers);
-      scriptLane?.become(peers);
+      if (hosted.size > 0) code.setNodes(peers);
+      scriptLane?.setNodes(peers);
     },
     async stop(graceMs) {
       await Promise.all([code.stop(graceMs), scriptLane?.stop(graceMs)]);

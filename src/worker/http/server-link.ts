@@ -18,7 +18,14 @@ import type { Random } from "../../std/random.ts";
 import { atMost, sleep, within } from "../../std/within.ts";
 import type { Route } from "./membership-io.ts";
 import { readRegistered } from "./read-answers.ts";
-import { fieldsOf, isPassing, problemOf, type Refused, ServerRefused, says } from "./server-problem.ts";
+import {
+  describeRefusal,
+  fieldsOf,
+  isPassing,
+  problemOf,
+  type Refused,
+  ServerRefused,
+} from "./server-problem.ts";
 
 export interface ServerLinkOptions {
   /** `http(s)://host:port` or `unix:<path>`. */
@@ -203,7 +210,7 @@ export class ServerLink {
     const problem = problemOf(status, text);
     return {
       kind: "failed",
-      what: `${address} ${says(problem)}`,
+      what: `${address} ${describeRefusal(problem)}`,
       refused: HOPELESS.includes(status) ? problem : null,
     };
   }
@@ -241,7 +248,9 @@ export class ServerLink {
       if (answer instanceof HttpFault || isPassing(answer)) {
         if (answer instanceof HttpFault && answer.isStale) continue;
         const what =
-          answer instanceof HttpFault ? answer.message : says(problemOf(answer.status, answer.text));
+          answer instanceof HttpFault
+            ? answer.message
+            : describeRefusal(problemOf(answer.status, answer.text));
         this.#reportFailure("read", what);
         if (isOnce) return null;
         await this.#sleep(backOff.next());
@@ -332,7 +341,7 @@ export class ServerLink {
     const problem = problemOf(status, text);
     if (REFUSALS.includes(status) && route === "events") return problem;
     if (status !== 404 || problem.code !== "not_found")
-      return this.#reportFailure(route, `${address} ${says(problem)}`);
+      return this.#reportFailure(route, `${address} ${describeRefusal(problem)}`);
     // The server has forgotten this worker, or is a different server.
     if (address === this.#address && !this.#isClosed) this.#options.onForgotten();
     return "forgotten";

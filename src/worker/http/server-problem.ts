@@ -14,13 +14,13 @@ export class ServerRefused extends Error {
   override name = "ServerRefused";
   readonly problem: Refused;
   constructor(problem: Refused) {
-    super(`the server ${says(problem)}`);
+    super(`the server ${describeRefusal(problem)}`);
     this.problem = problem;
   }
 }
 
 /** The refusal as the rest of a sentence that begins with "the server". */
-export function says({ status, code, message }: Refused): string {
+export function describeRefusal({ status, code, message }: Refused): string {
   if (status === 200) return `sent an answer that is not from Rondo: ${message.slice(0, 80)}`;
   return `answers ${status} ${code}: ${message}`;
 }

@@ -70,7 +70,7 @@ export class Spool {
     const taken: { readonly path: string; readonly kept: string | null }[] = [];
     for (const name of fs.readdirSync(directory)) {
       if (!name.endsWith(SUFFIX) || isAlive(name.slice(0, -SUFFIX.length))) continue;
-      const path = takeFile(directory, name);
+      const path = takeOver(directory, name);
       if (path === null) continue;
       const events = wholeLines(fs.readFileSync(path)).map(readLine);
       for (const event of events) if (event !== null) left.push(event);
@@ -189,7 +189,7 @@ function readLine(line: Buffer): SpooledEvent | null {
 }
 
 /** Takes over the file of a process that has ended. The first process that renames the file has it. */
-function takeFile(directory: string, name: string): string | null {
+function takeOver(directory: string, name: string): string | null {
   const path = join(directory, newName());
   try {
     fs.renameSync(join(directory, name), path);

@@ -71,7 +71,7 @@ export interface WorkerLaneOptions {
 }
 
 /** How long the last events may take to be acknowledged after the grace period. */
-const LAST_WORDS_MS = 5_000;
+const LAST_EVENTS_MS = 5_000;
 /** Above this number of unacknowledged characters, the worker claims nothing. */
 const UNACKNOWLEDGED_CHARS_MAX = 16 * 1_048_576;
 /**
@@ -118,7 +118,7 @@ export class WorkerLane {
       onEnded: () => this.#wake(),
       onAcknowledged: ({ kept }) => {
         this.#results.release(kept);
-        this.#sessions.lookAtOwn();
+        this.#sessions.updateOwn();
       },
       onHomeless: () => this.#sessions.search(),
     });
@@ -181,8 +181,8 @@ export class WorkerLane {
   }
 
   /** Sets the nodes of the cluster, for a worker without addresses. */
-  become(nodes: readonly string[]): void {
-    this.#sessions.become(nodes);
+  setNodes(nodes: readonly string[]): void {
+    this.#sessions.setNodes(nodes);
   }
 
   /** Hosts more code, and registers it at every node. */
@@ -203,11 +203,11 @@ export class WorkerLane {
   async stop(graceMs: number): Promise<void> {
     const { clock } = this.#options;
     const sessions = this.#sessions.all;
-    const claims = sessions.map(({ claims: loop }) => atMost(clock, LAST_WORDS_MS, loop.stop()));
-    await atMost(clock, graceMs + 2 * LAST_WORDS_MS, this.#worker.stop(graceMs, LAST_WORDS_MS));
+    const claims = sessions.map(({ claims: loop }) => atMost(clock, LAST_EVENTS_MS, loop.stop()));
+    await atMost(clock, graceMs + 2 * LAST_EVENTS_MS, this.#worker.stop(graceMs, LAST_EVENTS_MS));
     // A node that is not registered needs no wait: it would neither grant attempts nor take events.
     await Promise.all(claims.filter((_, i) => sessions[i]?.link.isConnected === true));
-    if (this.#sessions.isRegistered) await atMost(clock, LAST_WORDS_MS, this.#outbox.empty());
+    if (this.#sessions.isRegistered) await atMost(clock, LAST_EVENTS_MS, this.#outbox.empty());
     this.#isClosed = true;
     this.#outbox.close();
     for (const { events } of this.#sessions.all) events.close();
@@ -224,9 +224,9 @@ export class WorkerLane {
       heartbeatMs: () => this.#heartbeatMs,
       room: () => this.#share(),
       onClaimed: (session, claimed) => this.#claimed(session, claimed),
-      onWord: (ids, why) => this.#worker.cancel(beatsOf(ids), why),
+      onStop: (ids, why) => this.#worker.cancel(beatsOf(ids), why),
       onHome: (session, attempt, isHere) => this.#home(session, attempt, isHere),
-      onTaken: () => this.#sessions.ease(),
+      onTaken: () => this.#sessions.resetSearch(),
       onDropped,
       onBug,
     };
@@ -323,10 +323,10 @@ export class WorkerLane {
     }
     if (home === null) this.#sessions.search();
     for (const grant of grants) {
-      if (grant.do === "enumerate") this.#sayStarted(grant);
+      if (grant.do === "enumerate") this.#reportStarted(grant);
       this.#worker.take(grant);
     }
-    session.heartbeats.look();
+    session.heartbeats.reschedule();
   }
 
   /** Holds the attempt of an event that a former process left, until that event is acknowledged. It uses no capacity. */
@@ -380,7 +380,7 @@ export class WorkerLane {
   }
 
   /** Reports the start of an enumeration, because its first page may take long. */
-  #sayStarted(grant: Grant): void {
+  #reportStarted(grant: Grant): void {
     const attempts = grant.items.map(({ number, attempt, claim }) => ({ task: number, attempt, claim }));
     this.#outbox.send([{ kind: "started", ...reportPlace(grant), attempts }]).catch(this.#options.onBug);
   }

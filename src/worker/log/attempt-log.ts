@@ -63,7 +63,7 @@ export class AttemptLog {
   }
 
   /** Removes and returns the lines since the last call; null: there are none. */
-  take(): LogsReport | null {
+  drain(): LogsReport | null {
     if (this.#lines.length === 0) return null;
     const lines = this.#lines.map((line, i) => ({ n: this.#taken + i + 1, ...line }));
     this.#taken += lines.length;

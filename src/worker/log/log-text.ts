@@ -29,7 +29,7 @@ export function linesOf(text: string, secrets: Secrets): string[] {
   const lines = secrets.redact(plain(looked)).split("\n");
   // A line feed ends a line; it does not begin one.
   if (lines.length > 1 && lines.at(-1) === "" && left === 0) lines.pop();
-  return lines.map((line, i) => cut(lastWord(line), i === lines.length - 1 ? left : 0));
+  return lines.map((line, i) => cut(overwritten(line), i === lines.length - 1 ? left : 0));
 }
 
 function plain(text: string): string {
@@ -38,7 +38,7 @@ function plain(text: string): string {
 }
 
 /** The text that a terminal shows at the end of a line that overwrites itself with carriage returns. */
-function lastWord(line: string): string {
+function overwritten(line: string): string {
   if (!line.includes("\r")) return line;
   const end = line.replace(/\r+$/, "");
   return end.slice(end.lastIndexOf("\r") + 1);

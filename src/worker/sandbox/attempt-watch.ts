@@ -76,7 +76,7 @@ export class AttemptWatch {
       limits: { ...limits, errorChars: LIMITS.errorChars },
     });
     this.#armTimer(START_MS);
-    this.#lookAtMemory();
+    this.#checkMemory();
   }
 
   /** Stops the attempt now and kills its child. */
@@ -172,13 +172,13 @@ export class AttemptWatch {
     });
   }
 
-  #lookAtMemory(): void {
+  #checkMemory(): void {
     const { child, clock, limits } = this.#options;
     this.#stopLooking = clock.after(MEMORY_LOOK_MS, () => {
       const bytes = child.residentBytes();
       if (bytes !== null && bytes > NODE_BYTES + MEMORY_COPIES * limits.memoryBytes)
         this.#kill(this.#outOfMemory());
-      else this.#lookAtMemory();
+      else this.#checkMemory();
     });
   }
 
