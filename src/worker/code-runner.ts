@@ -2,11 +2,12 @@
  * Runs user code and makes sure that every attempt ends in exactly one receipt. The receipt tells the result of the code,
  * unless the attempt ended earlier: by its time limit, a lost lease, or a wait.
  */
+import { isNativeError } from "node:util/types";
 import type { Outcome } from "../kernel/message.ts";
+import { brandFatal } from "../protocol/error-brands.ts";
 import type { GrantItem } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { isThenable } from "../std/thenable.ts";
-import { batchOutcomes } from "./batch.ts";
 import { AttemptContext, GroupContext, ListingContext, type Shared, TaskContext } from "./context.ts";
 import { enumerate } from "./enumerate.ts";
 import type { HandlerCode } from "./handler-code.ts";
@@ -196,4 +197,21 @@ function startSpan(context: AttemptContext): TaskSpan | null {
 /** The attempt has ended, so the result of its code is ignored. */
 function ignore(value: unknown): void {
   new Promise((resolve) => resolve(value)).catch(() => {});
+}
+
+/**
+ * Converts the result of `processBatch` to one outcome per task: a value is done, an Error is failed. If the list does not have one entry per task, all tasks fail for
+ * good.
+ */
+function batchOutcomes(given: unknown, tasks: number): Outcome[] {
+  if (!Array.isArray(given) || given.length !== tasks) {
+    const what = Array.isArray(given) ? `a list of ${given.length}` : `no list`;
+    const message = `processBatch must give a list with one value or Error for each of its tasks: it gave ${what} for ${tasks}`;
+    const outcome = threw(brandFatal(new TypeError(message)));
+    return new Array<Outcome>(tasks).fill(outcome);
+  }
+  // Not `map`, which skips holes.
+  return Array.from(given, (value: unknown) =>
+    value instanceof Error || isNativeError(value) ? threw(value) : doneWith(value),
+  );
 }

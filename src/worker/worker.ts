@@ -6,7 +6,6 @@
  * 2. Code that returns synchronously needs no promise, no timer and no report of its own.
  * 3. At the end of a turn, everything that has ended is reported together, and code that runs on is reported as started.
  */
-
 import type { Beat, Grant, GrantItem } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { isThenable } from "../std/thenable.ts";
@@ -15,7 +14,6 @@ import { samePlace } from "./attempt-place.ts";
 import { CodeRunner } from "./code-runner.ts";
 import type { Around, Shared } from "./context.ts";
 import type { HandlerCode } from "./handler-code.ts";
-import { HostedCode } from "./hosted-code.ts";
 import { Secrets } from "./log/secrets.ts";
 import { handedBack, threw } from "./outcome.ts";
 import { Reporter, type Send } from "./reporter.ts";
@@ -255,4 +253,34 @@ function inputOf(grant: Grant, code: HandlerCode | undefined): unknown {
 
 function shownUse({ use, version }: Grant): string {
   return version === null ? use : `${use} ${version}`;
+}
+
+/** The handler code that a worker hosts, by workflow, wire name and version. */
+class HostedCode {
+  readonly #codes = new Map<string, HandlerCode>();
+
+  /** Adds code. Two workflows may share a handler's name; each has its own `parseInput`. */
+  add(workflow: string, code: HandlerCode): void {
+    for (const of of [workflow, ""]) {
+      this.#codes.set(keyOf(of, code.use, code.version ?? ""), code);
+      // For grants without a version: the code that was added last.
+      this.#codes.set(keyOf(of, code.use, ANY), code);
+    }
+  }
+
+  /** The code for a grant: of the grant's version, and of its own workflow if possible. */
+  find({ workflow, use, version }: Pick<Grant, "workflow" | "use" | "version">): HandlerCode | undefined {
+    if (version !== null) return this.#find(workflow, use, version);
+    return this.#find(workflow, use, "") ?? this.#find(workflow, use, ANY);
+  }
+
+  #find(workflow: string, use: string, version: string): HandlerCode | undefined {
+    return this.#codes.get(keyOf(workflow, use, version)) ?? this.#codes.get(keyOf("", use, version));
+  }
+}
+
+const ANY = "*";
+
+function keyOf(workflow: string, use: string, version: string): string {
+  return `${workflow} ${use} ${version}`;
 }

@@ -15,10 +15,8 @@
  * Invariant, checked after every input: a started worker with addresses that is not closed has a session, and each session is
  * registered, is being registered, or has its next try scheduled.
  */
-
 import { assert } from "../../std/assert.ts";
 import { BackOff } from "../../std/back-off.ts";
-import { isHopeful, isInTouch, type MemberSession, targetsOf } from "./member-session.ts";
 import type { MembershipInput, MembershipOptions, MembershipOutput } from "./membership-io.ts";
 
 /** The name of the session at the configured addresses. */
@@ -381,4 +379,57 @@ export class Membership {
     this.#out = [];
     return out;
   }
+}
+
+/** The state of one session. */
+interface MemberSession {
+  readonly id: number;
+  readonly name: string;
+  readonly addresses: readonly string[];
+  /** The address at which it is registered, or null. */
+  address: string | null;
+  /** The address at which it was registered last. */
+  lastAddress: string | null;
+  /** Registration requests under way: their addresses by number. */
+  readonly requests: Map<number, string>;
+  /** Addresses that this round has not tried yet. */
+  round: string[];
+  /** When the next addresses are tried, or the next round begins; Infinity: nothing is scheduled. */
+  tryAt: number;
+  readonly backOff: BackOff;
+  /** Addresses that refused this worker in this round. */
+  readonly refusals: Set<string>;
+  /** Its last registration or request failed. */
+  hasFailed: boolean;
+  /** The last claim failed. A registration does not prove that claims work. */
+  claimsFail: boolean;
+  /** How often the node did not know the worker, since the last answered claim. */
+  forgets: number;
+  /** The nodes that the server named last; null or empty: none. */
+  nodes: readonly string[] | null;
+}
+
+/** Whether the session is registered and its last claim did not fail. */
+function isInTouch({ address, claimsFail }: MemberSession): boolean {
+  return address !== null && !claimsFail;
+}
+
+/** Whether the session is in touch or has not failed yet. */
+function isHopeful(session: MemberSession): boolean {
+  return isInTouch(session) || (session.address === null && !session.hasFailed && !session.claimsFail);
+}
+
+/** The nodes that need a session: those that the sessions in touch name. */
+function targetsOf(sessions: readonly MemberSession[]): ReadonlySet<string> {
+  const telling = sessions.filter((session) => isInTouch(session) && (session.nodes?.length ?? 0) > 0);
+  const named = new Set(telling.flatMap(({ nodes }) => nodes ?? []));
+  const isNamedByAnother = (url: string): boolean => {
+    const others = telling.filter(({ name }) => name !== url);
+    // @plant nodes that name only themselves end all sessions 2
+    return others.length === 0 || others.some(({ nodes }) => nodes?.includes(url));
+  };
+  const targets = new Set([...named].filter(isNamedByAnother));
+  // Nodes that name only themselves contradict each other. A session at each of them does no harm.
+  // @plant nodes that name only themselves end all sessions
+  return targets.size > 0 ? targets : named;
 }

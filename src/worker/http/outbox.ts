@@ -75,7 +75,9 @@ export class Outbox {
 
   /** Sends the events that a former process left in its spool. `hold` returns the attempt of an event. */
   replay(events: readonly SpooledEvent[], hold: (event: SpooledEvent) => HeldAttempt): void {
-    this.#add(events.map((event) => ({ ...event, held: hold(event), delivery: null, report: 0, attemptAt: 0 })));
+    this.#add(
+      events.map((event) => ({ ...event, held: hold(event), delivery: null, report: 0, attemptAt: 0 })),
+    );
   }
 
   /** A node owns an attempt that was searched for: its waiting events go there, unless older ones are still under way. */

@@ -2,11 +2,12 @@
  * A worker in its own process: hosts handler code and scripts, and runs their tasks for a server over HTTP. Code and scripts
  * have a registration each, because the sandbox limits how many scripts run at a time.
  */
-
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import { type AddressInfo, isIPv6 } from "node:net";
 import { join } from "node:path";
 import { withChildren } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
-import { type StatusServer, startStatusServer } from "./status-server.ts";
 import { makeWorkerId, WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
 
 export interface RemoteWorkerOptions extends Omit<WorkerLaneOptions, "url" | "scripts"> {
@@ -96,5 +97,60 @@ export class RemoteWorker {
       if (found !== null) return found;
     }
     return null;
+  }
+}
+
+interface StatusOptions {
+  readonly host: string;
+  /** 0: any free port. */
+  readonly port: number;
+  readonly health: () => Readonly<Record<string, unknown>>;
+  /** The status of an attempt; null: this worker does not have it. */
+  readonly attempt: (id: string) => Readonly<Record<string, unknown>> | null;
+}
+
+interface StatusServer {
+  readonly url: string;
+  close(): void;
+}
+
+const HEADER_MS = 5_000;
+
+/** Serves a worker's own HTTP API, on its own port: its health, and whether it still has an attempt. */
+async function startStatusServer(options: StatusOptions): Promise<StatusServer> {
+  const server: Server = createServer(
+    { headersTimeout: HEADER_MS, requestTimeout: HEADER_MS },
+    (request, response) => {
+      const path = (request.url ?? "").split("?")[0] as string;
+      const attempt = /^\/attempts\/([^/]+)$/.exec(path)?.[1];
+      const body =
+        request.method !== "GET"
+          ? null
+          : path === "/healthz"
+            ? options.health()
+            : attempt === undefined
+              ? null
+              : options.attempt(decoded(attempt));
+      response.writeHead(body === null ? 404 : 200, { "content-type": "application/json" });
+      response.end(JSON.stringify(body ?? { code: "not_found" }));
+    },
+  );
+  server.listen(options.port, options.host);
+  await once(server, "listening");
+  // The server must not keep a process alive that has nothing else to do.
+  server.unref();
+  const { address, port } = server.address() as AddressInfo;
+  return {
+    url: `http://${isIPv6(address) ? `[${address}]` : address}:${port}`,
+    close: () => server.close().closeAllConnections(),
+  };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // The text is not valid percent-encoding, so it is no attempt's id.
+    return text;
   }
 }

@@ -9,7 +9,10 @@
  */
 import { spawnSync } from "node:child_process";
 import { existsSync, realpathSync } from "node:fs";
-import { childFiles, entryOf, isChildBuilt } from "./child-files.ts";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { compiledFile } from "../../std/compiled-file.ts";
 
 export type JailKind = "namespaces" | "root-namespaces" | "none";
 
@@ -146,4 +149,52 @@ function librariesOf(ldd: string, program: string): string[] {
 
 function findTool(name: string): string | null {
   return TOOL_FOLDERS.map((folder) => `${folder}/${name}`).find((file) => existsSync(file)) ?? null;
+}
+
+/** A folder that a sandbox child needs, and its place in a jail. */
+interface ChildFile {
+  /** A folder on this machine. */
+  readonly file: string;
+  /** Its path in the jail. */
+  readonly place: string;
+  readonly isEntry?: boolean;
+}
+
+const ENGINE = "@jitl/quickjs-ng-wasmfile-release-sync";
+
+const PACKAGES = ["quickjs-emscripten-core", ENGINE, "@jitl/quickjs-ffi-types"];
+
+/** Every folder that the child reads: its own code and QuickJS, nothing else. */
+function childFiles(): ChildFile[] {
+  const own = childFolder();
+  const require = createRequire(join(own, "main.js"));
+  // The third package is a dependency of the others and may be nested in one of them.
+  const nested = createRequire(require.resolve(ENGINE));
+  return [
+    { file: own, place: "/app/child", isEntry: true },
+    ...PACKAGES.map((name, i) => ({
+      file: packageFolder((i < 2 ? require : nested).resolve(name)),
+      place: `/app/node_modules/${name}`,
+    })),
+  ];
+}
+
+/** Whether the compiled child exists. A worker that runs from source needs a build first. */
+function isChildBuilt(): boolean {
+  return existsSync(join(childFolder(), "main.js"));
+}
+
+/** The child's main module, for a jail whose files are under `root`. */
+function entryOf(root: string): string {
+  return `${root}/child/main.js`;
+}
+
+function childFolder(): string {
+  return fileURLToPath(compiledFile("./child", import.meta.url));
+}
+
+function packageFolder(file: string): string {
+  let folder = dirname(file);
+  while (!existsSync(join(folder, "package.json"))) folder = dirname(folder);
+  return folder;
 }

@@ -4,10 +4,12 @@
  * script down instead of filling memory.
  */
 import { readSync, writeSync } from "node:fs";
-import type { ChildReport, Order } from "./messages.ts";
+import type { ChildLimits, ChildReport, Order } from "./messages.ts";
 
 const CHUNK_BYTES = 65_536;
 const NEWLINE = 10;
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
 
 /** Sends one report; returns when the pipe has taken it. */
 export function send(report: ChildReport): void {
@@ -31,4 +33,37 @@ export function* orders(): Generator<Order> {
     }
     if (rest.length > 0) parts.push(rest);
   }
+}
+
+/** A writer for the logs of one attempt. It cuts long lines, and drops lines above the total limits with one notice. */
+export function logWriter(
+  limits: Pick<ChildLimits, "logLineBytes" | "logLines" | "logBytes">,
+  write: (level: string, text: string) => void,
+): (level: string, text: string, length: number) => void {
+  let lines = 0;
+  let bytes = 0;
+  let full = false;
+  return (level, text, length) => {
+    if (full) return;
+    const line = cutLine(text, { max: limits.logLineBytes, length });
+    lines += 1;
+    bytes += encoder.encode(line).length;
+    if (lines > limits.logLines || bytes > limits.logBytes) {
+      full = true;
+      write("warn", `[logs end here: over ${limits.logLines} lines or ${limits.logBytes} bytes per attempt]`);
+      return;
+    }
+    write(level, line);
+  };
+}
+
+/** Cuts a line to `max` bytes of UTF-8. `length` is its length in characters before any cut. */
+function cutLine(text: string, { max, length }: { max: number; length: number }): string {
+  const encoded = encoder.encode(text);
+  if (encoded.length <= max && length <= text.length) return text.toWellFormed();
+  const notice = ` [cut: the line has ${length} characters]`;
+  let end = Math.min(encoded.length, max - notice.length);
+  // Back to the start of a character.
+  while (end > 0 && ((encoded[end] ?? 0) & 0xc0) === 0x80) end -= 1;
+  return decoder.decode(encoded.subarray(0, end)) + notice;
 }

@@ -3,12 +3,14 @@
  * closes. Between attempts it keeps only compiled WASM. Only sandbox-child.ts starts it, and the parent checks all its reports.
  * It imports nothing outside this folder but QuickJS.
  */
-import { closeSync } from "node:fs";
-import { orders, send } from "./line-pipe.ts";
-import { logWriter } from "./log-writer.ts";
-import type { AttemptOrder } from "./messages.ts";
-import { probe } from "./probe.ts";
+import { spawnSync } from "node:child_process";
+import { closeSync, readFileSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { logWriter, orders, send } from "./line-pipe.ts";
+import type { AttemptOrder, ProbeFindings, ProbeOrder } from "./messages.ts";
 import { prepareEngine, runInEngine } from "./run-in-engine.ts";
+
+const CONNECT_MS = 1_000;
 
 // Closes files that the process inherited. The parent names them.
 for (const fd of process.argv.slice(2)) closeSync(Number(fd));
@@ -60,4 +62,42 @@ async function doAttempt(order: AttemptOrder): Promise<void> {
       }
     }
   }
+}
+
+/** Tries everything that the jail must prevent, from inside, and returns what worked. */
+async function probe({ port, file, pid }: ProbeOrder): Promise<ProbeFindings> {
+  return {
+    environment: Object.keys(process.env),
+    connected: await canConnect(port),
+    readFile: works(() => readFileSync(file)),
+    wroteFile: works(() => writeFileSync("probe", "")) || works(() => writeFileSync("/tmp/probe", "")),
+    sawProcess: works(() => process.kill(pid, 0)),
+    startedProcess: works(() => {
+      const { error } = spawnSync(process.execPath, ["--version"]);
+      if (error !== undefined) throw error;
+    }),
+  };
+}
+
+function works(attempt: () => unknown): boolean {
+  try {
+    attempt();
+    return true;
+  } catch {
+    // The operation was refused, as it must be.
+    return false;
+  }
+}
+
+function canConnect(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect({ port, host: "127.0.0.1" });
+    const end = (connected: boolean): void => {
+      socket.destroy();
+      resolve(connected);
+    };
+    socket.setTimeout(CONNECT_MS, () => end(false));
+    socket.on("connect", () => end(true));
+    socket.on("error", () => end(false));
+  });
 }
