@@ -1,15 +1,17 @@
-/** Which projects a token is bound to, read from the store; for nodes that serve no API and so have no token list. */
+/**
+ * Reads from the store which projects have tokens bound to them, for nodes that serve no API and so have no list of tokens.
+ */
 import { EVERY_PROJECT } from "../kernel/command/topic-rules.ts";
 import { KEPT, number, object, orNull, string } from "../std/decode.ts";
 import { allDocuments, jsonForm } from "../store/document-form.ts";
 import type { Store } from "../store/store.ts";
 
-/** The fields of a stored token that others than its own list need. */
+/** The fields of a stored token that are read outside the token list. */
 interface BoundToken {
   readonly project: string | null;
 }
 
-/** The form of tokens. */
+/** The stored form of tokens. */
 export const TOKEN_FORM = jsonForm<BoundToken>(
   "token",
   object(
@@ -29,7 +31,7 @@ export const TOKEN_FORM = jsonForm<BoundToken>(
 
 const PROJECT = /"project":(?:null|"([A-Za-z][A-Za-z0-9_-]*)")/;
 
-/** The projects of all tokens that are stored. */
+/** The projects of all stored tokens. */
 export async function boundProjects(store: Pick<Store, "listDocuments">): Promise<ReadonlySet<string>> {
   const projects = new Set<string>();
   for await (const token of allDocuments(store, TOKEN_FORM)) {
@@ -39,7 +41,7 @@ export async function boundProjects(store: Pick<Store, "listDocuments">): Promis
   return projects;
 }
 
-/** The project that a damaged token guards: the one that can still be read in it, else every project; null: none. */
+/** The project that a damaged token protects: the one that is still readable, else every project; null: none. */
 export function guardedBy(body: string): string | null {
   const found = PROJECT.exec(body);
   return found === null ? EVERY_PROJECT : (found[1] ?? null);

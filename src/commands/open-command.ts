@@ -1,8 +1,8 @@
 /**
- * Finds the open command that a receipt without a mark can only be of. It has both hashes, its receipt topic is the one
- * on which the receipt came, and no other such command was open since the step began: the receipt could be a
- * duplicate of the other one's. What was handed in as a document is found by its name, which is made of the hash;
- * workflows that were written otherwise are noted under theirs when they are stored (`withCommandIndex`).
+ * Finds the open command of a receipt that has no mark. Such a command has both hashes of the receipt, its receipt topic is the
+ * topic of the receipt, and no other such command was open since the step began (else the receipt could be a duplicate of the
+ * other one's). Submitted documents are found by their workflow name, which contains the hash. Other workflows are indexed by
+ * hash when they are stored (`withCommandIndex`).
  */
 import type { CommandView } from "../kernel/command/command-view.ts";
 import { parseStored } from "../kernel/definition/parse-definition.ts";
@@ -14,11 +14,11 @@ import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import { DAMAGED, type Store, type StoredHead } from "../store/store.ts";
 import { isSubmissionName, submissionName } from "./submission-definition.ts";
 
-/** What a receipt says of its command. */
+/** The fields of a receipt that identify its command. */
 export interface CommandHashes {
   readonly cmdHash: string;
   readonly workflowHash: string;
-  /** The topic on which it came. */
+  /** The topic of the receipt. */
   readonly receiptTopic: string;
 }
 
@@ -26,11 +26,11 @@ export interface OpenCommandParts {
   readonly store: Pick<Store, "listHeads" | "listDocuments">;
   /** A definition by its hash; null: there is none that this version can read. */
   readonly planOf: (hash: string) => Promise<Plan | null>;
-  /** An execution that has not ended, wherever its owner is. */
+  /** An execution that has not ended, read from its owner. */
   readonly lookAt: (execution: string) => Promise<SeenExecution>;
 }
 
-/** What is known of an execution: its commands, and the attempts whose receipts are awaited. */
+/** The commands of an execution and the attempts whose receipts are awaited. */
 export interface SeenExecution {
   readonly commands: readonly Pick<CommandView, "phase" | "handler" | "startedAt" | "receiptedAt">[];
   readonly attempts: readonly OpenAttempt[];
@@ -38,42 +38,45 @@ export interface SeenExecution {
 
 /** An attempt whose receipt is awaited. */
 export interface OpenAttempt {
-  /** Its id, as wires have it. */
+  /** Its id in wire form. */
   readonly attempt: string;
   readonly phase: string;
   readonly handler: string;
   readonly task: number;
 }
 
-/** The one attempt, or why there is not exactly one. */
+/** The single matching attempt, or the reason why there is not exactly one. */
 export type OpenCommand =
   | { readonly kind: "one"; readonly execution: string; readonly attempt: string }
   | { readonly kind: "none" }
   | { readonly kind: "several" };
 
-/** A command that may have been sent, from when its phase began: `until` is when its receipt came, infinite while none has. */
+/**
+ * A command that may have been sent. `from` is when its phase began; `until` is when its receipt came, Infinity while there is
+ * none.
+ */
 interface Sent {
   readonly execution: string;
   readonly from: number;
   readonly until: number;
-  /** Its attempts whose receipt is awaited. */
+  /** The attempts whose receipt is awaited. */
   readonly attempts: readonly string[];
-  /** It is sent once, and not for each of several tasks, which all have the same hashes. */
+  /** The command is sent once, not for each of several tasks with equal hashes. */
   readonly isSingle: boolean;
 }
 
 const KIND = "command-workflow";
 const NAMES_MAX = 100;
 const HEADS = 100;
-/** Executions that are looked at; where there are more, nobody could tell which one is meant. */
+/** The most open executions that are read. With more, the receipt is ambiguous. */
 const HEADS_MAX = 1_000;
 const OPEN_STATUSES = ["running", "paused", "cancelling"];
-/** Of executions that have ended the newest are looked at, so many of each status. */
+/** The most ended executions that are read, the newest first, for each status. */
 const ENDED_MAX = 1_000;
 const ENDED_STATUSES = ["done", "failed", "cancelled", DAMAGED];
 const HASH = /^[\da-f]{64}$/;
 
-/** Gives the attempt that a receipt without a mark is of, or why there is none. */
+/** A function that returns the attempt of a receipt without a mark, or the reason why there is none. */
 export function commandFinder(
   parts: OpenCommandParts,
 ): (receipt: Readonly<Record<string, unknown>>, topic: string) => Promise<ReportedAttempt | Rejection> {
@@ -94,7 +97,7 @@ export function commandFinder(
 const NO_MARK = "`cmd_metadata.rondo` is missing, and";
 const SEVERAL = "several commands have its hashes: it may be of one that was open at the same time";
 
-/** The open command with these hashes. */
+/** Finds the open command with these hashes. */
 export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHashes): Promise<OpenCommand> {
   if (!HASH.test(hashes.workflowHash) || !HASH.test(hashes.cmdHash)) return { kind: "none" };
   const names = await namesOf(parts.store, hashes.workflowHash);
@@ -110,11 +113,11 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
   if (one === undefined || attempt === undefined) return { kind: "none" };
   if (another !== undefined || !one.isSingle) return { kind: "several" };
   const isRival = (other: Sent) =>
-    // Within an execution a command may be sent by the commit that has the receipt of the one before.
+    // Within an execution, a command may be sent by the commit that has the receipt of the one before.
     other.execution === one.execution ? other.until > one.from : other.until >= one.from;
   if (sent.some((other) => other !== one && isRival(other))) return { kind: "several" };
   for await (const head of headsOf(parts.store, names, ENDED_STATUSES, ENDED_MAX)) {
-    // Of what is damaged it is not known which commands were open.
+    // For a damaged execution it is unknown which commands were open.
     if ((head.finishedAt ?? Number.POSITIVE_INFINITY) < one.from) continue;
     if (placesOf(await parts.planOf(head.hash), hashes).length > 0) return { kind: "several" };
   }
@@ -122,14 +125,14 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
 }
 
 /**
- * The store, with an index of workflows by the hash of their commands. A submission's name contains that hash, so it needs
- * no entry.
+ * Adds an index of workflows by the hash of their commands to a store. A submission needs no entry, because its name contains
+ * the hash.
  */
 export function withCommandIndex<S extends Pick<Store, "putDefinition" | "putDocument">>(store: S): S {
   const replaced: Pick<Store, "putDefinition"> = {
     putDefinition: async (name, hash, body) => {
       const workflowHash = isSubmissionName(name) ? null : commandsHashOf(body);
-      // Before the definition itself, so that an execution of it is found from its start on.
+      // Stored before the definition, so that an execution of it is found from its start.
       if (workflowHash !== null) await store.putDocument(KIND, `${workflowHash} ${name}`, "{}");
       await store.putDefinition(name, hash, body);
     },
@@ -137,7 +140,7 @@ export function withCommandIndex<S extends Pick<Store, "putDefinition" | "putDoc
   return decorate(store, replaced as Partial<S>);
 }
 
-/** The names of the workflows that have the commands of a hash. */
+/** The names of the workflows whose commands have this hash. */
 async function namesOf(store: OpenCommandParts["store"], workflowHash: string): Promise<string[]> {
   const noted = await store.listDocuments(KIND, {
     after: `${workflowHash} `,
@@ -172,7 +175,7 @@ async function* headsOf(
   }
 }
 
-/** Where a workflow has the command: equal ones can be at several places. */
+/** The places of the command in a workflow: several places can have equal commands. */
 function placesOf(plan: Plan | null, { cmdHash, workflowHash, receiptTopic }: CommandHashes): Place[] {
   return (plan?.commands ?? []).flatMap(({ phase, handler, command }) =>
     command.hash === cmdHash && command.workflowHash === workflowHash && command.receiptTopic === receiptTopic

@@ -28,37 +28,35 @@ import { defined } from "../std/defined.ts";
 import { type Json, toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 
-/** One command as it was handed in, and where it goes. */
+/** One submitted command with its topics. */
 export interface SubmittedStep {
-  /** `cmd_type`, and `cmd_data` and `cmd_metadata` where they are given. */
+  /** `cmd_type`, and `cmd_data` and `cmd_metadata` if they are given. */
   readonly command: { readonly [field: string]: Json };
   readonly topic: Json;
-  /** Options of its handler, as a definition has them. */
+  /** Options of its handler, as in a definition. */
   readonly options: { readonly [option: string]: Json };
 }
 
-/** A workflow that was handed in. */
 export interface SubmittedWorkflow {
-  /** The id that it is to have; null: one is made up. */
+  /** The wanted id; null: an id is generated. */
   readonly id: string | null;
   readonly steps: readonly SubmittedStep[];
-  /** Where it stands in what was handed in; empty: it is all of it. */
+  /** Its path in the submission; empty: it is the whole submission. */
   readonly path: string;
 }
 
-/** All that one request hands in. */
 export interface Submission {
-  /** It came as a project document, and is answered as one. */
+  /** The submission is a project document, and so is the answer. */
   readonly isDocument: boolean;
   readonly workflows: readonly SubmittedWorkflow[];
 }
 
-/** Workflows in one document. */
+/** The most workflows in one document. */
 export const SUBMITTED_MAX = 100;
-/** The name that would stand in the place of a page's cursor. */
+/** The name that a document uses for the cursor of its page. */
 const RESERVED_PROJECT = "next";
 
-/** Refuses the one project that cannot be told from a document's cursor. */
+/** Refuses the project whose name is reserved for the cursor. */
 export function checkCommandProject(project: string): Rejection | null {
   if (project !== RESERVED_PROJECT) return null;
   return reject("invalid_input", `project: "${RESERVED_PROJECT}" cannot have command workflows`, {
@@ -67,7 +65,7 @@ export function checkCommandProject(project: string): Rejection | null {
   });
 }
 
-/** The workflows of a request to a project. */
+/** The workflows that are submitted to a project. */
 export function parseSubmission(body: unknown, project: string): Submission | Rejection {
   const wrong = checkCommandProject(project);
   if (wrong !== null) return wrong;

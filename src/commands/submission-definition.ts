@@ -1,6 +1,6 @@
 /**
- * A submission as a definition: one phase for each step, `step-0`, `step-1`, ..., each with one command handler of the
- * same name. The workflow is named by the hash of its commands, so that whoever has that hash finds the executions.
+ * Converts a submission to a definition: one phase per step (`step-0`, `step-1`, ...), each with one command handler of the
+ * same name. The workflow's name contains the hash of its commands, so that the executions can be found by that hash.
  */
 import { commandsHash } from "../kernel/command/command-plan.ts";
 import { receiptTopicOf } from "../kernel/command/topic-rules.ts";
@@ -9,33 +9,33 @@ import { parseDefinition } from "../kernel/definition/parse-definition.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { SubmittedWorkflow } from "./parse-submission.ts";
 
-/** The tag of executions that were handed in as documents; its value is the hash of their commands. */
+/** The tag of submitted executions. Its value is the hash of their commands. */
 export const COMMANDS_TAG = "rondo.commands";
 
 const NAME_DIGITS = 16;
 const SUBMISSION_NAME = /^commands-[\da-f]{16}$/;
 
-/** The name of submitted workflows whose commands have this hash; others may share it, since it is cut short. */
+/** The name of submitted workflows whose commands have this hash. The hash is cut, so other commands may share the name. */
 export function submissionName(workflowHash: string): string {
   return `commands-${workflowHash.slice(0, NAME_DIGITS)}`;
 }
 
-/** All such names: their definitions go with their last executions. */
+/** All such names. Their definitions are deleted after their last executions. */
 export const SUBMISSION_NAMES = { prefix: "commands-", isOne: isSubmissionName } as const;
 
-/** Whether a workflow's name is one of those. */
+/** Whether this is the name of a submitted workflow. */
 export function isSubmissionName(name: string): boolean {
   return SUBMISSION_NAME.test(name);
 }
 
-/** The definition, and the hash of its commands; or what is wrong with a step, by its place in what was handed in. */
+/** The definition and the hash of its commands, or a rejection with the path in the submission. */
 export function submissionDefinition(
   workflow: SubmittedWorkflow,
 ): { readonly definition: Definition; readonly workflowHash: string } | Rejection {
   const phases = workflow.steps.map(({ command, topic, options }, i) => {
     const name = `step-${i}`;
     const { receiptTopic, ...others } = options;
-    // What is read says where receipts come back; handed in again, that is the same workflow.
+    // A read document names the receipt topic. Submitted again, it must be the same workflow.
     const isImplied = typeof topic === "string" && receiptTopic === receiptTopicOf(topic);
     const given = isImplied ? others : options;
     return { name, handlers: { [name]: { command, topic, ...given } } };
@@ -49,7 +49,7 @@ export function submissionDefinition(
   return { definition: { ...parsed, name: submissionName(workflowHash) }, workflowHash };
 }
 
-/** Names of a handler's options, as a document has them. */
+/** The fields of a document, by the option of the handler. */
 const FIELDS: Readonly<Record<string, string>> = {
   command: "cmd",
   topic: "proc.target_topic_name",
@@ -58,7 +58,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   timeout: "proc.timeout",
 };
 
-/** A definition's refusal in the words of the document that it was made from. */
+/** Rewrites a rejection of the definition in terms of the submitted document. */
 export function inDocument({ code, message, hint, path = "" }: Rejection, at: string): Rejection {
   const before = at === "" ? "" : `${at}.`;
   const renamed = (text: string): string =>
@@ -66,7 +66,7 @@ export function inDocument({ code, message, hint, path = "" }: Rejection, at: st
       const field = option === undefined ? "" : `.${FIELDS[option] ?? option}`;
       return `${before}steps[${step}]${field}`;
     });
-  // Of a definition as a whole, with the step in the message and the place within its command as the path.
+  // Rejections of the whole definition have the step in the message, and the path within its command.
   const [prefix, step] = /^step-(\d+)\.step-\1: /.exec(message) ?? [];
   const place = step === undefined ? renamed(path) : `${before}steps[${step}].cmd.${path}`;
   const text = prefix === undefined ? renamed(message) : `${place}: ${message.slice(prefix.length)}`;

@@ -1,7 +1,7 @@
 /**
- * Checks the topics of a workflow before it is started: by the rules of its project, by the roles that names have, and by
- * what is in the queue that receipts are to come from. The same is checked again when a command is sent, since children
- * and schedules start without being asked here.
+ * Checks the topics of a workflow before it starts: by the rules of its project, by the roles of the names, and by the contents
+ * of the receipt queue. The same is checked again when a command is sent, because children and schedules start without this
+ * check.
  */
 
 import { atCommand, type TopicRules } from "../kernel/command/topic-rules.ts";
@@ -12,7 +12,7 @@ import { type TopicRegistry, usesOf } from "./topic-registry.ts";
 export interface TopicGuardParts {
   readonly rules: TopicRules;
   readonly registry: TopicRegistry;
-  /** Why receipts cannot be consumed from a queue; null: they can, or nobody can tell now. */
+  /** The reason why receipts cannot be consumed from a queue; null: they can, or it is unknown. */
   readonly refusesReceipts: (receiptTopic: string) => Promise<Rejection | null>;
 }
 
@@ -23,17 +23,17 @@ export class TopicGuard {
     this.#parts = parts;
   }
 
-  /** Replaces the set of projects that a token is bound to. */
+  /** Sets the projects that have tokens bound to them. */
   bind(projects: ReadonlySet<string>): void {
     this.#parts.rules.bind(projects);
   }
 
-  /** Why nobody may use a name as a topic; null: it is not reserved. */
+  /** The reason why a name is reserved and cannot be a topic; null: it is not reserved. */
   reserved(name: string): Rejection | null {
     return this.#parts.rules.reserved(name);
   }
 
-  /** Why no project could start a workflow with these commands; null: one could. */
+  /** The reason why no project can start a workflow with these commands; null: some project can. */
   async check(commands: readonly PlannedCommand[]): Promise<Rejection | null> {
     const { rules, registry } = this.#parts;
     return first(
@@ -45,7 +45,10 @@ export class TopicGuard {
     );
   }
 
-  /** Why a project cannot start a workflow with these commands; null: it can, and their topics have their roles now. */
+  /**
+   * The reason why a project cannot start a workflow with these commands. Null: it can, and the roles of their topics are
+   * stored now.
+   */
   async admit(project: string, commands: readonly PlannedCommand[]): Promise<Rejection | null> {
     if (commands.length === 0) return null;
     const { rules, registry, refusesReceipts } = this.#parts;

@@ -1,6 +1,6 @@
 /**
- * The role of each topic in the whole deployment: commands go to it, or receipts come from it. The first use of a name
- * decides. The store decides between nodes that use a name at the same time, by compare-and-set, and keeps the role.
+ * The role of each topic in the whole deployment: it gets commands, or it gives receipts. The first use of a name decides. The
+ * store keeps the role, and decides by compare-and-set between nodes that use a name at the same time.
  */
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { KEPT, object, oneOf, string } from "../std/decode.ts";
@@ -10,7 +10,6 @@ import type { Store } from "../store/store.ts";
 
 export type TopicRole = "command" | "receipt";
 
-/** One use of a name. */
 export interface TopicUse {
   readonly name: string;
   readonly role: TopicRole;
@@ -18,17 +17,17 @@ export interface TopicUse {
 
 interface StoredTopic {
   readonly role: TopicRole;
-  /** The project that used it first. */
+  /** The project that used the name first. */
   readonly project: string;
 }
 
 const KIND = "topic";
-/** The form of topics' roles. */
+/** The stored form of a topic's role. */
 export const TOPIC_FORM = jsonForm<StoredTopic>(
   KIND,
   object({ role: oneOf(["command", "receipt"] satisfies TopicRole[]), project: string }, KEPT),
 );
-/** Roles that are kept in memory; they never change. */
+/** The most roles that are cached; roles never change. */
 const KEPT_MAX = 10_000;
 
 export class TopicRegistry {
@@ -39,7 +38,7 @@ export class TopicRegistry {
     this.#store = store;
   }
 
-  /** Why one of the names cannot have its role; null: each has it, or has none yet. */
+  /** The reason why one of the names cannot have its role; null: each has it, or has none yet. */
   async check(uses: readonly TopicUse[]): Promise<Rejection | null> {
     for (const use of uses) {
       const stored = this.#known.get(use.name) ?? (await this.#read(use.name));
@@ -49,9 +48,9 @@ export class TopicRegistry {
     return null;
   }
 
-  /** Gives the names their roles, for good; or says which of them has the other role. */
+  /** Stores the roles of the names for good, or returns a rejection that names a topic with the other role. */
   async claim(uses: readonly TopicUse[], project: string): Promise<Rejection | null> {
-    // A refused use leaves the other names as they were.
+    // If one use is refused, no role is stored.
     const refusal = await this.check(uses);
     if (refusal !== null) return refusal;
     for (const use of uses) {
@@ -103,7 +102,7 @@ export class TopicRegistry {
   }
 }
 
-/** Both uses of a command's topics. */
+/** The uses of a command's topics. */
 export function usesOf({
   topic,
   receiptTopic,

@@ -1,6 +1,6 @@
 /**
- * An execution's commands as a document: what its definition says of each, how far it is, and the result that its
- * journal has. Any execution with commands can be read so, however it was defined. Pure.
+ * Shows an execution's commands as a document: each command's definition, progress, and journaled result. Any execution with
+ * commands can be read so, however it was defined. This file does no I/O.
  */
 import type { CommandView, OwedView } from "../kernel/command/command-view.ts";
 import type { PlannedCommand } from "../kernel/definition/plan.ts";
@@ -9,15 +9,14 @@ import type { OwedDocument, StepDocument, WorkflowDocument } from "../protocol/c
 import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
 
-/** One command of an execution. */
 export interface ReadCommand {
   readonly planned: PlannedCommand;
   readonly view: CommandView;
-  /** What its receipt said, enriched; null: there is no result. */
+  /** The result of its receipt, enriched; null: there is none. */
   readonly result: { readonly value: Json } | null;
 }
 
-/** The document; `commands` are all that the execution has, in their order. */
+/** Makes the document. `commands` are all commands of the execution, in order. */
 export function workflowDocument(
   execution: ExecutionView,
   commands: readonly ReadCommand[],
@@ -53,7 +52,7 @@ function owedDocument({ op, index, target, attempts, until, error }: OwedView): 
   return { op, index, target, attempts, utc_next_timestamp: until === null ? null : utc(until), error };
 }
 
-/** Counts of a command that is sent for each of several tasks; null: it is sent once. */
+/** The counts of a command that is sent for several tasks; null: it is sent once. */
 function tallyOf({ phases }: ExecutionView, view: CommandView): Record<string, number> | null {
   const visit = phases.findLast(({ name }) => name === view.phase);
   const handler = visit?.handlers.find(({ name }) => name === view.handler);

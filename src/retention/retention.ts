@@ -1,9 +1,8 @@
 /**
- * Forgets what has been over for longer than the retention: executions, through the engine that owns them, definitions
- * that were made for them, and the audit log. Looks once a minute; a round does a bounded amount, in pages with pauses between them, so that it never
- * stands in the way of work. If a round leaves something, the next one comes soon.
- *
- * Every node of a cluster forgets what is its own. What is another's, and may stay if that one is gone, is looked past.
+ * Deletes data that has been over for longer than the retention: executions (through the engine that owns them), their
+ * generated definitions, and the audit log. A round runs once a minute and does a bounded amount, in pages with pauses, so that
+ * it does not disturb other work. If a round leaves a rest, the next round comes soon.
+ * Every node of a cluster deletes its own data and skips the data of other nodes.
  */
 
 import type { Clock } from "../std/clock.ts";
@@ -14,29 +13,29 @@ import { type MadeNames, UnusedDefinitions, type UnusedDefinitionsOptions } from
 export interface RetentionOptions {
   readonly clock: Clock;
   readonly store: Pick<Store, "listEnded"> & UnusedDefinitionsOptions["store"];
-  /** Names of definitions that are made for executions, and go with them. Left out: there are none. */
+  /** Names of definitions that were generated for executions and are deleted after them. Left out: there are none. */
   readonly made?: MadeNames;
-  /** Forgets executions that are over and not in use. */
+  /** Deletes executions that are over and not in use. */
   readonly purge: (ids: readonly string[]) => void | Promise<void>;
-  /** Whether an execution is this node's to forget. Left out: all are. */
+  /** Whether this node owns an execution. Left out: it owns all. */
   readonly isMine?: (id: string) => boolean;
-  /** How long what is over is kept; 0 or Infinity: forever. Default: 30 days. */
+  /** How long ended executions are kept; 0 or Infinity: for ever. Default: 30 days. */
   readonly retentionMs?: number;
-  /** The store failed: the next round tries again. */
+  /** The store failed; the next round tries again. */
   readonly onFault?: (fault: Error) => void;
 }
 
 const RETENTION_MS = 30 * 86_400_000;
 const ROUND_MS = 60_000;
-/** The wait before a round that goes on with what the one before has left. */
+/** The pause before a round that continues the last one. */
 const SOON_MS = 1_000;
 const PAGE = 500;
 const PAGES_MAX = 20;
-/** Of other nodes' executions, so many are looked past. */
+/** The most ended executions that are read to find a page of this node's own. */
 const OTHERS_MAX = 50_000;
 const PAUSE_MS = 50;
 
-/** The audit log's documents are named by their time. */
+/** The ids of audit documents begin with their time. */
 const AUDIT = "audit";
 const AUDIT_TIME_DIGITS = 15;
 
@@ -57,7 +56,7 @@ export class Retention {
     if (this.#retentionMs !== Number.POSITIVE_INFINITY) this.#after(ROUND_MS);
   }
 
-  /** Begins nothing more; resolves when the round under way has ended. */
+  /** Stops; resolves when the round under way has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancel?.();
@@ -87,7 +86,7 @@ export class Retention {
     }
   }
 
-  /** Does pages until one is not full; true if there may be more than one round does. */
+  /** Runs pages until one is not full; true: there may be more than one round does. */
   async #inPages(page: () => Promise<boolean>): Promise<boolean> {
     for (let n = 0; n < PAGES_MAX && !this.#isClosed; n++) {
       if (!(await page())) return false;
@@ -96,7 +95,9 @@ export class Retention {
     return true;
   }
 
-  /** Executions; true if there may be more. The engine forgets in its own time: a page is asked for once a round. */
+  /**
+   * Deletes executions; true: there may be more. The engine deletes in its own time, so each page is asked for once per round.
+   */
   async #purge(finishedBefore: number): Promise<boolean> {
     let [first, asked] = ["", 0];
     const isLeft = await this.#inPages(async () => {
@@ -111,7 +112,7 @@ export class Retention {
     return isLeft && asked > 1;
   }
 
-  /** The oldest of this node's own, behind however many of others. */
+  /** The oldest ended executions of this node, after any number of other nodes' executions. */
   async #ownPage(finishedBefore: number): Promise<readonly string[]> {
     const { store, isMine = () => true } = this.#options;
     for (let max = PAGE; ; max *= 2) {
@@ -121,7 +122,7 @@ export class Retention {
     }
   }
 
-  /** One page of the audit log; true if all of it was old. */
+  /** Deletes one page of the audit log; true: the whole page was old. */
   async #dropAuditPage(before: number): Promise<boolean> {
     const { store } = this.#options;
     const first = String(Math.max(0, before)).padStart(AUDIT_TIME_DIGITS, "0");

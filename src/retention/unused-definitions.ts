@@ -1,14 +1,15 @@
 /**
- * Forgets definitions that were made for one thing: documents of commands become definitions that are named by their
- * content, and once the last execution of one is forgotten nobody asks for it any more. A round looks at so many names, in
- * their order, and the next goes on there. What is not used goes after a while, so that whoever is about to use it can.
+ * Deletes generated definitions that are not used any more. Submitted documents of commands become definitions whose names
+ * contain the hash of their commands; after the last execution of such a definition is deleted, the definition is of no use.
+ * Each round checks a bounded number of names in order, and the next round goes on there. An unused definition is deleted only
+ * after a delay, because a start may be about to use it.
  */
 import type { Clock } from "../std/clock.ts";
 import type { Store } from "../store/store.ts";
 
-/** Which names of workflows are of such definitions. */
+/** The names of generated definitions. */
 export interface MadeNames {
-  /** What all of them begin with. */
+  /** The common prefix of the names. */
   readonly prefix: string;
   readonly isOne: (name: string) => boolean;
 }
@@ -26,14 +27,14 @@ export interface UnusedDefinitionsOptions {
     | "putDocument"
   >;
   readonly made: MadeNames;
-  /** Whether a name is this node's to look at. */
+  /** Whether this node checks a name. */
   readonly isMine: (name: string) => boolean;
 }
 
-/** The definition of a name that another one has taken the place of: it goes with the name. */
+/** A definition that another one of the same name replaced. It is deleted with the name. */
 const REPLACED = "replaced-definition";
 
-/** Notes that this definition of a name is about to be replaced. */
+/** Stores that this definition of a name is about to be replaced. */
 export function noteReplaced(
   store: Pick<Store, "putDocument">,
   definition: { readonly name: string; readonly hash: string },
@@ -48,7 +49,7 @@ const REPLACED_MAX = 100;
 
 export class UnusedDefinitions {
   readonly #options: UnusedDefinitionsOptions;
-  /** Names without executions, with when that was first seen. */
+  /** Names without executions, and when that was first seen. */
   readonly #unused = new Map<string, number>();
   #after: string;
 
@@ -57,7 +58,7 @@ export class UnusedDefinitions {
     this.#after = options.made.prefix;
   }
 
-  /** Looks at some of them. */
+  /** Checks the next names. */
   async round(): Promise<void> {
     const { store, made, isMine } = this.#options;
     const page = await store.listDefinitions({ after: this.#after, max: NAMES_A_ROUND });
@@ -96,7 +97,7 @@ export class UnusedDefinitions {
       max: REPLACED_MAX,
     });
     await store.dropDefinition(name, hash);
-    // Somebody has begun with it just now: it is there again before it is needed.
+    // An execution has just started with it: the definition is stored again before it is needed.
     if (found !== null && (await this.#isUsed(name))) return store.putDefinition(name, hash, found.body);
     for (const { id } of replaced) {
       await store.dropDefinition(name, id.slice(name.length + 1));

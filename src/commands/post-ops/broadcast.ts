@@ -1,7 +1,7 @@
 /**
- * Tells somebody the result of a command: a POST of JSON through the guard, signed, with an id that all tries share. How
- * the answer counts: 2xx is done; 408, 425, 429, 5xx and no answer are tried again, after `Retry-After` if it is given;
- * everything else would be the same the next time, redirects too, which are not followed.
+ * Sends the result of a command to a URL: a signed POST of JSON through the guard, with an id that all tries share. A 2xx
+ * answer is done. 408, 425, 429, 5xx and no answer are retried, after `Retry-After` if it is given. All other answers are
+ * final; redirects are not followed.
  */
 
 import type { PostOpOutcome } from "../../kernel/message.ts";
@@ -16,7 +16,7 @@ export interface BroadcastParts {
   readonly guard: Pick<GuardedHttp, "refusalOf" | "send">;
   readonly secrets: WebhookSecrets;
   readonly clock: Clock;
-  /** Of Rondo, for the `User-Agent`. */
+  /** Rondo's version, for the `User-Agent`. */
   readonly version: string;
 }
 
@@ -33,7 +33,7 @@ const RETRYABLE = [408, 425, 429];
 const RETRY_AFTER_MAX_MS = 86_400_000;
 const SHOWN_CHARS = 300;
 
-/** Sends it once. */
+/** Sends the broadcast once. */
 export async function sendBroadcast(
   { guard, secrets, clock, version }: BroadcastParts,
   { id, url, body, timeoutMs, signal }: Broadcast,
@@ -54,7 +54,6 @@ export async function sendBroadcast(
   }
 }
 
-/** What an answer means. */
 function outcomeOf({ status, headers, text }: GuardedAnswer, now: number): PostOpOutcome {
   if (status >= 200 && status < 300) return { kind: "done" };
   const isRedirect = status >= 300 && status < 400;
@@ -70,7 +69,7 @@ function outcomeOf({ status, headers, text }: GuardedAnswer, now: number): PostO
   return { kind: "failed", error, ...(retryAfterMs === null ? {} : { retryAfterMs }) };
 }
 
-/** Seconds, or a date. */
+/** Parses `Retry-After`, which has seconds or a date. */
 function retryAfter(given: string | undefined, now: number): number | null {
   if (given === undefined) return null;
   const ms = /^\d+$/.test(given) ? Number(given) * 1_000 : Date.parse(given) - now;

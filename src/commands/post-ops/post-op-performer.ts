@@ -1,6 +1,6 @@
 /**
- * Performs post-operations for an engine: keeps results of commands in state stores, and tells them to others. The
- * result is read from the journal. What went wrong is an outcome; `fatal` where trying again would change nothing.
+ * Performs post-operations for an engine: stores results of commands in state stores, and broadcasts them. The result is read
+ * from the journal. A failure is an outcome; it is `fatal` if a retry would change nothing.
  */
 import type { PostOps, PostOpTask } from "../../engine/post-ops/post-ops.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
@@ -17,28 +17,28 @@ export interface PerformerParts extends BroadcastParts {
   readonly stateStores: StateStores;
 }
 
-/** A result, and when it was journaled. */
+/** A result and the time of its journal entry. */
 interface Result {
   readonly text: string;
   readonly at: number;
 }
 
-/** The longest that one try may take, whatever the command says. */
+/** The longest time of one try, whatever the command asks for. */
 const TRY_MS_MAX = 60_000;
 const READ_MS = 10_000;
-/** What is the key of an index in every database. */
+/** The longest key that every database can index. */
 const PLACE_BYTES_MAX = 2_000;
 
 export class Performer implements PostOps {
   readonly #parts: PerformerParts;
-  /** By receipt: broadcasts whose bodies are being read. They begin in the order in which they came. */
+  /** Broadcasts whose bodies are being read, by receipt. They begin in the order in which they came. */
   readonly #turns = new Map<string, Promise<unknown>>();
 
   constructor(parts: PerformerParts) {
     this.#parts = parts;
   }
 
-  /** Tries once. */
+  /** Tries the operation once. */
   async perform(task: PostOpTask, signal: AbortSignal): Promise<PostOpOutcome> {
     try {
       return task.op === "persistence" ? await this.#persist(task, signal) : await this.#tell(task, signal);
@@ -47,12 +47,12 @@ export class Performer implements PostOps {
     }
   }
 
-  /** Why nothing can be kept at a place, as far as it and the settings tell; null: it may be. */
+  /** The reason why no value can be stored at a place, judged by the place and the settings; null: it may be stored. */
   refusalOf(place: StatePlace): Rejection | null {
     return this.#parts.stateStores.refusalOf(place.store) ?? wrongPlace(place);
   }
 
-  /** What is kept at a place; null: nothing is. */
+  /** The value at a place; null: there is none. */
   async readState(place: StatePlace): Promise<StateEntry | null | Rejection> {
     const refusal = this.refusalOf(place);
     if (refusal !== null) return refusal;
@@ -60,7 +60,7 @@ export class Performer implements PostOps {
       const opened = await this.#parts.stateStores.open(place.store);
       return await opened.get(place, { timeoutMs: READ_MS });
     } catch (thrown) {
-      // Rondo's own store is looked after by whoever asks.
+      // Faults of Rondo's own store are handled by the caller.
       if (thrown instanceof StoreFault || !(thrown instanceof Error)) throw thrown;
       return reject(
         "store_unavailable",
@@ -69,7 +69,7 @@ export class Performer implements PostOps {
     }
   }
 
-  /** Ends the connections of state stores. */
+  /** Ends the connections to state stores. */
   close(): Promise<void> {
     return this.#parts.stateStores.close();
   }
@@ -108,7 +108,7 @@ export class Performer implements PostOps {
     return staticPayload === undefined ? (await this.#result(task))?.text : JSON.stringify(staticPayload);
   }
 
-  /** What is ready, once everything that came before it under the same name is ready or has failed. */
+  /** Resolves with `ready` after everything that came earlier under the same name is ready or has failed. */
   async #inTurn<T>(name: string, ready: Promise<T>): Promise<T> {
     const turn = Promise.allSettled([this.#turns.get(name), ready]);
     this.#turns.set(name, turn);
@@ -128,11 +128,11 @@ export class Performer implements PostOps {
   }
 }
 
-/** Keys that one of the stores could not keep. */
+/** Refuses keys that one of the stores could not keep. */
 function wrongPlace({ key, partition }: StatePlace): Rejection | null {
   const both = `${key}${partition ?? ""}`;
   const isFine = !/\p{Cc}/u.test(both) && both.isWellFormed() && byteLength(both) <= PLACE_BYTES_MAX;
-  // A path of these is another one.
+  // In a URL path, these keys would name another path.
   if (!["", ".", ".."].includes(key) && isFine) return null;
   return reject(
     "invalid_input",

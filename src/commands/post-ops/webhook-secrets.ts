@@ -1,13 +1,13 @@
 /**
- * Signatures of broadcasts, by the scheme of Standard Webhooks: an HMAC over id, time and body with every secret that
- * counts for the host, so that a receiver can change its secret while both are configured.
+ * Signs broadcasts by the Standard Webhooks scheme: an HMAC over id, time and body with every secret of the host, so that a
+ * receiver can rotate its secret while both are configured.
  */
 import { createHmac } from "node:crypto";
 import { plainHost } from "../../net/guard/allow-list.ts";
 import { at, type Decode, decode, mapped, secret, Undecodable } from "../../std/decode.ts";
 import type { Rejection } from "../../std/rejection.ts";
 
-/** A list for every host, or lists by host; `*` is for hosts that have none of their own. */
+/** A list for every host, or lists by host; `*` is for hosts without their own list. */
 export type WebhookSecretsGiven = readonly string[] | Readonly<Record<string, readonly string[]>>;
 
 const EVERY_HOST = "*";
@@ -58,7 +58,7 @@ export class WebhookSecrets {
     return decode((value) => WebhookSecrets.decode(value), given, { path: "webhookSecrets" });
   }
 
-  /** The headers of a message to a host; without a secret for it there is no signature. */
+  /** The headers of a message to a host. Without a secret for the host, there is no signature. */
   headersFor(host: string, message: { readonly id: string; readonly at: number; readonly body: string }) {
     const { id, at, body } = message;
     const time = String(Math.floor(at / 1_000));
@@ -84,7 +84,7 @@ function hostOf(text: string): string {
   });
 }
 
-/** The bytes of a secret: in base64 after `whsec_`, else the text itself. Null: it is none, or too short. */
+/** The bytes of a secret: base64 after `whsec_`, else the text itself. Null: invalid or too short. */
 function keyOf(secret: unknown): Buffer | null {
   if (typeof secret !== "string") return null;
   const isEncoded = secret.startsWith(PREFIX);

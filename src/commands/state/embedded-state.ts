@@ -1,4 +1,4 @@
-/** State in Rondo's own store: a document for each place, swapped for a newer one. */
+/** State in Rondo's own store: one document per place, replaced by compare-and-set. */
 
 import { KEPT, object, string } from "../../std/decode.ts";
 import { sha256 } from "../../std/hash.ts";
@@ -16,9 +16,9 @@ import {
 } from "./state-store.ts";
 
 const KIND = "state";
-/** How often a write is tried that others come before. */
+/** How often a write is tried that loses against other writers. */
 const TRIES = 20;
-/** Databases keep no ids of any length; a longer one is cut and told apart by its hash. */
+/** Databases limit the length of ids. A longer id is cut and made unique by its hash. */
 const ID_CHARS_MAX = 600;
 
 export class EmbeddedState implements StateStore {
@@ -47,7 +47,7 @@ export class EmbeddedState implements StateStore {
   }
 
   async close(): Promise<void> {
-    // The store is the engine's.
+    // The store belongs to the engine, which closes it.
   }
 }
 
@@ -56,7 +56,7 @@ function documentId({ store, partition, key }: StatePlace): string {
   return id.length <= ID_CHARS_MAX ? id : `${id.slice(0, ID_CHARS_MAX - 70).toWellFormed()}~${sha256(id)}`;
 }
 
-/** What it is about on the first line, then the value as it is. */
+/** The place and version on the first line, then the value unchanged. */
 function encode({ store, partition, key }: StatePlace, { version, project, value }: NewEntry): string {
   return `${JSON.stringify({ store, partition, key, version: versionText(version), project })}\n${value}`;
 }

@@ -1,7 +1,7 @@
 /**
- * State behind HTTP, in the shape of Dapr's state API: `GET /v1.0/state/<store>/<key>` gives the value with its ETag,
- * `POST /v1.0/state/<store>` writes a list of one, only if the ETag is still the same, or if there is none yet. What
- * Rondo has to know of a value is beside it, in the member `__rondo__`; a value that is no object is in `value`.
+ * State over HTTP, by Dapr's state API. `GET /v1.0/state/<store>/<key>` returns the value with its ETag. `POST
+ * /v1.0/state/<store>` writes a list of one value, only if the ETag is unchanged or there is no value yet. Rondo's own fields
+ * are in the member `__rondo__` of the value; a value that is no object is in `value`.
  */
 import { HttpConnection } from "../../net/http-connection.ts";
 import type { Json } from "../../std/json.ts";
@@ -20,9 +20,9 @@ import {
 
 const MARK = "__rondo__";
 const ANSWER_BYTES_MAX = 4 * 1_048_576;
-/** How often a write is tried that others come before. */
+/** How often a write is tried that loses against other writers. */
 const TRIES = 10;
-/** Somebody else came first. */
+/** Statuses of a write that lost against another writer. */
 const CONFLICTS = [409, 412];
 
 interface Found {
@@ -30,7 +30,7 @@ interface Found {
   readonly etag: string | undefined;
 }
 
-/** The store answered, and not as it should have. */
+/** The store answered with an error. */
 export class StateRefused extends Error {
   override name = "StateRefused";
   /** True: the same request would be refused again. */
@@ -77,12 +77,12 @@ export class HttpState implements StateStore {
     const answer = await this.#connection.send({ method: "GET", path, headers: this.#headers, ...call });
     if (answer.status === 204 || answer.status === 404) return null;
     if (answer.status !== 200) throw refused(answer.status, answer.text);
-    // A key that is not there is answered with nothing by some.
+    // Some stores answer with an empty body if the key does not exist.
     if (answer.text === "") return null;
     return { entry: decode(answer.text), etag: answer.headers.etag };
   }
 
-  /** False: another was quicker. */
+  /** Resolves with false if another writer was first. */
   async #write(
     { key, partition }: StatePlace,
     { entry, found }: { readonly entry: NewEntry; readonly found: Found | null },
@@ -134,7 +134,7 @@ function decode(text: string): StateEntry {
   };
 }
 
-/** Too many requests and faults of the store go by; what it says of the request itself does not. */
+/** Too many requests and server errors are retried; other errors concern the request itself and are final. */
 function refused(status: number, text: string): StateRefused {
   const isFinal = status >= 300 && status < 500 && ![401, 403, 408, 425, 429].includes(status);
   const says = text === "" ? "" : `: ${text.slice(0, 300)}`;

@@ -1,6 +1,6 @@
 /**
- * State in a table of a PostgreSQL database that the operator names. The table is made when it is first used. One
- * statement writes a value if it is newer; the database compares versions as bytes.
+ * State in a table of a PostgreSQL database that the operator names. The table is created on first use. One statement writes a
+ * value if it is newer; the database compares versions as bytes.
  */
 import pg from "pg";
 import type { PostgresStateSettings } from "./state-settings.ts";
@@ -20,7 +20,7 @@ const CONNECTIONS_MAX = 4;
 const CONNECT_MS = 5_000;
 const IDLE_MS = 30_000;
 const NO_TABLE = "42P01";
-/** Two that make the same table at once: one of them may be told so in any of these ways, and it is there then. */
+/** Errors that mean that another client created the same table at the same time, so it exists now. */
 const MADE_BY_ANOTHER = ["23505", "42P07", "42710"];
 
 interface Row {
@@ -47,7 +47,7 @@ export class PostgresState implements StateStore {
       allowExitOnIdle: true,
       application_name: "rondo state",
     });
-    // A connection that waits in the pool and is cut: the next call makes another.
+    // An idle connection in the pool broke: the next call opens another.
     this.#pool.on("error", onFault);
   }
 
@@ -65,18 +65,18 @@ export class PostgresState implements StateStore {
       [...keyOf(place), value, versionText(version), project, execution, seq, at],
       call,
     ).catch((thrown: { code?: string }) => {
-      // Somebody has taken the table away: the next try makes it again.
+      // The table was dropped: the next try creates it again.
       if (thrown.code === NO_TABLE) this.#made = null;
       throw thrown;
     });
     if (written.length === 1) return "stored";
     const verdict = compareEntries(entry, await this.get(place, call));
-    // Somebody took it away in between; what is not there is not newer.
+    // The row was deleted in between, so nothing newer is there.
     if (verdict === "stored") throw new Error(`the state "${place.key}" changes while it is written`);
     return verdict;
   }
 
-  /** Where nothing has been written, there is no table yet. */
+  /** Before the first write, the table does not exist. */
   async get(place: StatePlace, call: StateCall): Promise<StateEntry | null> {
     const [row] = await this.#query<Row>(
       `SELECT value, version, project FROM ${this.#table} WHERE store = $1 AND partition = $2 AND key = $3`,

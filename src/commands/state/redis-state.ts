@@ -1,6 +1,6 @@
 /**
- * State in Redis: a hash per place with the fields `data` (the value), `version`, `project`, `execution`, `seq` and `at`.
- * A script compares versions and writes, which nothing comes between. The package `redis` is the operator's to install.
+ * State in Redis: one hash per place with the fields `data` (the value), `version`, `project`, `execution`, `seq` and `at`. A
+ * Lua script compares versions and writes atomically. The operator installs the package `redis`.
  */
 import { backOffMs } from "../../std/back-off.ts";
 import { RondoError, reject } from "../../std/rejection.ts";
@@ -16,7 +16,7 @@ import {
   versionText,
 } from "./state-store.ts";
 
-/** What is used of a client of the package `redis`, from version 5 on. */
+/** The used part of a client of the package `redis`, version 5 or later. */
 interface RedisClient {
   readonly isOpen: boolean;
   readonly isReady: boolean;
@@ -28,12 +28,11 @@ interface RedisClient {
   destroy(): void;
 }
 
-/** Loads the package. */
 export type LoadRedis = () => Promise<{ createClient(options: object): unknown }>;
 
 const CONNECT_MS = 5_000;
 const RECONNECT = { minMs: 50, maxMs: 2_000 } as const;
-/** Bytes are compared one by one: the server's language may sort texts in its own way. */
+/** Compares byte by byte, because the server's locale may sort strings differently. */
 const PUT = `
 local function before(a, b)
   for i = 1, math.min(#a, #b) do
@@ -86,12 +85,12 @@ export class RedisState implements StateStore {
   async close(): Promise<void> {
     const client = await this.#client?.catch(() => null);
     if (client === null || client === undefined || !client.isOpen) return;
-    // One that has lost its connection would wait for another.
+    // A client without a connection would wait for one.
     if (client.isReady) await client.close();
     else client.destroy();
   }
 
-  /** The parts are told apart by colons, which are escaped in them. */
+  /** Colons separate the parts of a key and are escaped inside them. */
   #keyOf({ store, partition, key }: StatePlace): string {
     const { prefix = "rondo:state" } = this.#settings;
     const parts = [store, partition ?? "", key];
@@ -114,7 +113,7 @@ export class RedisState implements StateStore {
       let wasReady = false;
       const client = redis.createClient({
         url: this.#settings.url,
-        // A call fails at once while there is no connection: it is tried again later.
+        // A call fails at once while there is no connection, and is retried later.
         disableOfflineQueue: true,
         socket: {
           connectTimeout: CONNECT_MS,
@@ -123,7 +122,7 @@ export class RedisState implements StateStore {
         },
       }) as RedisClient;
       let isTold = false;
-      // Told once, not at each try to connect again.
+      // Reported once, not for each reconnect.
       client.on("error", (fault) => {
         if (!isTold) this.#onFault(fault);
         isTold = true;

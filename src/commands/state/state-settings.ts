@@ -1,6 +1,6 @@
 /**
- * The setting `stateStores`: by name, what kind of store it is and where. A text is short for it: `embedded`, or the URL
- * of a database, of Redis, or of what serves Dapr's state API.
+ * The setting `stateStores`: the kind and address of each state store, by name. A string is a short form: `embedded`, or the
+ * URL of a database, of Redis, or of a server with Dapr's state API.
  */
 import {
   anything,
@@ -52,7 +52,7 @@ export interface HttpStateSettings {
   readonly kind: "http";
   /** The base address, before `/v1.0/state`. */
   readonly url: string;
-  /** The name of the store there, if it is another one. */
+  /** The name of the store at that server, if it differs. */
   readonly store?: string;
   /** Sent as `dapr-api-token`. */
   readonly token?: string;
@@ -65,7 +65,7 @@ export type StateStoreSettings =
   | RedisStateSettings
   | HttpStateSettings;
 
-/** A store as it is written in a configuration. */
+/** A store as written in a configuration. */
 export type StateStoreGiven = string | StateStoreSettings;
 
 const HINT =

@@ -1,22 +1,20 @@
 /**
- * The port of state stores: where results of commands are kept under a key. Adapters: embedded, postgres, redis, http.
- *
- * Every write has a version, and only a newer one replaces what is there: a slow old write never covers a newer one, and
- * a repeated one changes nothing. Versions are ordered by the time of the receipt by the store's clock, then by the id of
- * the execution, then by the event: within one execution that is the order of its journal, and two writes of different
- * executions have one order, which is the same wherever it is looked at.
+ * The port of state stores, which keep results of commands under a key. Adapters: embedded, postgres, redis, http.
+ * Every write has a version, and only a newer version replaces a value. So a slow old write never replaces a newer value, and a
+ * repeated write changes nothing. Versions are ordered by the time of the receipt (the store's clock), then by the id of the
+ * execution, then by the event. Within one execution that is the order of its journal, and two writes of different executions
+ * have the same order everywhere.
  */
 import { decodeName, encodeName } from "../../kernel/definition/names.ts";
 
-/** Where a value is. */
 export interface StatePlace {
   readonly store: string;
   readonly key: string;
-  /** Null: none was given. */
+  /** Null: no partition was given. */
   readonly partition: string | null;
 }
 
-/** Which event wrote a value. */
+/** The event that wrote a value. */
 export interface StateVersion {
   /** The time of the event, in milliseconds. */
   readonly at: number;
@@ -27,28 +25,30 @@ export interface StateVersion {
 export interface StateEntry {
   /** JSON text. */
   readonly value: string;
-  /** Null: it was not written by Rondo. */
+  /** Null: Rondo did not write it. */
   readonly version: StateVersion | null;
-  /** The project that it belongs to; null: it was not written by Rondo. */
+  /** The project of the value; null: Rondo did not write it. */
   readonly project: string | null;
 }
 
-/** An entry that is to be written. */
 export interface NewEntry extends StateEntry {
   readonly version: StateVersion;
   readonly project: string;
 }
 
-/** `same`, `newer`: this very value or a newer one is there. `foreign`: it belongs to another project. Nothing was written. */
+/**
+ * `same`, `newer`: this value or a newer one is stored already. `foreign`: the value belongs to another project. In these cases
+ * nothing was written.
+ */
 export type PutVerdict = "stored" | "same" | "newer" | "foreign";
 
-/** How long one call may take. */
+/** The time limit of one call. */
 export interface StateCall {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
 }
 
-/** A store of values. Faults of the world are thrown. */
+/** A store of values. It throws on faults of the network or the server. */
 export interface StateStore {
   put(place: StatePlace, entry: NewEntry, call: StateCall): Promise<PutVerdict>;
   get(place: StatePlace, call: StateCall): Promise<StateEntry | null>;
@@ -58,12 +58,12 @@ export interface StateStore {
 const AT_DIGITS = 15;
 const SEQ_DIGITS = 12;
 
-/** A version as text, whose bytewise order is the order of versions. */
+/** A version as text. The bytewise order of these texts is the order of versions. */
 export function versionText({ at, execution, seq }: StateVersion): string {
   return `${String(at).padStart(AT_DIGITS, "0")}/${encodeName(execution)}/${String(seq).padStart(SEQ_DIGITS, "0")}`;
 }
 
-/** The version that a text is; null: it is none. */
+/** Parses the text of a version; null: it is invalid. */
 export function parseVersion(text: unknown): StateVersion | null {
   const found = typeof text === "string" ? /^(\d{15})\/([^/]+)\/(\d{12})$/.exec(text) : null;
   if (found === null) return null;
@@ -72,7 +72,7 @@ export function parseVersion(text: unknown): StateVersion | null {
   return execution === null ? null : { at: Number(at), execution, seq: Number(seq) };
 }
 
-/** What is to become of a write, given what is there. */
+/** Decides a write by the stored entry. */
 export function compareEntries(entry: NewEntry, there: StateEntry | null): PutVerdict {
   if (there === null) return "stored";
   if (there.project !== null && there.project !== entry.project) return "foreign";

@@ -1,6 +1,6 @@
 /**
- * State stores by their names, each opened when it is first used. Without a configuration every name is kept in Rondo's
- * own store, under that name; with one, only the configured names and `embedded` exist.
+ * State stores by name, each opened on first use. Without a configuration, every name is a part of Rondo's own store. With one,
+ * only the configured names and `embedded` exist.
  */
 import { type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import type { DocumentStore } from "../../store/store.ts";
@@ -9,9 +9,9 @@ import type { StateStoreSettings } from "./state-settings.ts";
 import type { StateStore } from "./state-store.ts";
 
 export interface StateStoresOptions {
-  /** Rondo's own. */
+  /** Rondo's own store. */
   readonly store: DocumentStore;
-  /** Nothing in it: any name is fine. */
+  /** If it is empty, any name is allowed. */
   readonly settings: Readonly<Record<string, StateStoreSettings>>;
   readonly onFault: (fault: Error) => void;
 }
@@ -29,7 +29,7 @@ export class StateStores {
     this.#embedded = new EmbeddedState(options.store);
   }
 
-  /** Why there is no store of this name; null: there is one. */
+  /** The reason why there is no store of this name; null: there is one. */
   refusalOf(name: string): Rejection | null {
     if (name === "" || name.length > NAME_CHARS_MAX)
       return reject("not_found", `a state store has a name of up to ${NAME_CHARS_MAX} characters`);
@@ -41,7 +41,7 @@ export class StateStores {
     });
   }
 
-  /** The store of a name; throws if there is none. */
+  /** Opens the store of a name; throws if there is none. */
   async open(name: string): Promise<StateStore> {
     const refusal = this.refusalOf(name);
     if (refusal !== null) throw new RondoError(refusal);
@@ -56,14 +56,13 @@ export class StateStores {
     return opened;
   }
 
-  /** Ends connections. */
   async close(): Promise<void> {
     for (const opened of this.#open.values()) await (await opened).close();
     this.#open.clear();
   }
 }
 
-/** Opens a store that is not Rondo's own. Loaded here: who does not use a kind of store does not pay for it. */
+/** Opens a store other than Rondo's own. Each kind of store is imported on first use, so that unused kinds cost nothing. */
 export async function openStateStore(
   name: string,
   settings: Exclude<StateStoreSettings, { kind: "embedded" }>,
