@@ -1,7 +1,8 @@
 /**
- * Which names the server answers to. A page of another site can make a browser ask us under a name of its own that
- * resolves to this machine, so the Host header must be a loopback name, the advertised address, one that was configured,
- * or the very IP address that the connection was made to (a page can choose names, not addresses); and where a browser says which site asks (Origin), that must be the same host.
+ * Checks the name by which a request reached the server, against DNS rebinding: a page of another site can make a browser send
+ * requests to this server under a name that resolves to this machine. So the Host header must be a loopback name, the
+ * advertised address, a configured name, or the IP address of the connection (a page can choose names, not addresses). If a
+ * browser names the requesting site (Origin), it must be the same host.
  */
 import { isIP } from "node:net";
 import { type Rejection, reject } from "../std/rejection.ts";
@@ -9,7 +10,7 @@ import { type Rejection, reject } from "../std/rejection.ts";
 const LOOPBACK_V4 = /^127(?:\.\d{1,3}){3}$/;
 const WILDCARDS = ["0.0.0.0", "::", "[::]", ""];
 
-/** True for addresses and names that only this machine has. */
+/** Whether only this machine has this address or name. */
 export function isLoopback(host: string): boolean {
   const bare = host.replace(/^\[|\]$/g, "").toLowerCase();
   return (
@@ -21,14 +22,14 @@ export function isLoopback(host: string): boolean {
 }
 
 export interface HostNames {
-  /** The address that is listened on. */
+  /** The listen address. */
   readonly host: string;
   readonly advertise: string | null;
   /** Names that reach this server, with or without a port. */
   readonly hosts: readonly string[];
 }
 
-/** The headers that are looked at. */
+/** The headers that are checked. */
 export interface AskedHost {
   readonly host?: string | undefined;
   readonly origin?: string | undefined;
@@ -45,7 +46,7 @@ export class HostCheck {
     for (const name of hosts) this.#names.add(nameOf(name));
   }
 
-  /** Why a request is refused; null: it is not. */
+  /** The reason to refuse a request; null: it is allowed. */
   check({ host, origin }: AskedHost, localAddress?: string): Rejection | null {
     if (host === undefined) return reject("forbidden", "a request needs a Host header");
     const name = nameOf(host);
@@ -67,7 +68,7 @@ function isAddress(name: string, localAddress: string | undefined): boolean {
   return isIP(bare) !== 0 && bare === local;
 }
 
-/** The name in a Host header: lower case, without the port and a final dot. */
+/** The name in a Host header: lower case, without port and final dot. */
 function nameOf(host: string): string {
   return host.toLowerCase().replace(/:\d+$/, "").replace(/\.$/, "");
 }

@@ -1,6 +1,6 @@
 /**
- * HTTP to one server by `node:http`: TCP or a unix socket, connections kept alive. Whatever the status is, an answer is
- * a value; only a server that does not answer is an `HttpFault`. Knows nothing of what is said.
+ * HTTP to one server with `node:http`, over TCP or a unix socket, with kept-alive connections. An answer is a value, whatever
+ * its status. Only a server that does not answer is an `HttpFault`.
  */
 import http, { type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from "node:http";
 import https from "node:https";
@@ -9,14 +9,14 @@ import { HttpFault } from "./http-fault.ts";
 
 export interface HttpRequest {
   readonly method: string;
-  /** From the server's root, with its query. */
+  /** The path from the server's root, with its query. */
   readonly path: string;
-  /** A text is sent as JSON unless the headers say otherwise. */
+  /** Sent as JSON unless the headers name another type. */
   readonly body?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The whole answer must have come by then. */
+  /** The time limit of the whole answer. */
   readonly timeoutMs?: number;
-  /** Nothing may be missing for longer than this: neither the head of the answer nor the next part of its body. */
+  /** The longest silence: before the head of the answer, or between two parts of its body. */
   readonly silenceMs?: number;
   /** Called with each part of the answer's body. */
   readonly onPart?: () => void;
@@ -29,7 +29,7 @@ export interface HttpAnswer {
   readonly text: string;
 }
 
-/** An answer whose body is read as it comes; reading it to its end, or `cancel`, frees the connection. */
+/** An answer whose body is read as it comes. Reading it to its end, or `cancel`, frees the connection. */
 export interface OpenAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -38,11 +38,11 @@ export interface OpenAnswer {
 }
 
 export interface HttpConnectionOptions {
-  /** `http(s)://host:port`, with a path if the server is under one, or `unix:<path of a socket>`. */
+  /** `http(s)://host:port`, with a path if the server has one, or `unix:<path of a socket>`. */
   readonly address: string;
-  /** Sent as the bearer. */
+  /** Sent as the bearer token. */
   readonly token?: string;
-  /** Answers over this are a fault. */
+  /** A longer answer is a fault. */
   readonly answerBytesMax?: number;
 }
 
@@ -70,7 +70,7 @@ export class HttpConnection {
     this.#agent = isSecure ? new https.Agent({ keepAlive: true }) : new http.Agent({ keepAlive: true });
   }
 
-  /** This side's address as the server sees it, once something was sent; null: none, or a unix socket. */
+  /** This side's address as the server sees it, after the first request; null: unknown, or a unix socket. */
   get localAddress(): string | null {
     return this.#localAddress;
   }
@@ -103,7 +103,7 @@ export class HttpConnection {
           );
       }
     } catch (thrown) {
-      // Within an answer an abort looks like a connection that was cut.
+      // While an answer is read, an abort looks like a cut connection.
       throw this.#fault(silence.signal?.aborted === true ? silence.signal.reason : thrown, request);
     }
     const text =
@@ -111,7 +111,7 @@ export class HttpConnection {
     return { status: message.statusCode ?? 0, headers: message.headers, text };
   }
 
-  /** Sends a request; the answer's body is read as it comes. */
+  /** Sends a request; the body of the answer is read as it comes. */
   async open(request: HttpRequest): Promise<OpenAnswer> {
     const message = await this.#start(request);
     message.setEncoding("utf8");
@@ -131,13 +131,13 @@ export class HttpConnection {
     };
   }
 
-  /** Ends connections that nobody uses just now: the next request makes a new one. */
+  /** Closes idle connections; the next request opens a new one. */
   dropIdle(): void {
     for (const sockets of Object.values(this.#agent.freeSockets))
       for (const socket of [...(sockets ?? [])]) socket.destroy();
   }
 
-  /** Ends connections; what is under way fails. */
+  /** Closes all connections; requests under way fail. */
   close(): void {
     this.#agent.destroy();
   }
@@ -190,7 +190,7 @@ export class HttpConnection {
   }
 }
 
-/** Aborts a request during which nothing was heard for too long. */
+/** Aborts a request after too long a silence. */
 class Silence {
   readonly #ms: number | undefined;
   readonly #controller: AbortController | null;

@@ -1,9 +1,9 @@
-/** The other side could not be reached, or did not answer as HTTP: nobody knows what became of the request. */
+/** The server could not be reached, or did not answer with HTTP. It is unknown whether the request had an effect. */
 export class HttpFault extends Error {
   override name = "HttpFault";
-  /** What the system says, such as ECONNREFUSED; `timeout` or `aborted` if that was it. */
+  /** The system's error code, such as ECONNREFUSED; or `timeout` or `aborted`. */
   readonly code: string;
-  /** The connection was an old one that the other side had closed meanwhile: on a new one it may well work. */
+  /** The server had closed a kept-alive connection. A new connection may work. */
   readonly isStale: boolean;
   constructor(message: string, code: string, options: ErrorOptions & { isStale?: boolean } = {}) {
     super(message, options);

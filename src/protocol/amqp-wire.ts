@@ -27,7 +27,7 @@ export function amqpNames(prefix: string): {
   };
 }
 
-/** Longest property of a message, in bytes. */
+/** The longest property of a message, in bytes. */
 const PROPERTY_BYTES_MAX = 255;
 const HASHED = "sha256:";
 
@@ -62,11 +62,11 @@ export interface EnumerateMessage {
   readonly visit: number;
   readonly handler: string;
   readonly input: unknown;
-  /** The intake of this attempt. */
+  /** The intake queue of this attempt. */
   readonly task_queue: string;
   readonly finished_queue: string;
   readonly cancel_consumer_queue: string;
-  /** The attempt's id, opaque to workers, who repeat it in their answers. */
+  /** The attempt's id. It is opaque to workers, which repeat it in their answers. */
   readonly attempt: string;
   readonly token: string;
   /** The tasks that are journaled already. */
@@ -109,7 +109,7 @@ export interface EnumeratedMessage {
   readonly error?: WireError;
 }
 
-/** `process`: announces a task queue to every worker, again and again while the visit is open. */
+/** `process`: announces a task queue to every worker, repeatedly while the visit is open. */
 export interface ProcessMessage {
   readonly workflow_id: string;
   readonly workflow: string;
@@ -119,11 +119,11 @@ export interface ProcessMessage {
   readonly task_queue: string;
   readonly finished_queue: string;
   readonly cancel_consumer_queue: string;
-  /** The execution's input, which handlers see beside the task. */
+  /** The execution's input, which handlers get beside the task. */
   readonly input?: unknown;
-  /** Tasks of this queue that a worker may have at a time, if that is limited. */
+  /** The most tasks of this queue that a worker may have at a time, if limited. */
   readonly prefetch?: number;
-  /** Tasks that the handler processes together, if it processes several. */
+  /** The number of tasks in one batch, if the handler processes batches. */
   readonly batch?: number;
   readonly timeout_ms?: number;
   /** Workers answer this roll call, with the token, in the finished queue (`RollCallMessage`). */
@@ -136,7 +136,7 @@ export interface RollCallMessage {
   readonly roll_call: number;
   readonly task_queue: string;
   readonly token: string;
-  /** Unique for the worker's process. */
+  /** Unique to the worker's process. */
   readonly worker: string;
   /** Whether it consumes the queue; a worker that stops does not. */
   readonly consumes: boolean;
@@ -144,7 +144,7 @@ export interface RollCallMessage {
   readonly held: readonly string[];
 }
 
-/** Attempts in one answer to a roll call; a worker that has more does not answer. */
+/** The most attempts in one answer to a roll call. A worker with more does not answer. */
 export const ROLL_CALL_HELD_MAX = 10_000;
 
 /** The text that the token of a roll call signs. */
@@ -158,7 +158,7 @@ export interface TaskMessage {
   readonly phase: string;
   readonly visit: number;
   readonly handler: string;
-  /** Its number. */
+  /** The task's number. */
   readonly task: number;
   readonly attempt: string;
   readonly token: string;
@@ -181,7 +181,7 @@ export interface FinishedMessage {
   readonly status: "done" | "failed" | "crashed" | "killed" | "cancelled";
   readonly result?: unknown;
   readonly error?: WireError;
-  /** How long it took. */
+  /** How long the attempt took. */
   readonly ms?: number;
 }
 
@@ -190,7 +190,7 @@ export interface WireError {
   readonly message: string;
   readonly code?: string;
   readonly stack?: string;
-  /** Never tried again. */
+  /** True: the task is not retried. */
   readonly fatal?: boolean;
   readonly retryAfterMs?: number;
 }
@@ -198,8 +198,8 @@ export interface WireError {
 /** `cancel.consumer`: every worker stops consuming the queue and returns tasks that have not begun. */
 export interface CancelConsumerMessage {
   readonly task_queue: string;
-  /** `paused`: running tasks may end; otherwise they are told to stop. */
+  /** `paused`: running tasks may end; otherwise they must stop. */
   readonly reason?: "paused" | "cancelled" | "finished";
-  /** Ids of attempts at commands that are cancelled. */
+  /** The ids of cancelled attempts of commands. */
   readonly commands?: readonly string[];
 }

@@ -1,6 +1,6 @@
 /**
- * Ids and tokens of attempts. An id joins everything that names the attempt by dots (the execution's id is percent-encoded and
- * so has none): any owner can decode it. A token is an HMAC of the id with the store's key: any owner can check it.
+ * Ids and tokens of attempts. An id joins all parts that identify the attempt by dots (the execution's id is percent-encoded
+ * and so has none), so any owner can decode it. A token is an HMAC of the id with the store's key, so any owner can check it.
  */
 import { createHmac } from "node:crypto";
 import { decodeName, encodeName } from "../kernel/definition/names.ts";
@@ -13,7 +13,7 @@ const PATTERN = new RegExp(
   `^${[EXECUTION, NAME, COUNT, NAME, COUNT, "(-1|0|[1-9][0-9]{0,14})", COUNT, COUNT, COUNT].join("\\.")}$`,
 );
 
-/** Longer than any id: an execution's id of 200 bytes, all of them encoded, and the rest. */
+/** Longer than any id: an execution's id of 200 bytes, all of them encoded, and the other parts. */
 export const ATTEMPT_ID_CHARS_MAX = 1_000;
 
 /** The hint for a token that does not match the id. */
@@ -27,7 +27,7 @@ export function reportedAttempt(place: ReportPlace, item: GrantItem): ReportedAt
   return { execution, phase, visit, handler, round, epoch, task, attempt, claim };
 }
 
-/** Attempts as beats: grouped by handler of a visit and epoch. */
+/** Groups attempts into beats, by handler of a visit and epoch. */
 export function beatsOf(attempts: Iterable<ReportedAttempt>): Beat[] {
   const byPlace = new Map<string, Beat & { attempts: Beat["attempts"][number][] }>();
   for (const { task, attempt, claim, ...place } of attempts) {
@@ -39,17 +39,17 @@ export function beatsOf(attempts: Iterable<ReportedAttempt>): Beat[] {
   return [...byPlace.values()];
 }
 
-/** The id as text. `task` -1 is the enumeration. */
+/** The id as text. `task` is -1 for the enumeration. */
 export function encodeAttempt(at: ReportedAttempt): string {
   return `${attemptPrefix(at)}${at.task}.${at.attempt}.${at.claim}.${at.epoch}`;
 }
 
-/** The common beginning of the ids of all attempts of one handler of a visit. */
+/** The common prefix of the ids of all attempts of one handler of a visit. */
 export function attemptPrefix({ execution, phase, visit, handler, round }: ReportPlace): string {
   return `${encodeName(execution)}.${phase}.${visit}.${handler}.${round}.`;
 }
 
-/** The attempt of an id; null: it is not an id. */
+/** Decodes an id; null: invalid. */
 export function decodeAttempt(id: string): ReportedAttempt | null {
   const parts = id.length > ATTEMPT_ID_CHARS_MAX ? null : PATTERN.exec(id);
   const execution = parts === null ? null : decodeName(parts[1] as string);
@@ -72,12 +72,12 @@ export function signAttempt(key: string, id: string): string {
   return createHmac("sha256", key).update(id).digest("base64url");
 }
 
-/** Whether the token is the attempt's, compared in constant time. */
+/** Whether the token belongs to the attempt, compared in constant time. */
 export function checkToken(key: string, id: string, token: string): boolean {
   return isSameToken(signAttempt(key, id), token);
 }
 
-/** Whether two tokens are the same, compared in constant time. */
+/** Whether two tokens are equal, compared in constant time. */
 export function isSameToken(expected: string, given: string): boolean {
   let difference = expected.length ^ given.length;
   for (let i = 0; i < expected.length; i++) difference |= expected.charCodeAt(i) ^ (given.charCodeAt(i) | 0);

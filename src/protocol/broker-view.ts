@@ -3,10 +3,10 @@ export type LinkState = "connecting" | "up" | "blocked" | "down" | "closed";
 /** The state of the connection to the broker, for `/readyz`, metrics and the dashboard. */
 export interface BrokerView {
   readonly state: LinkState;
-  /** Why it is down or blocked; null: it is neither. */
+  /** Why it is down or blocked; null: it is not. */
   readonly fault: string | null;
   readonly prefix: string;
-  /** Handlers of visits that have queues at the broker. */
+  /** The number of handlers of visits that have queues at the broker. */
   readonly queues: number;
   /** Unconfirmed messages, and messages confirmed since the start. */
   readonly unconfirmed: number;

@@ -1,4 +1,4 @@
-/** Decodes requests of programs and of the network, before anything is sent to an engine. */
+/** Decodes requests of programs and of the network, before they reach an engine. */
 import { DEFAULT_PROJECT } from "../kernel/definition/definition.ts";
 import { composedName, executionId, refuseName, writtenName } from "../kernel/definition/names.ts";
 import {
@@ -23,7 +23,7 @@ import { isRejection, type Rejection } from "../std/rejection.ts";
 const TAGS_MAX = 64;
 /** The latest time that can be shown as a date. */
 const TIME_MAX = 8_640_000_000_000_000;
-/** Longest search. */
+/** The longest search text. */
 export const Q_CHARS_MAX = 200;
 
 const shortText = text({ min: 1, max: 200 });
@@ -55,7 +55,7 @@ const tags = tagsOf(tag);
 /** The project and the tags of a start. */
 export const startLabels = {
   project: orElse(writtenName("a project's name"), DEFAULT_PROJECT),
-  // A copy: the caller may change its object later.
+  // A copy, because the caller may change its object later.
   tags: mapped(orElse(tags, {}), (given) => ({ ...given })),
 };
 
@@ -96,7 +96,7 @@ const sequenceNumber = where(
   "events are numbered from 1",
 );
 
-/** Checks a sequence number to read events from. */
+/** Checks the sequence number from which events are read. */
 export function checkFrom(from: unknown): Rejection | null {
   return refusal(sequenceNumber, from, { path: "from" });
 }
@@ -117,7 +117,7 @@ const list = object(
 export interface CheckedList {
   readonly filter: { readonly project?: string; readonly workflow?: string; readonly status?: string };
   readonly q: string;
-  /** A tag that is null may have any value. */
+  /** A tag with null matches any value. */
   readonly tags: Readonly<Record<string, string | null>>;
   readonly max: number;
   readonly before: number | null;

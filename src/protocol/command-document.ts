@@ -1,13 +1,10 @@
-/**
- * Command workflows as documents: what is handed in and what is read back. Field names are those of the documents
- * themselves, not of this code.
- */
+/** Command workflows as documents, as they are submitted and read back. The field names are those of the documents. */
 import type { ProcStatus } from "../kernel/command/command-view.ts";
 import type { RetryDefinition } from "../kernel/definition/definition.ts";
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
 
-/** A command as it is read: `cmd_metadata` has its hash and that of its workflow. */
+/** A command that is read back. `cmd_metadata` has its hash and the hash of its workflow. */
 export interface CommandDocument {
   /** The type of the command. */
   readonly cmd_type: string;
@@ -19,43 +16,43 @@ export interface CommandDocument {
   readonly cmd_result: Json;
 }
 
-/** Where a command goes and how far it is. */
+/** The topics and the progress of a command. */
 export interface ProcDocument {
   /** The topic that the command is sent to. */
   readonly target_topic_name: string;
   /** The topic that its receipt comes from. */
   readonly receipt_topic_name: string;
-  /** As it was given, with times in milliseconds. */
+  /** As it was submitted, with times in milliseconds. */
   readonly retry?: RetryDefinition;
   /** How long a receipt may take before the command is sent again, in milliseconds. */
   readonly timeout?: number;
   /** Its status. */
   readonly proc_status: ProcStatus;
-  /** Why it is ERROR; null otherwise. */
+  /** The error if the status is ERROR, else null. */
   readonly proc_err: Json;
   /** When it was submitted. */
   readonly utc_created_timestamp: string;
-  /** When it could be sent first. */
+  /** When it could first be sent. */
   readonly utc_started_timestamp: string | null;
   /** When its last receipt was counted. */
   readonly utc_receipted_timestamp: string | null;
-  /** What is still to be done with its result. */
+  /** The post-operations of its result that are not done yet. */
   readonly post_ops?: readonly OwedDocument[];
-  /** For a command that is sent once for each of several tasks: how many there are, and how far they are. */
+  /** For a command that is sent for each of several tasks: the number of tasks by status. */
   readonly tasks?: Readonly<Record<string, number>>;
 }
 
-/** A post-operation that is owed. */
+/** A post-operation that is not done yet. */
 export interface OwedDocument {
   /** The kind of post-operation. */
   readonly op: "persistence" | "broadcast";
-  /** Which of the broadcasts; 0 for a persistence. */
+  /** The index of a broadcast; 0 for a persistence. */
   readonly index: number;
-  /** The state store or the address. */
+  /** The name of the state store, or the URL. */
   readonly target: string;
-  /** Tries that have ended. */
+  /** The number of failed tries. */
   readonly attempts: number;
-  /** When it is tried again; null: now. */
+  /** When it is retried; null: now. */
   readonly utc_next_timestamp: string | null;
   /** Why the last try failed. */
   readonly error: string | null;
@@ -69,7 +66,7 @@ export interface StepDocument {
   readonly proc: ProcDocument;
 }
 
-/** A workflow of commands as it is read back. */
+/** A workflow of commands that is read back. */
 export interface WorkflowDocument {
   /** The id of the workflow: that of its execution. */
   readonly workflow_id: string;
@@ -79,7 +76,7 @@ export interface WorkflowDocument {
   readonly steps: readonly StepDocument[];
 }
 
-/** Workflows of a project; `next` is beside the project on a page. */
+/** The workflows of a project. On a page, `next` is beside the project. */
 export interface ProjectDocument {
   /** The workflows, by the name of the project. */
   readonly [project: string]: { readonly workflows: readonly WorkflowDocument[] } | string | null;
@@ -100,7 +97,7 @@ export interface StepSubmission {
   /** Where it goes. */
   readonly proc: {
     readonly target_topic_name: string;
-    /** Where its receipt comes back; derived from the target by default. */
+    /** The topic of its receipt; by default derived from the target topic. */
     readonly receipt_topic_name?: string | null;
     readonly retry?: {
       readonly attempts?: number;
@@ -121,7 +118,6 @@ export interface StepSubmission {
   };
 }
 
-/** A workflow as it is handed in. */
 export interface WorkflowSubmission {
   /**
    * The id. The same workflow under the same id is submitted once.
@@ -137,7 +133,7 @@ export interface WorkflowSubmission {
   readonly steps: readonly StepSubmission[];
 }
 
-/** A whole project document as it is handed in: workflows as a list, or by their ids. */
+/** A submitted project document. Its workflows are a list, or a map by id. */
 export interface ProjectSubmission {
   /** The workflows, by the name of the project: a list, or an object by their ids. */
   readonly [project: string]: {

@@ -1,9 +1,9 @@
-/** A command as it is sent on a topic, with the mark that its receipt has to repeat. */
+/** A command in the form in which it is sent on a topic, with the mark that its receipt must repeat. */
 import type { Json } from "../std/json.ts";
 import { idempotencyKey } from "./idempotency-key.ts";
 import type { Grant, GrantItem } from "./work.ts";
 
-/** The mark by which a receipt is matched to its command: `cmd_metadata.rondo`. */
+/** The mark that matches a receipt with its command: `cmd_metadata.rondo`. */
 export interface CommandMark {
   readonly workflow_id: string;
   /** The number of the command within the workflow, from 0. */

@@ -1,15 +1,15 @@
 /**
- * How code tells a worker what to make of an error that it throws: by brands under `Symbol.for`, never by instanceof,
- * so that two copies of this package in one process understand each other.
+ * Brands on errors, by which code tells a worker how to treat an error. They are properties under `Symbol.for` and not classes,
+ * so that two copies of this package in one process work together.
  */
 
-/** True on an error: the task fails now, whatever attempts are left. */
+/** True on an error: the task fails for good, without further attempts. */
 export const FATAL: unique symbol = Symbol.for("rondo.fatal") as never;
 
 /** On an error: milliseconds until the next attempt. */
 export const RETRY_AFTER: unique symbol = Symbol.for("rondo.retryAfter") as never;
 
-/** The error, which is fatal from now on. */
+/** Marks the error as fatal and returns it. */
 export function brandFatal(error: Error): Error {
   return Object.assign(error, { [FATAL]: true });
 }

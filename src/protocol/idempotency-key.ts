@@ -1,4 +1,4 @@
-/** The idempotency key of a task: the same for all its attempts, whichever way it goes to a worker. */
+/** The idempotency key of a task. It is the same for all its attempts, over any transport. */
 import { encodeName } from "../kernel/definition/names.ts";
 import type { Grant } from "./work.ts";
 
@@ -7,7 +7,7 @@ export function idempotencyKey(grant: Grant, task: number): string {
   return `${idempotencyPrefix(grant)}${task}`;
 }
 
-/** The beginning that the keys of all tasks of a grant share. */
+/** The common prefix of the keys of all tasks of a grant. */
 export function idempotencyPrefix({ execution, phase, visit, handler }: Grant): string {
   return `${encodeName(execution)}/${phase}/${visit}/${handler}/`;
 }

@@ -1,37 +1,37 @@
 /**
- * What nodes of a cluster say to each other about limits. A limit lives at its home, the owner of the partition that its
- * name falls into. A node may have as many attempts open under it as its quota says; the quotas of all nodes together
- * are never more than the limit, but for attempts that were taken over.
+ * Messages between nodes of a cluster about limits. The home of a limit is the owner of the partition of its name. A node may
+ * have as many open attempts under the limit as its quota. The sum of all quotas never exceeds the limit, except for attempts
+ * that were taken over.
  */
 
-/** A node tells a home what it has of a limit, and what it lacks. It holds no more than this from when it says so. */
+/** A node reports to a home how much of a limit it has, and how much it needs. From then on it holds no more than this. */
 export interface PermitAsk {
   readonly name: string;
-  /** The limit's value, and the time of the definition that says so: the newest counts. */
+  /** The value of the limit, and the time of the definition that sets it. The newest counts. */
   readonly max: number;
   readonly declaredAt: number;
-  /** Grows with each word of the node. */
+  /** Grows with each message of the node. */
   readonly n: number;
-  /** Permits that the node has, in use or not. */
+  /** The permits that the node has, used or not. */
   readonly quota: number;
-  /** How many more it could use now. */
+  /** The number of further permits that it could use now. */
   readonly wants: number;
-  /** How long an attempt under this limit may go on after its node has gone. */
+  /** How long an attempt under this limit may go on after its node is gone. */
   readonly silenceMs: number;
-  /** How many of its permits are of attempts that have moved on to other nodes; undefined: it does not say. */
+  /** The number of its permits whose attempts have moved to other nodes; undefined: not reported. */
   readonly moved?: number | undefined;
-  /** The highest priority among those that wait for a permit there; undefined: it does not say. */
+  /** The highest priority among the tasks that wait for a permit there; undefined: not reported. */
   readonly priority?: number | undefined;
-  /** It is the limit of a handler or a project: its home stores what nodes may have. */
+  /** The limit belongs to a handler or a project, so its home stores the quotas. */
   readonly isLasting?: boolean | undefined;
 }
 
-/** A home tells a node what it has. */
+/** A home tells a node its quota. */
 export interface PermitGrant {
   readonly name: string;
-  /** The newest word of the node that the home had heard: of a word that came before another was said, nothing holds. */
+  /** The newest message of the node that the home had received. The node ignores a grant that answers an older message. */
   readonly n: number;
   readonly quota: number;
-  /** Others wait: what is not in use any more is to be given back. */
+  /** Other nodes wait, so the node must give back permits that it does not use. */
   readonly isContended: boolean;
 }

@@ -51,8 +51,8 @@ export function invalid(message: string): Rejection {
 }
 
 /**
- * Leaves out the field `kind`. No message of the protocol has one, and callers tell fields from rejections by it: a sender's
- * own `"kind": "rejection"` must not turn its message into one.
+ * Drops the field `kind`. No message of the protocol has one, and callers use it to distinguish fields from rejections: a
+ * message with `"kind": "rejection"` must not become a rejection.
  */
 function withoutKind({ kind: _, ...fields }: Fields): Fields {
   return fields;

@@ -1,4 +1,4 @@
-/** What passes between an engine node and its workers: grants one way, reports and beats the other. */
+/** The messages between an engine node and its workers: grants to workers, reports and beats from them. */
 
 import type { Place } from "../kernel/event.ts";
 import type { EnumerationOutcome, Outcome } from "../kernel/message.ts";
@@ -6,14 +6,14 @@ import type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
 
 export type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
 
-/** Work for one worker out of one handler: what its items share, and the items. */
+/** Work of one handler for one worker: the shared parts, and the items. */
 export interface Grant extends Place {
   readonly do: "enumerate" | "process" | "next" | "returns" | "command" | "script";
   readonly execution: string;
   readonly workflow: string;
   readonly project: string;
   readonly use: string;
-  /** The version of the code that was chosen among those served; null: code without a version. */
+  /** The version of the code, chosen among the served ones; null: code without a version. */
   readonly version: string | null;
   readonly round: number;
   readonly epoch: number;
@@ -22,26 +22,26 @@ export interface Grant extends Place {
   readonly timeoutMs: number | null;
   readonly heartbeatMs: number;
   readonly items: readonly GrantItem[];
-  /** Enumeration only: what is journaled already. */
+  /** Enumeration only: the tasks that are journaled already. */
   readonly resume: { readonly count: number; readonly last: string; readonly checksum: number } | null;
-  /** Enumeration only: the definition says that identities name tasks; without it, those that a worker sends are ignored. */
+  /** Enumeration only: the definition identifies tasks by identities. Without it, identities from a worker are ignored. */
   readonly byIdentity?: true;
-  /** Counts of the phases so far, for code that reads earlier results. */
+  /** The counts of the phases so far, for code that reads earlier results. */
   readonly phases: PhaseCounts;
-  /** Tasks that `processBatch` takes at a time; 1: no batches. */
+  /** The most tasks in one call of `processBatch`; 1: no batches. */
   readonly batch: number;
-  /** The runs of a script task, and the state before the first if it does not come from the task. */
+  /** The runs of a script task, and the state before the first run if the task is not the state. */
   readonly script: ScriptWork | null;
-  /** Commands only: which one it is, and its topics. Its items' tasks are the commands, with references resolved. */
+  /** Commands only: the command and its topics. The items' tasks are the commands, with references resolved. */
   readonly command: CommandWork | null;
   /** W3C trace context of the start. */
   readonly trace: string | null;
-  /** Its one task is the input, and only the definition says so: code that enumerates must not get it. */
+  /** By the definition, the input is the single task. Code that enumerates must not get it. */
   readonly single?: true;
 }
 
 export interface CommandWork {
-  /** Which command of the workflow, counted from 0. */
+  /** The number of the command within the workflow, from 0. */
   readonly step: number;
   readonly topic: string;
   readonly receiptTopic: string;
@@ -61,7 +61,7 @@ export interface ScriptWork {
 
 export { SCRIPT_USE } from "../kernel/definition/plan.ts";
 
-/** A command that was sent, and the topics it was sent with. */
+/** A command that was sent, with its topics. */
 export interface SentAt {
   readonly attempt: ReportedAttempt;
   readonly topic: string;
@@ -69,26 +69,29 @@ export interface SentAt {
   readonly project: string;
 }
 
-/** The name under which every engine knows the broker, among its workers. */
+/** The worker name of the broker, the same in every engine. */
 export const BROKER_WORKER = "broker";
 
-/** Stands for a worker that is not known, where only an attempt's token speaks for it; nobody registers as this. */
+/** The worker name where only an attempt's token is known. It cannot be registered. */
 export const UNKNOWN_WORKER = "unknown";
 
 export interface GrantItem {
   readonly number: number;
   readonly attempt: number;
-  /** Tells apart claims of the same attempt number within one epoch. */
+  /** Distinguishes claims of the same attempt number within one epoch. */
   readonly claim: number;
-  /** The task as JSON text; for an enumeration, a decision or `returns`: null. */
+  /** The task as JSON text; null for an enumeration, a decision or `returns`. */
   readonly task: string | null;
-  /** What earlier attempts journaled; null: nothing. */
+  /** The checkpoints of earlier attempts; null: none. */
   readonly checkpoints: readonly Checkpoint[] | null;
-  /** It took a process down before: in a queue it is to have nobody beside it. */
+  /** The task crashed a process before, so it must run alone. */
   readonly alone?: true;
 }
 
-/** Every visit of every phase so far (visit 0: none yet), the newest last; per handler its counts, and where its rows are. */
+/**
+ * Every visit of every phase so far (visit 0: none yet), the newest last. Each handler has its counts and the range of its
+ * rows.
+ */
 export type PhaseCounts = readonly {
   readonly phase: string;
   readonly visit: number;
@@ -103,7 +106,7 @@ export type PhaseCounts = readonly {
   }[];
 }[];
 
-/** Which attempts a report speaks of: those of one grant. */
+/** The place of the attempts in a report: one grant. */
 export interface ReportPlace extends Place {
   readonly execution: string;
   readonly round: number;
@@ -118,7 +121,7 @@ export interface ReportedReceipt {
   readonly outcome: Outcome;
 }
 
-/** What workers say about their attempts. */
+/** The reports of workers about their attempts. */
 export type Report =
   | (ReportPlace & {
       readonly kind: "started";
@@ -147,17 +150,17 @@ export type Report =
   | (ReportedAttempt & {
       readonly kind: "run";
       readonly name: string;
-      /** Its place among the runs, from 0; null: that of its name. */
+      /** Its index among the runs, from 0; null: found by its name. */
       readonly index: number | null;
       readonly state: string;
-      /** The state is over the limit: it is kept whole all the same. */
+      /** The state is above the limit for marking. It is kept whole. */
       readonly oversized: boolean;
       readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
     })
   /** Lines that an attempt logged (`task` -1: the enumeration). */
   | (ReportedAttempt & { readonly kind: "logs"; readonly lines: readonly ReportedLine[] });
 
-/** One attempt that a report speaks of. */
+/** One attempt in a report. */
 export interface ReportedAttempt extends ReportPlace {
   readonly task: number;
   readonly attempt: number;
@@ -182,9 +185,9 @@ export interface Serves {
   readonly use: string;
   readonly version?: string;
   /**
-   * Whether the code enumerates tasks. True: it never gets the input as the one task of a definition that names no
-   * enumeration. False: it never gets an enumeration. Left out: it gets what the definition says, enumerations only
-   * while no worker says true.
+   * Whether the code enumerates tasks. True: it never gets the input as the single task of a definition without an enumeration.
+   * False: it never gets an enumeration. Left out: it gets what the definition says; enumerations only while no worker has true
+   * here.
    */
   readonly enumerates?: boolean;
 }

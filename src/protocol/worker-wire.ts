@@ -1,11 +1,11 @@
 /**
- * The worker protocol over HTTP, as JSON: what a worker sends and gets back. Attempts are named by their ids
- * (attempt-id.ts); whatever is said about one carries its token. Events are numbered per attempt from 1.
+ * The worker protocol over HTTP, as JSON: requests of a worker and their answers. Attempts are named by their ids
+ * (attempt-id.ts), and each request about an attempt has its token. Events are numbered per attempt from 1.
  */
 import type { Verdict } from "../kernel/message.ts";
 import type { PhaseCounts } from "./work.ts";
 
-/** `POST /v1/workers`; again with the same `worker` after a reconnect. */
+/** `POST /v1/workers`; sent again with the same `worker` after a reconnect. */
 export interface Registration {
   readonly name: string;
   readonly worker?: string;
@@ -15,64 +15,66 @@ export interface Registration {
     readonly enumerates?: boolean;
   }[];
   readonly topics?: readonly string[];
-  /** Attempts it takes at a time, claims under way included. */
+  /** The most attempts at a time, including those of claims under way. */
   readonly capacity: number;
   /** The worker's own status API, at the address it connects from; on the server's machine also on loopback. */
   readonly url?: string;
-  /** Of the worker's program, to be shown. */
+  /** The version of the worker's program, for display. */
   readonly version?: string;
 }
 
 export interface Registered {
   readonly worker: string;
-  /** Silence after which a started attempt is lost, unless its work says otherwise; a beat goes out every third of it. */
+  /**
+   * A started attempt is lost after this silence, unless its work has another limit. Workers send a heartbeat every third of
+   * it.
+   */
   readonly heartbeatMs: number;
-  /** How long a claim lives that does not start. */
+  /** How long a claimed attempt may take to start. */
   readonly leaseMs: number;
   /**
-   * The URLs of the nodes of the cluster that are alive: a worker registers at each of them, under the same id. Left
-   * out: there is only this server.
+   * The URLs of the live nodes of the cluster. A worker registers at each of them, under the same id. Left out: there is only
+   * this server.
    */
   readonly nodes?: readonly string[];
 }
 
 /** `POST /v1/workers/:id/claim`. */
 export interface ClaimRequest {
-  /** 0: only waits to be told what to cancel. */
+  /** 0: claims no work, and only waits for cancellations. */
   readonly max: number;
   readonly waitMs: number;
 }
 
 export interface Claimed {
   readonly work: readonly WorkItem[];
-  /** The inputs of the executions that the work is of, once each. */
+  /** The inputs of the executions in `work`, once each. */
   readonly inputs: Readonly<Record<string, unknown>>;
-  /** What their phases came to so far. */
+  /** The counts of their phases so far. */
   readonly phases: Readonly<Record<string, PhaseCounts>>;
-  /** Attempts to be cancelled: each still ends by its receipt. */
+  /** Attempts to cancel. Each still ends with its receipt. */
   readonly cancel: readonly string[];
   /** Attempts whose leases are lost. */
   readonly lost: readonly string[];
-  /** True: take no more work, end what is under way, leave. */
+  /** True: claim no more work, finish what is under way, and deregister. */
   readonly drain?: boolean;
-  /** As at registration, as it is now. */
+  /** The same as at registration, with the present nodes. */
   readonly nodes?: readonly string[];
 }
 
 /**
- * Something before this is missing: an earlier event, or earlier tasks of an enumeration. It was not stored, and the attempt is
- * still wanted.
+ * Something before this is missing: an earlier event, or earlier tasks of an enumeration. The event was not stored, and the
+ * attempt is still wanted.
  */
 export type Gap = "gap";
 
-/** What is said about an attempt that another node has: nothing of it is taken here, and it is to be said there. */
+/** Another node owns the attempt. Nothing was stored here, and the event must be sent to that node. */
 export type NotOwner = "not_owner";
 
-/** One attempt to do. */
 export interface WorkItem {
   readonly attempt: string;
   readonly token: string;
-  /** Unless it has started by then, the claim is over. */
+  /** The claim ends at this time unless the attempt has started. */
   readonly leaseUntil: number;
   readonly do: "enumerate" | "process" | "next" | "returns" | "command" | "script";
   readonly execution: string;
@@ -92,11 +94,11 @@ export interface WorkItem {
   readonly timeoutMs: number | null;
   readonly heartbeatMs: number;
   readonly batch: number;
-  /** Enumeration: what is journaled already. */
+  /** Enumeration: the tasks that are journaled already. */
   readonly resume?: { readonly count: number; readonly last: unknown; readonly checksum: number };
-  /** What earlier attempts of the task got done. */
+  /** The checkpoints of earlier attempts of the task. */
   readonly steps?: readonly StepDone[];
-  /** Script: the runs to do, how many before them are finished, and the state before the first of them. */
+  /** Script: the runs to do, the number of finished runs before them, and the state before the first. */
   readonly runs?: readonly {
     readonly name: string;
     readonly expression: string;
@@ -104,13 +106,13 @@ export interface WorkItem {
   }[];
   readonly finished?: number;
   readonly state?: unknown;
-  /** What the phases came to so far, for `next` and `returns`. */
+  /** The counts of the phases so far, for `next` and `returns`. */
   readonly phases?: PhaseCounts;
   /** W3C trace context of the start. */
   readonly traceparent?: string;
 }
 
-/** A step or a wait with its result or error; a sleep: over, or `until` then. */
+/** A step or a wait with its result or error; a sleep that is over, or that lasts `until` a time. */
 export type StepDone =
   | { readonly name: string; readonly result: unknown }
   | { readonly name: string; readonly error: unknown }
@@ -121,9 +123,9 @@ export type StepDone =
 export interface EventsRequest {
   readonly tokens: Readonly<Record<string, string>>;
   /**
-   * The last event of an attempt that was acknowledged. A server that did not give the attempt out goes on after it; by
-   * default, after what comes before the attempt's first event here. So whoever has several requests under way for one
-   * attempt has to say it.
+   * The last acknowledged event of each attempt. A server that did not grant the attempt goes on after it; by default, it goes
+   * on after the number before the attempt's first event here. So a worker with several requests under way for one attempt must
+   * send it.
    */
   readonly acknowledged?: Readonly<Record<string, number>>;
   readonly events: readonly WireEvent[];
@@ -154,7 +156,7 @@ export type WireEventBody =
       readonly kind: "run_finished";
       readonly run: string;
       readonly state: unknown;
-      /** Its place among all runs of the script, from 0; left out: the next one. */
+      /** Its index among all runs of the script, from 0; left out: the next one. */
       readonly index?: number;
       readonly oversized?: boolean;
       readonly stats?: RunStats;
@@ -167,18 +169,18 @@ export interface RunStats {
   readonly memoryBytes?: number;
 }
 
-/** A worker's final word on an attempt: its last event. */
+/** The receipt of an attempt, which is its last event. */
 export interface WireReceipt {
   readonly kind: "receipt";
   readonly status: (typeof RECEIPT_STATUSES)[number];
   readonly result?: unknown;
-  /** Enumeration: how many tasks there are. */
+  /** Enumeration: the number of tasks. */
   readonly total?: number;
-  /** Suspended: what for. Its outcome comes back in `steps`. */
+  /** Suspended: the reason. Its outcome comes back in `steps`. */
   readonly wait?: {
     readonly name: string;
     readonly untilMs?: number;
-    /** How long, by whatever clock: counts instead of `untilMs`. */
+    /** The length of the wait, independent of clocks. It replaces `untilMs`. */
     readonly forMs?: number;
     readonly signal?: string;
     readonly timeoutMs?: number;
@@ -204,7 +206,7 @@ export interface WireError {
   readonly stack?: string;
   readonly hint?: string;
   readonly path?: string;
-  /** Of a script: the run, and the line in it. */
+  /** For a script: the run and the line in it. */
   readonly run?: string;
   readonly line?: number;
   readonly fatal?: boolean;
@@ -212,14 +214,14 @@ export interface WireError {
 }
 
 export interface EventsAnswer {
-  /** The last event of each attempt that is stored; a repeat is acknowledged, what comes after a gap is not. */
+  /** The last stored event of each attempt. A repeated event is acknowledged; an event after a gap is not. */
   readonly stored: Readonly<Record<string, number>>;
-  /** What became of the receipt; before it, whether the attempt is still wanted. `stored` says what is stored. */
+  /** The verdict on the receipt; before it, whether the attempt is still wanted. `stored` tells what is stored. */
   readonly verdicts: Readonly<Record<string, WireVerdict | NotOwner | Gap>>;
   /**
-   * Events that were refused, by attempt: nothing of them is journaled, and the attempt keeps its lease. Their verdict is
-   * `stale`, or that of the receipt that came with them. The number of a refused event is used up: sent again, it gets the
-   * same refusal. Left out: none was refused.
+   * Refused events, by attempt. Nothing of them is journaled, and the attempt keeps its lease. Their verdict is `stale`, or the
+   * one of the receipt that came with them. The number of a refused event is used up: sent again, it is refused again. Left
+   * out: none was refused.
    */
   readonly refused?: Readonly<Record<string, RefusedEvent>>;
 }
@@ -228,7 +230,7 @@ export type WireVerdict = Exclude<Verdict, "elsewhere" | object>;
 
 /** Why an event was refused. */
 export interface RefusedEvent {
-  /** The number of the event; null: it came without one. */
+  /** The number of the event; null: it had none. */
   readonly n: number | null;
   readonly code: string;
   readonly message: string;
@@ -243,16 +245,16 @@ export interface HeartbeatRequest {
 
 export type HeartbeatAnswer = Readonly<Record<string, "continue" | "cancel" | "lost" | NotOwner>>;
 
-/** Bodies of events stay under this. */
+/** The largest body of an events request. */
 export const EVENTS_BYTES_MAX = 4 * 1_048_576;
-/** Numbers of events go up to this. */
+/** The highest number of an event. */
 export const EVENT_NUMBER_MAX = 2_147_483_647;
-/** The header by which a worker says how much memory its process takes, in bytes. */
+/** The header with the memory of the worker's process, in bytes. */
 export const MEMORY_HEADER = "rondo-memory";
 /**
- * The header by which a claim asks for a sign of life every so many milliseconds while it waits: a space before the JSON. Servers
- * of 0.2 do not know it.
+ * The header by which a claim asks for a keep-alive byte at this interval, in milliseconds, while it waits: a space before the
+ * JSON. Servers of version 0.2 ignore it.
  */
 export const KEEP_ALIVE_HEADER = "rondo-keep-alive";
-/** Longest wait of a claim. */
+/** The longest wait of a claim. */
 export const WAIT_MS_MAX = 60_000;

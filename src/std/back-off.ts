@@ -4,20 +4,20 @@ import type { Random } from "./random.ts";
 export interface BackOffOptions {
   /** The wait after the first failure; 100 ms if left out. */
   readonly minMs?: number;
-  /** The cap; 10 s if left out. */
+  /** The longest wait; 10 s if left out. */
   readonly maxMs?: number;
-  /** Draws the jitter, which takes up to half off a wait that is longer than `minMs`. Left out: no jitter. */
+  /** The source of jitter, which shortens a wait above `minMs` by up to half. Left out: no jitter. */
   readonly random?: Random;
 }
 
-/** The wait after one more failure, if there were `failures` before it in a row. */
+/** The wait after a failure, with `failures` earlier failures in a row. */
 export function backOffMs(failures: number, options: BackOffOptions): number {
   const { minMs = 100, maxMs = 10_000, random } = options;
   const ms = Math.min(maxMs, minMs * 2 ** Math.min(failures, 40));
   return random === undefined ? ms : Math.max(minMs, Math.round(ms * (0.5 + random.u32() / 2 ** 33)));
 }
 
-/** Counts failures in a row and gives the wait before the next try. */
+/** Counts failures in a row and returns the wait before the next try. */
 export class BackOff {
   readonly #options: BackOffOptions;
   #failures = 0;
@@ -36,7 +36,7 @@ export class BackOff {
     return backOffMs(this.#failures++, this.#options);
   }
 
-  /** Something succeeded: the next wait is the shortest again. */
+  /** Resets the wait after a success. */
   reset(): void {
     this.#failures = 0;
   }

@@ -1,6 +1,6 @@
 /**
- * A growable set of small integers, one bit each. The first 32 live in a plain number, since most sets are tiny; the
- * rest in chunks allocated on first need.
+ * A growable set of small integers, one bit each. The first 32 are in a plain number, because most sets are tiny; the others
+ * are in chunks that are allocated on first use.
  */
 const CHUNK_BITS = 32_768;
 const CHUNK_WORDS = CHUNK_BITS / 32;
@@ -82,7 +82,7 @@ export class Bitset {
     return -1;
   }
 
-  /** The words in order, for a snapshot: base64 of little-endian bytes, trailing zeros cut. */
+  /** The words in order, for a snapshot: base64 of little-endian bytes without trailing zeros. */
   toText(): string {
     let words = this.#first === 0 ? 0 : 1;
     for (let c = 0; c < this.#chunks.length; c++) {
@@ -103,7 +103,7 @@ export class Bitset {
     return bytes.toString("base64");
   }
 
-  /** The set written by `toText`. */
+  /** Parses the text of `toText`. */
   static fromText(text: string): Bitset {
     const set = new Bitset();
     const bytes = Buffer.from(text, "base64");

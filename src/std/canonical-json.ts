@@ -10,7 +10,7 @@ export function canonicalJson(value: Json): string {
   return text;
 }
 
-/** Hex SHA-256 of the RFC 8785 form: names content, whatever the order of its keys. */
+/** Hex SHA-256 of the RFC 8785 form, which does not depend on the order of keys. */
 export function contentHash(value: Json): string {
   return sha256(canonicalJson(value));
 }

@@ -1,20 +1,20 @@
 import { SteadyTime } from "./steady-time.ts";
 
-/** The clock port. Everything that needs time or a timer takes one; tests and the simulator bring their own. */
+/** The clock port. All code that needs time or a timer takes one; tests and the simulator have their own. */
 export interface Clock {
   /** Wall time in integer milliseconds. */
   now(): number;
   /** Calls `run` once after about `ms` milliseconds; the returned function cancels. */
   after(ms: number, run: () => void): () => void;
-  /** Calls `run` soon, after pending input has been taken. */
+  /** Calls `run` soon, after pending input was handled. */
   soon(run: () => void): void;
-  /** By how many milliseconds `now` has leapt forward so far, since the machine's clock was set. */
+  /** The total number of milliseconds by which `now` has jumped forward because the machine's clock was set. */
   stepped?(): number;
 }
 
 const LONGEST_TIMER_MS = 2_000_000_000;
 
-/** As they are when this module is loaded: a test may put fake ones in their place later, under which nothing would run. */
+/** Captured when this module is loaded: under the fake timers that a test may install later, nothing would run. */
 const real = {
   setTimeout: globalThis.setTimeout,
   clearTimeout: globalThis.clearTimeout,
@@ -23,7 +23,7 @@ const real = {
   elapsed: performance.now.bind(performance),
 };
 
-/** The machine's clock, which never goes back. Its timers do not keep the process alive unless `hold` is set. */
+/** The machine's clock, made monotonic. Its timers do not keep the process alive unless `hold` is set. */
 export function systemClock(options: { hold?: boolean } = {}): Clock {
   const time = new SteadyTime({ wall: () => real.dateNow(), elapsed: () => real.elapsed() });
   return {
@@ -31,7 +31,7 @@ export function systemClock(options: { hold?: boolean } = {}): Clock {
     stepped: () => time.stepped,
     after(ms, run) {
       let timer: NodeJS.Timeout;
-      // Longer than a timer can be: in several pieces.
+      // A wait above the maximum of a timer is split into several.
       const arm = (left: number): void => {
         const piece = Math.min(left, LONGEST_TIMER_MS);
         timer = real.setTimeout(() => (left > piece ? arm(left - piece) : run()), piece);

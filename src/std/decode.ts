@@ -252,7 +252,7 @@ type ObjectOf<F> = {
   readonly [K in keyof F as undefined extends Decoded<F[K]> ? K : never]?: Exclude<Decoded<F[K]>, undefined>;
 };
 
-/** What an object may have beside its fields: nothing, anything that is left out, or anything that is kept. */
+/** The treatment of unknown fields of an object. */
 type Others = "refused" | "dropped" | "kept";
 
 /** The option of an object to which a later version may add fields. */

@@ -6,7 +6,7 @@ import { isRejection, type Rejection, reject } from "./rejection.ts";
 export type Duration = number | string;
 
 const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
-/** The longest duration there is: 100 years. */
+/** The longest duration: 100 years. */
 export const DURATION_MAX_MS = 100 * 366 * 86_400_000;
 
 /** Milliseconds of a duration, or a rejection that names `path`. */
@@ -42,7 +42,7 @@ export function durationMs(minMs = 0, maxMs = DURATION_MAX_MS): Decode<number> {
   };
 }
 
-/** A duration for people: the two largest units. */
+/** A duration for people, in its two largest units. */
 export function showDuration(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 60_000) return `${Math.round(ms / 100) / 10} s`;

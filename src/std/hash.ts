@@ -1,12 +1,11 @@
 import { createHash } from "node:crypto";
 import { crc32 } from "node:zlib";
 
-/** Hex SHA-256 of a text. */
 export function sha256(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
-/** A running checksum over texts: the same whatever the boundaries between the calls. */
+/** A running checksum over texts, which does not depend on the boundaries between the calls. */
 export function checksum(text: string, before: number): number {
   return crc32(text, before);
 }

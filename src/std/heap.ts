@@ -1,4 +1,4 @@
-/** A binary heap: the smallest first, by a comparison that must be total for runs to repeat. */
+/** A binary heap with the smallest item first. The comparison must be total, so that runs are repeatable. */
 export class Heap<T> {
   readonly #items: T[] = [];
   readonly #before: (a: T, b: T) => boolean;
@@ -11,7 +11,7 @@ export class Heap<T> {
     return this.#items.length;
   }
 
-  /** Takes out those on top for which this holds. */
+  /** Removes and yields the first items while the test holds. */
   *popWhile(holds: (item: T) => boolean): Generator<T> {
     for (let top = this.peek(); top !== undefined && holds(top); top = this.peek()) {
       this.pop();
@@ -59,7 +59,7 @@ export class Heap<T> {
     return top;
   }
 
-  /** Removes one item, wherever it is; slow, for rare use. */
+  /** Removes one item at any place. Slow, for rare use. */
   remove(item: T): void {
     const rest = this.#items.filter((other) => other !== item);
     this.clear();

@@ -4,7 +4,7 @@ const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
 /** Two characters for every ten bits. */
 const PAIRS = Array.from({ length: 1_024 }, (_, bits) => `${ALPHABET[bits >>> 5]}${ALPHABET[bits & 31]}`);
 
-/** `ex_` and a UUIDv7 in base32: ordered by time, unique without asking anybody. */
+/** `ex_` and a UUIDv7 in base32: ordered by time, and unique without coordination. */
 export function newExecutionId(now: number, random: Random): string {
   const high = Math.floor(now / 0x10000);
   const low = ((now % 0x10000) * 0x10000 + (0x7000 | (random.u32() >>> 20))) >>> 0;
@@ -12,7 +12,7 @@ export function newExecutionId(now: number, random: Random): string {
   return `ex_${base32(high >>> 0, low, third, random.u32())}`;
 }
 
-/** 128 bits as 13 pairs of characters: two leading zero bits, then the words from the most significant on. */
+/** 128 bits as 13 pairs of characters: two leading zero bits, then the words, the most significant first. */
 function base32(a: number, b: number, c: number, d: number): string {
   return (
     pair(a >>> 24) +

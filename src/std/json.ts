@@ -1,16 +1,16 @@
 /**
- * JSON values as they are stored. `toStoredText` is the one gate through which a user's value becomes stored text:
- * what cannot be stored faithfully is refused with the path to it, before anything else happens.
+ * JSON values as they are stored. Every value of a user becomes stored text through `toStoredText`. A value that cannot be
+ * stored without loss is refused with its path, before anything else happens.
  */
 import { type Rejection, reject } from "./rejection.ts";
 
 /** Any JSON value. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
 
-/** Deepest nesting that is stored. */
+/** The deepest nesting that is stored. */
 export const JSON_DEPTH_MAX = 100;
 
-/** The JSON text of a value, or a rejection with the path of what cannot be stored. */
+/** The JSON text of a value, or a rejection with the path of the part that cannot be stored. */
 export function toStoredText(value: unknown, limits: { bytesMax: number; what: string }): string | Rejection {
   let text: string;
   try {
@@ -37,7 +37,6 @@ export function toStoredText(value: unknown, limits: { bytesMax: number; what: s
 
 const encoder = new TextEncoder();
 
-/** Length in UTF-8 bytes. */
 export function byteLength(text: string): number {
   return encoder.encode(text).length;
 }
@@ -49,7 +48,7 @@ class Refused {
   }
 }
 
-/** The common case without allocation: a plain object or primitive whose members are primitives. */
+/** The common case, checked without allocation: a plain object or primitive whose members are primitives. */
 function isFlatAndPlain(value: unknown): boolean {
   switch (typeof value) {
     case "string":
@@ -146,7 +145,7 @@ function walkArray(value: unknown[], path: string, depth: number, above: Set<obj
   return copy;
 }
 
-/** What an object is, by the name of its class; generators have none but a tag. */
+/** The kind of an object by the name of its class; generators have only a tag. */
 function kindOf(value: object): string {
   const { constructor, [Symbol.toStringTag]: tag } = value as {
     constructor?: unknown;

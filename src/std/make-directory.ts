@@ -1,10 +1,9 @@
-/** Making a directory and those above it. */
 import { existsSync, mkdirSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
 /**
- * Makes a directory, and those above it that are missing; gives its absolute path. One by one, since Node's own
- * `recursive` never ends where the system denies a parent that is there, as under /proc.
+ * Makes a directory and its missing parents; returns its absolute path. The directories are made one by one, because Node's
+ * `recursive` never ends where the system denies access to an existing parent, as under /proc.
  */
 export function makeDirectory(path: string, mode = 0o777): string {
   const directory = resolve(path);
@@ -15,7 +14,7 @@ export function makeDirectory(path: string, mode = 0o777): string {
   return directory;
 }
 
-/** Another process may have made it meanwhile. */
+/** Another process may have made it in the meantime. */
 function makeOne(directory: string, mode: number): void {
   try {
     mkdirSync(directory, { mode });

@@ -1,7 +1,4 @@
-/**
- * Milliseconds of a clock that never jumps: for how long something has taken, never for when it was. It may stand
- * still while the whole machine does.
- */
+/** Milliseconds of a monotonic clock: for durations, never for dates. It may stand still while the machine sleeps. */
 export function monotonicMs(): number {
   return performance.now();
 }

@@ -1,4 +1,4 @@
-/** The random port, and a small seeded generator (splitmix-fed xoshiro128**), so that a seed names a whole run. */
+/** The random port, and a small seeded generator (xoshiro128** seeded by splitmix), so that a seed determines a whole run. */
 export interface Random {
   /** An integer from 0 to 2^32 - 1. */
   u32(): number;
@@ -45,7 +45,7 @@ export class SeededRandom implements Random {
     return result;
   }
 
-  /** A child generator whose draws do not depend on how often its siblings are used. */
+  /** A child generator whose draws do not depend on the use of its siblings. */
   child(name: string): SeededRandom {
     return new SeededRandom(hashText(`${this.#a}:${this.#b}:${this.#c}:${this.#d}:${name}`));
   }
@@ -60,17 +60,14 @@ export class SeededRandom implements Random {
     return low + this.below(high - low + 1);
   }
 
-  /** True with the given probability. */
   chance(probability: number): boolean {
     return this.u32() / 4294967296 < probability;
   }
 
-  /** One of the values. */
   pick<T>(values: readonly T[]): T {
     return values[this.below(values.length)] as T;
   }
 
-  /** A shuffled copy. */
   shuffle<T>(values: readonly T[]): T[] {
     const copy = [...values];
     for (let i = copy.length - 1; i > 0; i--) {
@@ -84,7 +81,7 @@ export class SeededRandom implements Random {
 const pool = new Uint32Array(1_024);
 let used = pool.length;
 
-/** The machine's entropy, drawn in blocks. */
+/** The machine's random source, read in blocks. */
 export const systemRandom: Random = {
   u32() {
     if (used === pool.length) {
@@ -95,7 +92,7 @@ export const systemRandom: Random = {
   },
 };
 
-/** A 32-bit hash of a text (FNV-1a with a final mix): for seeds, jitter and placement, never for identity. */
+/** A 32-bit hash of a text (FNV-1a with a final mix), for seeds, jitter and placement, never for identity. */
 export function hashText(text: string): number {
   let h = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);

@@ -1,6 +1,6 @@
 /**
- * The one table of rejections: expected refusals, the caller's fault or timing. Each code has a next step to take.
- * The API maps codes to statuses in one place; the CLI maps them to exit codes.
+ * The codes of rejections: expected refusals that the caller can act on. The API maps codes to HTTP statuses in one place; the
+ * CLI maps them to exit codes.
  */
 export type RejectionCode =
   | "invalid_json"
@@ -36,7 +36,6 @@ export interface Rejection {
   readonly path?: string;
 }
 
-/** Builds a rejection value. */
 export function reject(
   code: RejectionCode,
   message: string,
@@ -45,7 +44,6 @@ export function reject(
   return { kind: "rejection", code, message, ...more };
 }
 
-/** True for a rejection value. */
 export function isRejection(value: unknown): value is Rejection {
   return typeof value === "object" && value !== null && (value as { kind?: unknown }).kind === "rejection";
 }

@@ -1,7 +1,7 @@
 /**
- * A checksum that a stored JSON text carries at its end, as 16 characters of white space: a CRC-32, two bits a character.
- * Every JSON reader skips white space, so programs that know nothing of seals read the text as before. The checksum
- * also covers a key (whose text it is), so a text found in the place of another one shows as well.
+ * A seal is a checksum at the end of a stored JSON text, written as 16 white-space characters: a CRC-32, two bits per
+ * character. JSON readers skip white space, so programs without seals can read the text. The checksum also covers a key that
+ * names the text, so a text in the place of another one is noticed too.
  */
 import { checksum } from "./hash.ts";
 
@@ -11,19 +11,18 @@ const LENGTH = 16;
 const BYTES = Array.from({ length: 256 }, (_, byte) =>
   [0, 2, 4, 6].map((shift) => SYMBOLS[(byte >>> shift) & 3]).join(""),
 );
-/** JSON.stringify never ends a text with white space: so much of it is a seal, perhaps a broken one. */
+/** JSON.stringify never ends a text with white space, so this much of it is a seal, perhaps a broken one. */
 const TRACES = 8;
 
-/** The text with its seal. */
 export function seal(text: string, key: string): string {
   const sum = checksum(text, checksum(key, 0));
   return text + BYTES[sum & 255] + BYTES[(sum >>> 8) & 255] + BYTES[(sum >>> 16) & 255] + BYTES[sum >>> 24];
 }
 
-/** `whole`: the checksum fits. `plain`: the text has no seal, so nothing is known. `broken`: it is not what was sealed. */
+/** `whole`: the checksum matches. `plain`: the text has no seal. `broken`: the text has changed since it was sealed. */
 export type SealState = "whole" | "plain" | "broken";
 
-/** The text without its seal, and what the seal says. */
+/** The text without its seal, and the state of the seal. */
 export function unseal(stored: string, key: string): { readonly text: string; readonly state: SealState } {
   const from = stored.length - LENGTH;
   const traces = countWhiteSpace(stored, Math.max(0, from));
@@ -33,7 +32,7 @@ export function unseal(stored: string, key: string): { readonly text: string; re
   return { text, state: seal(text, key) === stored ? "whole" : "broken" };
 }
 
-/** What a seal says, for texts that are read with it. */
+/** The state of a seal, for texts that are read with it. */
 export function sealState(stored: string, key: string): SealState {
   return unseal(stored, key).state;
 }

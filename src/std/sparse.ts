@@ -1,6 +1,6 @@
 /**
- * A map and a set that are mostly empty: an empty one of the language's own costs some 180 bytes, and an execution has
- * a dozen of them. These cost next to nothing until something is put in. Order and meaning are those of `Map` and `Set`.
+ * A map and a set that are mostly empty. An empty built-in one costs about 180 bytes, and an execution has a dozen of them.
+ * These cost almost nothing until an entry is added. Their order and behaviour are those of `Map` and `Set`.
  */
 export class SparseMap<K, V> {
   #map: Map<K, V> | null = null;

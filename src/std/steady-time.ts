@@ -1,23 +1,23 @@
 /**
- * Wall time that never goes back and never stands still. Where the wall clock is set back, time goes on a little slower
- * than it passes until the wall clock has caught up; where it is set forward, that counts at once, and how far is told,
- * for what is counted in time that passes.
+ * Wall time that never goes back and never stands still. If the wall clock is set back, this time runs a little slower until
+ * the wall clock has caught up. If the wall clock is set forward, this time jumps at once, and `stepped` tells by how much, for
+ * code that counts elapsed time.
  */
 
-/** How often the wall clock is compared with time that passes. */
+/** How often the wall clock is compared with elapsed time. */
 const LOOK_MS = 250;
-/** A difference that is taken for a step of the wall clock. */
+/** A difference above this counts as a step of the wall clock. */
 const STEP_MS = 500;
-/** How fast time goes while the wall clock is behind. */
+/** The speed of this time while the wall clock is behind. */
 const SLOW = 0.9;
 
 export class SteadyTime {
   readonly #wall: () => number;
   readonly #elapsed: () => number;
   #last: number;
-  /** When both were compared last. */
+  /** The times of the last comparison. */
   #seen: { now: number; elapsed: number };
-  /** Since when the wall clock is behind; null: it is not. */
+  /** When the wall clock was set back; null: it is not behind. */
   #behind: { readonly from: number; readonly elapsed: number } | null = null;
   #stepped = 0;
 
@@ -37,7 +37,7 @@ export class SteadyTime {
     return wall;
   }
 
-  /** By how many milliseconds time has leapt forward, all in all. */
+  /** The total number of milliseconds of all forward jumps. */
   get stepped(): number {
     return this.#stepped;
   }

@@ -1,9 +1,9 @@
 /** The broker failed, or refused. Only drivers catch it. */
 export class BrokerFault extends Error {
   override name = "BrokerFault";
-  /** Worth trying again. */
+  /** Whether a retry may succeed. */
   readonly retryable: boolean;
-  /** The broker's reply code, such as 404 or 406; null: it gave none. */
+  /** The broker's reply code, such as 404 or 406, or null. */
   readonly code: number | null;
   /** The broker did not answer in time. */
   readonly isSilent: boolean;

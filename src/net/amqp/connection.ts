@@ -29,14 +29,14 @@ export interface BrokerSession {
   readonly code: number | null;
   /** Opens a channel. An error closes only this channel. */
   openChannel(): Promise<Channel>;
-  /** Runs `work` over a channel of its own. Throws a `BrokerFault` if the broker refuses, or does not answer in time. */
+  /** Runs `work` over its own channel. Throws a `BrokerFault` if the broker refuses, or does not answer in time. */
   withChannel<T>(work: (channel: Channel) => Promise<T>): Promise<T>;
   /** Throws a silent `BrokerFault` if the broker does not answer in time. A broker that is blocked gets more time. */
   answered<T>(work: Promise<T>, what: string): Promise<T>;
   /**
-   * Consumes a queue over the channel that all of these consumers share; returns the consumer's tag. `onDelivery` gets null
-   * when the broker cancels the consumer, because the queue was deleted. No answer ends the session: whatever else comes
-   * over this channel waits behind the missing answer.
+   * Consumes a queue over a channel that all these consumers share; returns the consumer's tag. `onDelivery` gets null when the
+   * broker cancels the consumer because the queue was deleted. If the broker does not answer, the session ends, because every
+   * later answer on this channel would wait too.
    */
   consume(queue: string, onDelivery: (delivery: Delivery | null) => void): Promise<string>;
   /** Cancels a consumer of `consume`. */
@@ -77,7 +77,7 @@ const NOT_FOUND = 404;
 export class BrokerConnection {
   readonly #options: BrokerConnectionOptions;
   readonly #backOff: BackOff;
-  /** The session, also while it is being set up. */
+  /** The session, even while it is being set up. */
   #session: Session | null = null;
   #isUp = false;
   #isBlocked = false;
@@ -96,12 +96,12 @@ export class BrokerConnection {
     return this.#backOff.failures === 0 ? "connecting" : "down";
   }
 
-  /** Why the connection is down or blocked; null: it is neither. */
+  /** Why the connection is down or blocked; null: it is not. */
   get fault(): string | null {
     return this.#fault;
   }
 
-  /** Connects, and tries again until there is a broker; resolves after the first try. Never throws. */
+  /** Connects, and tries again until a broker answers; resolves after the first try. Never throws. */
   async open(): Promise<void> {
     const session = new Session(this.#options, {
       onBroken: (fault) => this.#down(session, fault),

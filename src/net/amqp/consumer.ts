@@ -1,6 +1,6 @@
 /**
- * Consumers that have a channel of their own, so that an error of one queue harms no other consumer. The channel outlives
- * the consuming: deliveries are acknowledged over it until it is closed.
+ * Consumers with their own channels, so that an error of one queue harms no other consumer. The channel stays open after the
+ * consumer is cancelled, because deliveries are acknowledged over it until it is closed.
  */
 import type { Channel, ConsumeMessage } from "amqplib";
 import { FANOUT } from "../../protocol/amqp-wire.ts";
@@ -28,16 +28,18 @@ export class Consumer {
   #tag: string | null = null;
   #isClosed = false;
   #prefetch = 0;
-  /** Messages that were delivered so far. */
+  /** The number of delivered messages. */
   deliveries = 0;
 
-  /** `onGone`: the queue does not exist (any more), or its channel broke. It is not called when the session ends. */
+  /**
+   * `onGone` is called when the queue does not exist any more or its channel broke. It is not called when the session ends.
+   */
   constructor(options: ConsumerOptions, onGone: (why: string) => void) {
     this.#options = options;
     this.#onGone = onGone;
   }
 
-  /** The prefetch that it consumes with now. */
+  /** The current prefetch. */
   get prefetch(): number {
     return this.#prefetch;
   }
@@ -79,7 +81,7 @@ export class Consumer {
     }
   }
 
-  /** Stops to consume; deliveries can still be acknowledged. */
+  /** Stops consuming; deliveries can still be acknowledged. */
   async cancel(): Promise<void> {
     const lane = this.#lane;
     const tag = this.#tag;
@@ -90,7 +92,7 @@ export class Consumer {
     await lane.channel.cancel(tag).catch(() => {});
   }
 
-  /** Closes the channel too: the broker delivers again whatever is not acknowledged. */
+  /** Closes the channel too: the broker delivers all unacknowledged messages again. */
   async close(): Promise<void> {
     this.#isClosed = true;
     if (this.#lane?.isOpen === true) await this.#lane.channel.close().catch(() => {});
@@ -119,7 +121,9 @@ export class Consumer {
 }
 
 export interface RecoveringConsumerOptions extends ConsumerOptions {
-  /** The queue, if it is shared with other processes: one that fails again and again is deleted and declared anew. */
+  /**
+   * The name of a queue that is shared with other processes. Such a queue is deleted and declared again if it fails repeatedly.
+   */
   readonly queue: string | null;
   readonly repair: QueueRepair;
   readonly clock: Clock;
@@ -152,7 +156,7 @@ export class RecoveringConsumer {
     this.#session = null;
   }
 
-  /** Stops to consume; deliveries can still be acknowledged. */
+  /** Stops consuming; deliveries can still be acknowledged. */
   async stop(): Promise<void> {
     this.#session = null;
     await this.#consumer?.cancel();
@@ -185,7 +189,7 @@ export interface FanoutConsumerOptions
 const REBIND_MS = 15_000;
 
 /**
- * Consumes an exclusive queue that is bound to fanout exchanges. The bindings are declared again now and then, since an
+ * Consumes an exclusive queue that is bound to fanout exchanges. The bindings are declared again at intervals, because an
  * exchange may have been deleted.
  */
 export class FanoutConsumer extends RecoveringConsumer {

@@ -1,7 +1,7 @@
-/** A delivered message, which is acknowledged over the channel that delivered it, or not at all. */
+/** A delivered message. It is acknowledged over the channel that delivered it, or not at all. */
 import type { Channel, ConsumeMessage } from "amqplib";
 
-/** A channel, and whether the broker still counts on its deliveries being acknowledged. */
+/** A channel, and whether its deliveries can still be acknowledged. */
 export interface Lane {
   readonly channel: Channel;
   isOpen: boolean;

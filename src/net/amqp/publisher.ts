@@ -15,17 +15,17 @@ export interface Outgoing {
   /** Unique among the messages that are not confirmed. */
   readonly id: string;
   readonly body: Buffer;
-  /** `done` reports whether a queue took it. */
+  /** Whether `done` reports that no queue took the message. */
   readonly mandatory?: boolean;
-  /** A mandatory message that no queue took is published again a few times: the queue may be about to be declared. */
+  /** Publishes a mandatory message again a few times if no queue took it: the queue may be about to be declared. */
   readonly retryUnrouted?: boolean;
-  /** Its sender repeats it anyway: it is not published again over the next connection. */
+  /** The sender repeats the message by itself, so it is not published again over the next connection. */
   readonly isRepeated?: boolean;
   /** How long it may wait in a queue. */
   readonly expirationMs?: number;
   readonly replyTo?: string;
   readonly headers?: Readonly<Record<string, string | number | readonly string[]>>;
-  /** Called once, when the broker has confirmed it; false: no queue took it. */
+  /** Called once, when the broker has confirmed the message; false: no queue took it. */
   readonly done?: (isRouted: boolean) => void;
 }
 
@@ -35,14 +35,14 @@ export class Publisher {
   readonly #clock: Clock;
   readonly #entries = new Map<string, Outgoing>();
   readonly #returned = new Set<string>();
-  /** How often a message found no queue, of those that are published again then. */
+  /** For messages with `retryUnrouted`: how often no queue took them. */
   readonly #unrouted = new Map<string, number>();
   /** Callbacks of messages that were withdrawn before they were confirmed. */
   readonly #withdrawn = new Map<string, () => void>();
   readonly #onSize: (count: number) => void;
   #channel: ConfirmChannel | null = null;
   #onEmpty: (() => void)[] = [];
-  /** Messages that were confirmed so far. */
+  /** The number of confirmed messages. */
   published = 0;
 
   /** `onSize` is called with the number of unconfirmed messages whenever it changes. */
@@ -51,7 +51,7 @@ export class Publisher {
     this.#onSize = onSize;
   }
 
-  /** Unconfirmed messages. */
+  /** The number of unconfirmed messages. */
   get size(): number {
     return this.#entries.size;
   }
@@ -64,7 +64,7 @@ export class Publisher {
     for (const entry of [...this.#entries.values()]) this.#send(entry);
   }
 
-  /** The connection is gone. */
+  /** The connection is lost. */
   detach(): void {
     this.#channel = null;
     for (const [id, then] of [...this.#withdrawn]) {
@@ -92,8 +92,8 @@ export class Publisher {
   }
 
   /**
-   * Forgets a message. The broker may get it all the same if it is on its way: `then` is called once the broker has
-   * confirmed it, or the connection is gone.
+   * Withdraws a message. If it is on its way, the broker may still get it: `then` is called when the broker has confirmed it,
+   * or the connection is lost.
    */
   withdraw(id: string, then: () => void): void {
     const isUnderWay = this.#drop(id) && this.#channel !== null;
@@ -102,7 +102,7 @@ export class Publisher {
     else then();
   }
 
-  /** Resolves when all is confirmed, and after `ms` at the latest. */
+  /** Resolves when all messages are confirmed, or after `ms`. */
   async emptyWithin(ms: number): Promise<void> {
     if (this.#entries.size === 0) return;
     await atMost(this.#clock, ms, new Promise<void>((resolve) => this.#onEmpty.push(resolve)));

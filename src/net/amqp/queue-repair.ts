@@ -10,7 +10,7 @@ import type { BrokerSession, QueueCounts } from "./connection.ts";
 const FAILURES_MAX = 2;
 const NAMES_MAX = 1_000;
 const INTERNAL_ERROR = 541;
-/** RabbitMQ also answers this for a queue that it lists and cannot find. */
+/** RabbitMQ also answers this for a queue that it lists but cannot find. */
 const NOT_FOUND = 404;
 
 export class QueueRepair {
@@ -35,12 +35,12 @@ export class QueueRepair {
     }
   }
 
-  /** Counts what is in a queue; a queue that gives no answer has failed. */
+  /** Counts the messages of a queue. A queue that does not answer has failed. */
   counts(session: BrokerSession, queue: string): Promise<QueueCounts | null> {
     return this.open(session, [queue], () => session.counts(queue));
   }
 
-  /** Counts a failure of a queue if the queue may be its cause; null: the queue works. */
+  /** Counts a failure of a queue if the queue may be the cause; null: the queue works. */
   note(session: BrokerSession, queue: string, fault: BrokerFault | null): void {
     const failures = (this.#failures.get(queue) ?? 0) + 1;
     const code = fault === null ? null : (fault.code ?? session.code);

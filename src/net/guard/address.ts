@@ -1,6 +1,6 @@
 /**
- * IP addresses as numbers, and ranges of them. An IPv4 address that is written as an IPv6 one (`::ffff:127.0.0.1`) is
- * the IPv4 address: that is where a connection to it leads.
+ * IP addresses as numbers, and ranges of them. An IPv4 address in IPv6 form (`::ffff:127.0.0.1`) counts as the IPv4 address,
+ * because a connection to it leads there.
  */
 import { isIPv4, isIPv6 } from "node:net";
 
@@ -9,7 +9,7 @@ export interface Address {
   readonly value: bigint;
 }
 
-/** All addresses whose first `bits` are the same. */
+/** All addresses with the same first `bits`. */
 export interface AddressRange {
   readonly first: Address;
   readonly bits: number;
@@ -17,7 +17,7 @@ export interface AddressRange {
 
 const MAPPED_PREFIX = 0xffffn;
 
-/** The address that a text is, in its plain spelling; null: it is none. A zone (`%eth0`) does not matter. */
+/** Parses an address in its plain spelling; null: invalid. A zone (`%eth0`) is ignored. */
 export function parseAddress(text: string): Address | null {
   const plain = text.replace(/%.*$/, "");
   if (isIPv4(plain)) return { family: 4, value: ofParts(plain.split(".").map(Number), 8n) };
@@ -26,7 +26,7 @@ export function parseAddress(text: string): Address | null {
   return value >> 32n === MAPPED_PREFIX ? { family: 4, value: value & 0xffff_ffffn } : { family: 6, value };
 }
 
-/** The range that `address/bits` is, or an address alone; null: it is none. */
+/** Parses `address/bits` or a single address; null: invalid. */
 export function parseRange(text: string): AddressRange | null {
   const [, base = "", length] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
   const first = parseAddress(base);
@@ -36,19 +36,17 @@ export function parseRange(text: string): AddressRange | null {
   return bits <= widest ? { first, bits } : null;
 }
 
-/** Whether an address is in a range. */
 export function isIn({ first, bits }: AddressRange, { family, value }: Address): boolean {
   if (family !== first.family) return false;
   const rest = BigInt((family === 4 ? 32 : 128) - bits);
   return value >> rest === first.value >> rest;
 }
 
-/** The plain spelling of an address. */
 export function showAddress({ family, value }: Address): string {
   if (family === 4) return [24n, 16n, 8n, 0n].map((shift) => (value >> shift) & 0xffn).join(".");
   const words = Array.from({ length: 8 }, (_, i) => (value >> BigInt(112 - 16 * i)) & 0xffffn);
   const text = words.map((word) => word.toString(16)).join(":");
-  // The shortest spelling, by the same rules as everybody's.
+  // The shortest spelling, by the standard rules.
   return new URL(`http://[${text}]`).hostname.slice(1, -1);
 }
 
@@ -56,7 +54,7 @@ function ofParts(parts: readonly number[], width: bigint): bigint {
   return parts.reduce((value, part) => (value << width) | BigInt(part), 0n);
 }
 
-/** The eight words of an IPv6 address that is known to be one. */
+/** The eight 16-bit words of a valid IPv6 address. */
 function wordsOf(text: string): number[] {
   const [head = "", tail] = text.split("::");
   const before = wordsIn(head);

@@ -1,22 +1,21 @@
 /**
- * `allowTargets`: what the operator opens beyond public hosts on the usual ports. An entry is a host, an address or a
- * range, and may name a port; without one it opens the usual ports. A host that is listed may be inside (loopback,
- * private networks), but not where only an address can be listed (forbidden-address.ts).
+ * `allowTargets`: the targets that the operator opens beyond public hosts on the usual ports. An entry is a host, an address or
+ * a range, with an optional port; without a port it opens the usual ports. A listed host may have an internal address
+ * (loopback, private networks), but not an address that must be listed itself (forbidden-address.ts).
  */
 import { isIPv6 } from "node:net";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Address, type AddressRange, isIn, parseAddress, parseRange } from "./address.ts";
 
-/** Ports that are open at every public host. */
+/** Ports that are open on every public host. */
 export const USUAL_PORTS: readonly number[] = [80, 443, 8_080, 8_443];
 
 interface Entry {
   readonly what: { readonly host: string } | { readonly range: AddressRange };
-  /** Null: the usual ones. */
+  /** Null: the usual ports. */
   readonly port: number | null;
 }
 
-/** The list, read once. */
 export class AllowList {
   readonly #entries: readonly Entry[];
 
@@ -26,7 +25,7 @@ export class AllowList {
 
   static readonly empty = new AllowList([]);
 
-  /** The list that these texts are; a rejection names the one that is none. */
+  /** Parses the list. A rejection names the invalid entry. */
   static parse(texts: readonly string[], what = "allowTargets"): AllowList | Rejection {
     const entries: Entry[] = [];
     for (const [i, text] of texts.entries()) {
@@ -37,21 +36,21 @@ export class AllowList {
     return new AllowList(entries);
   }
 
-  /** Whether the host is listed, for this port. */
+  /** Whether the host is listed for this port. */
   hasHost(host: string, port: number): boolean {
     return this.#entries.some(
       (entry) => fits(entry, port) && "host" in entry.what && entry.what.host === host,
     );
   }
 
-  /** Whether the address is listed, for this port. */
+  /** Whether the address is listed for this port. */
   hasAddress(address: Address, port: number): boolean {
     return this.#entries.some(
       (entry) => fits(entry, port) && "range" in entry.what && isIn(entry.what.range, address),
     );
   }
 
-  /** Whether any address is listed for a port that is not usual. */
+  /** Whether any address is listed for a port that is not a usual one. */
   hasAddressesAt(port: number): boolean {
     return this.#entries.some((entry) => entry.port === port && "range" in entry.what);
   }
@@ -61,7 +60,7 @@ function fits(entry: Entry, port: number): boolean {
   return entry.port === null ? USUAL_PORTS.includes(port) : entry.port === port;
 }
 
-/** A host name as it is compared: lower case, in ASCII, without the dot of the root. */
+/** A host name in the form for comparisons: lower case, ASCII, without the final dot. */
 export function plainHost(hostname: string): string {
   return hostname.replace(/\.+$/, "").toLowerCase();
 }

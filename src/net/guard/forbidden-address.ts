@@ -1,17 +1,17 @@
 /**
- * Addresses that users' data may not lead to: everything that is not a public address of one machine. What is inside
- * (loopback, private networks) can be opened by naming a host in `allowTargets`; the rest only by naming the address.
+ * Addresses that users' data must not reach: everything except public addresses of one machine. An internal address (loopback,
+ * private networks) can be opened by a host in `allowTargets`, any other only by the address itself.
  */
 import { type Address, type AddressRange, isIn, parseRange } from "./address.ts";
 
 /** Why an address is forbidden. */
 export interface Forbidden {
   readonly what: string;
-  /** True: a host that the operator lists may be there. */
+  /** True: a host that the operator lists may have this address. */
   readonly isInside: boolean;
 }
 
-/** The first that fits counts, so the narrower ones come first. */
+/** The first matching range counts, so narrower ranges come first. */
 const RANGES: readonly (readonly [range: string, what: string, isInside?: boolean])[] = [
   ["255.255.255.255", "the broadcast address"],
   ["168.63.129.16", "a cloud's metadata service"],
@@ -58,7 +58,7 @@ const TABLE: readonly (Forbidden & { readonly range: AddressRange })[] = RANGES.
 const GLOBAL_UNICAST = parseRange("2000::/3") as AddressRange;
 const NOT_GLOBAL: Forbidden = { what: "not a public address", isInside: false };
 
-/** Why users' data may not lead there; null: it may. */
+/** The reason why users' data must not reach an address; null: it may. */
 export function whyForbidden(address: Address): Forbidden | null {
   const found = TABLE.find(({ range }) => isIn(range, address));
   if (found !== undefined) return found;

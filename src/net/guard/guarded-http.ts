@@ -1,8 +1,8 @@
 /**
- * Outgoing HTTP whose target comes from users' data. In this order, before the first byte goes out: the URL and its
- * literal address are checked, the name is resolved and every address of the answer is checked, a connection is made to
- * one of these addresses (the name is not resolved again), and the address it has reached is checked. Redirects are not
- * followed: they are answers. A refused target is a rejection; a server that does not answer is an `HttpFault`.
+ * Outgoing HTTP whose target comes from users' data. Before the first byte is sent, these steps happen in order: the URL and a
+ * literal address in it are checked; the name is resolved and every address of the answer is checked; a connection is made to
+ * one of these addresses (the name is not resolved again); and the address that was reached is checked. Redirects are not
+ * followed. A refused target is a rejection; a server that does not answer is an `HttpFault`.
  */
 import { lookup } from "node:dns/promises";
 import http, { type IncomingHttpHeaders, type IncomingMessage } from "node:http";
@@ -15,9 +15,9 @@ import { type Address, parseAddress, showAddress } from "./address.ts";
 import type { AllowList } from "./allow-list.ts";
 import { parseTarget, type Target, whyNotAt } from "./target.ts";
 
-/** The addresses of a name, as text. */
+/** Resolves a name to addresses, as text. */
 export type Lookup = (host: string) => Promise<readonly string[]>;
-/** A connection to an address, made when it resolves. */
+/** Connects to an address; resolves when the connection is made. */
 export type Dial = (place: {
   readonly address: string;
   readonly port: number;
@@ -25,11 +25,11 @@ export type Dial = (place: {
 }) => Promise<Socket>;
 
 export interface GuardLimits {
-  /** Resolving the name and connecting. */
+  /** The time limit of resolving the name and connecting. */
   readonly connectMs: number;
-  /** All of it. */
+  /** The time limit of the whole exchange. */
   readonly wholeMs: number;
-  /** What is read of an answer's body; the rest is cut off. */
+  /** The part of the body that is read; the rest is cut off. */
   readonly bodyBytes: number;
   readonly headerBytes: number;
 }
@@ -39,7 +39,7 @@ export interface GuardOptions {
   readonly limits?: Partial<GuardLimits>;
   readonly lookup?: Lookup;
   readonly dial?: Dial;
-  /** Certificates that are trusted instead of the system's. */
+  /** Certificates to trust instead of the system's. */
   readonly ca?: string;
 }
 
@@ -48,7 +48,7 @@ export interface GuardedRequest {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
-  /** Shorter than the guard's own limit. */
+  /** A time limit shorter than the guard's own. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
@@ -58,12 +58,12 @@ export interface GuardedAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly text: string;
-  /** The body was longer than what was read. */
+  /** Whether the body was longer than the part that was read. */
   readonly isCut: boolean;
 }
 
 const LIMITS: GuardLimits = { connectMs: 5_000, wholeMs: 60_000, bodyBytes: 65_536, headerBytes: 16_384 };
-/** Addresses of one name that are tried. */
+/** The most addresses of one name that are tried. */
 const ADDRESSES_TRIED = 3;
 
 export class GuardedHttp {
@@ -81,7 +81,7 @@ export class GuardedHttp {
     this.#ca = options.ca;
   }
 
-  /** Why nothing would be sent there, as far as the URL alone tells; null: it may be fine. */
+  /** The reason why nothing would be sent to this URL, judged by the URL alone; null: it may be allowed. */
   refusalOf(url: string): Rejection | null {
     const target = parseTarget(url, this.#allow);
     return isRejection(target) ? target : null;
@@ -106,7 +106,7 @@ export class GuardedHttp {
     }
   }
 
-  /** Every address of the name, if all of them are allowed: one that is not would be reached sooner or later. */
+  /** All addresses of the name, if every one is allowed: a forbidden one would be reached sooner or later. */
   async #resolve(target: Target, signal: AbortSignal): Promise<readonly Address[] | Rejection> {
     if (target.literal !== null) return [target.literal];
     const found = await unlessAborted(this.#lookup(target.host), signal);
@@ -136,7 +136,7 @@ export class GuardedHttp {
         failure = thrown;
         continue;
       }
-      // Errors that come before anything listens for them would end the process.
+      // Without a listener, an early error would end the process.
       socket.on("error", ignoreHere);
       const refusal = this.#whyNotConnected(target, wanted, socket);
       if (refusal !== null) {
@@ -148,7 +148,7 @@ export class GuardedHttp {
     throw failure;
   }
 
-  /** The certificate must be of the host that the URL names. */
+  /** The certificate must be valid for the host of the URL. */
   #secure(socket: Socket, host: string, signal: AbortSignal): Promise<Socket> {
     const isAddress = parseAddress(host) !== null;
     const tls = connectTls({
@@ -194,7 +194,7 @@ export class GuardedHttp {
   }
 }
 
-/** Writes a request to a connection; resolves when the headers of its answer are there. */
+/** Writes a request to a connection; resolves with the headers of the answer. */
 function ask(
   { path, authority }: Target,
   socket: Socket,
@@ -216,7 +216,7 @@ function ask(
     });
     call.on("response", resolve);
     call.on("error", fail);
-    // Whatever else may happen to it, such as an answer that changes the protocol.
+    // Covers all other ends, such as an answer that changes the protocol.
     call.on("close", () => fail(new HttpFault(`${authority}: closed without an answer`, "ECONNRESET")));
     call.end(body);
   });
@@ -246,7 +246,7 @@ function dialTcp({ address, port, signal }: Parameters<Dial>[0]): Promise<Socket
   return untilReady(socket, "connect", signal);
 }
 
-/** Resolves at the event; an error, or the signal until then, destroys the socket and rejects. */
+/** Resolves at the event. An error or an abort before it destroys the socket and rejects. */
 function untilReady(socket: Socket, event: string, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, fail) => {
     const giveUp = (): void => void socket.destroy(signal.reason as Error);
@@ -264,7 +264,7 @@ function untilReady(socket: Socket, event: string, signal: AbortSignal): Promise
   });
 }
 
-/** Whoever waits for the exchange is told by the request itself. */
+/** The request itself reports the error to its caller. */
 function ignoreHere(): void {}
 
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

@@ -1,6 +1,6 @@
 /**
- * What can be said of a target before its name is resolved: the URL and its literal address. A URL is read once, by the
- * rules of browsers, which know every spelling of an address; what is connected to is what was read, never the text.
+ * Checks a target before its name is resolved: the URL and its literal address. The URL is parsed once, by the rules of
+ * browsers, which know every spelling of an address. The connection uses the parsed parts, never the text.
  */
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { type Address, parseAddress, showAddress } from "./address.ts";
@@ -16,18 +16,18 @@ export interface Target {
   readonly path: string;
   /** The `Host` header. */
   readonly authority: string;
-  /** The address, if the URL has one instead of a name. */
+  /** The address, if the URL has an address instead of a name. */
   readonly literal: Address | null;
-  /** The operator has listed this host and port. */
+  /** Whether the operator has listed this host and port. */
   readonly isListed: boolean;
 }
 
 const URL_CHARS_MAX = 2_048;
-/** Names that never mean a host of the public network. */
+/** Names that are never hosts of the public network. */
 const INSIDE_NAMES =
   /(?:^|\.)(?:localhost|local|localdomain|internal|intranet|private|corp|home|lan|arpa|test|invalid|onion)$/;
 
-/** The target that a URL is, or why it may not be one. */
+/** Parses the URL of a target, or returns the reason why it is forbidden. */
 export function parseTarget(text: string, allow: AllowList): Target | Rejection {
   if (text.length > URL_CHARS_MAX)
     return refuse(`the URL is longer than ${URL_CHARS_MAX} characters`, "use a shorter one");
@@ -56,7 +56,7 @@ export function parseTarget(text: string, allow: AllowList): Target | Rejection 
   return whyNot(target, allow) ?? target;
 }
 
-/** Why a target may not be connected to at this address; null: it may. */
+/** The reason why a target must not be connected to at this address; null: it may. */
 export function whyNotAt(target: Target, address: Address, allow: AllowList): Rejection | null {
   const { host, port, isListed } = target;
   if (allow.hasAddress(address, port)) return null;
