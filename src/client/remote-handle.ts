@@ -11,6 +11,7 @@ import type {
   ResultOptions,
   SignalOptions,
 } from "../sdk/handle.ts";
+import type { Why } from "../server/schemas/execution.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import { parseDuration } from "../std/duration.ts";
@@ -93,7 +94,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 
   async why(): Promise<string> {
-    return (await this.#parts.requester.json<{ why: string }>(`${this.#path}/why`)).why;
+    return (await this.#parts.requester.json<Why>(`${this.#path}/why`)).why;
   }
 
   async signal(name: string, data?: unknown, options: SignalOptions = {}): Promise<void> {

@@ -11,7 +11,13 @@ export interface CommandDocument {
   /** Its data, as submitted. */
   readonly cmd_data: Json;
   /** Its metadata, with its hash and that of its workflow. */
-  readonly cmd_metadata: { readonly [key: string]: Json };
+  readonly cmd_metadata: {
+    /** The hash of the command. */
+    readonly cmd_hash: string;
+    /** The hash of its workflow. */
+    readonly workflow_hash: string;
+    readonly [key: string]: Json;
+  };
   /** The result of its receipt, enriched; `{}` before there is one. */
   readonly cmd_result: Json;
 }

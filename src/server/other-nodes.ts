@@ -10,7 +10,7 @@ import { decodeAttempt } from "../protocol/attempt-id.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
 import { type Answer, type Ask, json, type Route } from "./route.ts";
-import type { PulseShown } from "./views/pulse.ts";
+import type { PulseSeconds } from "./schemas/node.ts";
 import { scalingOf } from "./worker-protocol/scaling.ts";
 
 /** What one node asks another. */
@@ -41,7 +41,7 @@ export interface NodeFacts {
   readonly overview: Holdings;
   readonly workers: readonly ShownWorker[];
   readonly attempts: readonly OpenAttempt[];
-  readonly pulse?: PulseShown;
+  readonly pulse?: PulseSeconds;
   readonly token?: RingView["token"];
   /** The worker was there, and will be told. */
   readonly drained: boolean;

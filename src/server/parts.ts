@@ -7,6 +7,7 @@ import type { TopicGuard } from "../commands/topic-guard.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { BrokerView } from "../protocol/broker-view.ts";
 import type { Rondo } from "../rondo/rondo.ts";
+import type { Schedules } from "../schedule/schedules.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";
 import type { Rejection } from "../std/rejection.ts";
@@ -14,7 +15,6 @@ import type { Store } from "../store/store.ts";
 import type { Metrics } from "./metrics.ts";
 import type { OtherNodes } from "./other-nodes.ts";
 import type { Route } from "./route.ts";
-import type { SchedulePort } from "./schedule-port.ts";
 import type { Definitions } from "./services/definitions.ts";
 import type { ExecutionStarter } from "./services/start-executions.ts";
 
@@ -122,7 +122,7 @@ export interface ApiParts {
   readonly metrics: Metrics;
   readonly definitions: Definitions;
   readonly starts: ExecutionStarter;
-  readonly schedules: SchedulePort | null;
+  readonly schedules: Schedules;
   readonly postOps: PostOpPort;
   /** Which topics may be used. */
   readonly topics: TopicGuard;

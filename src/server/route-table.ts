@@ -1,4 +1,3 @@
-import type { Route } from "./route.ts";
 import { adminRoutes } from "./routes/admin.ts";
 import { auditRoutes } from "./routes/audit.ts";
 import { backupRoute } from "./routes/backup.ts";
@@ -13,30 +12,27 @@ import { nodeRoutes } from "./routes/node.ts";
 import { overviewRoutes } from "./routes/overview.ts";
 import { ringRoute } from "./routes/ring.ts";
 import { scheduleRoutes } from "./routes/schedules.ts";
-import type { Services } from "./routes/services.ts";
 import { stateRoute } from "./routes/state.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
-/** The one table of routes, but for those of workers. */
-export function routeTable(services: Services): readonly Route[] {
-  return [
-    ...executionRoutes(services),
-    ...auditRoutes(services),
-    ...controlRoutes(services),
-    ...eventRoutes(services),
-    ...taskRoutes(services),
-    ...workflowRoutes(services),
-    ...commandRoutes(services),
-    ...scheduleRoutes(services),
-    stateRoute(services),
-    ...nodeRoutes(services),
-    ...overviewRoutes(services),
-    ringRoute(services),
-    ...deadLetterRoutes(services),
-    ...deadLetterGroupRoutes(services),
-    ...adminRoutes(services),
-    backupRoute(services),
-    ...healthRoutes(services),
-  ];
-}
+/** All routes but those of the worker protocol. */
+export const ROUTES = [
+  ...executionRoutes,
+  ...auditRoutes,
+  ...controlRoutes,
+  ...eventRoutes,
+  ...taskRoutes,
+  ...workflowRoutes,
+  ...commandRoutes,
+  ...scheduleRoutes,
+  stateRoute,
+  ...nodeRoutes,
+  ...overviewRoutes,
+  ringRoute,
+  ...deadLetterRoutes,
+  ...deadLetterGroupRoutes,
+  ...adminRoutes,
+  backupRoute,
+  ...healthRoutes,
+];

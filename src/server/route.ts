@@ -7,6 +7,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { z } from "@hono/zod-openapi";
 import type { Rejection, RejectionCode } from "../std/rejection.ts";
 import type { Caller, Role } from "./auth/caller.ts";
+import type { Sent } from "./schemas/shape.ts";
 
 export type Method = "get" | "post" | "put" | "delete";
 
@@ -22,12 +23,11 @@ export type Access =
   /** Whoever brings the token of the attempt that the path's `id` names, as a bearer; what it still opens the handler knows. */
   | "attempt";
 
-export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> {
+export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends Answers> {
   /** The operation's name in the OpenAPI document; unique. */
   readonly id: string;
-  readonly method: Method;
-  /** With parameters in braces: `/v1/executions/{id}`. */
-  readonly path: string;
+  /** The method and the path, with parameters in braces: `GET /v1/executions/{id}`. */
+  readonly request: `${Uppercase<Method>} /${string}`;
   readonly tag: string;
   readonly summary: string;
   readonly description?: string;
@@ -47,11 +47,13 @@ export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z
   /** How long the answer may take; null: as long as it likes (streams). */
   readonly timeMs?: number | null;
   /** What the route answers with, by status; refusals are added from `refusals`. */
-  readonly answers: Readonly<Record<number, AnswerSpec>>;
+  readonly answers: A;
   readonly refusals?: readonly RejectionCode[];
   /** What it is called in the audit log; left out for reads, and for what workers do. */
   readonly audit?: string;
 }
+
+export type Answers = Readonly<Record<number, AnswerSpec>>;
 
 export interface AnswerSpec {
   readonly description: string;
@@ -83,11 +85,11 @@ export interface Ask<P = unknown, Q = unknown, B = unknown> {
 }
 
 /** What a handler gives back. */
-export type Answer =
+export type Answer<T = unknown> =
   | {
       readonly kind: "json";
       readonly status: number;
-      readonly body: unknown;
+      readonly body: T;
       readonly headers?: Readonly<Record<string, string>>;
     }
   | {
@@ -101,31 +103,74 @@ export type Answer =
   | { readonly kind: "streamed" }
   | Rejection;
 
-/** A route with its handler, as the table holds it. */
-export interface Route extends RouteSpec<z.ZodType, z.ZodType, z.ZodType> {
+/** A route over its services, as the application serves it. */
+export interface Route extends Omit<RouteSpec<z.ZodType, z.ZodType, z.ZodType, Answers>, "request"> {
+  readonly method: Method;
+  readonly path: string;
   readonly handle: (ask: Ask) => Answer | Promise<Answer>;
 }
 
-/** Puts a handler to its route; the handler's types come from the schemas. */
-export function route<
-  P extends z.ZodType = z.ZodUndefined,
-  Q extends z.ZodType = z.ZodUndefined,
-  B extends z.ZodType = z.ZodUndefined,
->(
-  spec: RouteSpec<P, Q, B>,
-  handle: (ask: Ask<z.output<P>, z.output<Q>, z.output<B>>) => Answer | Promise<Answer>,
-): Route {
-  return { ...spec, handle: handle as Route["handle"] };
+/** A route of the table: its handler gets the services with each request. */
+export interface RouteOver<S> extends Omit<Route, "handle"> {
+  readonly handle: (ask: Ask, services: S) => Answer | Promise<Answer>;
+}
+
+/** The JSON bodies that a route may answer with: those of its schemas, and none (204). */
+type BodyOf<A extends Answers> = {
+  [Status in keyof A]: A[Status] extends { readonly schema: infer S extends z.ZodType } ? Sent<S> : null;
+}[keyof A];
+
+/** Declares routes over services of one type. The types of a request and of its answers come from the schemas. */
+export function routesOver<S>() {
+  return <
+    const A extends Answers,
+    P extends z.ZodType = z.ZodUndefined,
+    Q extends z.ZodType = z.ZodUndefined,
+    B extends z.ZodType = z.ZodUndefined,
+  >(
+    spec: RouteSpec<P, Q, B, A> & {
+      readonly handle: (
+        ask: Ask<z.output<P>, z.output<Q>, z.output<B>>,
+        services: S,
+      ) => Answer<BodyOf<A>> | Promise<Answer<BodyOf<A>>>;
+    },
+  ): RouteOver<S> => {
+    const { request, handle, ...rest } = spec;
+    const [method, path] = request.split(" ") as [string, string];
+    return {
+      ...rest,
+      method: method.toLowerCase() as Method,
+      path,
+      handle: handle as RouteOver<S>["handle"],
+    };
+  };
+}
+
+/** Routes with the services that their handlers work with. */
+export function bindRoutes<S>(routes: readonly RouteOver<S>[], services: S): readonly Route[] {
+  return routes.map((route) => ({ ...route, handle: (ask) => route.handle(ask, services) }));
 }
 
 /** An answer in JSON. */
-export function json(
-  body: unknown,
+export function json<const T>(
+  body: T,
   options: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
-): Answer {
+): Answer<T> & { readonly kind: "json" } {
   const { status = 200, headers } = options;
   return { kind: "json", status, body, ...(headers === undefined ? {} : { headers }) };
 }
 
+/** An answer without a body. */
+export const NO_CONTENT = json(null, { status: 204 });
+
+/** An answer of bytes, or of JSON that is text already. */
+export function bytes(
+  body: string | Uint8Array,
+  options: { readonly type?: string; readonly headers?: Readonly<Record<string, string>> } = {},
+): Answer<never> {
+  const { type = "application/json", headers } = options;
+  return { kind: "bytes", status: 200, type, body, ...(headers === undefined ? {} : { headers }) };
+}
+
 /** The answer of a handler that writes to `outgoing` itself. */
-export const STREAMED: Answer = { kind: "streamed" };
+export const STREAMED: Answer<never> = { kind: "streamed" };

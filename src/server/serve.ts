@@ -9,6 +9,7 @@ import { Schedules } from "../schedule/schedules.ts";
 import { isRejection, RondoError } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
 import { rememberRemote } from "./remote-mark.ts";
+import { bindRoutes } from "./route.ts";
 import { ApiServer } from "./server.ts";
 import { Definitions } from "./services/definitions.ts";
 import { SchemaChecker } from "./services/schema-checker.ts";
@@ -107,7 +108,7 @@ export async function serveApi(parts: ServeParts): Promise<RondoServer> {
     await schemas.close();
   };
   try {
-    const routes = rememberRemote(workerRoutes(sessions), store, engine.info);
+    const routes = rememberRemote(bindRoutes(workerRoutes, sessions), store, engine.info);
     let closed: Promise<void> | null = null;
     const api = await ApiServer.open({ ...parts, definitions, starts, schedules, routes });
     return {

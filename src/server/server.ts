@@ -22,11 +22,14 @@ import { toOriginForm } from "./http/request-target.ts";
 import { cutIfUnread, sendAnswer, sendProblem } from "./http/send-answer.ts";
 import { AllNodes } from "./other-nodes.ts";
 import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS, type PeerPort } from "./parts.ts";
-import { routeTable } from "./route-table.ts";
+import { bindRoutes } from "./route.ts";
+import { ROUTES } from "./route-table.ts";
 import type { Services } from "./routes/services.ts";
 import { AuditLog } from "./services/audit-log.ts";
+import { DeadLetterGroups } from "./services/dead-letter-groups.ts";
 import { EndedViews } from "./services/ended-views.ts";
 import { IdempotencyKeys } from "./services/idempotency-keys.ts";
+import { TokenSightings } from "./services/token-sightings.ts";
 import { FeedHub } from "./streams/feed-hub.ts";
 import { LaneIndex } from "./views/lanes.ts";
 import { TaskIndexes } from "./views/task-indexes.ts";
@@ -81,7 +84,7 @@ export class ApiServer {
     this.#keys = new IdempotencyKeys({ store, clock, onFault, isShared: isShared(parts) });
     this.#pages = new PageFiles(config.pages, parts.extension?.pages);
     const allNodes = new AllNodes(parts, parts.routes);
-    let document: Readonly<Record<string, unknown>> | null = null;
+    let document: ReturnType<typeof openApiDocument> | null = null;
     const services: Services = {
       ...parts,
       tokens,
@@ -91,6 +94,8 @@ export class ApiServer {
       tasks: new TaskIndexes(store),
       lanes: new LaneIndex(),
       views: new EndedViews(engine, store),
+      deadLetterGroups: new DeadLetterGroups(store),
+      tokenSightings: new TokenSightings(allNodes),
       allNodes,
       isClosing: () => this.#isClosing,
       url: () => this.#url,
@@ -98,7 +103,7 @@ export class ApiServer {
         (document ??= openApiDocument(this.#app as never, { version: config.version, url: this.#url })),
     };
     this.#app = buildApp({
-      routes: [...routeTable(services), ...allNodes.routes(), ...(parts.extension?.routes ?? [])],
+      routes: [...bindRoutes(ROUTES, services), ...allNodes.routes(), ...(parts.extension?.routes ?? [])],
       access: new Access({
         tokens,
         endedSessions,

@@ -3,7 +3,8 @@
 import { expect, test } from "vitest";
 import type { Plan } from "../../src/kernel/definition/plan.ts";
 import type { Recorded } from "../../src/kernel/event.ts";
-import { type Lane, LaneIndex } from "../../src/server/views/lanes.ts";
+import type { Lane } from "../../src/server/schemas/execution.ts";
+import { LaneIndex } from "../../src/server/views/lanes.ts";
 import { TaskScan } from "../../src/server/views/task-scan.ts";
 
 const HERE = { phase: "work", visit: 1, handler: "work" };

@@ -2,6 +2,7 @@
 import { describe, expect, onTestFinished, test } from "vitest";
 import { HttpConnection } from "../../src/net/http-connection.ts";
 import type { Claimed, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { bindRoutes } from "../../src/server/route.ts";
 import { workerRoutes } from "../../src/server/worker-protocol/worker-routes.ts";
 import { serveRoutes } from "../fixtures/workers/serve-routes-fixture.ts";
 import { DONE, SessionFixture, STARTED, tasksPhase } from "../fixtures/workers/session-fixture.ts";
@@ -17,7 +18,7 @@ type Call = (
 
 /** Real HTTP over the sessions; turns of the engine come by themselves, time stands still. */
 async function serve(bench: SessionFixture): Promise<Call> {
-  const served = await serveRoutes(workerRoutes(bench.sessions));
+  const served = await serveRoutes(bindRoutes(workerRoutes, bench.sessions));
   const connection = new HttpConnection({ address: served.url });
   onTestFinished(async () => {
     connection.close();
@@ -41,7 +42,7 @@ describe("a claim that waits", () => {
   ): Promise<{ bench: SessionFixture; parts: string[]; end: Promise<void> }> {
     const bench = await SessionFixture.open();
     bench.join("one", ["w.a"]);
-    const served = await serveRoutes(workerRoutes(bench.sessions));
+    const served = await serveRoutes(bindRoutes(workerRoutes, bench.sessions));
     onTestFinished(() => served.close());
     const answered = fetch(`${served.url}/v1/workers/one/claim`, {
       method: "POST",

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { expect, onTestFinished, test } from "vitest";
 import { HttpConnection } from "../../src/net/http-connection.ts";
 import type { WorkItem } from "../../src/protocol/worker-wire.ts";
+import { bindRoutes } from "../../src/server/route.ts";
 import { workerRoutes } from "../../src/server/worker-protocol/worker-routes.ts";
 import { isRejection, unwrap } from "../../src/std/rejection.ts";
 import { effort } from "../fixtures/long.ts";
@@ -122,7 +123,7 @@ test("any registration, beat, claim, status and log is answered or refused with 
 }, async () => {
   const world = await opened();
   const { bench, work } = world;
-  const served = await serveRoutes(workerRoutes(bench.sessions));
+  const served = await serveRoutes(bindRoutes(workerRoutes, bench.sessions));
   const connection = new HttpConnection({ address: served.url });
   onTestFinished(async () => {
     connection.close();

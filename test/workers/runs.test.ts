@@ -4,6 +4,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { HttpConnection } from "../../src/net/http-connection.ts";
 import type { Claimed, WireEventBody, WorkItem } from "../../src/protocol/worker-wire.ts";
+import { bindRoutes } from "../../src/server/route.ts";
 import { workerRoutes } from "../../src/server/worker-protocol/worker-routes.ts";
 import { isRejection, unwrap } from "../../src/std/rejection.ts";
 import { serveRoutes } from "../fixtures/workers/serve-routes-fixture.ts";
@@ -34,7 +35,7 @@ function asking(connection: HttpConnection, { attempt, token }: WorkItem) {
 }
 
 async function serve(bench: SessionFixture, work: WorkItem): Promise<ReturnType<typeof asking>> {
-  const served = await serveRoutes(workerRoutes(bench.sessions));
+  const served = await serveRoutes(bindRoutes(workerRoutes, bench.sessions));
   const connection = new HttpConnection({ address: served.url });
   onTestFinished(async () => {
     connection.close();

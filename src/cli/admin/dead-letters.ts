@@ -1,5 +1,7 @@
 /** `rondo dlq`: tasks that failed for good. */
+
 import type { ExecutionView } from "../../kernel/view.ts";
+import type { DeadLetter } from "../../server/schemas/dead-letter.ts";
 import { defined } from "../../std/defined.ts";
 import { CliError } from "../cli-error.ts";
 import { countOf } from "../executions/ps.ts";
@@ -16,23 +18,6 @@ export interface DeadLetterListFlags extends ServerFlags {
   readonly limit?: string;
 }
 
-/** Tasks that one event settled as failed. */
-interface ShownDeadLetter {
-  readonly id: number;
-  readonly execution: string;
-  readonly workflow: string;
-  readonly phase: string | null;
-  readonly visit: number;
-  readonly handler: string | null;
-  readonly count: number;
-  readonly tasks: readonly {
-    readonly n: number;
-    readonly attempt: number;
-    readonly reason: string | null;
-    readonly error: { readonly message?: string } | null;
-  }[];
-}
-
 const PATH = "/v1/dead-letters";
 const LIMIT = 50;
 
@@ -42,7 +27,7 @@ export async function listDeadLetters(options: DeadLetterListFlags): Promise<Exi
   const { execution, workflow, project } = options;
   return withServer(options, async ({ rondo }) => {
     const query = defined({ execution, workflow, project });
-    const all = await readAll<ShownDeadLetter>(rondo.requester, PATH, query, limit);
+    const all = await readAll<DeadLetter>(rondo.requester, PATH, query, limit);
     printRows(all, COLUMNS, { json: options.json, none: "no dead letters" });
     return EXIT.ok;
   });
@@ -68,7 +53,7 @@ export async function changeDeadLetter(
   });
 }
 
-const COLUMNS: Column<ShownDeadLetter>[] = [
+const COLUMNS: Column<DeadLetter>[] = [
   { title: "ID", value: ({ id }) => id },
   { title: "EXECUTION", value: ({ execution }) => execution },
   { title: "WORKFLOW", value: ({ workflow }) => workflow },
@@ -77,5 +62,9 @@ const COLUMNS: Column<ShownDeadLetter>[] = [
   { title: "COUNT", value: ({ count }) => count, align: "right" },
   { title: "FIRST", value: ({ tasks: [first] }) => first?.n ?? null, align: "right" },
   { title: "REASON", value: ({ tasks: [first] }) => first?.reason ?? null },
-  { title: "ERROR", value: ({ tasks: [first] }) => first?.error?.message ?? null, style: () => "red" },
+  { title: "ERROR", value: ({ tasks: [first] }) => messageOf(first?.error), style: () => "red" },
 ];
+
+function messageOf(error: unknown): string | null {
+  return (error as { readonly message?: string } | null | undefined)?.message ?? null;
+}

@@ -1,36 +1,15 @@
 /** `rondo ring`: the nodes of the cluster in their order, and how they stand with each other. */
+import type { Ring } from "../../server/schemas/node.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 
-interface ShownNode {
-  readonly url: string;
-  readonly partitions: number;
-  readonly hash: string | null;
-  readonly agrees: boolean;
-  readonly suspect: boolean;
-  readonly clockworkers: readonly string[];
-}
-
-interface ShownRing {
-  readonly url: string;
-  readonly hash: string;
-  readonly nodes: readonly ShownNode[];
-  readonly token: { readonly epoch: number; readonly number: number; readonly at: string } | null;
-  readonly cycle: { readonly count: number; readonly lastMs: number | null };
-  readonly queued: { readonly hints: number; readonly timers: number };
-  readonly watch: {
-    readonly timers: number;
-    readonly lateness: { readonly count: number; readonly maxMs: number };
-  };
-}
-
 /** Shows it as one node sees it. */
 export async function showRing(options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
-    const ring = await rondo.requester.json<ShownRing>("/v1/ring");
+    const ring = await rondo.requester.json<Ring>("/v1/ring");
     if (options.json) {
       printJson(ring);
       return EXIT.ok;
@@ -46,7 +25,7 @@ export async function showRing(options: ServerFlags): Promise<ExitCode> {
   });
 }
 
-function columnsFor({ token }: ShownRing): Column<ShownNode>[] {
+function columnsFor({ token }: Ring): Column<Ring["nodes"][number]>[] {
   return [
     { title: "NODE", value: ({ url }) => url },
     { title: "PARTITIONS", value: ({ partitions }) => partitions, align: "right" },

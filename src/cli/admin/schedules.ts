@@ -1,4 +1,5 @@
 /** `rondo schedules`: what starts by the clock. */
+import type { Schedule, ScheduleList } from "../../server/schemas/schedule.ts";
 import { defined } from "../../std/defined.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -6,7 +7,7 @@ import { print, printJson, printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { readInput } from "../read-input.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
-import { type Page, wholePages } from "../server/read-pages.ts";
+import { wholePages } from "../server/read-pages.ts";
 
 export interface SchedulePutFlags extends ServerFlags {
   readonly workflow: string;
@@ -21,42 +22,14 @@ export interface SchedulePutFlags extends ServerFlags {
 
 export type ScheduleAction = "pause" | "resume" | "run" | "rm";
 
-/** A schedule as the server shows it. */
-interface ShownSchedule {
-  readonly id: string;
-  readonly workflow: string;
-  readonly cron: string;
-  readonly timeZone: string;
-  /** Due times to come, soonest first. */
-  readonly next: readonly number[];
-  /** Why a start would be refused now. */
-  readonly problem?: { readonly message: string } | null;
-  readonly state: {
-    readonly paused: boolean;
-    readonly lastExecution: string | null;
-    readonly lastError: { readonly message: string } | null;
-  };
-}
-
-/** A schedule that the server cannot read. */
-interface DamagedSchedule {
-  readonly id: string;
-  readonly damage: string;
-  readonly hint: string;
-}
-
-interface SchedulePage extends Page<ShownSchedule> {
-  readonly damaged?: readonly DamagedSchedule[];
-}
-
 const PATH = "/v1/schedules";
 
 /** Lists them. */
 export async function listSchedules(options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
-    const all: ShownSchedule[] = [];
-    const unreadable: DamagedSchedule[] = [];
-    for await (const { data, damaged = [] } of wholePages<SchedulePage>(rondo.requester, PATH)) {
+    const all: Schedule[] = [];
+    const unreadable: NonNullable<ScheduleList["damaged"]>[number][] = [];
+    for await (const { data, damaged = [] } of wholePages<ScheduleList>(rondo.requester, PATH)) {
       all.push(...data);
       unreadable.push(...damaged);
     }
@@ -73,7 +46,7 @@ export async function putSchedule(id: string, options: SchedulePutFlags): Promis
   const input = options.input === undefined ? undefined : await readInput(options.input, printLine);
   return withServer(options, async ({ rondo }) => {
     const body = { id, workflow, cron, ...defined({ input, timeZone, misfire, overlap, project }) };
-    const schedule = await rondo.requester.json<ShownSchedule>(PATH, { method: "POST", body });
+    const schedule = await rondo.requester.json<Schedule>(PATH, { method: "POST", body });
     if (options.json) printJson(schedule);
     else printLine(`schedule ${id} is kept; ${nextOf(schedule)}`);
     return EXIT.ok;
@@ -111,7 +84,7 @@ function startedBy(answer: unknown): string {
   return String(execution ?? id);
 }
 
-function columnsAt(now: number): Column<ShownSchedule>[] {
+function columnsAt(now: number): Column<Schedule>[] {
   return [
     { title: "ID", value: ({ id }) => id },
     { title: "WORKFLOW", value: ({ workflow }) => workflow },
@@ -132,7 +105,7 @@ function columnsAt(now: number): Column<ShownSchedule>[] {
   ];
 }
 
-function nextOf({ next: [due], state }: ShownSchedule): string {
+function nextOf({ next: [due], state }: Schedule): string {
   if (state.paused) return "it is paused";
   return due === undefined ? "it has no time to come" : `next at ${new Date(due).toISOString()}`;
 }

@@ -1,4 +1,5 @@
 /** `rondo token`: who may use the server over TCP. Works on the data directory too, while no server does. */
+import type { NewToken, Token, TokenList } from "../../server/schemas/admin.ts";
 import { defined } from "../../std/defined.ts";
 import { durationOf } from "../duration-flag.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -6,7 +7,6 @@ import { print, printJson, printLine, printRows } from "../output/print.ts";
 import { showTime } from "../output/show-time.ts";
 import type { Column } from "../output/table.ts";
 import type { ServerFlags } from "../server/find-server.ts";
-import type { Page } from "../server/read-pages.ts";
 import { withServerOrDirectory } from "../server/server-or-directory.ts";
 
 export interface TokenFlags extends Omit<ServerFlags, "token"> {
@@ -16,22 +16,6 @@ export interface TokenFlags extends Omit<ServerFlags, "token"> {
   readonly project?: string;
   /** A duration from now. */
   readonly expires?: string;
-}
-
-interface ShownToken {
-  readonly id: string;
-  readonly name: string;
-  readonly role: string;
-  readonly project: string | null;
-  readonly createdAt: number;
-  readonly createdBy: string;
-  readonly expiresAt: number | null;
-}
-
-interface NewToken extends ShownToken {
-  readonly token: string;
-  /** What is different from now on, if it is the first. */
-  readonly notice?: string;
 }
 
 const PATH = "/v1/tokens";
@@ -60,7 +44,7 @@ export async function createToken(options: TokenFlags): Promise<ExitCode> {
 /** Lists them. */
 export async function listTokens(options: ServerFlags): Promise<ExitCode> {
   return withServerOrDirectory(options, { mayCreate: false }, async ({ rondo }) => {
-    const { data } = await rondo.requester.json<Page<ShownToken>>(PATH);
+    const { data } = await rondo.requester.json<TokenList>(PATH);
     printRows(data, COLUMNS, {
       json: options.json,
       none: "no tokens: every user of this machine may use the server",
@@ -79,7 +63,7 @@ export async function revokeToken(id: string, options: ServerFlags): Promise<Exi
   });
 }
 
-const COLUMNS: Column<ShownToken>[] = [
+const COLUMNS: Column<Token>[] = [
   { title: "ID", value: ({ id }) => id },
   { title: "NAME", value: ({ name }) => name },
   { title: "ROLE", value: ({ role }) => role },

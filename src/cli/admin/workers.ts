@@ -1,4 +1,5 @@
 /** `rondo workers`: who does the tasks. */
+import type { Worker } from "../../server/schemas/worker.ts";
 import { showDuration } from "../../std/duration.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
@@ -8,23 +9,12 @@ import type { Column } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import type { Page } from "../server/read-pages.ts";
 
-interface ShownWorker {
-  readonly id: string;
-  readonly name: string;
-  readonly kind: "local" | "remote";
-  readonly capacity: number;
-  readonly held: number;
-  readonly handlers: readonly { readonly use: string; readonly version?: string }[];
-  readonly lastSeenAt: number | null;
-  readonly draining: boolean;
-}
-
 const PATH = "/v1/workers";
 
 /** Lists them. */
 export async function listWorkers(options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
-    const { data } = await rondo.requester.json<Page<ShownWorker>>(PATH);
+    const { data } = await rondo.requester.json<Page<Worker>>(PATH);
     printRows(data, COLUMNS, {
       json: options.json,
       none: "no workers; start one: rondo worker FILES",
@@ -49,7 +39,7 @@ export async function drainWorker(id: string, options: ServerFlags): Promise<Exi
   });
 }
 
-const COLUMNS: Column<ShownWorker>[] = [
+const COLUMNS: Column<Worker>[] = [
   { title: "ID", value: ({ id }) => id },
   { title: "NAME", value: ({ name }) => name },
   { title: "RUNS", value: ({ held }) => held, align: "right" },

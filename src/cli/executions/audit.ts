@@ -1,9 +1,9 @@
 /** `rondo audit [ids]`: counts executions anew from their journals, and says what does not agree. */
-import type { Audit } from "../../audit/auditor.ts";
+
 import type { Requester } from "../../client/requester.ts";
+import type { ExecutionAudit, TableAudit } from "../../server/schemas/execution.ts";
 import { defined } from "../../std/defined.ts";
 import { RondoError } from "../../std/rejection.ts";
-import type { TableFinding } from "../../store/store.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson, printLine } from "../output/print.ts";
 import { Screen } from "../progress/screen.ts";
@@ -86,12 +86,12 @@ async function* audits(
   requester: Requester,
   of: readonly string[] | AsyncIterable<{ readonly id: string }>,
   repair: boolean,
-): AsyncGenerator<Audit> {
+): AsyncGenerator<ExecutionAudit> {
   for await (const one of of) {
     const id = typeof one === "string" ? one : one.id;
     try {
       const path = `/v1/executions/${encodeURIComponent(id)}/audit`;
-      yield await requester.json<Audit>(path, repair ? { method: "POST" } : {});
+      yield await requester.json<ExecutionAudit>(path, repair ? { method: "POST" } : {});
     } catch (thrown) {
       const isForgotten = thrown instanceof RondoError && thrown.code === "not_found";
       if (typeof one === "string" || !isForgotten) throw thrown;
@@ -103,14 +103,11 @@ async function* audits(
 async function auditTables(
   requester: Requester,
   { repair, json, screen }: { readonly repair: boolean; readonly json: boolean; readonly screen: Screen },
-): Promise<readonly TableFinding[]> {
-  let findings: readonly TableFinding[];
+): Promise<TableAudit["findings"]> {
+  let findings: TableAudit["findings"];
   try {
     const path = "/v1/audit/tables";
-    ({ findings } = await requester.json<{ findings: readonly TableFinding[] }>(
-      path,
-      repair ? { method: "POST" } : {},
-    ));
+    ({ findings } = await requester.json<TableAudit>(path, repair ? { method: "POST" } : {}));
   } catch (thrown) {
     // Servers of 0.2 have no such route, and viewers may not ask.
     if (thrown instanceof RondoError && ["not_found", "forbidden"].includes(thrown.code)) return [];
@@ -130,7 +127,7 @@ function showSum({ executions, tasks, events, lost, countedTwice, findings, repa
   );
 }
 
-function repairedOf(findings: readonly { readonly isRepaired?: boolean }[]): number {
+function repairedOf(findings: readonly { readonly isRepaired?: boolean | undefined }[]): number {
   return findings.filter(({ isRepaired }) => isRepaired === true).length;
 }
 

@@ -1,5 +1,7 @@
 /** `rondo logs ID`: what tasks logged, so far or as it comes. */
+
 import { followStream } from "../../client/follow-stream.ts";
+import type { LogLine } from "../../server/schemas/execution.ts";
 import { systemClock } from "../../std/clock.ts";
 import { defined } from "../../std/defined.ts";
 import { systemRandom } from "../../std/random.ts";
@@ -22,19 +24,6 @@ export interface LogsFlags extends ServerFlags {
   readonly level?: string;
 }
 
-/** A line as the server gives it. */
-interface ShownLine {
-  readonly at: number;
-  readonly level: string;
-  readonly text: string;
-  readonly run?: string;
-  readonly phase: string;
-  readonly handler: string;
-  /** -1: the enumeration. */
-  readonly task: number;
-  readonly attempt: number;
-}
-
 const STYLES: Readonly<Record<string, Style>> = { error: "red", warn: "yellow", debug: "dim", run: "cyan" };
 const LEVELS: readonly string[] = ["debug", "info", "warn", "error", "progress", "run"];
 const RECONNECT_MS = 60_000;
@@ -46,7 +35,7 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
     throw new CliError(EXIT.usage, `--level: "${level}" is not a level`, [`there are: ${LEVELS.join(", ")}`]);
   const query = defined({ phase, handler, level, task: taskOf(options.task) });
   const painter = new Painter(isColoured(process.stdout));
-  const show = (line: ShownLine) => {
+  const show = (line: LogLine) => {
     if (options.json) printJson(line);
     else if (line.level !== "progress" || level === "progress") printPainted(lineText(line, painter));
   };
@@ -55,7 +44,7 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
     if (!options.follow) {
       let count = 0;
       await showReadable(rondo.execution(id), async () => {
-        for await (const line of readPages<ShownLine>(rondo.requester, path, query)) {
+        for await (const line of readPages<LogLine>(rondo.requester, path, query)) {
           count++;
           show(line);
         }
@@ -82,7 +71,7 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
           await refuseDamaged(rondo.execution(id));
           throw new RondoError(JSON.parse(item.data) as Rejection);
         }
-        if (item !== "ended") show(JSON.parse(item.data) as ShownLine);
+        if (item !== "ended") show(JSON.parse(item.data) as LogLine);
         else if ((await rondo.execution(id).describe()).finishedAt !== null) return;
       }
     });
@@ -95,7 +84,7 @@ function taskOf(text: string | undefined): number | undefined {
   throw new CliError(EXIT.usage, `--task: "${text}" is not the number of a task`);
 }
 
-function lineText(line: ShownLine, painter: Painter): string {
+function lineText(line: LogLine, painter: Painter): string {
   const { at, level, text, run, phase, handler, task, attempt } = line;
   const place = `${phase}/${handler}${task < 0 ? "" : `#${task}`}${attempt > 1 ? ` (attempt ${attempt})` : ""}`;
   const style = STYLES[level];

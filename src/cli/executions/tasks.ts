@@ -1,6 +1,8 @@
 /** `rondo tasks ID`: the tasks of the phase that runs, or of all phases once it is over; --failed: of all phases. */
+
 import type { ExecutionView, HandlerView, PhaseView } from "../../kernel/view.ts";
 import { ExecutionFailed } from "../../sdk/errors.ts";
+import type { TaskRow } from "../../server/schemas/execution.ts";
 import { defined } from "../../std/defined.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -23,22 +25,8 @@ export interface TasksFlags extends ServerFlags {
   readonly limit?: string;
 }
 
-interface TaskRow {
-  readonly n: number;
-  readonly status: string;
-  readonly attempts: number;
-  readonly worker: string | null;
-  readonly ms: number | null;
-  readonly result?: unknown;
-  readonly error?: { readonly message?: string } | null;
-  readonly task?: unknown;
-}
-
-interface ShownTask extends TaskRow {
-  readonly phase: string;
-  readonly visit: number;
-  readonly handler: string;
-}
+/** A row with where its task is. */
+type ShownTask = TaskRow & { readonly phase: string; readonly visit: number; readonly handler: string };
 
 const LIMIT = 100;
 
@@ -121,6 +109,7 @@ function shortWorker(id: string): string {
 }
 
 function shortOutcome({ error, result }: ShownTask): string | null {
-  if (error !== undefined && error !== null) return error.message ?? JSON.stringify(error);
+  if (error !== undefined && error !== null)
+    return (error as { readonly message?: string }).message ?? JSON.stringify(error);
   return result === undefined ? null : JSON.stringify(result);
 }

@@ -46,7 +46,9 @@ export interface CommandPlan {
   readonly topic: string;
   readonly receiptTopic: string;
   /** The command with both hashes in its metadata; its references are not resolved. */
-  readonly cmd: Required<CommandDefinition>;
+  readonly cmd: Required<CommandDefinition> & {
+    readonly cmd_metadata: { readonly cmd_hash: string; readonly workflow_hash: string };
+  };
   readonly hash: string;
   readonly workflowHash: string;
   readonly references: readonly Reference[];

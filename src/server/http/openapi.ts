@@ -63,7 +63,7 @@ export function describeRoute(route: Route): RouteConfig {
 export function openApiDocument(
   app: OpenAPIHono<never>,
   options: { readonly version: string; readonly url: string },
-): Readonly<Record<string, unknown>> {
+): { readonly openapi: string } {
   const document = app.getOpenAPI31Document({
     openapi: "3.1.0",
     info: {
@@ -73,7 +73,7 @@ export function openApiDocument(
     },
     servers: [{ url: options.url }],
   });
-  return {
+  const described = {
     ...document,
     components: {
       ...document.components,
@@ -88,6 +88,7 @@ export function openApiDocument(
       },
     },
   };
+  return described;
 }
 
 function answers(route: Route): RouteConfig["responses"] {

@@ -1,177 +1,99 @@
 /** Tokens, sessions, the configuration and the audit log. */
+
 import { z } from "@hono/zod-openapi";
 import { defined } from "../../std/defined.ts";
 import { HIDDEN, hidePasswords, isSecretName } from "../../std/hide-passwords.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import { type Caller, ROLES } from "../auth/caller.ts";
+import { type Caller } from "../auth/caller.ts";
 import { endedCookie, readSession, SESSION_MS, sessionCookie } from "../auth/session-cookie.ts";
 import type { Token, Tokens } from "../auth/tokens.ts";
 import type { ShownSetting } from "../parts.ts";
-import { json, type Route, route } from "../route.ts";
-import { cursor, limit, name, pageOf, time } from "../schemas/paging.ts";
+import { json, NO_CONTENT } from "../route.ts";
+import {
+  callerSchema,
+  createdTokenSchema,
+  entrySchema,
+  newTokenSchema,
+  settingSchema,
+  tokenListSchema,
+} from "../schemas/admin.ts";
+import { cursor, limit, pageOf } from "../schemas/paging.ts";
 import { timeOf } from "../services/start-executions.ts";
-import type { Services } from "./services.ts";
+import { route, type Services } from "./services.ts";
 
 const TAG = "admin";
-const role = z.enum(ROLES);
 
 const FIRST_TOKEN =
   "this is the first token: every request over TCP needs a token from now on (Authorization: Bearer <token>)";
 
-const tokenSchema = z
-  .object({
-    id: z.string(),
-    name: z.string(),
-    role,
-    project: z.string().nullable(),
-    createdAt: time,
-    createdBy: z.string(),
-    expiresAt: time.nullable(),
-  })
-  .openapi("Token");
-
-const tokenListSchema = pageOf(tokenSchema, "tokens").extend({
-  damaged: z
-    .array(z.object({ id: z.string(), damage: z.string(), hint: z.string(), guards: z.string().nullable() }))
-    .optional()
-    .openapi({
-      description:
-        "tokens that cannot be read: they open nothing. `guards`: the project that one keeps guarded, `*` for every project; for callers that are bound to no project",
-    }),
-});
-
-const newTokenSchema = z
-  .strictObject({
-    name: z.string().min(1).max(100).openapi({ description: "who or what it is for: the audit log says it" }),
-    role,
-    project: name.optional().openapi({ description: "sees and changes this project only" }),
-    expiresAt: z
-      .union([z.number().int().nonnegative(), z.iso.datetime({ offset: true })], { error: "must be a time" })
-      .optional(),
-  })
-  .openapi("NewToken", { example: { name: "ci", role: "operator", project: "default" } });
-
-const callerSchema = z
-  .object({ name: z.string(), role, project: z.string().nullable(), expiresAt: time.nullable() })
-  .openapi("Session");
-
-const settingSchema = z
-  .object({
-    name: z.string(),
-    value: z.unknown().openapi({ description: "secrets are shown as (secret)" }),
-    origin: z.string().openapi({ example: "environment RONDO_PORT" }),
-  })
-  .openapi("Setting");
-
-const entrySchema = z
-  .object({
-    at: time,
-    who: z.string(),
-    role: z.string(),
-    action: z.string(),
-    target: z.string(),
-    project: z.string().nullable(),
-  })
-  .openapi("AuditEntry", {
-    example: {
-      at: 1_794_700_800_000,
-      who: "ci",
-      role: "operator",
-      action: "execution.cancel",
-      target: "nightly-2026-11-15",
-      project: "default",
+const tokenRoutes = [
+  route({
+    id: "createToken",
+    request: "POST /v1/tokens",
+    tag: TAG,
+    summary: "Make a token",
+    description:
+      "Its text is in this answer and nowhere else: only its hash is kept. Once there is a token, every request over TCP needs one; so the first one of a server without a directory, whose socket lets its owner in, is an admin's.",
+    access: "admin",
+    body: newTokenSchema,
+    answers: {
+      201: {
+        description: "the token, this once with its text",
+        schema: createdTokenSchema,
+      },
     },
-  });
-
-/** The routes. */
-export function adminRoutes(services: Services): Route[] {
-  return [...tokenRoutes(services), ...sessionRoutes(services), configRoute(services), auditRoute(services)];
-}
-
-function tokenRoutes(services: Services): Route[] {
-  const { tokens } = services;
-  return [
-    route(
-      {
-        id: "createToken",
-        method: "post",
-        path: "/v1/tokens",
-        tag: TAG,
-        summary: "Make a token",
-        description:
-          "Its text is in this answer and nowhere else: only its hash is kept. Once there is a token, every request over TCP needs one; so the first one of a server without a directory, whose socket lets its owner in, is an admin's.",
-        access: "admin",
-        body: newTokenSchema,
-        answers: {
-          201: {
-            description: "the token, this once with its text",
-            schema: tokenSchema.extend({
-              token: z.string().openapi({ example: "rondo_01jc..._..." }),
-              notice: z.string().optional().openapi({
-                description: "with the first token: every request over TCP needs a token from now on",
-              }),
-            }),
-          },
-        },
-        refusals: ["conflict"],
-        audit: "token.create",
-      },
-      async (ask) => {
-        const wanted = await readToken(services, ask.body, ask.caller);
-        if (isRejection(wanted)) return wanted;
-        if (!tokens.any) await tokens.renew();
-        const notice = tokens.any ? undefined : FIRST_TOKEN;
-        const { token, text } = await tokens.create(wanted);
-        ask.target(`${token.name} ${token.id} ${token.role}`, wanted.project ?? undefined);
-        return json({ ...token, token: text, ...defined({ notice }) }, { status: 201 });
-      },
-    ),
-    route(
-      {
-        id: "listTokens",
-        method: "get",
-        path: "/v1/tokens",
-        tag: TAG,
-        summary: "List tokens, without what proves them",
-        access: "admin",
-        answers: { 200: { description: "the oldest first", schema: tokenListSchema } },
-      },
-      async ({ caller }) => {
-        await tokens.renew();
-        const isSeen = ({ project }: Token) => caller.project === null || project === caller.project;
-        const { damaged } = tokens;
-        const isTold = damaged.length > 0 && caller.project === null;
-        return json({ data: tokens.list().filter(isSeen), next: null, ...(isTold ? { damaged } : {}) });
-      },
-    ),
-    route(
-      {
-        id: "deleteToken",
-        method: "delete",
-        path: "/v1/tokens/{id}",
-        tag: TAG,
-        summary: "Revoke a token, the sessions it was traded for, and its open streams",
-        access: "admin",
-        params: z.strictObject({ id: z.string().max(60) }),
-        answers: { 204: { description: "it opens nothing any more" } },
-        audit: "token.delete",
-      },
-      async (ask) => {
-        const { id } = ask.params;
-        await tokens.renew();
-        const token = tokens.list().find((one) => one.id === id);
-        // A damaged one is for callers that are bound to no project.
-        const isOwn = ask.caller.project === null || token?.project === ask.caller.project;
-        if (!isOwn || !(await tokens.remove(id)))
-          return reject("not_found", `there is no token ${id}`, {
-            hint: "the one of RONDO_ADMIN_TOKEN is not stored here",
-          });
-        ask.target(`${token?.name ?? "damaged token"} ${id}`);
-        return json(null, { status: 204 });
-      },
-    ),
-  ];
-}
+    refusals: ["conflict"],
+    audit: "token.create",
+    async handle(ask, services) {
+      const { tokens } = services;
+      const wanted = await readToken(services, ask.body, ask.caller);
+      if (isRejection(wanted)) return wanted;
+      if (!tokens.any) await tokens.renew();
+      const notice = tokens.any ? undefined : FIRST_TOKEN;
+      const { token, text } = await tokens.create(wanted);
+      ask.target(`${token.name} ${token.id} ${token.role}`, wanted.project ?? undefined);
+      return json({ ...token, token: text, ...defined({ notice }) }, { status: 201 });
+    },
+  }),
+  route({
+    id: "listTokens",
+    request: "GET /v1/tokens",
+    tag: TAG,
+    summary: "List tokens, without what proves them",
+    access: "admin",
+    answers: { 200: { description: "the oldest first", schema: tokenListSchema } },
+    async handle({ caller }, { tokens }) {
+      await tokens.renew();
+      const isSeen = ({ project }: Token) => caller.project === null || project === caller.project;
+      const { damaged } = tokens;
+      const isTold = damaged.length > 0 && caller.project === null;
+      return json({ data: tokens.list().filter(isSeen), next: null, ...(isTold ? { damaged } : {}) });
+    },
+  }),
+  route({
+    id: "deleteToken",
+    request: "DELETE /v1/tokens/{id}",
+    tag: TAG,
+    summary: "Revoke a token, the sessions it was traded for, and its open streams",
+    access: "admin",
+    params: z.strictObject({ id: z.string().max(60) }),
+    answers: { 204: { description: "it opens nothing any more" } },
+    audit: "token.delete",
+    async handle(ask, { tokens }) {
+      const { id } = ask.params;
+      await tokens.renew();
+      const token = tokens.list().find((one) => one.id === id);
+      // A damaged one is for callers that are bound to no project.
+      const isOwn = ask.caller.project === null || token?.project === ask.caller.project;
+      if (!isOwn || !(await tokens.remove(id)))
+        return reject("not_found", `there is no token ${id}`, {
+          hint: "the one of RONDO_ADMIN_TOKEN is not stored here",
+        });
+      ask.target(`${token?.name ?? "damaged token"} ${id}`);
+      return NO_CONTENT;
+    },
+  }),
+];
 
 /** What a token is to be, or why it cannot be that. */
 async function readToken(
@@ -209,81 +131,68 @@ function scopeOf(caller: Caller, wanted: string | undefined): string | null | Re
     : reject("forbidden", `${caller.name} is bound to the project "${caller.project}"`, { path: "project" });
 }
 
-function sessionRoutes({ engine, clock, config, url, endedSessions }: Services): Route[] {
-  const isSecure = (): boolean => (config.advertise ?? url()).startsWith("https:");
-  const show = ({ name: who, role: given, project }: Caller, expiresAt: number | null) =>
-    json({ name: who, role: given, project, expiresAt });
-  return [
-    route(
-      {
-        id: "createSession",
-        method: "post",
-        path: "/v1/session",
-        tag: TAG,
-        summary: "Trade a token for a session's cookie",
-        description:
-          "The cookie is HttpOnly and SameSite=Strict. Where no token is needed, there is no cookie.",
-        access: "known",
-        answers: { 200: { description: "who is asking", schema: callerSchema } },
-      },
-      ({ caller }) => {
-        if (caller.token === null) return show(caller, null);
-        const now = clock.now();
-        const cookie = sessionCookie({
-          key: engine.info.key,
-          token: caller.token,
-          now,
-          isSecure: isSecure(),
-        });
-        return { ...show(caller, now + SESSION_MS), headers: { "set-cookie": cookie } };
-      },
-    ),
-    route(
-      {
-        id: "getSession",
-        method: "get",
-        path: "/v1/session",
-        tag: TAG,
-        summary: "Who is asking",
-        access: "known",
-        answers: { 200: { description: "name, role and project", schema: callerSchema } },
-      },
-      ({ caller }) => show(caller, null),
-    ),
-    route(
-      {
-        id: "deleteSession",
-        method: "delete",
-        path: "/v1/session",
-        tag: TAG,
-        summary: "End the session",
-        access: "everyone",
-        answers: { 204: { description: "the cookie is gone, and opens nothing any more" } },
-      },
-      async ({ incoming }) => {
-        const session = readSession(incoming.headers.cookie, engine.info.key, clock.now());
-        const refusal = session === null ? null : await endedSessions.end(session);
-        return refusal ?? json(null, { status: 204, headers: { "set-cookie": endedCookie(isSecure()) } });
-      },
-    ),
-  ];
+function isSecure({ config, url }: Services): boolean {
+  return (config.advertise ?? url()).startsWith("https:");
 }
 
-function configRoute({ config }: Services): Route {
-  return route(
-    {
-      id: "getConfig",
-      method: "get",
-      path: "/v1/config",
-      tag: TAG,
-      summary: "The effective configuration, with where each value comes from",
-      access: "admin",
-      isGlobal: true,
-      answers: { 200: { description: "all settings", schema: z.object({ data: z.array(settingSchema) }) } },
-    },
-    () => json({ data: config.settings.map(mask) }),
-  );
+function showCaller({ name: who, role: given, project }: Caller, expiresAt: number | null) {
+  return { name: who, role: given, project, expiresAt };
 }
+
+const sessionRoutes = [
+  route({
+    id: "createSession",
+    request: "POST /v1/session",
+    tag: TAG,
+    summary: "Trade a token for a session's cookie",
+    description: "The cookie is HttpOnly and SameSite=Strict. Where no token is needed, there is no cookie.",
+    access: "known",
+    answers: { 200: { description: "who is asking", schema: callerSchema } },
+    handle({ caller }, services) {
+      const { token } = caller;
+      if (token === null) return json(showCaller(caller, null));
+      const now = services.clock.now();
+      const { key } = services.engine.info;
+      const cookie = sessionCookie({ key, token, now, isSecure: isSecure(services) });
+      return json(showCaller(caller, now + SESSION_MS), { headers: { "set-cookie": cookie } });
+    },
+  }),
+  route({
+    id: "getSession",
+    request: "GET /v1/session",
+    tag: TAG,
+    summary: "Who is asking",
+    access: "known",
+    answers: { 200: { description: "name, role and project", schema: callerSchema } },
+    handle: ({ caller }) => json(showCaller(caller, null)),
+  }),
+  route({
+    id: "deleteSession",
+    request: "DELETE /v1/session",
+    tag: TAG,
+    summary: "End the session",
+    access: "everyone",
+    answers: { 204: { description: "the cookie is gone, and opens nothing any more" } },
+    async handle({ incoming }, services) {
+      const { engine, clock, endedSessions } = services;
+      const session = readSession(incoming.headers.cookie, engine.info.key, clock.now());
+      const refusal = session === null ? null : await endedSessions.end(session);
+      const headers = { "set-cookie": endedCookie(isSecure(services)) };
+      return refusal ?? json(null, { status: 204, headers });
+    },
+  }),
+];
+
+const configRoute = route({
+  id: "getConfig",
+  request: "GET /v1/config",
+  tag: TAG,
+  summary: "The effective configuration, with where each value comes from",
+  access: "admin",
+  isGlobal: true,
+  answers: { 200: { description: "all settings", schema: z.object({ data: z.array(settingSchema) }) } },
+  handle: (_ask, { config }) => json({ data: config.settings.map(mask) }),
+});
 
 /** A setting without what must stay secret: secrets themselves, and passwords in addresses. */
 export function mask({
@@ -297,22 +206,19 @@ export function mask({
   return { name: setting, value: hides ? HIDDEN : hidePasswords(value), origin };
 }
 
-function auditRoute({ audit }: Services): Route {
-  return route(
-    {
-      id: "readAuditLog",
-      method: "get",
-      path: "/v1/audit-log",
-      tag: TAG,
-      summary: "Who did what, the newest first",
-      access: "admin",
-      query: z.strictObject({ limit: limit(100), cursor }),
-      answers: { 200: { description: "a page", schema: pageOf(entrySchema, "entries") } },
-    },
-    async ({ query: { cursor: page = null, limit: max }, caller }) => {
-      if (page !== null && !/^\d{15}-\d{6}(?:-[\da-f]{8})?\.\d{1,6}$/.test(page))
-        return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
-      return json(await audit.list({ cursor: page, max, project: caller.project }));
-    },
-  );
-}
+const auditRoute = route({
+  id: "readAuditLog",
+  request: "GET /v1/audit-log",
+  tag: TAG,
+  summary: "Who did what, the newest first",
+  access: "admin",
+  query: z.strictObject({ limit: limit(100), cursor }),
+  answers: { 200: { description: "a page", schema: pageOf(entrySchema, "entries") } },
+  async handle({ query: { cursor: page = null, limit: max }, caller }, { audit }) {
+    if (page !== null && !/^\d{15}-\d{6}(?:-[\da-f]{8})?\.\d{1,6}$/.test(page))
+      return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+    return json(await audit.list({ cursor: page, max, project: caller.project }));
+  },
+});
+
+export const adminRoutes = [...tokenRoutes, ...sessionRoutes, configRoute, auditRoute];

@@ -1,68 +1,29 @@
 /** The auditor over HTTP: one execution, counted anew from its journal. */
-import { z } from "@hono/zod-openapi";
+
 import { auditExecution } from "../../audit/audit-execution.ts";
-import { CODES } from "../../audit/auditor.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { seesProject } from "../auth/caller.ts";
-import { json, type Route, route } from "../route.ts";
+import { json } from "../route.ts";
+import { auditSchema, tableSchema } from "../schemas/execution.ts";
 import { executionParams } from "../schemas/paging.ts";
 import { auditDocuments } from "../services/document-audit.ts";
-import { inspectFor, type Services } from "./services.ts";
+import { inspectFor, route } from "./services.ts";
 
-const auditSchema = z
-  .object({
-    execution: z.string(),
-    events: z.number().int(),
-    tasks: z.number().int(),
-    settled: z.number().int(),
-    lost: z.number().int(),
-    countedTwice: z.number().int(),
-    findings: z.array(
-      z.object({
-        code: z.enum(CODES),
-        seq: z.number().int(),
-        message: z.string(),
-        isRepaired: z.boolean().optional(),
-      }),
-    ),
-    more: z.number().int(),
-  })
-  .openapi("Audit");
-
-const tableSchema = z
-  .object({
-    findings: z.array(z.object({ table: z.string(), message: z.string(), isRepaired: z.boolean() })),
-  })
-  .openapi("TableAudit");
-
-/** The routes. */
-export function auditRoutes(services: Services): Route[] {
-  return [
-    executionRoute(services, false),
-    executionRoute(services, true),
-    tablesRoute(services, false),
-    tablesRoute(services, true),
-  ];
-}
-
-function executionRoute(services: Services, repair: boolean): Route {
-  return route(
-    {
-      id: repair ? "repairExecution" : "auditExecution",
-      method: repair ? "post" : "get",
-      path: "/v1/executions/{id}/audit",
-      tag: "executions",
-      summary: repair
-        ? "Check an execution against its journal, and repair what is derived from it"
-        : "Check an execution against its journal",
-      description:
-        "Reads the whole journal and derives phases, tasks and counts by rules of its own. Compares them with the totals that the journal has at the end of handlers and phases, with its chain hashes, with the node's view of the execution, with lists and with the stored timers. No findings: nothing is lost, nothing is counted twice. With POST, heads and timers that differ are written again.",
-      access: repair ? "operator" : "viewer",
-      params: executionParams,
-      answers: { 200: { description: "what was found", schema: auditSchema } },
-      ...(repair ? { audit: "execution.repair" } : {}),
-    },
-    async ({ params: { id }, caller }) => {
+function executionRoute(repair: boolean) {
+  return route({
+    id: repair ? "repairExecution" : "auditExecution",
+    request: repair ? "POST /v1/executions/{id}/audit" : "GET /v1/executions/{id}/audit",
+    tag: "executions",
+    summary: repair
+      ? "Check an execution against its journal, and repair what is derived from it"
+      : "Check an execution against its journal",
+    description:
+      "Reads the whole journal and derives phases, tasks and counts by rules of its own. Compares them with the totals that the journal has at the end of handlers and phases, with its chain hashes, with the node's view of the execution, with lists and with the stored timers. No findings: nothing is lost, nothing is counted twice. With POST, heads and timers that differ are written again.",
+    access: repair ? "operator" : "viewer",
+    params: executionParams,
+    answers: { 200: { description: "what was found", schema: auditSchema } },
+    ...(repair ? { audit: "execution.repair" } : {}),
+    async handle({ params: { id }, caller }, services) {
       const [stored] = await services.store.load([id]);
       if (stored === null || stored === undefined || !seesProject(caller, stored.head.project))
         return reject("not_found", `there is no execution ${id}`);
@@ -74,29 +35,33 @@ function executionRoute(services: Services, repair: boolean): Route {
       const audit = await auditExecution(services.store, id, inspect, { repair, partitions });
       return isRejection(audit) ? audit : json(audit);
     },
-  );
+  });
 }
 
-function tablesRoute(services: Services, repair: boolean): Route {
-  return route(
-    {
-      id: repair ? "repairTables" : "auditTables",
-      method: repair ? "post" : "get",
-      path: "/v1/audit/tables",
-      tag: "admin",
-      summary: repair
-        ? "Check counts and indexes of the store, and repair them"
-        : "Check counts and indexes of the store",
-      description:
-        "Takes a while on a large store; an embedded one takes no commits meanwhile. Also finds executions whose row is missing while their journal is there, workflows that have executions and no newest definition, and documents (schedules, tokens, topics) that cannot be read. With POST, what can be derived is derived again, roles of topics are decided again, and idempotency keys that cannot be read are deleted.",
-      access: repair ? "admin" : "operator",
-      isGlobal: true,
-      answers: { 200: { description: "what was found", schema: tableSchema } },
-      ...(repair ? { audit: "tables.repair" } : {}),
-    },
-    async () => {
+function tablesRoute(repair: boolean) {
+  return route({
+    id: repair ? "repairTables" : "auditTables",
+    request: repair ? "POST /v1/audit/tables" : "GET /v1/audit/tables",
+    tag: "admin",
+    summary: repair
+      ? "Check counts and indexes of the store, and repair them"
+      : "Check counts and indexes of the store",
+    description:
+      "Takes a while on a large store; an embedded one takes no commits meanwhile. Also finds executions whose row is missing while their journal is there, workflows that have executions and no newest definition, and documents (schedules, tokens, topics) that cannot be read. With POST, what can be derived is derived again, roles of topics are decided again, and idempotency keys that cannot be read are deleted.",
+    access: repair ? "admin" : "operator",
+    isGlobal: true,
+    answers: { 200: { description: "what was found", schema: tableSchema } },
+    ...(repair ? { audit: "tables.repair" } : {}),
+    async handle(_ask, services) {
       const tables = await services.store.auditTables({ repair });
       return json({ findings: [...tables, ...(await auditDocuments(services.store, { repair }))] });
     },
-  );
+  });
 }
+
+export const auditRoutes = [
+  executionRoute(false),
+  executionRoute(true),
+  tablesRoute(false),
+  tablesRoute(true),
+];

@@ -2,47 +2,40 @@
 import { isAbsolute } from "node:path";
 import { z } from "@hono/zod-openapi";
 import { reject } from "../../std/rejection.ts";
-import { json, type Route, route } from "../route.ts";
-import type { Services } from "./services.ts";
+import { json } from "../route.ts";
+import { route } from "./services.ts";
 
-/** The route. */
-export function backupRoute({ backup }: Services): Route {
-  return route(
-    {
-      id: "makeBackup",
-      method: "post",
-      path: "/v1/backup",
-      tag: "admin",
-      summary: "Write a copy of the whole store to a file of the server's machine",
-      description:
-        "Consistent, and durable when answered; nothing is overwritten. Through the directory's socket only: whoever can open that may write here anyway.",
-      access: "admin",
-      isGlobal: true,
-      body: z.strictObject({
-        file: z
-          .string()
-          .min(1)
-          .max(4_096)
-          .openapi({ description: "an absolute path", example: "/backups/monday.db" }),
-      }),
-      timeMs: null,
-      answers: { 200: { description: "it is written", schema: z.object({ file: z.string() }) } },
-      refusals: ["conflict"],
-      audit: "backup.make",
-    },
-    async (ask) => {
-      const { caller } = ask;
-      const { file } = ask.body;
-      if (caller.token !== null || caller.countedBy !== null)
-        return reject("forbidden", "a backup is made through the socket of the data directory only", {
-          hint: "ask on the server's machine, without --url",
-        });
-      if (backup === undefined) return reject("wrong_status", "this store cannot be copied to a file");
-      if (!isAbsolute(file))
-        return reject("invalid_input", "file: must be an absolute path", { path: "file" });
-      await backup(file);
-      ask.target(file);
-      return json({ file });
-    },
-  );
-}
+export const backupRoute = route({
+  id: "makeBackup",
+  request: "POST /v1/backup",
+  tag: "admin",
+  summary: "Write a copy of the whole store to a file of the server's machine",
+  description:
+    "Consistent, and durable when answered; nothing is overwritten. Through the directory's socket only: whoever can open that may write here anyway.",
+  access: "admin",
+  isGlobal: true,
+  body: z.strictObject({
+    file: z
+      .string()
+      .min(1)
+      .max(4_096)
+      .openapi({ description: "an absolute path", example: "/backups/monday.db" }),
+  }),
+  timeMs: null,
+  answers: { 200: { description: "it is written", schema: z.object({ file: z.string() }) } },
+  refusals: ["conflict"],
+  audit: "backup.make",
+  async handle(ask, { backup }) {
+    const { caller } = ask;
+    const { file } = ask.body;
+    if (caller.token !== null || caller.countedBy !== null)
+      return reject("forbidden", "a backup is made through the socket of the data directory only", {
+        hint: "ask on the server's machine, without --url",
+      });
+    if (backup === undefined) return reject("wrong_status", "this store cannot be copied to a file");
+    if (!isAbsolute(file)) return reject("invalid_input", "file: must be an absolute path", { path: "file" });
+    await backup(file);
+    ask.target(file);
+    return json({ file });
+  },
+});

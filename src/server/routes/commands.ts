@@ -8,12 +8,12 @@ import type { WorkflowDocument } from "../../protocol/command-document.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { StoredHead } from "../../store/store.ts";
 import { type Caller, seesProject } from "../auth/caller.ts";
-import { type Answer, json, type Route, route } from "../route.ts";
+import { bytes, json } from "../route.ts";
 import { projectDocumentSchema, submissionSchema, workflowDocumentSchema } from "../schemas/commands.ts";
 import { cursor, executionId, limit, name, PAGE_CHARS } from "../schemas/paging.ts";
 import { readCommands } from "../services/command-reader.ts";
 import { submitAll } from "../services/submit-commands.ts";
-import { inspectFor, type Services } from "./services.ts";
+import { inspectFor, route, type Services } from "./services.ts";
 
 const TAG = "commands";
 const PATH = "/v1/projects/{project}/workflows";
@@ -26,121 +26,102 @@ const HEADS_MAX = 5_000;
 /** Documents that are read at the same time. */
 const READ_TOGETHER = 4;
 
-/** The routes. */
-export function commandRoutes(services: Services): Route[] {
-  return [submitRoute(services), listRoute(services), getRoute(services)];
-}
+const submitRoute = route({
+  id: "submitCommands",
+  request: `POST ${PATH}`,
+  tag: TAG,
+  summary: "Hand in command workflows",
+  description:
+    "Durable when answered. Commands are sent one after another, each when the one before is complete. What comes as `{ steps }` is answered as one workflow, a whole document as a document. Handing in the same workflow under the same `workflow_id` again finds it; anything else under that id is a conflict. Without one, the Idempotency-Key makes it. A document is checked as a whole before any of it is started.",
+  access: "operator",
+  params: projectParams,
+  body: submissionSchema,
+  headers: {
+    "Idempotency-Key": "for workflows without an id: each is started once for each key and project",
+    traceparent: "W3C trace context, carried along to its commands",
+  },
+  answers: {
+    201: {
+      description: "they are started",
+      schema: z.union([workflowDocumentSchema, projectDocumentSchema]),
+    },
+    200: {
+      description: "they were there, with the same commands",
+      schema: z.union([workflowDocumentSchema, projectDocumentSchema]),
+    },
+  },
+  refusals: ["conflict", "not_storable", "too_large", "too_deep"],
+  audit: "commands.submit",
+  async handle(ask, services) {
+    const { caller } = ask;
+    const { project } = ask.params;
+    if (!seesProject(caller, project)) return notBound(caller);
+    const submission = parseSubmission(ask.body, project);
+    if (isRejection(submission)) return submission;
+    const started = await submitAll(services, {
+      submission,
+      project,
+      caller,
+      key: ask.idempotencyKey,
+      trace: ask.trace,
+    });
+    if (isRejection(started)) return started;
+    ask.target(
+      started
+        .map(({ id }) => id)
+        .join(" ")
+        .slice(0, 200),
+      project,
+    );
+    const documents: WorkflowDocument[] = [];
+    for (const { id } of started) {
+      const document = await documentOf(services, id);
+      if (isRejection(document)) return document;
+      documents.push(document);
+    }
+    const [first] = started;
+    const status = started.every(({ existed }) => existed) ? 200 : 201;
+    if (submission.isDocument) return json({ [project]: { workflows: documents } }, { status });
+    const location = `/v1/projects/${project}/workflows/${first?.id ?? ""}`;
+    return json(documents[0] as WorkflowDocument, { status, headers: { location } });
+  },
+});
 
-function submitRoute(services: Services): Route {
-  return route(
-    {
-      id: "submitCommands",
-      method: "post",
-      path: PATH,
-      tag: TAG,
-      summary: "Hand in command workflows",
-      description:
-        "Durable when answered. Commands are sent one after another, each when the one before is complete. What comes as `{ steps }` is answered as one workflow, a whole document as a document. Handing in the same workflow under the same `workflow_id` again finds it; anything else under that id is a conflict. Without one, the Idempotency-Key makes it. A document is checked as a whole before any of it is started.",
-      access: "operator",
-      params: projectParams,
-      body: submissionSchema,
-      headers: {
-        "Idempotency-Key": "for workflows without an id: each is started once for each key and project",
-        traceparent: "W3C trace context, carried along to its commands",
-      },
-      answers: {
-        201: {
-          description: "they are started",
-          schema: z.union([workflowDocumentSchema, projectDocumentSchema]),
-        },
-        200: {
-          description: "they were there, with the same commands",
-          schema: z.union([workflowDocumentSchema, projectDocumentSchema]),
-        },
-      },
-      refusals: ["conflict", "not_storable", "too_large", "too_deep"],
-      audit: "commands.submit",
-    },
-    async (ask) => {
-      const { caller } = ask;
-      const { project } = ask.params;
-      if (!seesProject(caller, project)) return notBound(caller);
-      const submission = parseSubmission(ask.body, project);
-      if (isRejection(submission)) return submission;
-      const started = await submitAll(services, {
-        submission,
-        project,
-        caller,
-        key: ask.idempotencyKey,
-        trace: ask.trace,
-      });
-      if (isRejection(started)) return started;
-      ask.target(
-        started
-          .map(({ id }) => id)
-          .join(" ")
-          .slice(0, 200),
-        project,
-      );
-      const documents: WorkflowDocument[] = [];
-      for (const { id } of started) {
-        const document = await documentOf(services, id);
-        if (isRejection(document)) return document;
-        documents.push(document);
-      }
-      const [first] = started;
-      const status = started.every(({ existed }) => existed) ? 200 : 201;
-      if (submission.isDocument) return json({ [project]: { workflows: documents } }, { status });
-      const location = `/v1/projects/${project}/workflows/${first?.id ?? ""}`;
-      return json(documents[0], { status, headers: { location } });
-    },
-  );
-}
+const listRoute = route({
+  id: "listCommands",
+  request: `GET ${PATH}`,
+  tag: TAG,
+  summary: "Command workflows of a project, the newest first",
+  description:
+    "Those that were handed in as documents. A page can be short or empty and not be the last: that one has no `next`.",
+  access: "viewer",
+  params: projectParams,
+  query: pageQuery,
+  answers: { 200: { description: "a page", schema: projectDocumentSchema } },
+  handle: ({ params: { project }, query, caller }, services) =>
+    listCommands(services, caller, { project, ...query }),
+});
 
-function listRoute(services: Services): Route {
-  return route(
-    {
-      id: "listCommands",
-      method: "get",
-      path: PATH,
-      tag: TAG,
-      summary: "Command workflows of a project, the newest first",
-      description:
-        "Those that were handed in as documents. A page can be short or empty and not be the last: that one has no `next`.",
-      access: "viewer",
-      params: projectParams,
-      query: pageQuery,
-      answers: { 200: { description: "a page", schema: projectDocumentSchema } },
-    },
-    ({ params: { project }, query, caller }) => listCommands(services, caller, { project, ...query }),
-  );
-}
-
-function getRoute(services: Services): Route {
-  return route(
-    {
-      id: "getCommands",
-      method: "get",
-      path: `${PATH}/{id}`,
-      tag: TAG,
-      summary: "One workflow's commands, with their results",
-      description: "Any execution of the project that has commands, however it was started.",
-      access: "viewer",
-      params: projectParams.extend({ id: executionId }),
-      answers: { 200: { description: "the workflow", schema: workflowDocumentSchema } },
-    },
-    async ({ params: { project, id }, caller }) => {
-      const found = await inspectFor(services, caller, id);
-      if (isRejection(found)) return found;
-      if (found.view.project !== project)
-        return reject("not_found", `there is no execution ${id} in the project "${project}"`);
-      const document = await readCommands(services, found);
-      const { damage } = found.view;
-      if (isRejection(document) && damage !== undefined) throw new DamagedData({ ...damage, execution: id });
-      return isRejection(document) ? document : json(document);
-    },
-  );
-}
+const getRoute = route({
+  id: "getCommands",
+  request: `GET ${PATH}/{id}`,
+  tag: TAG,
+  summary: "One workflow's commands, with their results",
+  description: "Any execution of the project that has commands, however it was started.",
+  access: "viewer",
+  params: projectParams.extend({ id: executionId }),
+  answers: { 200: { description: "the workflow", schema: workflowDocumentSchema } },
+  async handle({ params: { project, id }, caller }, services) {
+    const found = await inspectFor(services, caller, id);
+    if (isRejection(found)) return found;
+    if (found.view.project !== project)
+      return reject("not_found", `there is no execution ${id} in the project "${project}"`);
+    const document = await readCommands(services, found);
+    const { damage } = found.view;
+    if (isRejection(document) && damage !== undefined) throw new DamagedData({ ...damage, execution: id });
+    return isRejection(document) ? document : json(document);
+  },
+});
 
 function notBound(caller: Caller): Rejection {
   return reject("forbidden", `${caller.name} is bound to the project "${caller.project}"`, {
@@ -150,7 +131,7 @@ function notBound(caller: Caller): Rejection {
 
 type PageQuery = z.output<typeof pageQuery> & { readonly project: string };
 
-async function listCommands(services: Services, caller: Caller, query: PageQuery): Promise<Answer> {
+async function listCommands(services: Services, caller: Caller, query: PageQuery) {
   const { project } = query;
   if (!seesProject(caller, project)) return json({ [project]: { workflows: [] }, next: null });
   const checked = checkCommandProject(project) ?? checkList(query);
@@ -172,7 +153,7 @@ async function listCommands(services: Services, caller: Caller, query: PageQuery
   }
   const next = from < page.heads.length ? String(page.heads[from - 1]?.order) : page.next;
   const body = `{${JSON.stringify(project)}:{"workflows":[${texts.join(",")}]},"next":${JSON.stringify(next)}}`;
-  return { kind: "bytes", status: 200, type: "application/json", body };
+  return bytes(body);
 }
 
 async function documentOf(services: Services, id: string): Promise<WorkflowDocument | Rejection> {
@@ -199,3 +180,5 @@ async function findSubmitted(
   }
   return { heads: found, next: String(at) };
 }
+
+export const commandRoutes = [submitRoute, listRoute, getRoute];

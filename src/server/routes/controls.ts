@@ -1,4 +1,5 @@
 /** Changing executions: cancel, pause, resume, retry, signals, and the same for many at once. */
+
 import { z } from "@hono/zod-openapi";
 import { dropDamaged } from "../../engine/cache/damages.ts";
 import type { ControlMessage } from "../../kernel/message.ts";
@@ -6,15 +7,20 @@ import { checkList } from "../../protocol/check-request.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import { listOrSearch } from "../../store/search-heads.ts";
 import type { Caller } from "../auth/caller.ts";
-import { type Answer, json, type Route, route } from "../route.ts";
-import { controlSchema, EXECUTION_STATUSES, executionSchema, signalSchema } from "../schemas/execution.ts";
-import { executionParams, name } from "../schemas/paging.ts";
-import { inspectFor, projectFor, type Services } from "./services.ts";
+import { json } from "../route.ts";
+import {
+  ACTIONS,
+  bulkAnswer,
+  bulkSchema,
+  controlSchema,
+  executionSchema,
+  signalSchema,
+} from "../schemas/execution.ts";
+import { executionParams } from "../schemas/paging.ts";
+import { inspectFor, projectFor, route, type Services } from "./services.ts";
 
 const TAG = "executions";
-const ACTIONS = ["cancel", "pause", "resume", "retry"] as const;
-/** Executions that one call changes at most, and how many of them at the same time. */
-const BULK_MAX = 1_000;
+/** Executions that are changed at the same time. */
 const BULK_TOGETHER = 50;
 
 const SUMMARIES: Readonly<Record<ControlMessage["kind"], string>> = {
@@ -24,89 +30,43 @@ const SUMMARIES: Readonly<Record<ControlMessage["kind"], string>> = {
   retry: "Retry a failed or cancelled execution: all that is not done runs again",
 };
 
-const bulkSchema = z
-  .strictObject({
-    action: z.enum(ACTIONS),
-    filter: z.strictObject({
-      project: name.optional(),
-      workflow: name.optional(),
-      status: z.enum(EXECUTION_STATUSES).optional(),
-      q: z.string().max(200).optional().openapi({ description: "words, as in the list" }),
-    }),
-    dryRun: z.boolean().default(false).openapi({ description: "only say which" }),
-    reason: z.string().optional(),
-    limit: z.number().int().min(1).max(BULK_MAX).default(BULK_MAX),
-    cursor: z.string().optional().openapi({ description: "the `next` of the call before" }),
-  })
-  .openapi("Bulk", {
-    example: { action: "cancel", filter: { workflow: "thumbnails", status: "running" }, dryRun: true },
-  });
+const dropRoute = route({
+  id: "dropExecution",
+  request: "POST /v1/executions/{id}/drop",
+  tag: TAG,
+  summary: "Delete a damaged execution",
+  description:
+    "Only a damaged execution can be dropped. A parent that waits for it is told that it has failed.",
+  access: "operator",
+  params: executionParams,
+  answers: { 200: { description: "it is gone", schema: z.object({ dropped: z.string() }) } },
+  refusals: ["wrong_status"],
+  audit: "execution.drop",
+  async handle(ask, services) {
+    const found = await inspectFor(services, ask.caller, ask.params.id);
+    if (isRejection(found)) return found;
+    const refused = await dropDamaged(services, found.view);
+    if (refused !== null) return refused;
+    ask.target(ask.params.id, found.view.project);
+    return json({ dropped: ask.params.id });
+  },
+});
 
-const bulkAnswer = z
-  .object({
-    matched: z.number().int(),
-    changed: z.number().int(),
-    ids: z.array(z.string()),
-    refused: z.array(z.object({ id: z.string(), code: z.string(), message: z.string() })),
-    next: z.string().nullable().openapi({ description: "there are more: call again with it as `cursor`" }),
-  })
-  .openapi("BulkAnswer");
-
-/** The routes. */
-export function controlRoutes(services: Services): Route[] {
-  return [
-    ...ACTIONS.map((action) => controlRoute(services, action)),
-    signalRoute(services),
-    dropRoute(services),
-    bulkRoute(services),
-  ];
-}
-
-function dropRoute(services: Services): Route {
-  return route(
-    {
-      id: "dropExecution",
-      method: "post",
-      path: "/v1/executions/{id}/drop",
-      tag: TAG,
-      summary: "Delete a damaged execution",
-      description:
-        "Only a damaged execution can be dropped. A parent that waits for it is told that it has failed.",
-      access: "operator",
-      params: executionParams,
-      answers: { 200: { description: "it is gone", schema: z.object({ dropped: z.string() }) } },
-      refusals: ["wrong_status"],
-      audit: "execution.drop",
-    },
-    async (ask) => {
-      const found = await inspectFor(services, ask.caller, ask.params.id);
-      if (isRejection(found)) return found;
-      const refused = await dropDamaged(services, found.view);
-      if (refused !== null) return refused;
-      ask.target(ask.params.id, found.view.project);
-      return json({ dropped: ask.params.id });
-    },
-  );
-}
-
-function controlRoute(services: Services, action: ControlMessage["kind"]): Route {
-  return route(
-    {
-      id: `${action}Execution`,
-      method: "post",
-      path: `/v1/executions/{id}/${action}`,
-      tag: TAG,
-      summary: SUMMARIES[action],
-      access: "operator",
-      params: executionParams,
-      body: controlSchema,
-      isBodyOptional: true,
-      headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
-      answers: { 200: { description: "the execution after it", schema: executionSchema } },
-      refusals: ["wrong_status"],
-      audit: `execution.${action}`,
-    },
-    async (ask) => {
+function controlRoute(action: ControlMessage["kind"]) {
+  return route({
+    id: `${action}Execution`,
+    request: `POST /v1/executions/{id}/${action}`,
+    tag: TAG,
+    summary: SUMMARIES[action],
+    access: "operator",
+    params: executionParams,
+    body: controlSchema,
+    isBodyOptional: true,
+    headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
+    answers: { 200: { description: "the execution after it", schema: executionSchema } },
+    refusals: ["wrong_status"],
+    audit: `execution.${action}`,
+    async handle(ask, services) {
       const { id } = ask.params;
       const found = await inspectFor(services, ask.caller, id);
       if (isRejection(found)) return found;
@@ -121,43 +81,38 @@ function controlRoute(services: Services, action: ControlMessage["kind"]): Route
       const after = await services.engine.inspect(id);
       return isRejection(after) ? after : json(after.view);
     },
-  );
+  });
 }
 
-function signalRoute(services: Services): Route {
-  return route(
-    {
-      id: "signalExecution",
-      method: "post",
-      path: "/v1/executions/{id}/signals",
-      tag: TAG,
-      summary: "Send a signal",
-      description:
-        "Kept in order until a wait takes it, at most 1,000 of them. Checked by the schema of the wait that is for it.",
-      access: "operator",
-      params: executionParams,
-      body: signalSchema,
-      headers: { "Idempotency-Key": "the id of the signal: repeating it changes nothing" },
-      answers: {
-        200: { description: "it is stored", schema: z.object({ execution: z.string(), signal: z.string() }) },
-      },
-      refusals: ["wrong_status", "not_storable"],
-      audit: "execution.signal",
-    },
-    async (ask) => {
-      const { id } = ask.params;
-      const { name: signal, data } = ask.body;
-      const found = await inspectFor(services, ask.caller, id);
-      if (isRejection(found)) return found;
-      const wrong = await checkSignal(services, found.view.workflowHash, { signal, data });
-      if (wrong !== null) return wrong;
-      const messageId = ask.body.id ?? ask.idempotencyKey;
-      await services.rondo.execution(id).signal(signal, data, messageId === null ? {} : { id: messageId });
-      ask.target(`${id} ${signal}`, found.view.project);
-      return json({ execution: id, signal });
-    },
-  );
-}
+const signalRoute = route({
+  id: "signalExecution",
+  request: "POST /v1/executions/{id}/signals",
+  tag: TAG,
+  summary: "Send a signal",
+  description:
+    "Kept in order until a wait takes it, at most 1,000 of them. Checked by the schema of the wait that is for it.",
+  access: "operator",
+  params: executionParams,
+  body: signalSchema,
+  headers: { "Idempotency-Key": "the id of the signal: repeating it changes nothing" },
+  answers: {
+    200: { description: "it is stored", schema: z.object({ execution: z.string(), signal: z.string() }) },
+  },
+  refusals: ["wrong_status", "not_storable"],
+  audit: "execution.signal",
+  async handle(ask, services) {
+    const { id } = ask.params;
+    const { name: signal, data } = ask.body;
+    const found = await inspectFor(services, ask.caller, id);
+    if (isRejection(found)) return found;
+    const wrong = await checkSignal(services, found.view.workflowHash, { signal, data });
+    if (wrong !== null) return wrong;
+    const messageId = ask.body.id ?? ask.idempotencyKey;
+    await services.rondo.execution(id).signal(signal, data, messageId === null ? {} : { id: messageId });
+    ask.target(`${id} ${signal}`, found.view.project);
+    return json({ execution: id, signal });
+  },
+});
 
 /** A payload must fit one of the waits that its signal is for. */
 async function checkSignal(
@@ -175,35 +130,26 @@ async function checkSignal(
   return wrong;
 }
 
-function bulkRoute(services: Services): Route {
-  return route(
-    {
-      id: "changeExecutions",
-      method: "post",
-      path: "/v1/executions/bulk",
-      tag: TAG,
-      summary: "Cancel, pause, resume or retry all that fit a filter",
-      description:
-        "At most 1,000 a call, the newest first; `next` goes on. Those in a status that does not allow it are listed as refused.",
-      access: "operator",
-      body: bulkSchema,
-      answers: { 200: { description: "what was done", schema: bulkAnswer } },
-      audit: "executions.bulk",
-    },
-    async (ask) => {
-      const { action, filter, dryRun } = ask.body;
-      const answer = await changeMany(services, ask.caller, ask.body);
-      ask.target(`${dryRun ? "would " : ""}${action} ${JSON.stringify(filter)}`);
-      return answer;
-    },
-  );
-}
+const bulkRoute = route({
+  id: "changeExecutions",
+  request: "POST /v1/executions/bulk",
+  tag: TAG,
+  summary: "Cancel, pause, resume or retry all that fit a filter",
+  description:
+    "At most 1,000 a call, the newest first; `next` goes on. Those in a status that does not allow it are listed as refused.",
+  access: "operator",
+  body: bulkSchema,
+  answers: { 200: { description: "what was done", schema: bulkAnswer } },
+  audit: "executions.bulk",
+  async handle(ask, services) {
+    const { action, filter, dryRun } = ask.body;
+    const answer = await changeMany(services, ask.caller, ask.body);
+    ask.target(`${dryRun ? "would " : ""}${action} ${JSON.stringify(filter)}`);
+    return answer;
+  },
+});
 
-async function changeMany(
-  services: Services,
-  caller: Caller,
-  body: z.output<typeof bulkSchema>,
-): Promise<Answer> {
+async function changeMany(services: Services, caller: Caller, body: z.output<typeof bulkSchema>) {
   const { action, filter, dryRun, reason, limit, cursor } = body;
   const project = projectFor(caller, filter.project);
   if (project === null) return json({ matched: 0, changed: 0, ids: [], refused: [], next: null });
@@ -238,3 +184,10 @@ async function change(
     throw thrown;
   }
 }
+
+export const controlRoutes = [
+  ...ACTIONS.map((action) => controlRoute(action)),
+  signalRoute,
+  dropRoute,
+  bulkRoute,
+];

@@ -1,4 +1,5 @@
 /** Dead letters: tasks that failed for good, and broadcasts of results that were given up. */
+
 import { z } from "@hono/zod-openapi";
 import type { PostOpEvent, Recorded } from "../../kernel/event.ts";
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
@@ -7,10 +8,11 @@ import type { Json } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { StoredDeadLetter } from "../../store/store.ts";
 import { type Caller, seesProject } from "../auth/caller.ts";
-import { json, type Route, route } from "../route.ts";
+import { json, NO_CONTENT } from "../route.ts";
+import { type DeadLetter, deadLetterSchema, TASKS_SHOWN } from "../schemas/dead-letter.ts";
 import { executionSchema } from "../schemas/execution.ts";
-import { anyJson, executionId, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
-import { projectFor, type Services } from "./services.ts";
+import { executionId, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
+import { projectFor, route, type Services } from "./services.ts";
 
 const TAG = "dead letters";
 const params = z.strictObject({
@@ -20,155 +22,108 @@ const params = z.strictObject({
     .transform(Number)
     .openapi({ type: "integer" }),
 });
-/** Tasks of a letter that are shown with their errors; a letter can have a thousand. */
-const TASKS_SHOWN = 100;
 
-const taskSchema = z.object({
-  n: z.number().int(),
-  attempt: z.number().int(),
-  reason: z.string().nullable(),
-  worker: z.string(),
-  error: anyJson,
+const listRoute = route({
+  id: "listDeadLetters",
+  request: "GET /v1/dead-letters",
+  tag: TAG,
+  summary: "What failed for good, the newest first",
+  description:
+    "One letter holds the tasks that one event settled as failed, or a broadcast of a command's result that was given up. A page with large errors ends early.",
+  access: "viewer",
+  query: z.strictObject({
+    project: name.optional(),
+    workflow: name.optional(),
+    execution: executionId.optional(),
+    limit: limit(),
+    cursor: integer(0, Number.MAX_SAFE_INTEGER, "the `next` of the page before").optional(),
+  }),
+  answers: { 200: { description: "a page", schema: pageOf(deadLetterSchema, "dead letters") } },
+  async handle(
+    { query: { limit: max, cursor: before, project: wanted, workflow, execution }, caller },
+    services,
+  ) {
+    const project = projectFor(caller, wanted);
+    if (project === null) return json({ data: [], next: null });
+    const letters = await services.store.listDeadLetters(
+      {
+        ...project,
+        ...(workflow === undefined ? {} : { workflow }),
+        ...(execution === undefined ? {} : { execution }),
+      },
+      { before: before ?? null, max },
+    );
+    const data: DeadLetter[] = [];
+    let chars = 0;
+    for (const letter of letters) {
+      if (chars >= PAGE_CHARS) return json({ data, next: String(data.at(-1)?.id) });
+      const shown = await show(services, letter);
+      data.push(shown);
+      chars += JSON.stringify(shown).length;
+    }
+    return json({ data, next: letters.length === max ? String(letters.at(-1)?.order) : null });
+  },
 });
 
-const deadLetterSchema = z
-  .object({
-    id: z.number().int(),
-    execution: z.string(),
-    workflow: z.string(),
-    project: z.string(),
-    seq: z.number().int().openapi({ description: "the event that settled them" }),
-    at: z.number().int().nullable(),
-    phase: z.string().nullable(),
-    visit: z.number().int(),
-    handler: z.string().nullable(),
-    count: z.number().int(),
-    tasks: z.array(taskSchema).openapi({ description: `at most ${TASKS_SHOWN} of them` }),
-    postOp: z
-      .object({ step: z.number().int(), op: z.string(), target: z.string() })
-      .nullable()
-      .openapi({ description: "the broadcast that was given up; null: tasks failed" }),
-  })
-  .openapi("DeadLetter");
+const retryRoute = route({
+  id: "retryDeadLetter",
+  request: "POST /v1/dead-letters/{id}/retry",
+  tag: TAG,
+  summary: "Retry what a letter is of",
+  description:
+    "Tasks: opens the next round of their execution, in which all that is not done runs again, and its letters are gone. A broadcast: it alone is made again.",
+  access: "operator",
+  params,
+  headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
+  answers: { 200: { description: "the execution after it", schema: executionSchema } },
+  refusals: ["wrong_status"],
+  audit: "dead-letter.retry",
+  async handle(ask, services) {
+    const letter = await find(services, ask.caller, ask.params.id);
+    if (isRejection(letter)) return letter;
+    const { execution, project } = letter;
+    const by = { by: ask.caller.name, ...(ask.idempotencyKey === null ? {} : { id: ask.idempotencyKey }) };
+    const event = (await eventOf(services, letter))?.event;
+    if (event?.kind !== "postop.failed") await services.rondo.execution(execution).retry(by);
+    else {
+      const { phase, visit, handler, task, step, op, index, receipt } = event;
+      const { answer } = await services.engine.send(execution, {
+        kind: "postop.retry",
+        id: `letter-${letter.order}`,
+        ...by,
+        op: { phase, visit, handler, task, step, op, index, receipt },
+      });
+      if (isRejection(answer)) return answer;
+      await services.store.dropDeadLetter(letter.order, null);
+    }
+    ask.target(execution, project);
+    const after = await services.engine.inspect(execution);
+    return isRejection(after) ? after : json(after.view);
+  },
+});
 
-/** The routes. */
-export function deadLetterRoutes(services: Services): Route[] {
-  return [listRoute(services), retryRoute(services), dropRoute(services)];
-}
-
-function listRoute(services: Services): Route {
-  return route(
-    {
-      id: "listDeadLetters",
-      method: "get",
-      path: "/v1/dead-letters",
-      tag: TAG,
-      summary: "What failed for good, the newest first",
-      description:
-        "One letter holds the tasks that one event settled as failed, or a broadcast of a command's result that was given up. A page with large errors ends early.",
-      access: "viewer",
-      query: z.strictObject({
-        project: name.optional(),
-        workflow: name.optional(),
-        execution: executionId.optional(),
-        limit: limit(),
-        cursor: integer(0, Number.MAX_SAFE_INTEGER, "the `next` of the page before").optional(),
-      }),
-      answers: { 200: { description: "a page", schema: pageOf(deadLetterSchema, "dead letters") } },
-    },
-    async ({ query: { limit: max, cursor: before, project: wanted, workflow, execution }, caller }) => {
-      const project = projectFor(caller, wanted);
-      if (project === null) return json({ data: [], next: null });
-      const letters = await services.store.listDeadLetters(
-        {
-          ...project,
-          ...(workflow === undefined ? {} : { workflow }),
-          ...(execution === undefined ? {} : { execution }),
-        },
-        { before: before ?? null, max },
-      );
-      const data: z.output<typeof deadLetterSchema>[] = [];
-      let chars = 0;
-      for (const letter of letters) {
-        if (chars >= PAGE_CHARS) return json({ data, next: String(data.at(-1)?.id) });
-        const shown = await show(services, letter);
-        data.push(shown);
-        chars += JSON.stringify(shown).length;
-      }
-      return json({ data, next: letters.length === max ? String(letters.at(-1)?.order) : null });
-    },
-  );
-}
-
-function retryRoute(services: Services): Route {
-  return route(
-    {
-      id: "retryDeadLetter",
-      method: "post",
-      path: "/v1/dead-letters/{id}/retry",
-      tag: TAG,
-      summary: "Retry what a letter is of",
-      description:
-        "Tasks: opens the next round of their execution, in which all that is not done runs again, and its letters are gone. A broadcast: it alone is made again.",
-      access: "operator",
-      params,
-      headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
-      answers: { 200: { description: "the execution after it", schema: executionSchema } },
-      refusals: ["wrong_status"],
-      audit: "dead-letter.retry",
-    },
-    async (ask) => {
-      const letter = await find(services, ask.caller, ask.params.id);
-      if (isRejection(letter)) return letter;
-      const { execution, project } = letter;
-      const by = { by: ask.caller.name, ...(ask.idempotencyKey === null ? {} : { id: ask.idempotencyKey }) };
-      const event = (await eventOf(services, letter))?.event;
-      if (event?.kind !== "postop.failed") await services.rondo.execution(execution).retry(by);
-      else {
-        const { phase, visit, handler, task, step, op, index, receipt } = event;
-        const { answer } = await services.engine.send(execution, {
-          kind: "postop.retry",
-          id: `letter-${letter.order}`,
-          ...by,
-          op: { phase, visit, handler, task, step, op, index, receipt },
-        });
-        if (isRejection(answer)) return answer;
-        await services.store.dropDeadLetter(letter.order, null);
-      }
-      ask.target(execution, project);
-      const after = await services.engine.inspect(execution);
-      return isRejection(after) ? after : json(after.view);
-    },
-  );
-}
-
-function dropRoute(services: Services): Route {
-  return route(
-    {
-      id: "dropDeadLetter",
-      method: "post",
-      path: "/v1/dead-letters/{id}/drop",
-      tag: TAG,
-      summary: "Take a letter, or tasks of it, off the list",
-      description: "The execution and its journal stay as they are.",
-      access: "operator",
-      params,
-      body: z
-        .strictObject({ tasks: z.array(z.number().int().nonnegative()).max(1_000).optional() })
-        .openapi({ example: { tasks: [17] } }),
-      isBodyOptional: true,
-      answers: { 204: { description: "it is gone" } },
-      audit: "dead-letter.drop",
-    },
-    async (ask) => {
-      const letter = await find(services, ask.caller, ask.params.id);
-      if (isRejection(letter)) return letter;
-      await services.store.dropDeadLetter(letter.order, ask.body.tasks ?? null);
-      ask.target(`${letter.execution} ${letter.seq}`, letter.project);
-      return json(null, { status: 204 });
-    },
-  );
-}
+const dropRoute = route({
+  id: "dropDeadLetter",
+  request: "POST /v1/dead-letters/{id}/drop",
+  tag: TAG,
+  summary: "Take a letter, or tasks of it, off the list",
+  description: "The execution and its journal stay as they are.",
+  access: "operator",
+  params,
+  body: z
+    .strictObject({ tasks: z.array(z.number().int().nonnegative()).max(1_000).optional() })
+    .openapi({ example: { tasks: [17] } }),
+  isBodyOptional: true,
+  answers: { 204: { description: "it is gone" } },
+  audit: "dead-letter.drop",
+  async handle(ask, services) {
+    const letter = await find(services, ask.caller, ask.params.id);
+    if (isRejection(letter)) return letter;
+    await services.store.dropDeadLetter(letter.order, ask.body.tasks ?? null);
+    ask.target(`${letter.execution} ${letter.seq}`, letter.project);
+    return NO_CONTENT;
+  },
+});
 
 async function find({ store }: Services, caller: Caller, id: number): Promise<StoredDeadLetter | Rejection> {
   const [letter] = await store.listDeadLetters({}, { before: id + 1, max: 1 });
@@ -187,10 +142,7 @@ async function eventOf(
 }
 
 /** A letter with what its event says of its tasks, or of the post-operation. */
-async function show(
-  services: Services,
-  letter: StoredDeadLetter,
-): Promise<z.output<typeof deadLetterSchema>> {
+async function show(services: Services, letter: StoredDeadLetter): Promise<DeadLetter> {
   const { order: id, execution, workflow, project, seq } = letter;
   const recorded = await eventOf(services, letter);
   const given = recorded?.event.kind === "postop.failed" ? recorded.event : null;
@@ -226,6 +178,8 @@ async function show(
 }
 
 /** The task whose result could not be told to somebody, with why. */
-function taskOf({ task: n, attempt, op, error }: PostOpEvent): z.output<typeof taskSchema> {
+function taskOf({ task: n, attempt, op, error }: PostOpEvent): DeadLetter["tasks"][number] {
   return { n, attempt, reason: op, worker: ENGINE, error: JSON.parse(error ?? "null") as Json };
 }
+
+export const deadLetterRoutes = [listRoute, retryRoute, dropRoute];

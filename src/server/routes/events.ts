@@ -1,10 +1,12 @@
 /** The journal of an execution, and its logs: as pages, or as they come. */
+
 import { z } from "@hono/zod-openapi";
 import type { Recorded } from "../../kernel/event.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import { type Detail, publicEvent } from "../../kernel/journal/public-event.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import { type Answer, type Ask, json, type Route, route, STREAMED } from "../route.ts";
+import { type Answer, type Ask, bytes, json, STREAMED } from "../route.ts";
+import { eventSchema, lineSchema } from "../schemas/execution.ts";
 import {
   cursor,
   executionParams,
@@ -18,7 +20,7 @@ import {
 import { eventSource } from "../streams/event-source.ts";
 import { type LogFilter, logSource, parsePosition, readLines, showPosition } from "../streams/log-source.ts";
 import { seqSince } from "../views/seq-since.ts";
-import { inspectFor, type Services } from "./services.ts";
+import { inspectFor, route, type Services } from "./services.ts";
 
 const STREAM = "text/event-stream";
 const ROWS = 32;
@@ -30,48 +32,6 @@ const STREAM_HEADERS = {
   Accept: "`text/event-stream` for a stream",
   "Last-Event-ID": "the id of the last event that the client has: the stream goes on after it",
 };
-
-const eventSchema = z
-  .looseObject({
-    seq: z.number().int(),
-    at: z.number().int(),
-    kind: z.string().openapi({ example: "workflow.tasks.settled" }),
-    v: z.number().int(),
-    execution: z.string(),
-  })
-  .openapi("Event", {
-    example: {
-      seq: 3,
-      at: 1_794_700_800_000,
-      kind: "workflow.handler.started",
-      v: 1,
-      execution: "nightly-2026-11-15",
-      phase: "resize",
-      visit: 1,
-      handler: "resize",
-    },
-  });
-
-const lineSchema = z
-  .object({
-    id: z.string(),
-    at: z.number().int(),
-    level: z
-      .string()
-      .openapi({ description: "debug, info, warn, error, progress; `run`: the life of a script's runs" }),
-    text: z.string(),
-    run: z.string().optional(),
-    phase: z.string(),
-    visit: z.number().int(),
-    handler: z.string(),
-    task: z.number().int().openapi({ description: "-1: the enumeration" }),
-    attempt: z.number().int(),
-    attemptId: z
-      .string()
-      .openapi({ description: "the attempt's id, which no other attempt of the store has" }),
-    worker: z.string(),
-  })
-  .openapi("LogLine");
 
 const eventsQuery = z.strictObject({
   from: integer(1, Number.MAX_SAFE_INTEGER, "the first sequence number").optional(),
@@ -106,109 +66,94 @@ const logsQuery = z.strictObject({
   follow,
 });
 
-/** The routes. */
-export function eventRoutes(services: Services): Route[] {
-  return [eventsRoute(services), logsRoute(services)];
-}
+const eventsRoute = route({
+  id: "readEvents",
+  request: "GET /v1/executions/{id}/events",
+  tag: "executions",
+  summary: "Its journal: a page, or a stream",
+  description:
+    "A stream ends at `workflow.finished` unless `follow=true`; comments keep the connection open; one that is not read is cut off. A stream about a damaged execution ends with an event of the kind `damaged` that has `code`, `message`, `hint` and `damage`.",
+  access: "viewer",
+  params: executionParams,
+  query: eventsQuery,
+  headers: STREAM_HEADERS,
+  answers: {
+    200: { description: "events in order", schema: pageOf(eventSchema, "events"), types: [STREAM] },
+  },
+  async handle(ask, services) {
+    const found = await inspectFor(services, ask.caller, ask.params.id);
+    if (isRejection(found)) return found;
+    const from = firstSeq(ask);
+    if (typeof from !== "number") return from;
+    const { detail, limit: max, kinds, since } = ask.query;
+    const { id } = ask.params;
+    if (!wantsStream(ask)) {
+      const first =
+        since === undefined
+          ? 1
+          : await seqSince(services.store, id, { since, revision: found.view.revision });
+      return eventPage(services, id, {
+        from: Math.max(from, first),
+        max,
+        detail,
+        kinds: kinds?.split(",") ?? null,
+      });
+    }
+    if (isHead(ask)) return HEAD_OF_STREAM;
+    const refusal = services.hub.open({
+      outgoing: ask.outgoing,
+      caller: ask.caller,
+      key: `events ${detail} ${id}`,
+      source: () => eventSource(services, id, detail),
+      from: String(from),
+      follow: ask.query.follow,
+    });
+    return refusal ?? STREAMED;
+  },
+});
 
-function eventsRoute(services: Services): Route {
-  return route(
-    {
-      id: "readEvents",
-      method: "get",
-      path: "/v1/executions/{id}/events",
-      tag: "executions",
-      summary: "Its journal: a page, or a stream",
-      description:
-        "A stream ends at `workflow.finished` unless `follow=true`; comments keep the connection open; one that is not read is cut off. A stream about a damaged execution ends with an event of the kind `damaged` that has `code`, `message`, `hint` and `damage`.",
-      access: "viewer",
-      params: executionParams,
-      query: eventsQuery,
-      headers: STREAM_HEADERS,
-      answers: {
-        200: { description: "events in order", schema: pageOf(eventSchema, "events"), types: [STREAM] },
-      },
-    },
-    async (ask) => {
-      const found = await inspectFor(services, ask.caller, ask.params.id);
-      if (isRejection(found)) return found;
-      const from = firstSeq(ask);
-      if (typeof from !== "number") return from;
-      const { detail, limit: max, kinds, since } = ask.query;
-      const { id } = ask.params;
-      if (!wantsStream(ask)) {
-        const first =
-          since === undefined
-            ? 1
-            : await seqSince(services.store, id, { since, revision: found.view.revision });
-        return eventPage(services, id, {
-          from: Math.max(from, first),
-          max,
-          detail,
-          kinds: kinds?.split(",") ?? null,
-        });
-      }
+const logsRoute = route({
+  id: "readLogs",
+  request: "GET /v1/executions/{id}/logs",
+  tag: "executions",
+  summary: "What its tasks logged: a page, or a stream",
+  description: "In the order of storing. A stream ends with the execution unless `follow=true`.",
+  access: "viewer",
+  params: executionParams,
+  query: logsQuery,
+  headers: STREAM_HEADERS,
+  answers: {
+    200: { description: "lines in order", schema: pageOf(lineSchema, "lines"), types: [STREAM] },
+  },
+  async handle(ask, services) {
+    const { id } = ask.params;
+    const found = await inspectFor(services, ask.caller, id);
+    if (isRejection(found)) return found;
+    const { cursor: page, limit: max, follow: goesOn, ...filter } = ask.query;
+    const from = firstLine(ask, page);
+    if (isRejection(from)) return from;
+    if (wantsStream(ask)) {
       if (isHead(ask)) return HEAD_OF_STREAM;
       const refusal = services.hub.open({
         outgoing: ask.outgoing,
         caller: ask.caller,
-        key: `events ${detail} ${id}`,
-        source: () => eventSource(services, id, detail),
-        from: String(from),
-        follow: ask.query.follow,
+        key: `logs ${JSON.stringify(filter)} ${id}`,
+        source: () => logSource(services, id, filter),
+        from: showPosition(from),
+        follow: goesOn,
       });
       return refusal ?? STREAMED;
-    },
-  );
-}
-
-function logsRoute(services: Services): Route {
-  return route(
-    {
-      id: "readLogs",
-      method: "get",
-      path: "/v1/executions/{id}/logs",
-      tag: "executions",
-      summary: "What its tasks logged: a page, or a stream",
-      description: "In the order of storing. A stream ends with the execution unless `follow=true`.",
-      access: "viewer",
-      params: executionParams,
-      query: logsQuery,
-      headers: STREAM_HEADERS,
-      answers: {
-        200: { description: "lines in order", schema: pageOf(lineSchema, "lines"), types: [STREAM] },
-      },
-    },
-    async (ask) => {
-      const { id } = ask.params;
-      const found = await inspectFor(services, ask.caller, id);
-      if (isRejection(found)) return found;
-      const { cursor: page, limit: max, follow: goesOn, ...filter } = ask.query;
-      const from = firstLine(ask, page);
-      if (isRejection(from)) return from;
-      if (wantsStream(ask)) {
-        if (isHead(ask)) return HEAD_OF_STREAM;
-        const refusal = services.hub.open({
-          outgoing: ask.outgoing,
-          caller: ask.caller,
-          key: `logs ${JSON.stringify(filter)} ${id}`,
-          source: () => logSource(services, id, filter),
-          from: showPosition(from),
-          follow: goesOn,
-        });
-        return refusal ?? STREAMED;
-      }
-      return logPage(services, id, { from, max, filter });
-    },
-  );
-}
+    }
+    return logPage(services, id, { from, max, filter });
+  },
+});
 
 /** What is asked for by HEAD ends at once: there is nothing to stream. */
 function isHead({ incoming }: Pick<Ask, "incoming">): boolean {
   return incoming.method === "HEAD";
 }
 
-const HEAD_OF_STREAM: Answer = { kind: "bytes", status: 200, type: STREAM, body: "" };
+const HEAD_OF_STREAM: Answer<never> = { kind: "bytes", status: 200, type: STREAM, body: "" };
 
 function wantsStream({ header }: Pick<Ask, "header">): boolean {
   return header("accept")?.includes(STREAM) === true;
@@ -252,7 +197,7 @@ async function eventPage(
     readonly detail: Detail;
     readonly kinds: readonly string[] | null;
   },
-): Promise<Answer> {
+) {
   const { max, detail, kinds } = options;
   const isWanted = ({ event: { kind } }: Recorded): boolean =>
     kinds === null || kinds.some((begin) => kind.startsWith(begin));
@@ -280,16 +225,18 @@ async function eventPage(
   return page(text, String(next));
 }
 
-function page(items: string, next: string | null): Answer {
+function page(items: string, next: string | null): Answer<never> {
   const body = `{"data":[${items}],"next":${JSON.stringify(next)}}`;
-  return { kind: "bytes", status: 200, type: "application/json", body };
+  return bytes(body);
 }
 
 async function logPage(
   { store }: Services,
   execution: string,
   options: { from: { row: number; line: number }; max: number; filter: LogFilter },
-): Promise<Answer> {
+) {
   const { lines, next, isLast } = await readLines(store, execution, options);
   return json({ data: lines, next: isLast ? null : showPosition(next) });
 }
+
+export const eventRoutes = [eventsRoute, logsRoute];

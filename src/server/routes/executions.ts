@@ -1,4 +1,5 @@
 /** Starting, listing and reading executions. */
+
 import { z } from "@hono/zod-openapi";
 import { checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
 import { fieldsOf } from "../../std/decode.ts";
@@ -7,11 +8,18 @@ import { listOrSearch } from "../../store/search-heads.ts";
 import type { StoredHead } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
 import { etagOf } from "../http/send-answer.ts";
-import { type Answer, json, type Route, route } from "../route.ts";
-import { EXECUTION_STATUSES, executionSchema, startSchema, summarySchema } from "../schemas/execution.ts";
+import { type Answer, bytes, json } from "../route.ts";
+import {
+  droppedSchema,
+  EXECUTION_STATUSES,
+  executionSchema,
+  startSchema,
+  summarySchema,
+  whySchema,
+} from "../schemas/execution.ts";
 import { cursor, executionParams, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
 import { timeOf } from "../services/start-executions.ts";
-import { idTaken, inspectFor, keyedId, projectFor, type Services } from "./services.ts";
+import { idTaken, inspectFor, keyedId, projectFor, route, type Services } from "./services.ts";
 
 const TAG = "executions";
 
@@ -61,182 +69,130 @@ const FULL_MAX = 100;
 /** Executions that are looked at at the same time: each may be as large as its input and output. */
 const VIEWED_TOGETHER = 4;
 
-/** The routes. */
-export function executionRoutes(services: Services): Route[] {
-  return [
-    startRoute(services),
-    listRoute(services),
-    getRoute(services),
-    whyRoute(services),
-    droppedRoute(services),
-  ];
-}
+const startRoute = route({
+  id: "startExecution",
+  request: "POST /v1/executions",
+  tag: TAG,
+  summary: "Start an execution",
+  description:
+    "Durable when answered. Starting again with the same `id`, workflow and input finds the same execution; anything else under that id is a conflict. Without an `id`, the Idempotency-Key makes one: the same key in the same project starts once.",
+  access: "operator",
+  body: startSchema,
+  headers: {
+    "Idempotency-Key": "without an `id` in the body: starts once for each key and project",
+    traceparent: "W3C trace context, carried along to its tasks",
+  },
+  answers: {
+    201: { description: "it is started", schema: executionSchema },
+    200: { description: "it was there, with the same workflow and input", schema: executionSchema },
+  },
+  refusals: ["not_found", "conflict", "not_storable"],
+  audit: "execution.start",
+  async handle(ask, services) {
+    const { workflow, input, ...options } = ask.body;
+    const checked = checkOptions(options, ask.caller, ask.idempotencyKey);
+    if (isRejection(checked)) return checked;
+    const started = await services.starts.start({ ...checked, workflow, input, trace: ask.trace });
+    if (isRejection(started)) return started.code === "conflict" ? idTaken(ask.caller, started) : started;
+    if (started.view.project !== checked.project)
+      return idTaken(ask.caller, reject("conflict", `execution ${started.id} exists in another project`));
+    ask.target(started.id, checked.project);
+    return json(started.view, {
+      status: started.existed ? 200 : 201,
+      headers: { location: `/v1/executions/${encodeURIComponent(started.id)}` },
+    });
+  },
+});
 
-function startRoute(services: Services): Route {
-  return route(
-    {
-      id: "startExecution",
-      method: "post",
-      path: "/v1/executions",
-      tag: TAG,
-      summary: "Start an execution",
-      description:
-        "Durable when answered. Starting again with the same `id`, workflow and input finds the same execution; anything else under that id is a conflict. Without an `id`, the Idempotency-Key makes one: the same key in the same project starts once.",
-      access: "operator",
-      body: startSchema,
-      headers: {
-        "Idempotency-Key": "without an `id` in the body: starts once for each key and project",
-        traceparent: "W3C trace context, carried along to its tasks",
-      },
-      answers: {
-        201: { description: "it is started", schema: executionSchema },
-        200: { description: "it was there, with the same workflow and input", schema: executionSchema },
-      },
-      refusals: ["not_found", "conflict", "not_storable"],
-      audit: "execution.start",
+const listRoute = route({
+  id: "listExecutions",
+  request: "GET /v1/executions",
+  tag: TAG,
+  summary: "List executions, the newest first",
+  access: "viewer",
+  query: listQuery,
+  answers: {
+    200: {
+      description: "a page",
+      schema: pageOf(z.union([summarySchema, executionSchema]), "executions"),
     },
-    async (ask) => {
-      const { workflow, input, ...options } = ask.body;
-      const checked = checkOptions(options, ask.caller, ask.idempotencyKey);
-      if (isRejection(checked)) return checked;
-      const started = await services.starts.start({ ...checked, workflow, input, trace: ask.trace });
-      if (isRejection(started)) return started.code === "conflict" ? idTaken(ask.caller, started) : started;
-      if (started.view.project !== checked.project)
-        return idTaken(ask.caller, reject("conflict", `execution ${started.id} exists in another project`));
-      ask.target(started.id, checked.project);
-      return json(started.view, {
-        status: started.existed ? 200 : 201,
-        headers: { location: `/v1/executions/${encodeURIComponent(started.id)}` },
-      });
-    },
-  );
-}
+  },
+  handle: (ask, services) => listExecutions(services, ask.caller, ask.query),
+});
 
-function listRoute(services: Services): Route {
-  return route(
-    {
-      id: "listExecutions",
-      method: "get",
-      path: "/v1/executions",
-      tag: TAG,
-      summary: "List executions, the newest first",
-      access: "viewer",
-      query: listQuery,
-      answers: {
-        200: {
-          description: "a page",
-          schema: pageOf(z.union([summarySchema, executionSchema]), "executions"),
-        },
-      },
-    },
-    (ask) => listExecutions(services, ask.caller, ask.query),
-  );
-}
+const getRoute = route({
+  id: "getExecution",
+  request: "GET /v1/executions/{id}",
+  tag: TAG,
+  summary: "One execution, now or as it was",
+  description: "Has an ETag: with If-None-Match, 304 while nothing has changed.",
+  access: "viewer",
+  params: executionParams,
+  query: z.strictObject({
+    at: integer(1, Number.MAX_SAFE_INTEGER, "as it was after this event").optional(),
+  }),
+  headers: { "If-None-Match": "the ETag that the client has" },
+  answers: {
+    200: { description: "the execution", schema: executionSchema },
+    304: { description: "as the client has it" },
+  },
+  async handle({ params, query, caller }, services) {
+    const found = await inspectFor(services, caller, params.id);
+    if (isRejection(found)) return found;
+    const view = query.at === undefined ? found.view : await services.rondo.stateAt(params.id, query.at);
+    const body = JSON.stringify(view);
+    return {
+      kind: "bytes",
+      status: 200,
+      type: "application/json",
+      body,
+      headers: { etag: etagOf(body, view.revision) },
+    };
+  },
+});
 
-function getRoute(services: Services): Route {
-  return route(
-    {
-      id: "getExecution",
-      method: "get",
-      path: "/v1/executions/{id}",
-      tag: TAG,
-      summary: "One execution, now or as it was",
-      description: "Has an ETag: with If-None-Match, 304 while nothing has changed.",
-      access: "viewer",
-      params: executionParams,
-      query: z.strictObject({
-        at: integer(1, Number.MAX_SAFE_INTEGER, "as it was after this event").optional(),
-      }),
-      headers: { "If-None-Match": "the ETag that the client has" },
-      answers: {
-        200: { description: "the execution", schema: executionSchema },
-        304: { description: "as the client has it" },
-      },
-    },
-    async ({ params, query, caller }) => {
-      const found = await inspectFor(services, caller, params.id);
-      if (isRejection(found)) return found;
-      const view = query.at === undefined ? found.view : await services.rondo.stateAt(params.id, query.at);
-      const body = JSON.stringify(view);
-      return {
-        kind: "bytes",
-        status: 200,
-        type: "application/json",
-        body,
-        headers: { etag: etagOf(body, view.revision) },
-      };
-    },
-  );
-}
-
-function whyRoute(services: Services): Route {
-  return route(
-    {
-      id: "whyExecution",
-      method: "get",
-      path: "/v1/executions/{id}/why",
-      tag: TAG,
-      summary: "Why it is not further, in a sentence",
-      access: "viewer",
-      params: executionParams,
-      answers: {
-        200: {
-          description: "the reason",
-          schema: z.object({ id: z.string(), status: z.string(), why: z.string() }),
-          example: {
-            id: "nightly-2026-11-15",
-            status: "paused",
-            why: "It is paused by jo; resume it to go on.",
-          },
-        },
+const whyRoute = route({
+  id: "whyExecution",
+  request: "GET /v1/executions/{id}/why",
+  tag: TAG,
+  summary: "Why it is not further, in a sentence",
+  access: "viewer",
+  params: executionParams,
+  answers: {
+    200: {
+      description: "the reason",
+      schema: whySchema,
+      example: {
+        id: "nightly-2026-11-15",
+        status: "paused",
+        why: "It is paused by jo; resume it to go on.",
       },
     },
-    async ({ params, caller }) => {
-      const found = await inspectFor(services, caller, params.id);
-      if (isRejection(found)) return found;
-      return json({ id: params.id, status: found.view.status, why: found.why });
-    },
-  );
-}
+  },
+  async handle({ params, caller }, services) {
+    const found = await inspectFor(services, caller, params.id);
+    if (isRejection(found)) return found;
+    return json({ id: params.id, status: found.view.status, why: found.why });
+  },
+});
 
-function droppedRoute(services: Services): Route {
-  return route(
-    {
-      id: "listDropped",
-      method: "get",
-      path: "/v1/executions/{id}/dropped",
-      tag: TAG,
-      summary: "Messages that changed nothing",
-      description:
-        "Duplicates and stale messages: a bounded list in the memory of the node that has the execution, never stored.",
-      access: "viewer",
-      params: executionParams,
-      answers: {
-        200: { description: "the newest last", schema: pageOf(droppedSchema, "dropped messages") },
-      },
-    },
-    async ({ params, caller }) => {
-      const found = await inspectFor(services, caller, params.id);
-      return isRejection(found)
-        ? found
-        : json({ data: await services.engine.dropped(params.id), next: null });
-    },
-  );
-}
-
-const droppedSchema = z
-  .object({
-    at: z.number(),
-    what: z.string(),
-    verdict: z.string(),
-    phase: z.string(),
-    visit: z.number().int(),
-    handler: z.string(),
-    task: z.number().int(),
-    attempt: z.number().int(),
-    worker: z.string(),
-  })
-  .openapi("Dropped");
+const droppedRoute = route({
+  id: "listDropped",
+  request: "GET /v1/executions/{id}/dropped",
+  tag: TAG,
+  summary: "Messages that changed nothing",
+  description:
+    "Duplicates and stale messages: a bounded list in the memory of the node that has the execution, never stored.",
+  access: "viewer",
+  params: executionParams,
+  answers: {
+    200: { description: "the newest last", schema: pageOf(droppedSchema, "dropped messages") },
+  },
+  async handle({ params, caller }, services) {
+    const found = await inspectFor(services, caller, params.id);
+    return isRejection(found) ? found : json({ data: await services.engine.dropped(params.id), next: null });
+  },
+});
 
 type StartOptions = Omit<z.output<typeof startSchema>, "workflow" | "input">;
 
@@ -260,11 +216,7 @@ function checkOptions(
   return { ...checked, id: keyedId(checked.project, key) };
 }
 
-async function listExecutions(
-  services: Services,
-  caller: Caller,
-  query: z.output<typeof listQuery>,
-): Promise<Answer> {
+async function listExecutions(services: Services, caller: Caller, query: z.output<typeof listQuery>) {
   const { detail, project: wanted, ...options } = query;
   const project = projectFor(caller, wanted);
   if (project === null) return json({ data: [], next: null });
@@ -282,7 +234,7 @@ async function viewsOf(
   { engine }: Services,
   heads: readonly StoredHead[],
   next: string | null,
-): Promise<Answer> {
+): Promise<Answer<never>> {
   const texts: string[] = [];
   let chars = 0;
   let from = 0;
@@ -299,7 +251,7 @@ async function viewsOf(
   }
   const goesOnAt = from < heads.length ? String(heads[from - 1]?.order) : next;
   const body = `{"data":[${texts.join(",")}],"next":${JSON.stringify(goesOnAt)}}`;
-  return { kind: "bytes", status: 200, type: "application/json", body };
+  return bytes(body);
 }
 
 /** An execution in a list. */
@@ -318,3 +270,5 @@ export function summaryOf(head: StoredHead): z.infer<typeof summarySchema> {
     finishedAt,
   };
 }
+
+export const executionRoutes = [startRoute, listRoute, getRoute, whyRoute, droppedRoute];

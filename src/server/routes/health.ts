@@ -2,38 +2,22 @@
 import { z } from "@hono/zod-openapi";
 import { reject } from "../../std/rejection.ts";
 import { remoteEpoch } from "../../store/remote-epoch.ts";
-import { json, type Route, route } from "../route.ts";
-import type { Services } from "./services.ts";
+import { json } from "../route.ts";
+import { route } from "./services.ts";
 
 const TAG = "health";
 /** How long the store may take to answer a ready check. */
 const READY_MS = 2_000;
 
-/** The routes. */
-export function healthRoutes(services: Services): Route[] {
-  return [
-    healthRoute(),
-    readyRoute(services),
-    metricsRoute(services),
-    versionRoute(services),
-    openapiRoute(services),
-  ];
-}
-
-function healthRoute(): Route {
-  return route(
-    {
-      id: "health",
-      method: "get",
-      path: "/healthz",
-      tag: TAG,
-      summary: "The process answers",
-      access: "everyone",
-      answers: { 200: { description: "it does", schema: z.object({ status: z.literal("ok") }) } },
-    },
-    () => json({ status: "ok" }),
-  );
-}
+const healthRoute = route({
+  id: "health",
+  request: "GET /healthz",
+  tag: TAG,
+  summary: "The process answers",
+  access: "everyone",
+  answers: { 200: { description: "it does", schema: z.object({ status: z.literal("ok") }) } },
+  handle: () => json({ status: "ok" }),
+});
 
 const READY = z.object({
   status: z.literal("ready"),
@@ -51,88 +35,67 @@ const READY = z.object({
 
 const FAULT_CHARS = 500;
 
-function readyRoute(services: Services): Route {
-  return route(
-    {
-      id: "ready",
-      method: "get",
-      path: "/readyz",
-      tag: TAG,
-      summary: "The server takes requests: its store answers and takes writes, and it is not closing",
-      access: "everyone",
-      timeMs: READY_MS,
-      answers: { 200: { description: "it is ready", schema: READY } },
-      refusals: ["not_ready", "store_unavailable"],
-    },
-    async () => {
-      if (services.isClosing()) return reject("not_ready", "the server is closing");
-      if (services.engine.hasStopped) return reject("not_ready", "the engine has stopped");
-      const fault = services.engine.commitFault;
-      if (fault !== null)
-        return reject(
-          "store_unavailable",
-          `the store takes no writes: ${fault.message.slice(0, FAULT_CHARS)}`,
-        );
-      // Whether the store answers; a damaged document is an answer too.
-      await remoteEpoch(services.store);
-      const { broker } = services;
-      const { lostTransactions = 0 } = services.engine.info;
-      return json({
-        status: "ready",
-        ...(broker ? { broker: broker.view.state } : {}),
-        ...(lostTransactions > 0 ? { lostTransactions } : {}),
-      });
-    },
-  );
-}
+const readyRoute = route({
+  id: "ready",
+  request: "GET /readyz",
+  tag: TAG,
+  summary: "The server takes requests: its store answers and takes writes, and it is not closing",
+  access: "everyone",
+  timeMs: READY_MS,
+  answers: { 200: { description: "it is ready", schema: READY } },
+  refusals: ["not_ready", "store_unavailable"],
+  async handle(_ask, services) {
+    if (services.isClosing()) return reject("not_ready", "the server is closing");
+    if (services.engine.hasStopped) return reject("not_ready", "the engine has stopped");
+    const fault = services.engine.commitFault;
+    if (fault !== null)
+      return reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, FAULT_CHARS)}`);
+    // Whether the store answers; a damaged document is an answer too.
+    await remoteEpoch(services.store);
+    const { broker } = services;
+    const { lostTransactions = 0 } = services.engine.info;
+    return json({
+      status: "ready",
+      ...(broker ? { broker: broker.view.state } : {}),
+      ...(lostTransactions > 0 ? { lostTransactions } : {}),
+    });
+  },
+});
 
-function metricsRoute(services: Services): Route {
-  return route(
-    {
-      id: "metrics",
-      method: "get",
-      path: "/metrics",
-      tag: TAG,
-      summary: "Figures for Prometheus",
-      access: "viewer",
-      isGlobal: true,
-      answers: { 200: { description: "in Prometheus' text format", types: ["text/plain"] } },
-    },
-    async () => {
-      const { type, body } = await services.metrics.text();
-      return { kind: "bytes", status: 200, type, body };
-    },
-  );
-}
+const metricsRoute = route({
+  id: "metrics",
+  request: "GET /metrics",
+  tag: TAG,
+  summary: "Figures for Prometheus",
+  access: "viewer",
+  isGlobal: true,
+  answers: { 200: { description: "in Prometheus' text format", types: ["text/plain"] } },
+  async handle(_ask, services) {
+    const { type, body } = await services.metrics.text();
+    return { kind: "bytes", status: 200, type, body };
+  },
+});
 
-function versionRoute(services: Services): Route {
-  return route(
-    {
-      id: "version",
-      method: "get",
-      path: "/version",
-      tag: TAG,
-      summary: "Which Rondo this is",
-      access: "known",
-      answers: {
-        200: { description: "versions", schema: z.object({ version: z.string(), node: z.string() }) },
-      },
-    },
-    () => json({ version: services.config.version, node: process.versions.node }),
-  );
-}
+const versionRoute = route({
+  id: "version",
+  request: "GET /version",
+  tag: TAG,
+  summary: "Which Rondo this is",
+  access: "known",
+  answers: {
+    200: { description: "versions", schema: z.object({ version: z.string(), node: z.string() }) },
+  },
+  handle: (_ask, services) => json({ version: services.config.version, node: process.versions.node }),
+});
 
-function openapiRoute(services: Services): Route {
-  return route(
-    {
-      id: "openapi",
-      method: "get",
-      path: "/openapi.json",
-      tag: TAG,
-      summary: "This document",
-      access: "known",
-      answers: { 200: { description: "OpenAPI 3.1", schema: z.looseObject({ openapi: z.string() }) } },
-    },
-    () => json(services.document()),
-  );
-}
+const openapiRoute = route({
+  id: "openapi",
+  request: "GET /openapi.json",
+  tag: TAG,
+  summary: "This document",
+  access: "known",
+  answers: { 200: { description: "OpenAPI 3.1", schema: z.looseObject({ openapi: z.string() }) } },
+  handle: (_ask, services) => json(services.document()),
+});
+
+export const healthRoutes = [healthRoute, readyRoute, metricsRoute, versionRoute, openapiRoute];

@@ -1,4 +1,5 @@
 /** What the nodes hold: limits, timers, open attempts. */
+
 import { z } from "@hono/zod-openapi";
 import { projectScope, rateName } from "../../engine/limits/limits.ts";
 import { sha256 } from "../../std/hash.ts";
@@ -6,135 +7,76 @@ import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import { type Caller, seesProject } from "../auth/caller.ts";
 import { mergeOverviews } from "../other-nodes.ts";
-import { json, type Route, route } from "../route.ts";
-import { cursor, integer, limit, pageOf, time } from "../schemas/paging.ts";
-import type { Services } from "./services.ts";
-
-const limitSchema = z
-  .object({
-    name: z.string().openapi({ description: "project and handler, or what else the limit is for" }),
-    max: z.number(),
-    held: z.number().int().openapi({ description: "attempts that run; of a rate: starts that count now" }),
-    waiting: z.number().int().openapi({ description: "executions with tasks that wait for room" }),
-    perMs: z.number().int().optional().openapi({ description: "of a rate: how long a start counts" }),
-  })
-  .openapi("Limit", { example: { name: "default/thumbnails.resize", max: 200, held: 200, waiting: 3 } });
-
-const timerSchema = z.object({ execution: z.string(), timer: z.string(), due: time }).openapi("Timer", {
-  example: { execution: "nightly-2026-11-15", timer: "cool-off.1.cool-off", due: 1_794_700_800_000 },
-});
+import { json } from "../route.ts";
+import { attemptSchema, limitSchema, timerSchema } from "../schemas/node.ts";
+import { cursor, integer, limit, pageOf } from "../schemas/paging.ts";
+import { route, type Services } from "./services.ts";
 
 /** A year ahead, where nothing else is said. */
 const HORIZON_MS = 366 * 86_400_000;
 /** Timers looked at for one page of a caller that does not see all. */
 const LOOKED_MAX = 500;
 
-/** The routes. */
-export function nodeRoutes(services: Services): Route[] {
-  return [limitsRoute(services), timersRoute(services), attemptsRoute(services)];
-}
+const attemptsRoute = route({
+  id: "listAttempts",
+  request: "GET /v1/attempts",
+  tag: "node",
+  summary: "Attempts that are open now, and who has them",
+  access: "viewer",
+  query: z.strictObject({ worker: z.string().max(200).optional(), limit: limit(100) }),
+  answers: { 200: { description: "some of them", schema: pageOf(attemptSchema, "attempts") } },
+  async handle({ query, caller }, services) {
+    const { project } = caller;
+    const filter = { worker: query.worker ?? null, project, max: query.limit };
+    const { nodes, headers } = await services.allNodes.ask({ attempts: filter });
+    const data = nodes.flatMap(({ attempts }) => attempts).slice(0, query.limit);
+    return json({ data, next: null }, { headers });
+  },
+});
 
-const attemptSchema = z
-  .object({
-    attempt: z.string(),
-    execution: z.string(),
-    project: z.string(),
-    phase: z.string(),
-    visit: z.number().int(),
-    handler: z.string(),
-    task: z.number().int().openapi({ description: "the task's number; -1: the enumeration" }),
-    topic: z.string().optional().openapi({ description: "of a command" }),
-    receiptTopic: z
-      .string()
-      .optional()
-      .openapi({ description: "of a command: where its receipt comes back" }),
-    n: z.number().int(),
-    worker: z.string(),
-    status: z.enum(["claimed", "running"]),
-    startedAt: time.nullable(),
-    leaseUntil: time.nullable(),
-  })
-  .openapi("OpenAttempt");
+const limitsRoute = route({
+  id: "listLimits",
+  request: "GET /v1/limits",
+  tag: "node",
+  summary: "Limits in use, and who waits for them",
+  access: "viewer",
+  answers: { 200: { description: "all of them", schema: pageOf(limitSchema, "limits") } },
+  async handle({ caller }, services) {
+    const { nodes, headers } = await services.allNodes.ask({});
+    const { limits } = mergeOverviews(nodes.map(({ overview }) => overview));
+    const own = caller.project;
+    const data =
+      own === null
+        ? limits
+        : limits.filter(
+            ({ name }) =>
+              name === projectScope(own) ||
+              name.startsWith(`${own}/`) ||
+              name.startsWith(rateName(`${own}/`)),
+          );
+    return json({ data, next: null }, { headers });
+  },
+});
 
-function attemptsRoute(services: Services): Route {
-  return route(
-    {
-      id: "listAttempts",
-      method: "get",
-      path: "/v1/attempts",
-      tag: "node",
-      summary: "Attempts that are open now, and who has them",
-      access: "viewer",
-      query: z.strictObject({ worker: z.string().max(200).optional(), limit: limit(100) }),
-      answers: { 200: { description: "some of them", schema: pageOf(attemptSchema, "attempts") } },
-    },
-    async ({ query, caller }) => {
-      const { project } = caller;
-      const filter = { worker: query.worker ?? null, project, max: query.limit };
-      const { nodes, headers } = await services.allNodes.ask({ attempts: filter });
-      const data = nodes.flatMap(({ attempts }) => attempts).slice(0, query.limit);
-      return json({ data, next: null }, { headers });
-    },
-  );
-}
-
-function limitsRoute(services: Services): Route {
-  return route(
-    {
-      id: "listLimits",
-      method: "get",
-      path: "/v1/limits",
-      tag: "node",
-      summary: "Limits in use, and who waits for them",
-      access: "viewer",
-      answers: { 200: { description: "all of them", schema: pageOf(limitSchema, "limits") } },
-    },
-    async ({ caller }) => {
-      const { nodes, headers } = await services.allNodes.ask({});
-      const { limits } = mergeOverviews(nodes.map(({ overview }) => overview));
-      const own = caller.project;
-      const data =
-        own === null
-          ? limits
-          : limits.filter(
-              ({ name }) =>
-                name === projectScope(own) ||
-                name.startsWith(`${own}/`) ||
-                name.startsWith(rateName(`${own}/`)),
-            );
-      return json({ data, next: null }, { headers });
-    },
-  );
-}
-
-function timersRoute(services: Services): Route {
-  return route(
-    {
-      id: "listTimers",
-      method: "get",
-      path: "/v1/timers",
-      tag: "node",
-      summary: "Timers, the soonest first",
-      access: "viewer",
-      query: z.strictObject({
-        until: integer(
-          0,
-          Number.MAX_SAFE_INTEGER,
-          "due up to this time, in milliseconds since 1970",
-        ).optional(),
-        limit: limit(100),
-        cursor,
-      }),
-      answers: { 200: { description: "the soonest", schema: pageOf(timerSchema, "timers") } },
-    },
-    async ({ query, caller }) => {
-      const from = query.cursor === undefined ? START : parsePlace(query.cursor);
-      if (isRejection(from)) return from;
-      const until = query.until ?? services.clock.now() + HORIZON_MS;
-      return json(await timerPage(services, caller, { from, until, max: query.limit }));
-    },
-  );
-}
+const timersRoute = route({
+  id: "listTimers",
+  request: "GET /v1/timers",
+  tag: "node",
+  summary: "Timers, the soonest first",
+  access: "viewer",
+  query: z.strictObject({
+    until: integer(0, Number.MAX_SAFE_INTEGER, "due up to this time, in milliseconds since 1970").optional(),
+    limit: limit(100),
+    cursor,
+  }),
+  answers: { 200: { description: "the soonest", schema: pageOf(timerSchema, "timers") } },
+  async handle({ query, caller }, services) {
+    const from = query.cursor === undefined ? START : parsePlace(query.cursor);
+    if (isRejection(from)) return from;
+    const until = query.until ?? services.clock.now() + HORIZON_MS;
+    return json(await timerPage(services, caller, { from, until, max: query.limit }));
+  },
+});
 
 /** Behind which timer a page begins: its time, how many of that time come up to it, and which it is. */
 interface TimerPlace {
@@ -191,3 +133,5 @@ async function sees({ engine }: Services, caller: Caller, { execution }: StoredT
   const found = await engine.inspect(execution);
   return !isRejection(found) && seesProject(caller, found.view.project);
 }
+
+export const nodeRoutes = [limitsRoute, timersRoute, attemptsRoute];

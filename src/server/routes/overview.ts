@@ -1,157 +1,101 @@
 /** How it all is, for one look: counts, rates, what is held and waits, lights; and the progress of a few executions. */
+
 import { z } from "@hono/zod-openapi";
 import type { BrokerView } from "../../protocol/broker-view.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import type { StoredHead } from "../../store/store.ts";
 import { type Caller, seesProject } from "../auth/caller.ts";
 import { mergeOverviews } from "../other-nodes.ts";
-import { json, type Route, route } from "../route.ts";
-import { executionSchema } from "../schemas/execution.ts";
+import { json } from "../route.ts";
+import { progressSchema } from "../schemas/execution.ts";
+import { counts, type Light, overviewSchema } from "../schemas/node.ts";
 import { executionId, integer, name, pageOf } from "../schemas/paging.ts";
 import { mergePulses } from "../views/pulse.ts";
 import { countWorkers } from "../worker-protocol/count-workers.ts";
-import { inspectFor, projectFor, type Services } from "./services.ts";
+import { inspectFor, projectFor, route, type Services } from "./services.ts";
 
 const TAG = "node";
-const count = z.number().int().nonnegative();
 const PROGRESS_MAX = 100;
 const TOGETHER = 8;
 
-const counts = z
-  .record(z.string(), count)
-  .openapi({ description: "executions by status; kept by every write, not counted when asked" });
+const overviewRoute = route({
+  id: "getOverview",
+  request: "GET /v1/overview",
+  tag: TAG,
+  summary: "How it all is: counts, rates, what waits, lights",
+  access: "viewer",
+  query: z.strictObject({ seconds: integer(1, 899, "seconds of rates, 300 by default").default(300) }),
+  answers: { 200: { description: "of all nodes", schema: overviewSchema } },
+  async handle({ query, caller }, services) {
+    const isBound = caller.project !== null;
+    const [{ nodes, headers }, found, oldest] = await Promise.all([
+      services.allNodes.ask(isBound ? {} : { pulse: query.seconds }),
+      services.store.countHeads(isBound ? { project: caller.project } : {}),
+      oldestOf(services, caller),
+    ]);
+    const all = mergeOverviews(nodes.map(({ overview }) => overview));
+    const figures = countWorkers(all);
+    const body = {
+      at: services.clock.now(),
+      version: services.config.version,
+      counts: found,
+      pulse: isBound ? null : mergePulses(nodes.flatMap(({ pulse }) => pulse ?? [])),
+      held: isBound ? 0 : all.leases,
+      capacity: isBound ? 0 : figures.capacity,
+      workers: isBound ? 0 : figures.workers,
+      ready: isBound ? [] : all.ready,
+      oldest,
+      lights: lightsOf(services, headers["rondo-missing"] ?? null),
+    };
+    return json(body, { headers });
+  },
+});
 
-const lightSchema = z
-  .object({ state: z.enum(["ok", "warn", "bad", "off"]), text: z.string() })
-  .openapi("Light");
+const countsRoute = route({
+  id: "countExecutions",
+  request: "GET /v1/counts",
+  tag: TAG,
+  summary: "How many executions there are, by status",
+  access: "viewer",
+  query: z.strictObject({ project: name.optional(), workflow: name.optional() }),
+  answers: { 200: { description: "the counts", schema: z.object({ counts }) } },
+  async handle({ query: { project: wanted, workflow }, caller }, services) {
+    const project = projectFor(caller, wanted);
+    if (project === null) return json({ counts: {} });
+    const filter = { ...project, ...(workflow === undefined ? {} : { workflow }) };
+    return json({ counts: await services.store.countHeads(filter) });
+  },
+});
 
-const overviewSchema = z
-  .object({
-    at: count,
-    version: z.string(),
-    counts,
-    pulse: z
-      .looseObject({ until: count })
-      .nullable()
-      .openapi({ description: "lists of the last seconds; null for who is bound to a project" }),
-    held: count.openapi({ description: "attempts that workers hold" }),
-    capacity: count,
-    workers: count,
-    ready: z.array(z.object({ use: z.string(), tasks: count })),
-    oldest: z
-      .object({
-        id: z.string(),
-        workflow: z.string(),
-        phase: z.string().nullable(),
-        createdAt: count,
-        why: z.string(),
-      })
-      .nullable()
-      .openapi({ description: "the oldest execution that has work" }),
-    lights: z.object({ store: lightSchema, broker: lightSchema, ring: lightSchema }),
-  })
-  .openapi("Overview");
-
-/** The routes. */
-export function overviewRoutes(services: Services): Route[] {
-  return [overviewRoute(services), countsRoute(services), progressRoute(services)];
-}
-
-function overviewRoute(services: Services): Route {
-  return route(
-    {
-      id: "getOverview",
-      method: "get",
-      path: "/v1/overview",
-      tag: TAG,
-      summary: "How it all is: counts, rates, what waits, lights",
-      access: "viewer",
-      query: z.strictObject({ seconds: integer(1, 899, "seconds of rates, 300 by default").default(300) }),
-      answers: { 200: { description: "of all nodes", schema: overviewSchema } },
-    },
-    async ({ query, caller }) => {
-      const isBound = caller.project !== null;
-      const [{ nodes, headers }, found, oldest] = await Promise.all([
-        services.allNodes.ask(isBound ? {} : { pulse: query.seconds }),
-        services.store.countHeads(isBound ? { project: caller.project } : {}),
-        oldestOf(services, caller),
-      ]);
-      const all = mergeOverviews(nodes.map(({ overview }) => overview));
-      const figures = countWorkers(all);
-      const body = {
-        at: services.clock.now(),
-        version: services.config.version,
-        counts: found,
-        pulse: isBound ? null : mergePulses(nodes.flatMap(({ pulse }) => pulse ?? [])),
-        held: isBound ? 0 : all.leases,
-        capacity: isBound ? 0 : figures.capacity,
-        workers: isBound ? 0 : figures.workers,
-        ready: isBound ? [] : all.ready,
-        oldest,
-        lights: lightsOf(services, headers["rondo-missing"] ?? null),
-      };
-      return json(body, { headers });
-    },
-  );
-}
-
-function countsRoute(services: Services): Route {
-  return route(
-    {
-      id: "countExecutions",
-      method: "get",
-      path: "/v1/counts",
-      tag: TAG,
-      summary: "How many executions there are, by status",
-      access: "viewer",
-      query: z.strictObject({ project: name.optional(), workflow: name.optional() }),
-      answers: { 200: { description: "the counts", schema: z.object({ counts }) } },
-    },
-    async ({ query: { project: wanted, workflow }, caller }) => {
-      const project = projectFor(caller, wanted);
-      if (project === null) return json({ counts: {} });
-      const filter = { ...project, ...(workflow === undefined ? {} : { workflow }) };
-      return json({ counts: await services.store.countHeads(filter) });
-    },
-  );
-}
-
-const progressSchema = executionSchema.pick({ id: true, status: true, phases: true, revision: true });
-
-function progressRoute(services: Services): Route {
-  return route(
-    {
-      id: "getProgress",
-      method: "get",
-      path: "/v1/progress",
-      tag: TAG,
-      summary: "How far some executions are: their phases, without what goes in and comes out",
-      access: "viewer",
-      query: z.strictObject({
-        ids: z
-          .string()
-          .max(PROGRESS_MAX * 601)
-          .openapi({ description: `at most ${PROGRESS_MAX} ids, each percent-encoded, with commas between` }),
-      }),
-      answers: { 200: { description: "those that are there", schema: pageOf(progressSchema, "them") } },
-    },
-    async ({ query, caller }) => {
-      const ids = query.ids.split(",").map(decoded);
-      if (ids.length > PROGRESS_MAX || !ids.every((id) => executionId.safeParse(id).success))
-        return reject("invalid_input", `ids: must be up to ${PROGRESS_MAX} execution ids`, { path: "ids" });
-      const data: z.output<typeof progressSchema>[] = [];
-      for (let from = 0; from < ids.length; from += TOGETHER) {
-        const found = ids.slice(from, from + TOGETHER).map((id) => inspectFor(services, caller, id));
-        for (const one of await Promise.all(found)) {
-          if (isRejection(one)) continue;
-          const { id, status, phases, revision } = one.view;
-          data.push({ id, status, phases, revision } as z.output<typeof progressSchema>);
-        }
+const progressRoute = route({
+  id: "getProgress",
+  request: "GET /v1/progress",
+  tag: TAG,
+  summary: "How far some executions are: their phases, without what goes in and comes out",
+  access: "viewer",
+  query: z.strictObject({
+    ids: z
+      .string()
+      .max(PROGRESS_MAX * 601)
+      .openapi({ description: `at most ${PROGRESS_MAX} ids, each percent-encoded, with commas between` }),
+  }),
+  answers: { 200: { description: "those that are there", schema: pageOf(progressSchema, "them") } },
+  async handle({ query, caller }, services) {
+    const ids = query.ids.split(",").map(decoded);
+    if (ids.length > PROGRESS_MAX || !ids.every((id) => executionId.safeParse(id).success))
+      return reject("invalid_input", `ids: must be up to ${PROGRESS_MAX} execution ids`, { path: "ids" });
+    const data: z.output<typeof progressSchema>[] = [];
+    for (let from = 0; from < ids.length; from += TOGETHER) {
+      const found = ids.slice(from, from + TOGETHER).map((id) => inspectFor(services, caller, id));
+      for (const one of await Promise.all(found)) {
+        if (isRejection(one)) continue;
+        const { id, status, phases, revision } = one.view;
+        data.push({ id, status, phases, revision } as z.output<typeof progressSchema>);
       }
-      return json({ data, next: null });
-    },
-  );
-}
+    }
+    return json({ data, next: null });
+  },
+});
 
 /** The oldest execution that has work, of those that the caller may see, and why it is not further. */
 async function oldestOf({ store, engine }: Services, caller: Caller) {
@@ -169,9 +113,10 @@ async function oldestOf({ store, engine }: Services, caller: Caller) {
   return { id, workflow, phase: found.view.phase, createdAt, why: found.why };
 }
 
-type Light = z.output<typeof lightSchema>;
-
-function lightsOf({ engine, broker, ring }: Services, missing: string | null): Record<string, Light> {
+function lightsOf(
+  { engine, broker, ring }: Services,
+  missing: string | null,
+): Record<"store" | "broker" | "ring", Light> {
   const fault = engine.commitFault;
   return {
     store:
@@ -210,3 +155,5 @@ function decoded(id: string): string {
     throw error;
   }
 }
+
+export const overviewRoutes = [overviewRoute, countsRoute, progressRoute];

@@ -7,8 +7,11 @@ import type { EndedSessions } from "../auth/ended-sessions.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import type { AllNodes } from "../other-nodes.ts";
 import type { ApiParts } from "../parts.ts";
+import { routesOver } from "../route.ts";
 import type { AuditLog } from "../services/audit-log.ts";
+import type { DeadLetterGroups } from "../services/dead-letter-groups.ts";
 import type { EndedViews } from "../services/ended-views.ts";
+import type { TokenSightings } from "../services/token-sightings.ts";
 import type { FeedHub } from "../streams/feed-hub.ts";
 import type { LaneIndex } from "../views/lanes.ts";
 import type { TaskIndexes } from "../views/task-indexes.ts";
@@ -22,14 +25,19 @@ export interface Services extends ApiParts {
   readonly lanes: LaneIndex;
   /** How executions are; of those that have ended it is remembered. */
   readonly views: EndedViews;
+  readonly deadLetterGroups: DeadLetterGroups;
+  readonly tokenSightings: TokenSightings;
   /** This node and the others. */
   readonly allNodes: AllNodes;
   /** Whether the server is about to close. */
   readonly isClosing: () => boolean;
   /** The address under which it is reached. */
   readonly url: () => string;
-  readonly document: () => Readonly<Record<string, unknown>>;
+  readonly document: () => { readonly openapi: string };
 }
+
+/** Declares a route whose handler works with the services. */
+export const route = routesOver<Services>();
 
 /** An execution that the caller may see; to others it does not exist. */
 export async function inspectFor(

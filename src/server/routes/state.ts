@@ -2,9 +2,9 @@
 import { z } from "@hono/zod-openapi";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { seesProject } from "../auth/caller.ts";
-import { json, type Route, route } from "../route.ts";
+import { json } from "../route.ts";
 import { anyJson, time } from "../schemas/paging.ts";
-import type { Services } from "./services.ts";
+import { route } from "./services.ts";
 
 const KEY_CHARS_MAX = 500;
 
@@ -32,42 +32,36 @@ const stateSchema = z
     },
   });
 
-/** The route. */
-export function stateRoute({ postOps }: Services): Route {
-  return route(
-    {
-      id: "getState",
-      method: "get",
-      path: "/v1/state/{store}/{key}",
-      tag: "state",
-      summary: "What a command has kept in a state store",
-      description:
-        "The newest value under the key. A caller that is bound to a project sees what its project has written.",
-      access: "viewer",
-      params: z.strictObject({
-        store: z.string().min(1).max(100),
-        key: z.string().min(1).max(KEY_CHARS_MAX),
-      }),
-      query: z.strictObject({
-        partition: z.string().max(KEY_CHARS_MAX).optional().openapi({ description: "none by default" }),
-      }),
-      answers: { 200: { description: "the value", schema: stateSchema } },
-      refusals: ["not_found", "store_unavailable"],
-    },
-    async ({ params: { store, key }, query: { partition = "" }, caller }) => {
-      const place = { store, key, partition: partition === "" ? null : partition };
-      const found = await postOps.readState(place);
-      if (isRejection(found)) return found;
-      if (found === null || !seesProject(caller, found.project ?? ""))
-        return reject("not_found", `there is no "${key}" in the state store "${store}"`, {
-          hint:
-            place.partition === null
-              ? "if it was kept under a partition, ask with ?partition="
-              : "if it was kept without this partition, leave ?partition= out",
-        });
-      const { value, project, version } = found;
-      const { execution = null, seq = null, at = null } = version ?? {};
-      return json({ ...place, value: JSON.parse(value) as unknown, project, execution, seq, at });
-    },
-  );
-}
+export const stateRoute = route({
+  id: "getState",
+  request: "GET /v1/state/{store}/{key}",
+  tag: "state",
+  summary: "What a command has kept in a state store",
+  description:
+    "The newest value under the key. A caller that is bound to a project sees what its project has written.",
+  access: "viewer",
+  params: z.strictObject({
+    store: z.string().min(1).max(100),
+    key: z.string().min(1).max(KEY_CHARS_MAX),
+  }),
+  query: z.strictObject({
+    partition: z.string().max(KEY_CHARS_MAX).optional().openapi({ description: "none by default" }),
+  }),
+  answers: { 200: { description: "the value", schema: stateSchema } },
+  refusals: ["not_found", "store_unavailable"],
+  async handle({ params: { store, key }, query: { partition = "" }, caller }, { postOps }) {
+    const place = { store, key, partition: partition === "" ? null : partition };
+    const found = await postOps.readState(place);
+    if (isRejection(found)) return found;
+    if (found === null || !seesProject(caller, found.project ?? ""))
+      return reject("not_found", `there is no "${key}" in the state store "${store}"`, {
+        hint:
+          place.partition === null
+            ? "if it was kept under a partition, ask with ?partition="
+            : "if it was kept without this partition, leave ?partition= out",
+      });
+    const { value, project, version } = found;
+    const { execution = null, seq = null, at = null } = version ?? {};
+    return json({ ...place, value: JSON.parse(value) as unknown, project, execution, seq, at });
+  },
+});

@@ -1,15 +1,17 @@
 /** The tasks of an execution: as rows, and as a map of one byte each. */
+
 import { z } from "@hono/zod-openapi";
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../auth/caller.ts";
-import { json, type Route, route } from "../route.ts";
-import { anyJson, cursor, executionParams, integer, limit, name, pageOf, time } from "../schemas/paging.ts";
+import { json } from "../route.ts";
+import { lanesSchema, rowSchema } from "../schemas/execution.ts";
+import { cursor, executionParams, integer, limit, name, pageOf } from "../schemas/paging.ts";
 import { MAP_KINDS, mapTasks } from "../views/state-map.ts";
 import { TASK_STATES } from "../views/task-index.ts";
 import { readTaskRows } from "../views/task-rows.ts";
 import type { IndexedHandler, TaskScan } from "../views/task-scan.ts";
-import { inspectFor, type Services } from "./services.ts";
+import { inspectFor, route, type Services } from "./services.ts";
 
 const place = {
   phase: name.optional().openapi({ description: "the phase; the one it is in, or was in last, if left out" }),
@@ -39,200 +41,129 @@ const statesQuery = z.strictObject({
 
 type PlaceQuery = Pick<z.output<typeof rowsQuery>, keyof typeof place>;
 
-const rowSchema = z
-  .object({
-    n: z.number().int(),
-    status: z.enum(TASK_STATES),
-    attempts: z.number().int(),
-    reason: z.string().nullable(),
-    worker: z.string().nullable(),
-    ms: z.number().nullable(),
-    result: anyJson.optional(),
-    error: anyJson.optional(),
-    key: z.string().optional(),
-    identity: z.string().optional(),
-    task: anyJson.optional(),
-  })
-  .openapi("TaskRow", {
-    example: {
-      n: 17,
-      status: "done",
-      attempts: 1,
-      reason: null,
-      worker: "w-1",
-      ms: 12,
-      result: { bytes: 1 },
+const lanesRoute = route({
+  id: "listLanes",
+  request: "GET /v1/executions/{id}/lanes",
+  tag: "executions",
+  summary: "It over time: a lane per handler of a visit",
+  access: "viewer",
+  params: executionParams,
+  query: z.strictObject({
+    at: place.at,
+    from: integer(0, Number.MAX_SAFE_INTEGER, "the window's begin; its start if left out").optional(),
+    to: integer(0, Number.MAX_SAFE_INTEGER, "the window's end; its end, or now, if left out").optional(),
+    pieces: integer(10, 1_000, "pieces of the time, 200 by default").default(200),
+  }),
+  answers: {
+    200: {
+      description: "lanes in the order in which they began",
+      schema: lanesSchema,
     },
-  });
+  },
+  async handle({ params, query, caller }, services) {
+    const found = await scanOf(services, { caller, id: params.id, at: query.at });
+    if (isRejection(found)) return found;
+    const { scan, isPast, finishedAt } = found;
+    const from = query.from ?? scan.startedAt;
+    const end = isPast ? scan.lastAt : (finishedAt ?? services.clock.now());
+    const to = Math.max(from + 1, query.to ?? end);
+    const lanes = services.lanes.lanes(
+      scan,
+      { from, to, pieces: query.pieces },
+      isPast || finishedAt !== null || query.to !== undefined,
+    );
+    return json({ from, to, revision: scan.seq, lanes });
+  },
+});
 
-/** The routes. */
-export function taskRoutes(services: Services): Route[] {
-  return [rowsRoute(services), statesRoute(services), lanesRoute(services)];
-}
-
-const laneSchema = z
-  .object({
-    phase: z.string(),
-    visit: z.number().int(),
-    handler: z.string(),
-    startedAt: time,
-    endedAt: time.nullable(),
-    total: z.number().int(),
-    ran: z.array(z.number()).openapi({ description: "tasks that ran in each piece of the time, on average" }),
-    done: z.array(z.number().int()),
-    failed: z.array(z.number().int()),
-    bars: z
-      .array(
-        z.object({
-          task: z.number().int(),
-          state: z.enum(TASK_STATES),
-          from: z.number(),
-          to: z.number(),
-        }),
-      )
-      .nullable()
-      .openapi({ description: "the tasks of the window themselves, where they are few" }),
-  })
-  .openapi("Lane");
-
-function lanesRoute(services: Services): Route {
-  return route(
-    {
-      id: "listLanes",
-      method: "get",
-      path: "/v1/executions/{id}/lanes",
-      tag: "executions",
-      summary: "It over time: a lane per handler of a visit",
-      access: "viewer",
-      params: executionParams,
-      query: z.strictObject({
-        at: place.at,
-        from: integer(0, Number.MAX_SAFE_INTEGER, "the window's begin; its start if left out").optional(),
-        to: integer(0, Number.MAX_SAFE_INTEGER, "the window's end; its end, or now, if left out").optional(),
-        pieces: integer(10, 1_000, "pieces of the time, 200 by default").default(200),
+const rowsRoute = route({
+  id: "listTasks",
+  request: "GET /v1/executions/{id}/tasks",
+  tag: "executions",
+  summary: "Tasks of a handler, by number",
+  access: "viewer",
+  params: executionParams,
+  query: rowsQuery,
+  answers: {
+    200: {
+      description: "a page, and which handler of which visit it is about",
+      schema: pageOf(rowSchema, "tasks").extend({
+        phase: z.string().nullable(),
+        visit: z.number().int(),
+        handler: z.string().nullable(),
+        total: z.number().int(),
+        revision: z.number().int(),
       }),
-      answers: {
-        200: {
-          description: "lanes in the order in which they began",
-          schema: z.object({ from: time, to: time, revision: z.number().int(), lanes: z.array(laneSchema) }),
-        },
-      },
     },
-    async ({ params, query, caller }) => {
-      const found = await scanOf(services, { caller, id: params.id, at: query.at });
-      if (isRejection(found)) return found;
-      const { scan, isPast, finishedAt } = found;
-      const from = query.from ?? scan.startedAt;
-      const end = isPast ? scan.lastAt : (finishedAt ?? services.clock.now());
-      const to = Math.max(from + 1, query.to ?? end);
-      const lanes = services.lanes.lanes(
-        scan,
-        { from, to, pieces: query.pieces },
-        isPast || finishedAt !== null || query.to !== undefined,
-      );
-      return json({ from, to, revision: scan.seq, lanes });
-    },
-  );
-}
-
-function rowsRoute(services: Services): Route {
-  return route(
-    {
-      id: "listTasks",
-      method: "get",
-      path: "/v1/executions/{id}/tasks",
-      tag: "executions",
-      summary: "Tasks of a handler, by number",
-      access: "viewer",
-      params: executionParams,
-      query: rowsQuery,
-      answers: {
-        200: {
-          description: "a page, and which handler of which visit it is about",
-          schema: pageOf(rowSchema, "tasks").extend({
-            phase: z.string().nullable(),
-            visit: z.number().int(),
-            handler: z.string().nullable(),
-            total: z.number().int(),
-            revision: z.number().int(),
-          }),
-        },
-      },
-    },
-    async ({ params, query, caller }) => {
-      const found = await findHandler(services, { caller, id: params.id, query });
-      if (isRejection(found)) return found;
-      if (found.handler === null)
-        return json({
-          data: [],
-          next: null,
-          phase: null,
-          visit: 0,
-          handler: null,
-          total: 0,
-          revision: found.revision,
-        });
-      const { phase, visit, handler, index } = found.handler;
-      const from = query.cursor === undefined ? (query.from ?? 0) : Number(query.cursor);
-      if (!Number.isSafeInteger(from) || from < 0)
-        return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
-      const { data, next } = await readTaskRows(services.store, index, {
-        execution: params.id,
-        from,
-        limit: query.limit,
-        status: query.status,
-        isFull: query.detail === "full",
-      });
+  },
+  async handle({ params, query, caller }, services) {
+    const found = await findHandler(services, { caller, id: params.id, query });
+    if (isRejection(found)) return found;
+    if (found.handler === null)
       return json({
-        data,
-        next: next === null ? null : String(next),
-        phase,
-        visit,
-        handler,
-        total: index.total,
+        data: [],
+        next: null,
+        phase: null,
+        visit: 0,
+        handler: null,
+        total: 0,
         revision: found.revision,
       });
-    },
-  );
-}
+    const { phase, visit, handler, index } = found.handler;
+    const from = query.cursor === undefined ? (query.from ?? 0) : Number(query.cursor);
+    if (!Number.isSafeInteger(from) || from < 0)
+      return reject("invalid_input", "cursor: is not the `next` of a page", { path: "cursor" });
+    const { data, next } = await readTaskRows(services.store, index, {
+      execution: params.id,
+      from,
+      limit: query.limit,
+      status: query.status,
+      isFull: query.detail === "full",
+    });
+    return json({
+      data,
+      next: next === null ? null : String(next),
+      phase,
+      visit,
+      handler,
+      total: index.total,
+      revision: found.revision,
+    });
+  },
+});
 
-function statesRoute(services: Services): Route {
-  return route(
-    {
-      id: "mapTasks",
-      method: "get",
-      path: "/v1/executions/{id}/tasks/states",
-      tag: "executions",
-      summary: "A byte per task of a handler",
-      description:
-        "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. By `within`: 1 if it ran between `from` and `to`. What the bytes mean is in the header Rondo-Legend, as JSON.",
-      access: "viewer",
-      params: executionParams,
-      query: statesQuery,
-      answers: { 200: { description: "the bytes, by task number", types: ["application/octet-stream"] } },
-    },
-    async ({ params, query, caller }) => {
-      const found = await findHandler(services, { caller, id: params.id, query });
-      if (isRejection(found)) return found;
-      if (found.handler === null) return reject("not_found", `execution ${params.id} has no tasks yet`);
-      const { bytes, legend } = mapTasks(found.handler.index, query.by, {
-        from: (query.from ?? 0) - found.origin,
-        to: (query.to ?? Number.MAX_SAFE_INTEGER) - found.origin,
-      });
-      return {
-        kind: "bytes",
-        status: 200,
-        type: "application/octet-stream",
-        body: bytes,
-        headers: {
-          "rondo-legend": legend,
-          "rondo-revision": String(found.revision),
-          "rondo-handler": `${found.handler.phase}.${found.handler.visit}.${found.handler.handler}`,
-        },
-      };
-    },
-  );
-}
+const statesRoute = route({
+  id: "mapTasks",
+  request: "GET /v1/executions/{id}/tasks/states",
+  tag: "executions",
+  summary: "A byte per task of a handler",
+  description:
+    "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. By `within`: 1 if it ran between `from` and `to`. What the bytes mean is in the header Rondo-Legend, as JSON.",
+  access: "viewer",
+  params: executionParams,
+  query: statesQuery,
+  answers: { 200: { description: "the bytes, by task number", types: ["application/octet-stream"] } },
+  async handle({ params, query, caller }, services) {
+    const found = await findHandler(services, { caller, id: params.id, query });
+    if (isRejection(found)) return found;
+    if (found.handler === null) return reject("not_found", `execution ${params.id} has no tasks yet`);
+    const { bytes, legend } = mapTasks(found.handler.index, query.by, {
+      from: (query.from ?? 0) - found.origin,
+      to: (query.to ?? Number.MAX_SAFE_INTEGER) - found.origin,
+    });
+    return {
+      kind: "bytes",
+      status: 200,
+      type: "application/octet-stream",
+      body: bytes,
+      headers: {
+        "rondo-legend": legend,
+        "rondo-revision": String(found.revision),
+        "rondo-handler": `${found.handler.phase}.${found.handler.visit}.${found.handler.handler}`,
+      },
+    };
+  },
+});
 
 /** The tasks of an execution, now or as of an event. */
 async function scanOf(
@@ -291,3 +222,5 @@ function placeText({ phase, visit, handler }: PlaceQuery): string {
     .flatMap(([what, value]) => (value === undefined ? [] : [`${what} ${value}`]))
     .join(", ");
 }
+
+export const taskRoutes = [rowsRoute, statesRoute, lanesRoute];

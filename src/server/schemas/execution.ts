@@ -1,6 +1,9 @@
 /** Executions on the wire. */
 import { z } from "@hono/zod-openapi";
+import { CODES } from "../../audit/auditor.ts";
+import { TASK_STATES } from "../views/task-index.ts";
 import { anyJson, executionId, name, time } from "./paging.ts";
+import type { Shape } from "./shape.ts";
 
 export const EXECUTION_STATUSES = [
   "running",
@@ -13,6 +16,7 @@ export const EXECUTION_STATUSES = [
 ] as const;
 
 const status = z.enum(EXECUTION_STATUSES);
+export type ExecutionStatus = (typeof EXECUTION_STATUSES)[number];
 const count = z.number().int().nonnegative();
 const tags = z.record(z.string(), z.string()).openapi({ example: { team: "ops" } });
 
@@ -116,6 +120,7 @@ export const executionSchema = z
       revision: 12,
     },
   });
+export type Execution = Shape<typeof executionSchema>;
 
 /** An execution in a list. */
 export const summarySchema = z
@@ -132,6 +137,10 @@ export const summarySchema = z
     finishedAt: time.nullable(),
   })
   .openapi("ExecutionSummary");
+export type Summary = Shape<typeof summarySchema>;
+
+export const whySchema = z.object({ id: z.string(), status: z.string(), why: z.string() });
+export type Why = Shape<typeof whySchema>;
 
 const moment = z
   .union([z.number().int().nonnegative(), z.iso.datetime({ offset: true })], {
@@ -175,3 +184,188 @@ export const signalSchema = z
     id: z.string().optional().openapi({ description: "makes repeating it harmless, like Idempotency-Key" }),
   })
   .openapi("Signal", { example: { name: "approved", data: { by: "jo" } } });
+
+export const droppedSchema = z
+  .object({
+    at: z.number(),
+    what: z.string(),
+    verdict: z.string(),
+    phase: z.string(),
+    visit: z.number().int(),
+    handler: z.string(),
+    task: z.number().int(),
+    attempt: z.number().int(),
+    worker: z.string(),
+  })
+  .openapi("Dropped");
+export type Dropped = Shape<typeof droppedSchema>;
+
+export const eventSchema = z
+  .looseObject({
+    seq: z.number().int(),
+    at: z.number().int(),
+    kind: z.string().openapi({ example: "workflow.tasks.settled" }),
+    v: z.number().int(),
+    execution: z.string(),
+  })
+  .openapi("Event", {
+    example: {
+      seq: 3,
+      at: 1_794_700_800_000,
+      kind: "workflow.handler.started",
+      v: 1,
+      execution: "nightly-2026-11-15",
+      phase: "resize",
+      visit: 1,
+      handler: "resize",
+    },
+  });
+export type Event = Shape<typeof eventSchema>;
+
+export const lineSchema = z
+  .object({
+    id: z.string(),
+    at: z.number().int(),
+    level: z
+      .string()
+      .openapi({ description: "debug, info, warn, error, progress; `run`: the life of a script's runs" }),
+    text: z.string(),
+    run: z.string().optional(),
+    phase: z.string(),
+    visit: z.number().int(),
+    handler: z.string(),
+    task: z.number().int().openapi({ description: "-1: the enumeration" }),
+    attempt: z.number().int(),
+    attemptId: z
+      .string()
+      .openapi({ description: "the attempt's id, which no other attempt of the store has" }),
+    worker: z.string(),
+  })
+  .openapi("LogLine");
+export type LogLine = Shape<typeof lineSchema>;
+
+export const rowSchema = z
+  .object({
+    n: z.number().int(),
+    status: z.enum(TASK_STATES),
+    attempts: z.number().int(),
+    reason: z.string().nullable(),
+    worker: z.string().nullable(),
+    ms: z.number().nullable(),
+    result: anyJson.optional(),
+    error: anyJson.optional(),
+    key: z.string().optional(),
+    identity: z.string().optional(),
+    task: anyJson.optional(),
+  })
+  .openapi("TaskRow", {
+    example: {
+      n: 17,
+      status: "done",
+      attempts: 1,
+      reason: null,
+      worker: "w-1",
+      ms: 12,
+      result: { bytes: 1 },
+    },
+  });
+export type TaskRow = Shape<typeof rowSchema>;
+
+export const laneSchema = z
+  .object({
+    phase: z.string(),
+    visit: z.number().int(),
+    handler: z.string(),
+    startedAt: time,
+    endedAt: time.nullable(),
+    total: z.number().int(),
+    ran: z.array(z.number()).openapi({ description: "tasks that ran in each piece of the time, on average" }),
+    done: z.array(z.number().int()),
+    failed: z.array(z.number().int()),
+    bars: z
+      .array(
+        z.object({
+          task: z.number().int(),
+          state: z.enum(TASK_STATES),
+          from: z.number(),
+          to: z.number(),
+        }),
+      )
+      .nullable()
+      .openapi({ description: "the tasks of the window themselves, where they are few" }),
+  })
+  .openapi("Lane");
+export type Lane = Shape<typeof laneSchema>;
+
+export const lanesSchema = z.object({
+  from: time,
+  to: time,
+  revision: z.number().int(),
+  lanes: z.array(laneSchema),
+});
+export type Lanes = Shape<typeof lanesSchema>;
+
+export const auditSchema = z
+  .object({
+    execution: z.string(),
+    events: z.number().int(),
+    tasks: z.number().int(),
+    settled: z.number().int(),
+    lost: z.number().int(),
+    countedTwice: z.number().int(),
+    findings: z.array(
+      z.object({
+        code: z.enum(CODES),
+        seq: z.number().int(),
+        message: z.string(),
+        isRepaired: z.boolean().optional(),
+      }),
+    ),
+    more: z.number().int(),
+  })
+  .openapi("Audit");
+export type ExecutionAudit = Shape<typeof auditSchema>;
+
+export const tableSchema = z
+  .object({
+    findings: z.array(z.object({ table: z.string(), message: z.string(), isRepaired: z.boolean() })),
+  })
+  .openapi("TableAudit");
+export type TableAudit = Shape<typeof tableSchema>;
+
+/** Changes that one call can make to many executions. */
+export const ACTIONS = ["cancel", "pause", "resume", "retry"] as const;
+/** Most executions that one call changes. */
+const BULK_MAX = 1_000;
+
+export const bulkSchema = z
+  .strictObject({
+    action: z.enum(ACTIONS),
+    filter: z.strictObject({
+      project: name.optional(),
+      workflow: name.optional(),
+      status: z.enum(EXECUTION_STATUSES).optional(),
+      q: z.string().max(200).optional().openapi({ description: "words, as in the list" }),
+    }),
+    dryRun: z.boolean().default(false).openapi({ description: "only say which" }),
+    reason: z.string().optional(),
+    limit: z.number().int().min(1).max(BULK_MAX).default(BULK_MAX),
+    cursor: z.string().optional().openapi({ description: "the `next` of the call before" }),
+  })
+  .openapi("Bulk", {
+    example: { action: "cancel", filter: { workflow: "thumbnails", status: "running" }, dryRun: true },
+  });
+
+export const bulkAnswer = z
+  .object({
+    matched: z.number().int(),
+    changed: z.number().int(),
+    ids: z.array(z.string()),
+    refused: z.array(z.object({ id: z.string(), code: z.string(), message: z.string() })),
+    next: z.string().nullable().openapi({ description: "there are more: call again with it as `cursor`" }),
+  })
+  .openapi("BulkAnswer");
+export type BulkAnswer = Shape<typeof bulkAnswer>;
+
+export const progressSchema = executionSchema.pick({ id: true, status: true, phases: true, revision: true });
+export type Progress = Shape<typeof progressSchema>;

@@ -59,7 +59,7 @@ export const executionId = z
 export const executionParams = z.strictObject({ id: executionId });
 
 /** A page of items. */
-export function pageOf(item: z.ZodType, what: string) {
+export function pageOf<T extends z.ZodType>(item: T, what: string) {
   return z.object({
     data: z.array(item),
     next: z

@@ -3,20 +3,13 @@
  * write is under way are stored together, as one document; the ids of documents are in the order of time, and end with
  * what tells this log from those of other nodes.
  */
+
 import type { Clock } from "../../std/clock.ts";
 import { KEPT, listOf, number, object, orNull, string } from "../../std/decode.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import { jsonForm, listDocuments } from "../../store/document-form.ts";
 import type { DocumentStore } from "../../store/store.ts";
-
-export interface AuditEntry {
-  readonly at: number;
-  readonly who: string;
-  readonly role: string;
-  readonly action: string;
-  readonly target: string;
-  readonly project: string | null;
-}
+import type { AuditEntry } from "../schemas/admin.ts";
 
 /** A page of entries, newest first. */
 export interface AuditPage {

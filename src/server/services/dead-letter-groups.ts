@@ -2,9 +2,11 @@
  * Dead letters by what went wrong: the same error of the same handler, whatever the numbers and names in its message.
  * What a letter says never changes, so what was read of one is kept; a bounded number of the newest is looked at.
  */
+
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
 import { sha256 } from "../../std/hash.ts";
 import type { Store, StoredDeadLetter } from "../../store/store.ts";
+import type { DeadLetterGroup } from "../schemas/dead-letter.ts";
 
 /** Letters that are looked at, read at the same time, and kept. */
 const LOOKED_MAX = 500;
@@ -21,23 +23,6 @@ interface Part {
   readonly message: string;
   readonly at: number | null;
   readonly tasks: readonly number[];
-}
-
-/** What failed in the same way. */
-export interface DeadLetterGroup {
-  readonly id: string;
-  readonly project: string;
-  readonly workflow: string;
-  readonly phase: string | null;
-  readonly handler: string | null;
-  readonly name: string;
-  /** Of the newest of them. */
-  readonly message: string;
-  readonly tasks: number;
-  readonly executions: number;
-  readonly firstAt: number | null;
-  readonly lastAt: number | null;
-  readonly sample: { readonly execution: string; readonly task: number };
 }
 
 /** A group with where it is. */

@@ -2,22 +2,17 @@
  * The version log: since when which definition of a workflow is the newest. `withVersionLog` writes an entry whenever that
  * changes. Entries are documents named by workflow and time, so that a list needs no index of its own.
  */
+
 import { isSubmissionName } from "../../commands/submission-definition.ts";
 import type { Clock } from "../../std/clock.ts";
 import { KEPT, number, object, string } from "../../std/decode.ts";
 import { decorate } from "../../std/decorate.ts";
 import { jsonForm, listDocuments } from "../../store/document-form.ts";
 import type { DocumentStore } from "../../store/store.ts";
-
-/** A definition that was the newest from a time on. */
-export interface Version {
-  readonly hash: string;
-  /** Null: it was there before this was noted. */
-  readonly at: number | null;
-}
+import type { WorkflowVersion } from "../schemas/workflow.ts";
 
 export interface VersionPage {
-  readonly data: readonly Version[];
+  readonly data: readonly WorkflowVersion[];
   readonly next: string | null;
 }
 
@@ -62,7 +57,7 @@ export async function listVersions(
     descending: true,
     max,
   });
-  const data: Version[] = found.flatMap((one) => (one.damage === undefined ? [one.value] : []));
+  const data: WorkflowVersion[] = found.flatMap((one) => (one.damage === undefined ? [one.value] : []));
   if (cursor === null && data[0]?.hash !== newest.hash) data.unshift({ hash: newest.hash, at: null });
   const next = found.length === max ? (found.at(-1)?.id.slice(name.length + 1) ?? null) : null;
   return { data: data.slice(0, max), next };

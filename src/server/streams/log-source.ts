@@ -1,6 +1,8 @@
 /** Log lines of an execution: as pages, and as server-sent events. A line's id is `<row>.<line>`. */
+
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { ExecutionStore, StoredLogRow } from "../../store/store.ts";
+import type { LogLine } from "../schemas/execution.ts";
 import type { FeedSource, SourcePiece } from "./feed.ts";
 import { isOver } from "./is-over.ts";
 
@@ -15,24 +17,6 @@ export interface LogFilter {
   readonly run?: string | undefined;
 }
 
-/** A line as others see it. */
-export interface ShownLine {
-  readonly id: string;
-  readonly at: number;
-  readonly level: string;
-  readonly text: string;
-  readonly run?: string;
-  readonly phase: string;
-  readonly visit: number;
-  readonly handler: string;
-  /** -1: the enumeration. */
-  readonly task: number;
-  readonly attempt: number;
-  /** The id of the attempt, which no other attempt has. */
-  readonly attemptId: string;
-  readonly worker: string;
-}
-
 /** The next line that is wanted. */
 export interface LogPosition {
   readonly row: number;
@@ -40,7 +24,7 @@ export interface LogPosition {
 }
 
 export interface LogPage {
-  readonly lines: readonly ShownLine[];
+  readonly lines: readonly LogLine[];
   readonly next: LogPosition;
   /** There was nothing more behind it. */
   readonly isLast: boolean;
@@ -68,7 +52,7 @@ export async function readLines(
   execution: string,
   options: { readonly from: LogPosition; readonly max: number; readonly filter: LogFilter },
 ): Promise<LogPage> {
-  const lines: ShownLine[] = [];
+  const lines: LogLine[] = [];
   let { from: next } = options;
   let chars = 0;
   for (let looked = 0; looked < ROWS_PER_PAGE; ) {
@@ -119,7 +103,7 @@ export function logSource(
   };
 }
 
-function showLine(row: StoredLogRow, index: number): ShownLine {
+function showLine(row: StoredLogRow, index: number): LogLine {
   const { at, level, text, run } = row.lines[index] as StoredLogRow["lines"][number];
   const { order, phase, visit, handler, task, attempt, number, worker } = row;
   return {
@@ -138,8 +122,8 @@ function showLine(row: StoredLogRow, index: number): ShownLine {
   };
 }
 
-function fits(line: ShownLine, filter: LogFilter): boolean {
+function fits(line: LogLine, filter: LogFilter): boolean {
   return Object.entries(filter).every(
-    ([field, wanted]) => wanted === undefined || line[field as keyof ShownLine] === wanted,
+    ([field, wanted]) => wanted === undefined || line[field as keyof LogLine] === wanted,
   );
 }

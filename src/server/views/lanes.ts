@@ -2,6 +2,7 @@
  * An execution over time: a lane per handler of a visit, with how many of its tasks ran, were done and failed in each
  * piece of the time; the tasks themselves where they are few. Made from the task indexes in one pass, no row is read.
  */
+import type { Lane } from "../schemas/execution.ts";
 import { TASK_STATES, type TaskIndex, type TaskState } from "./task-index.ts";
 import type { IndexedHandler, TaskScan } from "./task-scan.ts";
 
@@ -12,28 +13,6 @@ const WINDOWS_KEPT = 8;
 const [RUNNING, DONE, FAILED] = (["running", "done", "failed"] as const).map((state) =>
   TASK_STATES.indexOf(state),
 ) as [number, number, number];
-
-export interface Lane {
-  readonly phase: string;
-  readonly visit: number;
-  readonly handler: string;
-  readonly startedAt: number;
-  readonly endedAt: number | null;
-  readonly total: number;
-  /** Per piece: tasks that ran, on average; tasks that were done; tasks that failed. */
-  readonly ran: readonly number[];
-  readonly done: readonly number[];
-  readonly failed: readonly number[];
-  /** Null: they are too many. */
-  readonly bars:
-    | readonly {
-        readonly task: number;
-        readonly state: TaskState;
-        readonly from: number;
-        readonly to: number;
-      }[]
-    | null;
-}
 
 /** The window that is looked at, in milliseconds since 1970, and in how many pieces. */
 export interface LaneWindow {

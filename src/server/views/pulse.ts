@@ -3,25 +3,14 @@
  * and ended and tasks settled is the difference of the engine's own totals, looked at once a second while there are
  * commits. How long tasks waited and ran is sampled: of some commits in each second, some tasks.
  */
+
 import type { Totals } from "../../engine/views/totals.ts";
 import { decodeReadable, type Entry } from "../../kernel/journal/journal-entry.ts";
 import type { Commit, CommitVerdict } from "../../store/store.ts";
+import { PULSE_FIELDS, type PulseSeconds } from "../schemas/node.ts";
 import { PageTimes } from "./page-times.ts";
 
-const FIELDS = [
-  "started",
-  "done",
-  "failed",
-  "cancelled",
-  "tasksDone",
-  "tasksFailed",
-  "waitMs",
-  "waits",
-  "runMs",
-  "runs",
-] as const;
-
-type Field = (typeof FIELDS)[number];
+type Field = (typeof PULSE_FIELDS)[number];
 
 /** Seconds that are kept. */
 const SECONDS = 900;
@@ -31,16 +20,10 @@ const TASKS_PER_EVENT = 8;
 /** What rows are looked into for. */
 const WANTED = /"kind":"(?:tasks\.(?:settled|enumerated)|handler\.(?:started|finished))"/;
 
-/** The last seconds, the oldest first; `until` is the second after the last. */
-export interface PulseShown extends Readonly<Record<Field, readonly number[]>> {
-  readonly until: number;
-}
-
 export class Pulse {
-  readonly #columns = Object.fromEntries(FIELDS.map((field) => [field, new Float64Array(SECONDS)])) as Record<
-    Field,
-    Float64Array
-  >;
+  readonly #columns = Object.fromEntries(
+    PULSE_FIELDS.map((field) => [field, new Float64Array(SECONDS)]),
+  ) as Record<Field, Float64Array>;
   readonly #pages = new PageTimes();
   /** The second that is under way, and rows that may still be looked into in it. */
   #second = 0;
@@ -68,13 +51,13 @@ export class Pulse {
   }
 
   /** The last so many seconds before a time; the one that is under way is left out. */
-  show(seconds: number, now: number): PulseShown {
+  show(seconds: number, now: number): PulseSeconds {
     this.#advance(now);
     const until = Math.floor(now / 1_000);
     const from = until - Math.min(seconds, SECONDS - 1);
     const read = (field: Field): number[] =>
       Array.from({ length: until - from }, (_, i) => this.#columns[field][(from + i) % SECONDS] as number);
-    const columns = Object.fromEntries(FIELDS.map((field) => [field, read(field)]));
+    const columns = Object.fromEntries(PULSE_FIELDS.map((field) => [field, read(field)]));
     return { until, ...(columns as Record<Field, number[]>) };
   }
 
@@ -114,7 +97,7 @@ export class Pulse {
     this.#settle();
     const gone = Math.min(SECONDS, second - this.#second);
     for (let i = 1; i <= gone; i++)
-      for (const field of FIELDS) this.#columns[field][(second - gone + i) % SECONDS] = 0;
+      for (const field of PULSE_FIELDS) this.#columns[field][(second - gone + i) % SECONDS] = 0;
     this.#second = second;
     this.#rowsLeft = ROWS_PER_SECOND;
   }
@@ -139,10 +122,10 @@ export class Pulse {
 }
 
 /** What several nodes have done, as if it were one. */
-export function mergePulses(pulses: readonly PulseShown[]): PulseShown | null {
+export function mergePulses(pulses: readonly PulseSeconds[]): PulseSeconds | null {
   const [first, ...others] = pulses;
   if (first === undefined) return null;
-  const columns = FIELDS.map((field) => {
+  const columns = PULSE_FIELDS.map((field) => {
     const sum = [...first[field]];
     for (const other of others) {
       // Clocks of nodes differ by a little: seconds are matched by their number.

@@ -1,24 +1,11 @@
 /** Rows of tasks with their results, errors, keys and identities, read from the journal where the index points. */
+
 import type { Event } from "../../kernel/event.ts";
 import type { Json } from "../../std/json.ts";
 import type { ExecutionStore } from "../../store/store.ts";
+import type { TaskRow } from "../schemas/execution.ts";
 import { EventReader } from "./event-reader.ts";
 import type { TaskIndex, TaskState } from "./task-index.ts";
-
-/** A task as `GET .../tasks` shows it. */
-export interface TaskRow {
-  readonly n: number;
-  readonly status: TaskState;
-  readonly attempts: number;
-  readonly reason: string | null;
-  readonly worker: string | null;
-  readonly ms: number | null;
-  readonly result?: Json;
-  readonly error?: Json;
-  readonly key?: string;
-  readonly identity?: string;
-  readonly task?: Json;
-}
 
 export interface RowsOptions {
   readonly execution: string;

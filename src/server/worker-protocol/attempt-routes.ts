@@ -6,10 +6,7 @@ import { ATTEMPT_ID_CHARS_MAX } from "../../protocol/attempt-id.ts";
 import type { EventsAnswer } from "../../protocol/worker-wire.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
-import { type Answer, json, type Route, route } from "../route.ts";
-import type { AttemptRecord } from "./attempt-record.ts";
-import { readResults } from "./attempt-results.ts";
-import { readState } from "./item-history.ts";
+import { type Answer, json, routesOver } from "../route.ts";
 import {
   logsSchema,
   resultsSchema,
@@ -17,7 +14,10 @@ import {
   statusAnswerSchema,
   statusSchema,
   toldSchema,
-} from "./wire-schemas.ts";
+} from "../schemas/worker.ts";
+import type { AttemptRecord } from "./attempt-record.ts";
+import { readResults } from "./attempt-results.ts";
+import { readState } from "./item-history.ts";
 import type { WorkerSessions } from "./worker-sessions.ts";
 
 const tag = "attempts";
@@ -27,129 +27,108 @@ const id = z
   .openapi({ description: "the attempt's id as it was given; percent-encoded in a URL, as it may hold a %" });
 const name = z.string().regex(NAME_PATTERN);
 
-/** All of them. */
-export function attemptRoutes(sessions: WorkerSessions): readonly Route[] {
-  return [...readRoutes(sessions), ...sayRoutes(sessions)];
-}
+const route = routesOver<WorkerSessions>();
 
-function readRoutes(sessions: WorkerSessions): readonly Route[] {
-  return [
-    route(
-      {
-        id: "getAttemptResults",
-        method: "get",
-        path: "/v1/attempts/{id}/results/{phase}/{handler}",
-        tag,
-        summary: "Read what earlier phases came to",
-        access: "attempt",
-        params: z.object({ id, phase: name, handler: name }),
-        query: z.strictObject({
-          visit: z.coerce.number().int().positive().optional(),
-          cursor: z.string().max(40).optional(),
-          tasks: z
-            .string()
-            .regex(/^\d{1,8}(,\d{1,8}){0,99}$/)
-            .optional()
-            .openapi({ description: "numbers of tasks: gives these as they were enumerated, as `data`" }),
-        }),
-        answers: {
-          200: { description: "settled tasks of one visit, in journal order", schema: resultsSchema },
-        },
-        refusals: ["stale_attempt"],
-      },
-      async ({ params, query, bearer }) => {
-        const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
-        if (isRejection(attempt)) return attempt;
-        const { phase, handler } = params;
-        const isKnown = query.visit !== undefined || !attempt.isAdopted;
-        const visit = isKnown ? query.visit : await sessions.newestVisit(attempt, phase);
-        const tasks = query.tasks === undefined ? undefined : new Set(query.tasks.split(",").map(Number));
-        const wanted = { phase, handler, cursor: query.cursor, visit, tasks };
-        const page = await readResults(sessions.store, attempt, wanted);
-        return isRejection(page)
-          ? page
-          : { kind: "bytes", status: 200, type: "application/json", body: page };
-      },
-    ),
-    route(
-      {
-        id: "getRunArtifacts",
-        method: "get",
-        path: "/v1/attempts/{id}/runs/{run}",
-        tag,
-        summary: "Get a run's state and expression",
-        access: "attempt",
-        params: z.object({ id, run: z.string().max(200) }),
-        answers: { 200: { description: "what the run needs", schema: runSchema } },
-        refusals: ["stale_attempt", "wrong_status"],
-      },
-      async ({ params, bearer }) => {
-        const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
-        if (isRejection(attempt)) return attempt;
-        const script = await sessions.script(attempt);
-        return isRejection(script)
-          ? script
-          : runArtifacts(sessions.store, attempt, { script, run: params.run });
-      },
-    ),
-  ];
-}
+const readRoutes = [
+  route({
+    id: "getAttemptResults",
+    request: "GET /v1/attempts/{id}/results/{phase}/{handler}",
+    tag,
+    summary: "Read what earlier phases came to",
+    access: "attempt",
+    params: z.object({ id, phase: name, handler: name }),
+    query: z.strictObject({
+      visit: z.coerce.number().int().positive().optional(),
+      cursor: z.string().max(40).optional(),
+      tasks: z
+        .string()
+        .regex(/^\d{1,8}(,\d{1,8}){0,99}$/)
+        .optional()
+        .openapi({ description: "numbers of tasks: gives these as they were enumerated, as `data`" }),
+    }),
+    answers: {
+      200: { description: "settled tasks of one visit, in journal order", schema: resultsSchema },
+    },
+    refusals: ["stale_attempt"],
+    async handle({ params, query, bearer }, sessions) {
+      const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
+      if (isRejection(attempt)) return attempt;
+      const { phase, handler } = params;
+      const isKnown = query.visit !== undefined || !attempt.isAdopted;
+      const visit = isKnown ? query.visit : await sessions.newestVisit(attempt, phase);
+      const tasks = query.tasks === undefined ? undefined : new Set(query.tasks.split(",").map(Number));
+      const wanted = { phase, handler, cursor: query.cursor, visit, tasks };
+      const page = await readResults(sessions.store, attempt, wanted);
+      return isRejection(page) ? page : { kind: "bytes", status: 200, type: "application/json", body: page };
+    },
+  }),
+  route({
+    id: "getRunArtifacts",
+    request: "GET /v1/attempts/{id}/runs/{run}",
+    tag,
+    summary: "Get a run's state and expression",
+    access: "attempt",
+    params: z.object({ id, run: z.string().max(200) }),
+    answers: { 200: { description: "what the run needs", schema: runSchema } },
+    refusals: ["stale_attempt", "wrong_status"],
+    async handle({ params, bearer }, sessions) {
+      const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
+      if (isRejection(attempt)) return attempt;
+      const script = await sessions.script(attempt);
+      return isRejection(script)
+        ? script
+        : runArtifacts(sessions.store, attempt, { script, run: params.run });
+    },
+  }),
+];
 
-function sayRoutes(sessions: WorkerSessions): readonly Route[] {
-  return [
-    route(
-      {
-        id: "addAttemptLogs",
-        method: "post",
-        path: "/v1/attempts/{id}/logs",
-        tag,
-        summary: "Log lines",
-        access: "attempt",
-        params: z.object({ id }),
-        body: logsSchema,
-        answers: { 200: { description: "they are stored", schema: toldSchema } },
-        refusals: ["stale_attempt"],
-      },
-      async ({ params, body, bearer }) => {
-        const attempt = await sessions.attempt(params.id, bearer);
-        if (isRejection(attempt)) return attempt;
-        const said = body.lines.map((line) => ({ kind: "log", ...line }));
-        return told(await sessions.say(attempt, said), attempt);
-      },
-    ),
-    route(
-      {
-        id: "setAttemptStatus",
-        method: "post",
-        path: "/v1/attempts/{id}/status",
-        tag,
-        summary: "Say how an attempt, or a run of it, is",
-        access: "attempt",
-        params: z.object({ id }),
-        body: statusSchema,
-        answers: { 200: { description: "it is stored", schema: statusAnswerSchema } },
-        refusals: ["stale_attempt", "wrong_status", "invalid_input"],
-      },
-      async ({ params, body, bearer }) => {
-        const isReceipt = (body.status === "done" || body.status === "crashed") && body.run === undefined;
-        const attempt = await sessions.attempt(params.id, bearer, { isReceipt });
-        if (isRejection(attempt)) return attempt;
-        if (body.status === "running") {
-          const word = await sessions.beat(attempt);
-          return isRejection(word) ? word : json({ attempt: attempt.id, word });
-        }
-        return told(await sessions.say(attempt, [eventOf(body)]), attempt);
-      },
-    ),
-  ];
-}
+const sayRoutes = [
+  route({
+    id: "addAttemptLogs",
+    request: "POST /v1/attempts/{id}/logs",
+    tag,
+    summary: "Log lines",
+    access: "attempt",
+    params: z.object({ id }),
+    body: logsSchema,
+    answers: { 200: { description: "they are stored", schema: toldSchema } },
+    refusals: ["stale_attempt"],
+    async handle({ params, body, bearer }, sessions) {
+      const attempt = await sessions.attempt(params.id, bearer);
+      if (isRejection(attempt)) return attempt;
+      const said = body.lines.map((line) => ({ kind: "log", ...line }));
+      return told(await sessions.say(attempt, said), attempt);
+    },
+  }),
+  route({
+    id: "setAttemptStatus",
+    request: "POST /v1/attempts/{id}/status",
+    tag,
+    summary: "Say how an attempt, or a run of it, is",
+    access: "attempt",
+    params: z.object({ id }),
+    body: statusSchema,
+    answers: { 200: { description: "it is stored", schema: statusAnswerSchema } },
+    refusals: ["stale_attempt", "wrong_status", "invalid_input"],
+    async handle({ params, body, bearer }, sessions) {
+      const isReceipt = (body.status === "done" || body.status === "crashed") && body.run === undefined;
+      const attempt = await sessions.attempt(params.id, bearer, { isReceipt });
+      if (isRejection(attempt)) return attempt;
+      if (body.status === "running") {
+        const word = await sessions.beat(attempt);
+        return isRejection(word) ? word : json({ attempt: attempt.id, word });
+      }
+      return told(await sessions.say(attempt, [eventOf(body)]), attempt);
+    },
+  }),
+];
 
 /** The state before a run, and its expression; the run is named, or numbered from 0. */
 async function runArtifacts(
   store: Store,
   { shared: { place }, task }: AttemptRecord,
   { script, run }: { readonly script: ScriptFacts | null; readonly run: string },
-): Promise<Answer> {
+): Promise<Answer<never>> {
   const { runs, finished, state } = script ?? NO_SCRIPT;
   const named = runs.findIndex((one) => one.name === run);
   const index = named < 0 && /^\d{1,6}$/.test(run) ? Number(run) : named;
@@ -182,17 +161,20 @@ function eventOf(body: z.output<typeof statusSchema>): Readonly<Record<string, u
   return status === "started" && run !== undefined ? { kind: "run_started", run } : { kind: status };
 }
 
-function told(answer: Rejection | EventsAnswer, attempt: AttemptRecord): Answer {
+function told(answer: Rejection | EventsAnswer, attempt: AttemptRecord) {
   if (isRejection(answer)) return answer;
   const refused = answer.refused?.[attempt.id];
   if (refused !== undefined) {
     const { n: _, ...why } = refused;
     return { kind: "rejection", ...why } as Rejection;
   }
-  const verdict = answer.verdicts[attempt.id];
+  // Events of one attempt always get its verdict.
+  const verdict = answer.verdicts[attempt.id] as EventsAnswer["verdicts"][string];
   if (verdict === "not_owner")
     return reject("not_owner", "another node owns the execution by now", {
       hint: "send the same request again",
     });
   return json({ attempt: attempt.id, verdict });
 }
+
+export const attemptRoutes = [...readRoutes, ...sayRoutes];

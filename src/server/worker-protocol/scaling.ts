@@ -1,19 +1,8 @@
 /** The figures that scale workers, by what one node holds now. */
-import type { Holdings } from "../../engine/io.ts";
-import { countWorkers } from "./count-workers.ts";
 
-export interface Scaling {
-  /** Ready and held together. */
-  readonly tasks: number;
-  readonly ready: number;
-  readonly held: number;
-  readonly workers: number;
-  readonly capacity: number;
-  /** Held by capacity, from 0 to 1. */
-  readonly utilisation: number;
-  /** How many workers like these would do it all at once. */
-  readonly desired: number;
-}
+import type { Holdings } from "../../engine/io.ts";
+import type { Scaling } from "../schemas/worker.ts";
+import { countWorkers } from "./count-workers.ts";
 
 /** The capacity of a worker where there is none to look at. */
 const CAPACITY = 100;

@@ -21,6 +21,7 @@ import { newExecutionId } from "../../std/id.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
+import type { Worker } from "../schemas/worker.ts";
 import { AttemptRecord } from "./attempt-record.ts";
 import { countWorkers } from "./count-workers.ts";
 import { EndedAttempts } from "./ended-attempts.ts";
@@ -31,7 +32,7 @@ import { checkRegistration } from "./registration.ts";
 import { answerOf, staleAttempt, unknownWorker, wrongToken } from "./session-answers.ts";
 import { SilenceWatch } from "./silence-watch.ts";
 import { type ClaimAnswer, type SessionParts, WorkerSession } from "./worker-session.ts";
-import { viewWorker, type WorkerView } from "./worker-view.ts";
+import { viewWorker } from "./worker-view.ts";
 
 export interface WorkerSessionsOptions {
   /** Why nobody may use a name as a topic; null: it is not reserved. */
@@ -255,7 +256,7 @@ export class WorkerSessions {
   }
 
   /** Every worker of this node, those inside the process included. */
-  list(): WorkerView[] {
+  list(): Worker[] {
     const { counted } = countWorkers(this.engine.overview());
     return counted.map((entry) => viewWorker(entry, this.#sessions.get(entry.id)));
   }

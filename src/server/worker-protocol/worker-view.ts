@@ -1,31 +1,13 @@
 import type { Overview } from "../../engine/io.ts";
 import { topicOf } from "../../kernel/command/topic-rules.ts";
+import type { Worker } from "../schemas/worker.ts";
 import type { WorkerSession } from "./worker-session.ts";
-
-/** A worker as lists show it. */
-export interface WorkerView {
-  readonly id: string;
-  readonly name: string;
-  readonly kind: "local" | "remote";
-  /** It gets tasks of this project only; null: of all. */
-  readonly project: string | null;
-  readonly capacity: number;
-  readonly held: number;
-  readonly handlers: readonly { readonly use: string; readonly version?: string }[];
-  readonly topics: readonly string[];
-  readonly version: string | null;
-  readonly url: string | null;
-  readonly lastSeenAt: number | null;
-  /** What its process takes; null: it did not say. */
-  readonly memoryBytes: number | null;
-  readonly draining: boolean;
-}
 
 /** One as the engine has it, with what its session knows of it; those inside of this process have none. */
 export function viewWorker(
   { id, local, capacity, held, serves }: Overview["workers"][number],
   session: WorkerSession | undefined,
-): WorkerView {
+): Worker {
   const handlers = serves.filter(({ use }) => topicOf(use) === null);
   return {
     id,

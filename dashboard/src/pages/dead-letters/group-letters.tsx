@@ -1,5 +1,5 @@
 import { get } from "../../api/client.ts";
-import type { LetterGroup, Page } from "../../api/shapes.ts";
+import type { DeadLetter, LetterGroup, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf } from "../../core/address.ts";
 import { count } from "../../core/format.ts";
@@ -8,26 +8,10 @@ import { Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { Wide } from "../../ui/wide.tsx";
 
-interface Letter {
-  readonly id: number;
-  readonly execution: string;
-  readonly at: number | null;
-  readonly phase: string | null;
-  readonly visit: number;
-  readonly handler: string | null;
-  readonly count: number;
-  readonly tasks: readonly {
-    readonly n: number;
-    readonly attempt: number;
-    readonly worker: string;
-    readonly error: unknown;
-  }[];
-}
-
 /** Letters of the workflow that a group is of, and an error in full. */
 export function GroupLetters({ group }: { readonly group: LetterGroup }) {
   const { data, problem } = useLive(`letters ${group.id}`, (signal) =>
-    get<Page<Letter>>("/v1/dead-letters", {
+    get<Page<DeadLetter>>("/v1/dead-letters", {
       query: { workflow: group.workflow, project: group.project, limit: 30 },
       signal,
     }),

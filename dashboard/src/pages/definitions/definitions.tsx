@@ -1,6 +1,6 @@
 /** Workflows by name. */
 import { get } from "../../api/client.ts";
-import type { Page } from "../../api/shapes.ts";
+import type { Page, WorkflowName } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf } from "../../core/address.ts";
 import { go } from "../../core/router.ts";
@@ -8,16 +8,11 @@ import { PageHead } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";
 
-interface Named {
-  readonly name: string;
-  readonly hash: string;
-}
-
 /** The page. */
 export function Definitions() {
   const { data, problem, reload } = useLive(
     "definitions",
-    (signal) => get<Page<Named>>("/v1/workflows", { query: { limit: 1_000 }, signal }),
+    (signal) => get<Page<WorkflowName>>("/v1/workflows", { query: { limit: 1_000 }, signal }),
     10_000,
   );
   return (

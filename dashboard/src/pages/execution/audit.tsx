@@ -1,30 +1,21 @@
 /** The auditor: counts the execution anew from its journal, and says what it finds. */
 import { useState } from "preact/hooks";
 import { get } from "../../api/client.ts";
+import type { ExecutionAudit } from "../../api/shapes.ts";
 import { count, plural } from "../../core/format.ts";
 import { Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
 import { attempt } from "../../ui/toast.tsx";
 
-interface Audited {
-  readonly events: number;
-  readonly tasks: number;
-  readonly settled: number;
-  readonly lost: number;
-  readonly countedTwice: number;
-  readonly findings: readonly { readonly code: string; readonly seq: number; readonly message: string }[];
-  readonly more: number;
-}
-
 /** Asks the auditor, and shows its word. */
 export function Audit({ path }: { readonly path: string }) {
-  const [found, setFound] = useState<Audited | null>(null);
+  const [found, setFound] = useState<ExecutionAudit | null>(null);
   const [isBusy, setIsBusy] = useState(false);
   const run = (): void =>
     attempt(async () => {
       setIsBusy(true);
       try {
-        setFound(await get<Audited>(`${path}/audit`));
+        setFound(await get<ExecutionAudit>(`${path}/audit`));
       } finally {
         setIsBusy(false);
       }

@@ -1,7 +1,7 @@
 /** What stays in sight: status, what it is an execution of, what can be done, and why it is not further. */
 import { useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
-import type { Execution, ExecutionStatus, Session } from "../../api/shapes.ts";
+import type { Execution, ExecutionStatus, Session, Why } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { addressOf } from "../../core/address.ts";
 import { duration, plural } from "../../core/format.ts";
@@ -179,11 +179,7 @@ function Why(props: { readonly path: string; readonly facts: Execution; readonly
   const { path, facts, isPast } = props;
   const isOver = facts.finishedAt !== null;
   const key = `${path} why ${isOver ? facts.revision : facts.status}`;
-  const { data } = useLive(
-    key,
-    (signal) => get<{ why: string }>(`${path}/why`, { signal }),
-    isOver ? null : 2_000,
-  );
+  const { data } = useLive(key, (signal) => get<Why>(`${path}/why`, { signal }), isOver ? null : 2_000);
   return (
     <p class={`execution-why${facts.status === "failed" ? " is-failed" : ""}`}>
       {data === null ? "\u00a0" : `${isPast ? "Now: " : ""}${data.why}`}

@@ -1,6 +1,6 @@
 /** The journal event by event, each of which can be gone to; and what came and changed nothing. */
 import { get } from "../../api/client.ts";
-import type { Page } from "../../api/shapes.ts";
+import type { Dropped, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
 import { clock, count, plural } from "../../core/format.ts";
 import { choose } from "../../core/router.ts";
@@ -15,16 +15,6 @@ import { describeEvent } from "./describe-event.ts";
 import type { About } from "./execution.tsx";
 import { useExecutionPlace } from "./place.ts";
 import { useEvents } from "./use-events.ts";
-
-interface Dropped {
-  readonly at: number;
-  readonly what: string;
-  readonly verdict: string;
-  readonly handler: string;
-  readonly task: number;
-  readonly attempt: number;
-  readonly worker: string;
-}
 
 /** The tab. */
 export function MessagesTab({ path, facts, at }: About) {

@@ -1,7 +1,7 @@
 /** Cancels or retries all that fit the filter, after saying how many these are. */
 import { useEffect, useState } from "preact/hooks";
 import { change, type Problem } from "../../api/client.ts";
-import type { ExecutionStatus } from "../../api/shapes.ts";
+import type { BulkAnswer, ExecutionStatus } from "../../api/shapes.ts";
 import { asProblem } from "../../api/use-live.ts";
 import { count, plural } from "../../core/format.ts";
 import { Button } from "../../ui/button.tsx";
@@ -9,13 +9,6 @@ import { Dialog } from "../../ui/dialog.tsx";
 import { Trouble } from "../../ui/state.tsx";
 import { tell } from "../../ui/toast.tsx";
 import type { ListFilter } from "./filters.tsx";
-
-interface BulkAnswer {
-  readonly matched: number;
-  readonly changed: number;
-  readonly refused: readonly { readonly id: string; readonly message: string }[];
-  readonly next: string | null;
-}
 
 type Action = "cancel" | "retry";
 

@@ -4,7 +4,8 @@
  */
 import { z } from "@hono/zod-openapi";
 import { EVENT_NUMBER_MAX, RECEIPT_STATUSES, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
-import { CAPACITY_MAX } from "./registration.ts";
+import { CAPACITY_MAX } from "../worker-protocol/registration.ts";
+import type { Shape } from "./shape.ts";
 
 const count = z.number().int().nonnegative();
 const json = z.unknown().openapi({ description: "any JSON value" });
@@ -220,33 +221,28 @@ export const heartbeatAnswerSchema = z
   .record(z.string(), z.enum(["continue", "cancel", "lost", "not_owner"]))
   .openapi("HeartbeatAnswer");
 
+/** The answer of a drain. */
+export const drainedSchema = z.object({ worker: z.string(), draining: z.boolean() });
+
+const workerSchema = z.object({
+  id: z.string(),
+  name: z.string(),
+  kind: z.enum(["local", "remote"]),
+  project: z.string().nullable().openapi({ description: "it gets tasks of this project only; null: of all" }),
+  capacity: count,
+  held: count,
+  handlers: z.array(z.object({ use: z.string(), version: z.string().optional() })),
+  topics: z.array(z.string()),
+  version: z.string().nullable(),
+  url: z.string().nullable(),
+  lastSeenAt: z.number().nullable(),
+  memoryBytes: z.number().nullable().openapi({ description: "what its process takes, by its own word" }),
+  draining: z.boolean(),
+});
+export type Worker = Shape<typeof workerSchema>;
+
 export const workersSchema = z
-  .object({
-    data: z.array(
-      z.object({
-        id: z.string(),
-        name: z.string(),
-        kind: z.enum(["local", "remote"]),
-        project: z
-          .string()
-          .nullable()
-          .openapi({ description: "it gets tasks of this project only; null: of all" }),
-        capacity: count,
-        held: count,
-        handlers: z.array(z.object({ use: z.string(), version: z.string().optional() })),
-        topics: z.array(z.string()),
-        version: z.string().nullable(),
-        url: z.string().nullable(),
-        lastSeenAt: z.number().nullable(),
-        memoryBytes: z
-          .number()
-          .nullable()
-          .openapi({ description: "what its process takes, by its own word" }),
-        draining: z.boolean(),
-      }),
-    ),
-    next: z.string().nullable(),
-  })
+  .object({ data: z.array(workerSchema), next: z.string().nullable() })
   .openapi("WorkerPage");
 
 export const scalingSchema = z
@@ -260,6 +256,7 @@ export const scalingSchema = z
     desired: count.openapi({ description: "how many workers like these would do it all at once" }),
   })
   .openapi("Scaling");
+export type Scaling = Shape<typeof scalingSchema>;
 
 export const resultsSchema = z
   .object({

@@ -1,0 +1,86 @@
+/** Tokens, sessions, settings and the audit log in JSON. */
+import { z } from "@hono/zod-openapi";
+import { ROLES } from "../auth/caller.ts";
+import { name, pageOf, time } from "./paging.ts";
+import type { Shape } from "./shape.ts";
+
+export const role = z.enum(ROLES);
+
+export const tokenSchema = z
+  .object({
+    id: z.string(),
+    name: z.string(),
+    role,
+    project: z.string().nullable(),
+    createdAt: time,
+    createdBy: z.string(),
+    expiresAt: time.nullable(),
+  })
+  .openapi("Token");
+export type Token = Shape<typeof tokenSchema>;
+
+/** The answer to the request that makes a token. */
+export const createdTokenSchema = tokenSchema.extend({
+  token: z.string().openapi({ example: "rondo_01jc..._..." }),
+  notice: z.string().optional().openapi({
+    description: "with the first token: every request over TCP needs a token from now on",
+  }),
+});
+export type NewToken = Shape<typeof createdTokenSchema>;
+
+export const tokenListSchema = pageOf(tokenSchema, "tokens").extend({
+  damaged: z
+    .array(z.object({ id: z.string(), damage: z.string(), hint: z.string(), guards: z.string().nullable() }))
+    .optional()
+    .openapi({
+      description:
+        "tokens that cannot be read: they open nothing. `guards`: the project that one keeps guarded, `*` for every project; for callers that are bound to no project",
+    }),
+});
+export type TokenList = Shape<typeof tokenListSchema>;
+
+export const newTokenSchema = z
+  .strictObject({
+    name: z.string().min(1).max(100).openapi({ description: "who or what it is for: the audit log says it" }),
+    role,
+    project: name.optional().openapi({ description: "sees and changes this project only" }),
+    expiresAt: z
+      .union([z.number().int().nonnegative(), z.iso.datetime({ offset: true })], { error: "must be a time" })
+      .optional(),
+  })
+  .openapi("NewToken", { example: { name: "ci", role: "operator", project: "default" } });
+
+export const callerSchema = z
+  .object({ name: z.string(), role, project: z.string().nullable(), expiresAt: time.nullable() })
+  .openapi("Session");
+export type Session = Shape<typeof callerSchema>;
+
+export const settingSchema = z
+  .object({
+    name: z.string(),
+    value: z.unknown().openapi({ description: "secrets are shown as (secret)" }),
+    origin: z.string().openapi({ example: "environment RONDO_PORT" }),
+  })
+  .openapi("Setting");
+export type Setting = Shape<typeof settingSchema>;
+
+export const entrySchema = z
+  .object({
+    at: time,
+    who: z.string(),
+    role: z.string(),
+    action: z.string(),
+    target: z.string(),
+    project: z.string().nullable(),
+  })
+  .openapi("AuditEntry", {
+    example: {
+      at: 1_794_700_800_000,
+      who: "ci",
+      role: "operator",
+      action: "execution.cancel",
+      target: "nightly-2026-11-15",
+      project: "default",
+    },
+  });
+export type AuditEntry = Shape<typeof entrySchema>;

@@ -1,0 +1,59 @@
+/** Dead letters in JSON, one by one and in groups. */
+import { z } from "@hono/zod-openapi";
+import { anyJson, time } from "./paging.ts";
+import type { Shape } from "./shape.ts";
+
+/** Tasks of a letter that are shown with their errors; a letter can have a thousand. */
+export const TASKS_SHOWN = 100;
+
+export const taskSchema = z.object({
+  n: z.number().int(),
+  attempt: z.number().int(),
+  reason: z.string().nullable(),
+  worker: z.string(),
+  error: anyJson,
+});
+
+export const deadLetterSchema = z
+  .object({
+    id: z.number().int(),
+    execution: z.string(),
+    workflow: z.string(),
+    project: z.string(),
+    seq: z.number().int().openapi({ description: "the event that settled them" }),
+    at: z.number().int().nullable(),
+    phase: z.string().nullable(),
+    visit: z.number().int(),
+    handler: z.string().nullable(),
+    count: z.number().int(),
+    tasks: z.array(taskSchema).openapi({ description: `at most ${TASKS_SHOWN} of them` }),
+    postOp: z
+      .object({ step: z.number().int(), op: z.string(), target: z.string() })
+      .nullable()
+      .openapi({ description: "the broadcast that was given up; null: tasks failed" }),
+  })
+  .openapi("DeadLetter");
+export type DeadLetter = Shape<typeof deadLetterSchema>;
+
+export const groupSchema = z
+  .object({
+    id: z.string(),
+    project: z.string(),
+    workflow: z.string(),
+    phase: z.string().nullable(),
+    handler: z.string().nullable(),
+    name: z.string(),
+    message: z.string(),
+    tasks: z.number().int(),
+    executions: z.number().int(),
+    firstAt: time.nullable(),
+    lastAt: time.nullable(),
+    sample: z.object({ execution: z.string(), task: z.number().int() }),
+  })
+  .openapi("DeadLetterGroup");
+export type DeadLetterGroup = Shape<typeof groupSchema>;
+
+export const doneSchema = z.object({
+  changed: z.number().int(),
+  refused: z.array(z.object({ id: z.string(), code: z.string(), message: z.string() })),
+});

@@ -1,0 +1,165 @@
+/** The state of nodes in JSON: limits, timers, open attempts, the overview and the ring. */
+import { z } from "@hono/zod-openapi";
+import { time } from "./paging.ts";
+import type { Shape } from "./shape.ts";
+
+export const limitSchema = z
+  .object({
+    name: z.string().openapi({ description: "project and handler, or what else the limit is for" }),
+    max: z.number(),
+    held: z.number().int().openapi({ description: "attempts that run; of a rate: starts that count now" }),
+    waiting: z.number().int().openapi({ description: "executions with tasks that wait for room" }),
+    perMs: z.number().int().optional().openapi({ description: "of a rate: how long a start counts" }),
+  })
+  .openapi("Limit", { example: { name: "default/thumbnails.resize", max: 200, held: 200, waiting: 3 } });
+export type Limit = Shape<typeof limitSchema>;
+
+export const timerSchema = z
+  .object({ execution: z.string(), timer: z.string(), due: time })
+  .openapi("Timer", {
+    example: { execution: "nightly-2026-11-15", timer: "cool-off.1.cool-off", due: 1_794_700_800_000 },
+  });
+export type Timer = Shape<typeof timerSchema>;
+
+export const attemptSchema = z
+  .object({
+    attempt: z.string(),
+    execution: z.string(),
+    project: z.string(),
+    phase: z.string(),
+    visit: z.number().int(),
+    handler: z.string(),
+    task: z.number().int().openapi({ description: "the task's number; -1: the enumeration" }),
+    topic: z.string().optional().openapi({ description: "of a command" }),
+    receiptTopic: z
+      .string()
+      .optional()
+      .openapi({ description: "of a command: where its receipt comes back" }),
+    n: z.number().int(),
+    worker: z.string(),
+    status: z.enum(["claimed", "running"]),
+    startedAt: time.nullable(),
+    leaseUntil: time.nullable(),
+  })
+  .openapi("OpenAttempt");
+export type OpenAttempt = Shape<typeof attemptSchema>;
+
+export const count = z.number().int().nonnegative();
+
+export const counts = z
+  .record(z.string(), count)
+  .openapi({ description: "executions by status; kept by every write, not counted when asked" });
+export type StatusCounts = Shape<typeof counts>;
+
+export const lightSchema = z
+  .object({ state: z.enum(["ok", "warn", "bad", "off"]), text: z.string() })
+  .openapi("Light");
+export type Light = Shape<typeof lightSchema>;
+
+/** Figures of the pulse: executions, tasks, and how long tasks waited and ran. */
+export const PULSE_FIELDS = [
+  "started",
+  "done",
+  "failed",
+  "cancelled",
+  "tasksDone",
+  "tasksFailed",
+  "waitMs",
+  "waits",
+  "runMs",
+  "runs",
+] as const;
+
+const pulseSchema = z
+  .object({
+    until: count.openapi({ description: "the second after the last one, in seconds since 1970" }),
+    ...fieldsOf(PULSE_FIELDS, z.array(z.number())),
+  })
+  .openapi("Pulse", { description: "figures of the last seconds, one item per second, the oldest first" });
+export type PulseSeconds = Shape<typeof pulseSchema>;
+
+/** Fields of the same schema. */
+function fieldsOf<K extends string, S extends z.ZodType>(names: readonly K[], schema: S): Record<K, S> {
+  return Object.fromEntries(names.map((name) => [name, schema])) as Record<K, S>;
+}
+
+export const overviewSchema = z
+  .object({
+    at: count,
+    version: z.string(),
+    counts,
+    pulse: pulseSchema.nullable().openapi({ description: "null for a caller that is bound to a project" }),
+    held: count.openapi({ description: "attempts that workers hold" }),
+    capacity: count,
+    workers: count,
+    ready: z.array(z.object({ use: z.string(), tasks: count })),
+    oldest: z
+      .object({
+        id: z.string(),
+        workflow: z.string(),
+        phase: z.string().nullable(),
+        createdAt: count,
+        why: z.string(),
+      })
+      .nullable()
+      .openapi({ description: "the oldest execution that has work" }),
+    lights: z.object({ store: lightSchema, broker: lightSchema, ring: lightSchema }),
+  })
+  .openapi("Overview");
+export type Overview = Shape<typeof overviewSchema>;
+
+export const ms = z.number().nullable();
+
+export const nodeSchema = z.looseObject({
+  url: z.string(),
+  incarnation: z.string().openapi({ description: "names one membership of this node" }),
+  partitions: count.openapi({ description: "how many it has" }),
+  hash: z.string().nullable().openapi({ description: "of its map, as it was last heard" }),
+  agrees: z.boolean().openapi({ description: "its map is the same as here" }),
+  suspect: z.boolean().openapi({ description: "it did not answer" }),
+  leaseUntil: time.nullable().openapi({ description: "when it is no member any more if it does not renew" }),
+  clockworkers: z.array(z.string()).openapi({ description: "who watches its timers" }),
+});
+
+export const ownershipSchema = z.looseObject({
+  status: z.enum(["joining", "member", "leaving", "left"]),
+  incarnation: z.string().nullable(),
+  owned: z.array(z.object({ partition: count, epoch: count })).openapi({ description: "what this node has" }),
+  yielding: z.array(count).openapi({ description: "of these, those that are being handed over" }),
+  places: z.array(z.string()).openapi({ description: "where each partition belongs" }),
+  owners: z.array(z.string().nullable()).openapi({ description: "who has each partition" }),
+});
+
+export const ringSchema = z
+  .looseObject({
+    url: z.string().openapi({ description: "this node" }),
+    hash: z.string().openapi({ description: "of the map as it is here" }),
+    nodes: z.array(nodeSchema).openapi({ description: "in the order of the ring" }),
+    token: z
+      .looseObject({
+        epoch: count,
+        number: count,
+        maker: z.string(),
+        members: z.array(z.string()),
+        at: z.string().openapi({ description: "who has it, as far as any node knows" }),
+        seenAt: time,
+      })
+      .nullable(),
+    cycle: z.looseObject({ count, lastMs: ms, averageMs: ms }),
+    made: count.openapi({ description: "tokens that were made anew here" }),
+    dropped: count.openapi({ description: "tokens that came and were old" }),
+    queued: z.looseObject({ hints: count, timers: count }),
+    carried: z.looseObject({ hints: count, timers: count }),
+    watch: z.looseObject({
+      executors: z.array(z.string()).openapi({ description: "whose timers are watched here" }),
+      partitions: count,
+      timers: count,
+      lateness: z.looseObject({ count, lastMs: z.number(), maxMs: z.number() }),
+    }),
+    deaths: z
+      .array(z.looseObject({ url: z.string().nullable(), at: time }))
+      .openapi({ description: "nodes that did not answer" }),
+    ownership: ownershipSchema,
+  })
+  .openapi("Ring");
+export type Ring = Shape<typeof ringSchema>;

@@ -1,0 +1,51 @@
+/** Definitions of workflows in JSON. */
+import { z } from "@hono/zod-openapi";
+import { time } from "./paging.ts";
+import type { Shape } from "./shape.ts";
+
+export const hash = z
+  .string()
+  .regex(/^[\da-f]{64}$/, "is not a hash")
+  .openapi({ description: "SHA-256 of its canonical form" });
+
+export const definitionSchema = z
+  .looseObject({
+    rondo: z
+      .unknown()
+      .optional()
+      .openapi({
+        type: "integer",
+        enum: [1, 2],
+        description:
+          "The version it is written in. In version 2 a handler with `use` alone is enumerated by that code; in version 1, or without a version, its one task is the input. What is stored is always version 1.",
+      }),
+    name: z.unknown().openapi({ type: "string" }),
+    phases: z.unknown().openapi({ type: "array", items: { type: "object" } }),
+  })
+  .openapi("Definition", {
+    description:
+      "A workflow as data. A handler says where its tasks come from: `use` alone (its code enumerates them), `enumerate: { use }` (other code does), `tasks: [...]`, or `single: true` (one task: the input). Durations are `500ms`, `30s`, `5m`, `2h`, `1d` or milliseconds.",
+    example: {
+      rondo: 2,
+      name: "thumbnails",
+      input: { type: "object", required: ["bucket"] },
+      phases: [
+        { name: "resize", handlers: { resize: { use: "thumbnails.resize", timeout: "30s" } } },
+        { name: "publish", handlers: { publish: { use: "thumbnails.publish", single: true } } },
+      ],
+    },
+  });
+
+export const namedSchema = z.object({ name: z.string(), hash: z.string() }).openapi("WorkflowName");
+export type WorkflowName = Shape<typeof namedSchema>;
+
+export const workflowSchema = namedSchema.extend({ definition: definitionSchema }).openapi("Workflow");
+export type Workflow = Shape<typeof workflowSchema>;
+
+export const versionSchema = z
+  .object({
+    hash,
+    at: time.nullable().openapi({ description: "since when; null: before this was noted" }),
+  })
+  .openapi("WorkflowVersion");
+export type WorkflowVersion = Shape<typeof versionSchema>;
