@@ -104,6 +104,7 @@ export class Committer {
       if (stepped.slot.tenure.isOver) this.#afterCommit.answer(stepped, false);
       else {
         this.#afterCommit.retry(stepped);
+        // @plant end of a child counted twice 2
         this.#mailbox.readAgain(stepped.slot);
       }
     }

@@ -30,18 +30,13 @@ export function toMailboxMessage({ id, to, message }: Sent): MailboxMessage {
 /** A letter that a commit takes without a write of its receiver. */
 export type ReceivedMessage = Pick<MailboxMessage, "id" | "to">;
 
-/** A message in memory. */
-interface OpenMail {
-  readonly to: string;
-  /** It changed nothing, and goes with a commit. */
-  isApplied: boolean;
-}
-
 export class Mailbox {
   readonly #node: NodeState;
   readonly #cache: ExecutionCache;
-  /** Messages that are in memory until a commit takes them, by id. */
-  readonly #open = new Map<string, OpenMail>();
+  /** Messages that are in memory until a commit takes them: id -> receiver. */
+  readonly #open = new Map<string, string>();
+  /** Those of them that changed nothing, and go with a commit that is under way or the next one. */
+  readonly #applied = new Set<string>();
   /** Letters taken since the scan under way was asked for: it may find them once more. */
   readonly #taken = new Set<string>();
   /** Letters that were applied, or have nobody to apply them: gone with the next commit. */
@@ -127,7 +122,7 @@ export class Mailbox {
     if (typeof message === "string") return this.#damaged(mail, message);
     const plan = message.kind === "start" ? this.#node.plans.get(message.hash) : undefined;
     // @plant message removed before it is applied
-    this.#open.set(mail.id, { to: mail.to, isApplied: false });
+    this.#open.set(mail.id, mail.to);
     const before = this.#waitingFor.get(mail.to);
     // What comes after a start that waits stays behind it: a cancel finds somebody to cancel.
     // @plant cancel overtakes a start
@@ -162,15 +157,16 @@ export class Mailbox {
   // @plant message removed before it is applied 2
   applied(to: string, ids: readonly string[]): void {
     for (const id of ids) {
+      // Forgotten since it was stepped: the next owner of the partition applies it.
+      if (!this.#open.has(id)) continue;
       this.#done.push({ id, to });
-      const open = this.#open.get(id);
-      if (open !== undefined) open.isApplied = true;
+      this.#applied.add(id);
     }
   }
 
   /** Another owner has the receivers' partition by now: their letters are its to bring. */
   forget(isOver: (execution: string) => boolean): void {
-    for (const [id, { to }] of this.#open) if (isOver(to)) this.#open.delete(id);
+    for (const [id, to] of this.#open) if (isOver(to)) this.#applied.delete(id);
     this.#done = this.#done.filter(({ to }) => !isOver(to));
     this.#putBack(isOver);
   }
@@ -185,7 +181,7 @@ export class Mailbox {
   }
 
   #putBack(isReceiver: (execution: string) => boolean): void {
-    for (const [id, { to, isApplied }] of this.#open) if (isReceiver(to) && !isApplied) this.#open.delete(id);
+    for (const [id, to] of this.#open) if (isReceiver(to) && !this.#applied.has(id)) this.#open.delete(id);
     for (const to of [...this.#waitingFor.keys()]) if (isReceiver(to)) this.#waitingFor.delete(to);
     for (const [hash, messages] of this.#waiting)
       this.#waiting.set(
@@ -199,6 +195,7 @@ export class Mailbox {
   close(ids: readonly string[]): void {
     for (const id of ids) {
       this.#open.delete(id);
+      this.#applied.delete(id);
       if (this.#scan.isRunning) this.#taken.add(id);
     }
   }
