@@ -340,11 +340,12 @@ const words: Rule = (files) =>
 
 /** Lines under which a file with one importer beside it belongs into that importer. */
 const CRUMB_LINES = 60;
-/** Small files that are seams, each with the reason. */
+/** Small files that are seams, each with the reason. A file with a test of its own is one without a reason. */
 const SEAMS: Readonly<Record<string, string>> = {};
 
 const crumbs: Rule = (files) => {
   const own = sources(files).filter(({ path }) => path.startsWith("src/"));
+  const paths = new Set(files.map(({ path }) => path));
   const importers = new Map<string, Set<string>>();
   for (const file of own)
     for (const { target } of imports(file)) {
@@ -354,7 +355,8 @@ const crumbs: Rule = (files) => {
   return own.flatMap(({ path, text }) => {
     const [by, ...others] = importers.get(path) ?? [];
     if (by === undefined || others.length > 0 || posix.dirname(by) !== posix.dirname(path)) return [];
-    if (lineCount(text) >= CRUMB_LINES || path in SEAMS) return [];
+    if (lineCount(text) >= CRUMB_LINES || path in SEAMS || paths.has(path.replace(/\.ts$/, ".test.ts")))
+      return [];
     return [`${path}: ${lineCount(text)} lines, imported by ${basename(by)} alone; move it in there`];
   });
 };
@@ -498,6 +500,7 @@ test("a crumb is caught: a small file with one importer beside it", () => {
   const importer = { path: "src/kernel/a.ts", text: 'import { b } from "./b.ts";' };
   expect(crumbs([small, importer])).toEqual([expect.stringContaining("src/kernel/b.ts")]);
   expect(crumbs([small, importer, { ...importer, path: "src/kernel/c.ts" }])).toEqual([]);
+  expect(crumbs([small, importer, { path: "src/kernel/b.test.ts", text: "" }])).toEqual([]);
   expect(crumbs([small, { path: "src/engine/a.ts", text: 'import { b } from "../kernel/b.ts";' }])).toEqual(
     [],
   );
