@@ -5,9 +5,9 @@
  */
 import type { Event, Place, Recorded } from "../kernel/event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
+import { Bitset } from "../std/bitset.ts";
 import type { PageBounds } from "./derived.ts";
-import { HandlerTally } from "./handler-book.ts";
-import { type Scripts, scriptsIn } from "./run-book.ts";
+import { RunTally, type Scripts, scriptsIn } from "./run-book.ts";
 
 /** Kinds of findings. `chain`: a row is not the one that was written. `differs`: what is shown is not what was counted. */
 export const CODES = [
@@ -391,4 +391,46 @@ const STATUS_AFTER = { paused: "paused", resumed: "running", cancelling: "cancel
 
 function keyOf(phase: string, visit: number): string {
   return `${phase}/${visit}`;
+}
+
+/** What an auditor writes down about one handler of one visit: which of its tasks there are, and which are settled. */
+class HandlerTally {
+  /** Tasks that were enumerated, page by page. */
+  enumerated = 0;
+  hasPages = false;
+  /** What the enumeration said when it was complete; null: it has not. */
+  total: number | null = null;
+  readonly done = new Bitset();
+  readonly failed = new Bitset();
+  readonly cancelled = new Bitset();
+  isFinished = false;
+  readonly runs = new RunTally();
+
+  /** Tasks it is known to have. */
+  get size(): number {
+    if (this.total !== null) return this.total;
+    return this.hasPages ? this.enumerated : Math.max(1, this.#highest + 1);
+  }
+
+  #highest = -1;
+  /** The highest task that is done: it was given out. */
+  highestDone = -1;
+
+  /** Writes an outcome down; answers whether the task had one already. */
+  settle(task: number, status: "done" | "failed" | "cancelled"): boolean {
+    this.#highest = Math.max(this.#highest, task);
+    const isSettled = this.done.has(task) || this.failed.has(task) || this.cancelled.has(task);
+    if (!isSettled) this[status].add(task);
+    if (status === "done") this.highestDone = Math.max(this.highestDone, task);
+    this.runs.settled(task, status === "done");
+    return isSettled;
+  }
+
+  /** A retry begins a new round: what is not done is open again. */
+  reopen(): void {
+    for (const set of [this.failed, this.cancelled])
+      for (let task = 0; set.size > 0 && task <= this.#highest; task++) set.delete(task);
+    this.isFinished = false;
+    this.runs.reopen();
+  }
 }

@@ -9,7 +9,6 @@ import { DOCUMENT_KINDS } from "../store/document-kinds.ts";
 import { REMOTE_MARK, remoteEpoch } from "../store/remote-epoch.ts";
 import type { LoadedExecution, Ownership, Store, StoredHead, StoredLogRow } from "../store/store.ts";
 import { FORMAT, type Line } from "./line.ts";
-import { oldestFirst } from "./oldest-first.ts";
 import type { OwnedStore } from "./owned-store.ts";
 
 /** Rows of anything but executions in one line, and characters of a journal. */
@@ -229,4 +228,26 @@ async function* letters(store: Store): AsyncGenerator<Line> {
 function sizeOf(loaded: LoadedExecution | null): number {
   if (loaded === null) return 0;
   return loaded.entries.reduce((sum, { body }) => sum + body.length, loaded.snapshot?.body.length ?? 0);
+}
+
+/** Pages of one size, the newest row first, with an order below `before`. */
+type ListNewest<Row> = (before: number | null, max: number) => Promise<readonly Row[]>;
+
+const PAGE = 1_000;
+
+/**
+ * Pages of rows, oldest first, of a list that is read newest first. It is walked through twice, and of the first time
+ * only the places of the pages are kept: one number for a thousand rows.
+ */
+async function* oldestFirst<Row extends { readonly order: number }>(
+  list: ListNewest<Row>,
+): AsyncGenerator<readonly Row[]> {
+  const places: (number | null)[] = [];
+  for (let before: number | null = null; ; ) {
+    const last: Row | undefined = (await list(before, PAGE)).at(-1);
+    if (last === undefined) break;
+    places.push(before);
+    before = last.order;
+  }
+  for (const before of places.toReversed()) yield (await list(before, PAGE)).toReversed();
 }
