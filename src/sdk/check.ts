@@ -11,14 +11,14 @@ import {
   parsePhase,
 } from "../kernel/definition/parse-phase.ts";
 import {
-  duration,
-  Invalid,
-  object,
+  decodeDefinition,
+  known,
   parseName,
   parseUse,
   pointer,
-  rejectInvalid,
 } from "../kernel/definition/parse-primitive.ts";
+import type { Decode, Fields } from "../std/decode.ts";
+import { durationMs } from "../std/duration.ts";
 import { type Json, toStoredText } from "../std/json.ts";
 import { RondoError, reject, unwrap } from "../std/rejection.ts";
 import type { HostedWorkflow } from "../worker/handler-code.ts";
@@ -28,23 +28,29 @@ export const checkName = throwing(parseName);
 /** Refuses what cannot be the wire name of a handler. */
 export const checkUse = throwing(parseUse);
 /** Refuses what is not a duration. */
-export const checkDuration = throwing(duration);
+export const checkDuration = throwing(durationMs());
+/** Refuses what is not a duration above zero. */
+export const checkTimeout = throwing(durationMs(1));
 /** Refuses what is not a JSON Pointer. */
 export const checkPointer = throwing(pointer);
-/** Refuses fields that are not known: most of them are misspelt options. */
-export const checkFields = throwing(object);
 /** Refuses what cannot be a phase of a definition. */
-export const checkPhase = throwing(parsePhase);
+export const checkPhase = throwing((data) => parsePhase(data, "phase"));
 /** Refuses a phase that is there already. */
-export const checkUnique = throwing(uniqueNames);
+export const checkUnique = throwing((phases) => uniqueNames(phases as readonly { readonly name: string }[]));
 /** Refuses what cannot be the name of a handler in a phase. */
 export const checkHandlerName = throwing(parseHandlerName);
 /** Refuses what cannot be a handler of a definition. */
-export const checkHandler = throwing((data: unknown, at: string) => checkMeaning(parseHandler(data, at), at));
+export const checkHandler = throwing((data) => checkMeaning(parseHandler(data)));
+
+/** Refuses fields that are not known: most of them are misspelt options. */
+export function checkFields(data: unknown, path: string, names: readonly string[]): Fields {
+  return unwrap(decodeDefinition(known(names), data, path));
+}
 
 /** The error that a builder throws. */
 export function invalid(path: string, why: string, hint?: string): RondoError {
-  return new RondoError(new Invalid(path, why, hint).rejection);
+  const more = { path, ...(hint === undefined ? {} : { hint }) };
+  return new RondoError(reject("invalid_definition", `${path}: ${why}`, more));
 }
 
 /** Refuses what is not a workflow. */
@@ -63,9 +69,7 @@ export function storedCopy(value: unknown, what: string, bytesMax: number = LIMI
   return JSON.parse(unwrap(toStoredText(value, { bytesMax, what }))) as Json;
 }
 
-/** A parser of the kernel that throws its refusal as a `RondoError`. */
-function throwing<Given extends readonly unknown[], Parsed>(
-  parse: (...given: Given) => Parsed,
-): (...given: Given) => Parsed {
-  return (...given) => unwrap(rejectInvalid(() => parse(...given)));
+/** A decoder of the kernel that throws its rejection as a `RondoError`. */
+function throwing<T>(read: Decode<T>): (data: unknown, path?: string) => T {
+  return (data, path) => unwrap(decodeDefinition(read, data, path));
 }

@@ -1,5 +1,5 @@
 /** Handlers whose work is not user code: the fields that each kind adds to a spec, and the data made of them. */
-import { checkDuration, checkFields, checkName, invalid, storedCopy } from "./check.ts";
+import { checkFields, checkName, checkTimeout, invalid, storedCopy } from "./check.ts";
 
 /** A kind of handler. */
 export interface Mode {
@@ -43,5 +43,5 @@ function checkRun(run: unknown, at: string): void {
   checkName(name, `${at}.name`);
   if (typeof expression !== "string" || expression === "")
     throw invalid(`${at}.expression`, "must be JavaScript that gives a function");
-  if (timeout !== undefined) checkDuration(timeout, `${at}.timeout`, 1);
+  if (timeout !== undefined) checkTimeout(timeout, `${at}.timeout`);
 }

@@ -90,7 +90,7 @@ export function readPhase(name: string, options: AnyPhaseOptions, use: string): 
   const { onError, final, maxVisits } = options;
   const next = readNext(options, { at, use });
   const phase = { name, next, onError, final: final === false ? undefined : final, maxVisits };
-  checkPhase(phase, "phase");
+  checkPhase(phase);
   return storedCopy(phase, at) as unknown as Omit<PhaseData, "handlers">;
 }
 

@@ -2,7 +2,7 @@
 
 import { parseTopic } from "../kernel/command/parse-command.ts";
 import { reservedTopic, topicUse } from "../kernel/command/topic-rules.ts";
-import { rejectInvalid } from "../kernel/definition/parse-primitive.ts";
+import { decodeDefinition } from "../kernel/definition/parse-primitive.ts";
 import type { Json } from "../std/json.ts";
 import { RondoError, reject, unwrap } from "../std/rejection.ts";
 import type { HandlerCode, HostedTopic, Log, ProcessContext } from "../worker/handler-code.ts";
@@ -45,7 +45,7 @@ export function topic<Data = unknown>(
   name: string,
   run: (context: CommandContext<Data>) => unknown,
 ): HostedTopic {
-  unwrap(rejectInvalid(() => parseTopic(name, "topic")));
+  unwrap(decodeDefinition(parseTopic, name, "topic"));
   const reserved = reservedTopic(name);
   if (reserved !== null) throw new RondoError(reserved);
   if (typeof run !== "function")

@@ -246,7 +246,7 @@ function undecodable({ code, message, path = "", hint }: Rejection): Undecodable
   return new Undecodable(why, { path: path.replace(/^\./, ""), code, hint });
 }
 
-type ObjectOf<F> = {
+export type ObjectOf<F> = {
   readonly [K in keyof F as undefined extends Decoded<F[K]> ? never : K]: Decoded<F[K]>;
 } & {
   readonly [K in keyof F as undefined extends Decoded<F[K]> ? K : never]?: Exclude<Decoded<F[K]>, undefined>;
@@ -364,5 +364,5 @@ export function unknownField(name: string, known: readonly string[], what?: stri
 }
 
 function join(path: string, more: string): string {
-  return path === "" || more === "" || more.startsWith("[") ? path + more : `${path}.${more}`;
+  return path === "" || more === "" || /^[[ ]/.test(more) ? path + more : `${path}.${more}`;
 }

@@ -8,7 +8,7 @@ import { buildProgram } from "../../src/cli/program/program.ts";
 import type { Setting } from "../../src/config/setting.ts";
 import { SETTINGS } from "../../src/config/settings.ts";
 import { DEFAULTS, LIMITS } from "../../src/kernel/definition/definition.ts";
-import { OPTION_PARSERS } from "../../src/kernel/definition/parse-option.ts";
+import { OPTIONS } from "../../src/kernel/definition/parse-option.ts";
 import { DEFAULT_API_LIMITS } from "../../src/server/parts.ts";
 import { showDuration } from "../../src/std/duration.ts";
 import { SCRIPT_LIMITS } from "../../src/worker/sandbox/script-attempt.ts";
@@ -96,7 +96,7 @@ test("every setting is there with its origins and its default", () => {
 
 test("every option of a handler is there, and defaults are those of the code", () => {
   const handlers = text.slice(text.indexOf("## Handlers"), text.indexOf("## Commands"));
-  const missing = Object.keys(OPTION_PARSERS).filter((name) => !handlers.includes(`\`${name}`));
+  const missing = Object.keys(OPTIONS).filter((name) => !handlers.includes(`\`${name}`));
   expect(missing).toEqual([]);
   const { attempts, crashes, retryMinMs, retryMaxMs, heartbeatMs, maxVisits } = DEFAULTS;
   const rows = [

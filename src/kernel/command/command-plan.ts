@@ -4,6 +4,7 @@
  */
 
 import { contentHash } from "../../std/canonical-json.ts";
+import { durationMs } from "../../std/duration.ts";
 import type { Json } from "../../std/json.ts";
 import {
   type CommandDefinition,
@@ -11,7 +12,6 @@ import {
   type Definition,
   type HandlerDefinition,
 } from "../definition/definition.ts";
-import { duration } from "../definition/parse-primitive.ts";
 import type { PostOpKind } from "../event.ts";
 import type { RetryPolicy } from "../tasks/retry.ts";
 import type { Enrichment } from "./post-op.ts";
@@ -154,15 +154,17 @@ function planCommand(
   };
 }
 
+const givenMs = durationMs();
+
 function planPolicy({ retry = {}, timeout }: WrittenPolicy): PostOpPolicy {
-  const min = retry.min === undefined ? DEFAULTS.retryMinMs : duration(retry.min, "min");
-  const max = retry.max === undefined ? DEFAULTS.retryMaxMs : duration(retry.max, "max");
+  const min = retry.min === undefined ? DEFAULTS.retryMinMs : givenMs(retry.min);
+  const max = retry.max === undefined ? DEFAULTS.retryMaxMs : givenMs(retry.max);
   return {
     attempts: retry.attempts ?? DEFAULTS.postOpAttempts,
     backoff: retry.backoff ?? "exponential",
     retryMinMs: min,
     retryMaxMs: Math.max(min, max),
-    timeoutMs: timeout === undefined ? DEFAULTS.postOpTimeoutMs : duration(timeout, "timeout"),
+    timeoutMs: timeout === undefined ? DEFAULTS.postOpTimeoutMs : givenMs(timeout),
   };
 }
 

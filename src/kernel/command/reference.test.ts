@@ -1,7 +1,7 @@
 // References: a text that is only one stands for the value, inside a text the value is inserted as text.
 import { describe, expect, test } from "vitest";
 import type { Json } from "../../std/json.ts";
-import { rejectInvalid } from "../definition/parse-primitive.ts";
+import { decodeDefinition } from "../definition/parse-primitive.ts";
 import { follow, parseReferences, resolveReferences } from "./reference.ts";
 
 const RESULT: Json = {
@@ -75,7 +75,7 @@ describe("what looks like a reference and is none is refused", () => {
     "${inputs.a}",
     "${ input.a }",
   ])("%s", (text) => {
-    expect(rejectInvalid(() => parseReferences({ deep: [text] }, "cmd_data"))).toMatchObject({
+    expect(decodeDefinition(() => parseReferences({ deep: [text] }, "cmd_data"), null)).toMatchObject({
       kind: "rejection",
       path: "cmd_data.deep.0",
     });

@@ -5,7 +5,7 @@
  */
 import { byteLength, type Json } from "../../std/json.ts";
 import { LIMITS } from "../definition/definition.ts";
-import { Invalid } from "../definition/parse-primitive.ts";
+import { wrong } from "../definition/parse-primitive.ts";
 import type { Execution } from "../execution.ts";
 import type { CommandPlan } from "./command-plan.ts";
 
@@ -27,7 +27,7 @@ const STEPS = /^steps\[(0|[1-9]\d{0,3})\]\.cmd_result(.*)$/;
 const OTHER = /^(input|task)(.*)$/;
 const PART = /\.([A-Za-z_][A-Za-z0-9_-]*)|\[(0|[1-9]\d{0,6})\]|\["((?:[^"\\]|\\.)*)"\]/y;
 
-/** All references in `data`, each once; throws `Invalid` if a `${...}` is not a reference. */
+/** All references in `data`, each once; throws if a `${...}` is not a reference. */
 export function parseReferences(data: Json, path: string): readonly Reference[] {
   const found = new Map<string, Reference>();
   for (const { text, at } of texts(data, path)) {
@@ -35,7 +35,7 @@ export function parseReferences(data: Json, path: string): readonly Reference[] 
       if (escape === "$") continue;
       const reference = parseReference(inner);
       if (reference === null)
-        throw new Invalid(
+        throw wrong(
           at,
           `"\${${inner.slice(0, 60)}}" is not a reference`,
           "write ${steps[0].cmd_result.a}, ${input.a} or ${task.a}; $${...} is the text itself",

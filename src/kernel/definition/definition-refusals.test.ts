@@ -9,12 +9,12 @@ fc.configureGlobal({ seed: 1 });
 
 describe("a definition is refused", () => {
   const cases: RefusedCase[] = [
-    ["that is no object", 7, "definition: must be an object"],
-    ["that is a list", [], "definition: must be an object"],
-    ["that is null", null, "definition: must be an object"],
+    ["that is no object", 7, "definition: 7 is not an object"],
+    ["that is a list", [], "definition: [] is not an object"],
+    ["that is null", null, "definition: null is not an object"],
     ["of another version", { ...one({}), rondo: 3 }, "rondo: version 3 is not known"],
     ["with an unknown field", { ...one({}), nmae: "x" }, 'definition: has the unknown field "nmae"'],
-    ["without a name", { phases: [{ name: "a" }] }, "name: undefined is not a name"],
+    ["without a name", { phases: [{ name: "a" }] }, "name: nothing is not a name"],
     ["with a name that starts with a digit", { ...one({}), name: "1a" }, 'name: "1a" is not a name'],
     ["with a name with a dot", { ...one({}), name: "a.b" }, 'name: "a.b" is not a name'],
     [
@@ -34,9 +34,9 @@ describe("a definition is refused", () => {
       { name: "w", phases: Array.from({ length: 1_001 }, (_, i) => ({ name: `p${i}` })) },
       "phases: 1001 phases; at most 1000 are allowed",
     ],
-    ["with a phase that is no object", { name: "w", phases: ["a"] }, "phases[0]: must be an object"],
+    ["with a phase that is no object", { name: "w", phases: ["a"] }, 'phases[0]: "a" is not an object'],
     ["with an unknown field in a phase", one({ nxt: "b" }), 'phases[0]: has the unknown field "nxt"'],
-    ["with a nameless phase", { name: "w", phases: [{}] }, "phases[0].name: undefined is not a name"],
+    ["with a nameless phase", { name: "w", phases: [{}] }, "phases[0].name: nothing is not a name"],
     [
       "with two phases of one name",
       { name: "w", phases: [{ name: "a" }, { name: "a" }] },
@@ -47,7 +47,7 @@ describe("a definition is refused", () => {
       { name: "w", phases: [{ name: "returns" }] },
       'phase "returns": the phase name "returns" is reserved',
     ],
-    ["with handlers as a list", one({ handlers: [] }), 'phase "a".handlers: must be an object of handlers'],
+    ["with handlers as a list", one({ handlers: [] }), 'phase "a".handlers: [] is not an object of handlers'],
     [
       "with a bad handler name",
       one({ handlers: { "x y": {} } }),
@@ -58,7 +58,7 @@ describe("a definition is refused", () => {
       one({ handlers: { next: { use: "u" } } }),
       'phase "a": the handler name "next" is reserved',
     ],
-    ["with another final", one({ final: "done" }), 'phase "a".final: must be true or "failed"'],
+    ["with another final", one({ final: "done" }), 'phase "a".final: "done" is not true or "failed"'],
     [
       "with a final phase that has a next",
       one({ final: true, next: "a" }),
@@ -80,7 +80,7 @@ describe("a definition is refused", () => {
       { ...one({ next: "returns" }), returns: { use: "r" } },
       'phase "a".next: names the phase "returns", which does not exist',
     ],
-    ["with a next that is a number", one({ next: 5 }), 'phase "a".next: must be an object'],
+    ["with a next that is a number", one({ next: 5 }), 'phase "a".next: 5 is not an object'],
     [
       "with a decision without among",
       one({ next: { use: "n" } }),
@@ -99,7 +99,7 @@ describe("a definition is refused", () => {
     [
       "with a decision without code",
       one({ next: { among: ["a"] } }),
-      'phase "a".next.use: undefined is not a handler\'s name',
+      'phase "a".next.use: nothing is not a handler\'s name',
     ],
     [
       "with an unknown onError",
@@ -126,7 +126,7 @@ describe("a definition is refused", () => {
     [
       "with returns without code",
       { ...one({}), returns: {} },
-      "returns.use: undefined is not a handler's name",
+      "returns.use: nothing is not a handler's name",
     ],
     [
       "with an unknown field in returns",

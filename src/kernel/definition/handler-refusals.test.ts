@@ -16,13 +16,13 @@ describe("a definition is refused", () => {
     ],
     ["with an unknown option", handler({ retries: 3 }), `${at}: has the unknown field "retries"`],
     ["with a bad use", handler({ use: "a b" }), `${at}.use: "a b" is not a handler's name`],
-    ["with an endless use", handler({ use: "a".repeat(151) }), `${at}.use: "${"a".repeat(60)}" is not`],
+    ["with an endless use", handler({ use: "a".repeat(151) }), `${at}.use: "${"a".repeat(58)}… is not`],
     [
       "with a bad duration",
       handler({ timeout: "5 minutes" }),
       `${at}.timeout: "5 minutes" is not a duration`,
     ],
-    ["with no time at all", handler({ timeout: 0 }), `${at}.timeout: 0 is shorter than 1 ms`],
+    ["with no time at all", handler({ timeout: 0 }), `${at}.timeout: 0 is not a duration of at least 1 ms`],
     ["with negative time", handler({ timeout: -5 }), `${at}.timeout: -5 is not a whole, non-negative number`],
     [
       "with a broken number of ms",
@@ -33,12 +33,12 @@ describe("a definition is refused", () => {
     [
       "with a heartbeat that is too short",
       handler({ heartbeat: 50 }),
-      `${at}.heartbeat: 50 is shorter than 100 ms`,
+      `${at}.heartbeat: 50 is not a duration of at least 100 ms`,
     ],
     [
       "with a heartbeat that is too long",
       handler({ heartbeat: "2d" }),
-      `${at}.heartbeat: "2d" is longer than 1 d`,
+      `${at}.heartbeat: "2d" is not a duration of at most 1 d`,
     ],
     [
       "with no attempts",
@@ -58,7 +58,7 @@ describe("a definition is refused", () => {
     [
       "with another backoff",
       handler({ retry: { backoff: "linear" } }),
-      `${at}.retry.backoff: "linear" is not known`,
+      `${at}.retry.backoff: "linear" is not one of "exponential", "constant"`,
     ],
     [
       "with max under min",
@@ -104,7 +104,7 @@ describe("a definition is refused", () => {
     [
       "with a rate per nothing",
       handler({ rate: { limit: 1, per: 0 } }),
-      `${at}.rate.per: 0 is shorter than 1 ms`,
+      `${at}.rate.per: 0 is not a duration of at least 1 ms`,
     ],
     [
       "with priority beyond 1,000",
@@ -119,7 +119,7 @@ describe("a definition is refused", () => {
       handler({ batch: 1_001 }),
       `${at}.batch: 1001 is not a whole number from 1 to 1000`,
     ],
-    ["with tasks that are no list", handler({ tasks: {} }), `${at}.tasks: must be a list of tasks`],
+    ["with tasks that are no list", handler({ tasks: {} }), `${at}.tasks: {} is not a list`],
     [
       "with 100,001 tasks",
       handler({ tasks: Array.from({ length: 100_001 }, () => 0) }),
@@ -153,14 +153,14 @@ describe("a definition is refused", () => {
     [
       "with optional in words",
       one({ handlers: { h: { waitFor: "s", optional: "yes" } } }),
-      `${at}.optional: must be`,
+      `${at}.optional: "yes" is not true or false`,
     ],
-    ["with an empty version", handler({ version: "" }), `${at}.version: must be a text of 1 to 200`],
-    ["with an enumerator without code", handler({ enumerate: {} }), `${at}.enumerate.use: undefined is not`],
+    ["with an empty version", handler({ version: "" }), `${at}.version: "" is not a text of 1 to 200`],
+    ["with an enumerator without code", handler({ enumerate: {} }), `${at}.enumerate.use: nothing is not`],
     [
       "with a command without a type",
       one({ handlers: { h: { command: {}, topic: "T" } } }),
-      `${at}.command.cmd_type: must be a text of 1 to 200`,
+      `${at}.command.cmd_type: nothing is not a text of 1 to 200`,
     ],
     ["with a version that is no range", handler({ version: "$" }), `${at}.version: "$" is not a range`],
     [
@@ -176,7 +176,7 @@ describe("a definition is refused", () => {
     [
       "with a run without an expression",
       one({ handlers: { h: { script: [{ name: "a" }] } } }),
-      `${at}.script[0].expression: must be JavaScript`,
+      `${at}.script[0].expression: nothing is not JavaScript`,
     ],
     [
       "with a batch of children",
@@ -212,7 +212,7 @@ describe("a definition is refused", () => {
     [
       "with a script of 1,001 runs",
       one({ handlers: { h: { script: Array.from({ length: 1_001 }, (_, i) => run(`r${i}`)) } } }),
-      `${at}.script: 1001 runs; at most 1000`,
+      `${at}.script: it has 1001 entries; at most 1000`,
     ],
     [
       "with a run without a name",
@@ -227,7 +227,7 @@ describe("a definition is refused", () => {
     [
       "with a run of no time",
       one({ handlers: { h: { script: [{ ...run("a"), timeout: 0 }] } } }),
-      `${at}.script[0].timeout: 0 is shorter`,
+      `${at}.script[0].timeout: 0 is not a duration of at least`,
     ],
     [
       "with a run of something else",
@@ -237,7 +237,7 @@ describe("a definition is refused", () => {
     [
       "with resume in words",
       one({ handlers: { h: { script: [run("a")], resume: "no" } } }),
-      `${at}.resume: must be true or false`,
+      `${at}.resume: "no" is not true or false`,
     ],
     ["with a child without a name", one({ handlers: { h: { workflow: "" } } }), `${at}.workflow: "" is not`],
     ["with a child that is an object", one({ handlers: { h: { workflow: {} } } }), `${at}.workflow`],

@@ -2,46 +2,49 @@
  * Parses untrusted data into a canonical `Definition`, or a rejection with the place, the reason and a hint. This file,
  * parse-phase.ts and parse-option.ts check everything that the kernel assumes about a definition.
  */
+import { at, optional, show } from "../../std/decode.ts";
 import { defined } from "../../std/defined.ts";
 import type { Json } from "../../std/json.ts";
 import type { Rejection } from "../../std/rejection.ts";
 import { parseReferences } from "../command/reference.ts";
 import { receiptTopicOf } from "../command/topic-rules.ts";
 import { type Definition, type GivenVersion, LIMITS, type PhaseDefinition } from "./definition.ts";
-import { checkMeaning, parsePhase } from "./parse-phase.ts";
-import { Invalid, object, parseName, reference, rejectInvalid, show } from "./parse-primitive.ts";
+import { checkMeaning, handlerAt, parsePhase, phaseAt } from "./parse-phase.ts";
+import { decodeDefinition, known, parseName, reference, wrong } from "./parse-primitive.ts";
 
 /** The canonical definition of `data` in version 1 or 2, or a rejection. */
 export function parseDefinition(data: unknown): Definition | Rejection {
-  return rejectInvalid(() => {
-    const parsed = definition(data, [1, 2]);
+  return decodeDefinition((given) => {
+    const parsed = definition(given, [1, 2]);
     for (const { name, handlers } of parsed.phases)
       for (const [key, handler] of Object.entries(handlers))
-        checkMeaning(handler, `phase "${name}" handler "${key}"`);
+        at(phaseAt(name), () => at(handlerAt(key), () => checkMeaning(handler), handler), handler);
     checkTopics(parsed.phases);
     return parsed;
-  });
+  }, data);
 }
 
 /** Parses a stored definition (version 1), which an earlier Rondo may have accepted. */
 export function parseStored(data: unknown): Definition | Rejection {
-  return rejectInvalid(() => definition(data, [1]));
+  return decodeDefinition((given) => definition(given, [1]), data);
 }
 
+const definitionFields = known(["rondo", "name", "input", "phases", "returns"]);
+
 function definition(data: unknown, known: readonly GivenVersion[]): Definition {
-  const fields = object(data, "definition", ["rondo", "name", "input", "phases", "returns"]);
+  const fields = at("definition", definitionFields, data);
   const version = givenVersion(fields["rondo"], known);
-  const name = parseName(fields["name"], "name");
+  const name = at("name", parseName, fields["name"]);
   const list = fields["phases"];
   if (!Array.isArray(list) || list.length === 0) {
-    throw new Invalid("phases", "a workflow needs at least one phase", "add one with .phase(name, handler)");
+    throw wrong("phases", "a workflow needs at least one phase", "add one with .phase(name, handler)");
   }
   if (list.length > LIMITS.phases)
-    throw new Invalid("phases", `${list.length} phases; at most ${LIMITS.phases} are allowed`);
+    throw wrong("phases", `${list.length} phases; at most ${LIMITS.phases} are allowed`);
   const phases = list.map((entry, i) => parsePhase(entry, `phases[${i}]`, version));
   checkGraph(phases);
   checkReferences(phases);
-  const returns = fields["returns"] === undefined ? undefined : reference(fields["returns"], "returns");
+  const returns = at("returns", optional(reference), fields["returns"]);
   return { rondo: 1, name, ...defined({ input: fields["input"] as Json | undefined, returns }), phases };
 }
 
@@ -50,7 +53,7 @@ function givenVersion(given: unknown, known: readonly GivenVersion[]): GivenVers
   const version = given === undefined ? 1 : known.find((one) => one === given);
   if (version !== undefined) return version;
   const isQuoted = known.some((one) => String(one) === given);
-  throw new Invalid(
+  throw wrong(
     "rondo",
     `version ${show(given)} is not known`,
     isQuoted ? "write it without quotes" : `known versions are: ${known.join(", ")}`,
@@ -66,8 +69,8 @@ function checkReferences(phases: readonly PhaseDefinition[]): void {
         steps.push({ phase, isSingle: tasks === undefined && enumerate === undefined });
   for (const [phase, { name, handlers }] of phases.entries())
     for (const [key, { command }] of Object.entries(handlers)) {
-      const at = `phase "${name}" handler "${key}".command.cmd_data`;
-      for (const { from, step, text } of parseReferences(command?.cmd_data ?? {}, at)) {
+      const path = `${phaseAt(name)}${handlerAt(key)}.command.cmd_data`;
+      for (const { from, step, text } of parseReferences(command?.cmd_data ?? {}, path)) {
         const target = steps[step];
         if (from !== "steps" || (target !== undefined && target.phase < phase && target.isSingle)) continue;
         const why =
@@ -76,7 +79,7 @@ function checkReferences(phases: readonly PhaseDefinition[]): void {
             : target.isSingle
               ? "that command is not in an earlier phase"
               : "that command has several tasks";
-        throw new Invalid(at, `"\${${text}}" refers to a result that is not there: ${why}`);
+        throw wrong(path, `"\${${text}}" refers to a result that is not there: ${why}`);
       }
     }
 }
@@ -84,16 +87,17 @@ function checkReferences(phases: readonly PhaseDefinition[]): void {
 /** Checks that no topic is used both for commands and for receipts. */
 function checkTopics(phases: readonly PhaseDefinition[]): void {
   const handlers = phases.flatMap(({ name, handlers: all }) =>
-    Object.entries(all).map(([key, handler]) => ({ at: `phase "${name}" handler "${key}"`, ...handler })),
+    Object.entries(all).map(([key, handler]) => ({ path: `${phaseAt(name)}${handlerAt(key)}`, ...handler })),
   );
   const receipts = new Map<string, string>();
-  for (const { at, command, topic, receiptTopic } of handlers)
-    if (command !== undefined && topic !== undefined) receipts.set(receiptTopic ?? receiptTopicOf(topic), at);
-  for (const { at, command, topic } of handlers) {
+  for (const { path, command, topic, receiptTopic } of handlers)
+    if (command !== undefined && topic !== undefined)
+      receipts.set(receiptTopic ?? receiptTopicOf(topic), path);
+  for (const { path, command, topic } of handlers) {
     const of = command === undefined || topic === undefined ? undefined : receipts.get(topic);
     if (of === undefined) continue;
-    throw new Invalid(
-      `${at}.topic`,
+    throw wrong(
+      `${path}.topic`,
       `"${topic}" is where the receipts of ${of} come back, so no command can go there`,
       "choose another topic, or give the other command a receiptTopic of its own",
     );
@@ -104,19 +108,19 @@ function checkTopics(phases: readonly PhaseDefinition[]): void {
 function checkGraph(phases: readonly PhaseDefinition[]): void {
   const names = uniqueNames(phases);
   const known = [...names].join(", ");
-  const check = (target: string, at: string) => {
+  const check = (target: string, path: string) => {
     if (!names.has(target))
-      throw new Invalid(at, `names the phase "${target}", which does not exist`, `the phases are: ${known}`);
+      throw wrong(path, `names the phase "${target}", which does not exist`, `the phases are: ${known}`);
   };
   const repairs = new Map<string, string>();
   for (const phase of phases) {
-    const at = `phase "${phase.name}"`;
-    if (typeof phase.next === "string") check(phase.next, `${at}.next`);
-    else for (const target of phase.next?.among ?? []) check(target, `${at}.next.among`);
+    const path = phaseAt(phase.name);
+    if (typeof phase.next === "string") check(phase.next, `${path}.next`);
+    else for (const target of phase.next?.among ?? []) check(target, `${path}.next.among`);
     if (phase.onError !== undefined) {
-      check(phase.onError, `${at}.onError`);
+      check(phase.onError, `${path}.onError`);
       if (phase.onError === phase.name)
-        throw new Invalid(`${at}.onError`, "names the phase itself", "use retry to run tasks again");
+        throw wrong(`${path}.onError`, "names the phase itself", "use retry to run tasks again");
       repairs.set(phase.onError, phase.name);
     }
   }
@@ -125,8 +129,8 @@ function checkGraph(phases: readonly PhaseDefinition[]): void {
     if (by === undefined) return;
     const before = phases[i - 1];
     if (before === undefined || (before.final === undefined && before.next === undefined)) {
-      throw new Invalid(
-        `phase "${phase.name}"`,
+      throw wrong(
+        phaseAt(phase.name),
         `repairs "${by}" by onError, but is also reached ${before ? `after "${before.name}"` : "first"} by default order`,
         before ? `make "${before.name}" final, or give it a next` : "move it behind a final phase",
       );
@@ -134,12 +138,12 @@ function checkGraph(phases: readonly PhaseDefinition[]): void {
   });
 }
 
-/** The names of phases; throws `Invalid` for a duplicate. */
+/** The names of phases; throws for a duplicate. */
 export function uniqueNames(phases: readonly { readonly name: string }[]): ReadonlySet<string> {
   const names = new Set<string>();
   for (const { name } of phases) {
     if (names.has(name))
-      throw new Invalid(`phase "${name}"`, "is defined twice", "phase names are unique in a workflow");
+      throw wrong(phaseAt(name), "is defined twice", "phase names are unique in a workflow");
     names.add(name);
   }
   return names;

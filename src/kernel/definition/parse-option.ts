@@ -1,21 +1,27 @@
-/** One parser per option of a handler: the canonical value, or undefined where it equals the default. */
-import { toStoredText } from "../../std/json.ts";
-import { isRejection } from "../../std/rejection.ts";
-import { parseCommand, parseTopic } from "../command/parse-command.ts";
-import { DEFAULTS, LIMITS } from "./definition.ts";
+/** One decoder per option of a handler: the canonical value, or undefined where it equals the default. */
 import {
-  duration,
-  Invalid,
+  anything,
+  checked,
+  type Decode,
+  flag,
   integer,
-  object,
-  parseName,
-  parseUse,
-  pointer,
-  reference,
+  invalid,
+  listOf,
+  mapped,
+  optional,
   show,
   text,
-} from "./parse-primitive.ts";
+  where,
+} from "../../std/decode.ts";
+import { defined } from "../../std/defined.ts";
+import { durationMs } from "../../std/duration.ts";
+import { toStoredText } from "../../std/json.ts";
+import { isRejection } from "../../std/rejection.ts";
+import { parseCommand, parseTopic, retryFields } from "../command/parse-command.ts";
+import { DEFAULTS, LIMITS } from "./definition.ts";
+import { parseName, parseUse, pointer, reference, shortText, strict, wrong } from "./parse-primitive.ts";
 
+const TASKS_MAX = 100_000;
 const RUNS_MAX = 1_000;
 
 /** A subset of semver ranges: bounds by number, joined by spaces, " - " and "||". */
@@ -26,152 +32,125 @@ const BOUND = `(?:(?:[~^=]|[<>]=?) *)?${VERSION}`;
 const BOUNDS = `(?:${VERSION} +- +${VERSION}|${BOUND}(?: +${BOUND})*)`;
 const RANGE = new RegExp(`^${BOUNDS}(?: *\\|\\| *${BOUNDS})*$`);
 
-type OptionParser = (value: unknown, path: string) => unknown;
+/** The value; undefined where it is the default. */
+function unless<T>(value: T, fallback: unknown): T | undefined {
+  return value === fallback ? undefined : value;
+}
 
-const json: OptionParser = (value) => value;
-const boolean: OptionParser = (value, path) => {
-  if (typeof value !== "boolean") throw new Invalid(path, "must be true or false");
-  return value;
-};
-const count =
-  (fallback: number | undefined, min = 1, max = 1_000_000): OptionParser =>
-  (value, path) => {
-    const n = integer(value, path, min, max);
-    return n === fallback ? undefined : n;
-  };
+function count(fallback: number | undefined, min = 1, max = 1_000_000): Decode<number | undefined> {
+  return mapped(integer(min, max), (n) => unless(n, fallback));
+}
 
 /** A JSON Pointer, or true if code computes the value. */
-const naming: OptionParser = (value, path) => (value === true ? true : pointer(value, path));
+const naming: Decode<string | true> = (value) => (value === true ? true : pointer(value));
 
-const retry: OptionParser = (value, path) => {
-  const example = '{ "attempts": 5, "backoff": "exponential", "min": "1s", "max": "5m" }';
-  const fields = object(value, path, ["attempts", "crashes", "backoff", "min", "max"], example);
-  const parsed: Record<string, unknown> = {};
-  const put = (key: string, given: unknown, fallback: unknown) => {
-    if (given !== fallback) parsed[key] = given;
-  };
-  if (fields["attempts"] !== undefined)
-    put("attempts", integer(fields["attempts"], `${path}.attempts`, 1, 250), DEFAULTS.attempts);
-  if (fields["crashes"] !== undefined)
-    put("crashes", integer(fields["crashes"], `${path}.crashes`, 1, 250), DEFAULTS.crashes);
-  if (fields["backoff"] !== undefined) {
-    if (fields["backoff"] !== "exponential" && fields["backoff"] !== "constant")
-      throw new Invalid(
-        `${path}.backoff`,
-        `${show(fields["backoff"])} is not known`,
-        'use "exponential" or "constant"',
-      );
-    put("backoff", fields["backoff"], "exponential");
-  }
-  const min = fields["min"] === undefined ? DEFAULTS.retryMinMs : duration(fields["min"], `${path}.min`);
-  const max =
-    fields["max"] === undefined ? Math.max(DEFAULTS.retryMaxMs, min) : duration(fields["max"], `${path}.max`);
+const givenRetry = strict(
+  { ...retryFields, crashes: optional(integer(1, 250)) },
+  '{ "attempts": 5, "backoff": "exponential", "min": "1s", "max": "5m" }',
+);
+
+const retry: Decode<unknown> = (value) => {
+  const given = givenRetry(value);
+  const { min = DEFAULTS.retryMinMs } = given;
+  const { max = Math.max(DEFAULTS.retryMaxMs, min) } = given;
   if (max < min)
-    throw new Invalid(
-      path,
+    throw wrong(
+      "",
       `max (${max} ms) is less than min (${min} ms)`,
-      fields["min"] === undefined ? "give min too, which is 1s by default" : "swap them",
+      given.min === undefined ? "give min too, which is 1s by default" : "swap them",
     );
-  put("min", min, DEFAULTS.retryMinMs);
-  put("max", max, DEFAULTS.retryMaxMs);
+  const parsed = defined({
+    attempts: unless(given.attempts, DEFAULTS.attempts),
+    crashes: unless(given.crashes, DEFAULTS.crashes),
+    backoff: unless(given.backoff, "exponential"),
+    min: unless(min, DEFAULTS.retryMinMs),
+    max: unless(max, DEFAULTS.retryMaxMs),
+  });
   return Object.keys(parsed).length === 0 ? undefined : parsed;
 };
 
-const tolerate: OptionParser = (value, path) => {
+const numberOfTasks = count(0, 0, LIMITS.tasksPerVisit);
+
+const tolerate: Decode<number | string | undefined> = (value) => {
   if (typeof value === "string") {
     const match = /^(\d{1,3}(?:\.\d{1,4})?)%$/.exec(value);
     if (!match || Number(match[1]) > 100)
-      throw new Invalid(path, `${show(value)} is not a percentage`, 'write it as "1%"');
+      throw wrong("", `${show(value)} is not a percentage`, 'write it as "1%"');
     return `${Number(match[1])}%`;
   }
   if (typeof value === "number" && value > 0 && value < 1)
-    throw new Invalid(path, `${value} is not a number of tasks`, 'a share of them is written as "1%"');
-  return count(0, 0, LIMITS.tasksPerVisit)(value, path);
+    throw wrong("", `${value} is not a number of tasks`, 'a share of them is written as "1%"');
+  return numberOfTasks(value);
 };
 
-const rate: OptionParser = (value, path) => {
-  const fields = object(value, path, ["limit", "per"], '{ "limit": 5, "per": "1s" }');
-  return {
-    limit: integer(fields["limit"], `${path}.limit`, 1, 1_000_000),
-    per: duration(fields["per"], `${path}.per`, 1),
-  };
-};
+const rate = strict({ limit: integer(1, 1_000_000), per: durationMs(1) }, '{ "limit": 5, "per": "1s" }');
 
-const tasks: OptionParser = (value, path) => {
-  if (!Array.isArray(value)) throw new Invalid(path, "must be a list of tasks");
-  if (value.length > 100_000)
-    throw new Invalid(
-      path,
-      `${value.length} tasks in a definition; at most 100000 are allowed`,
+const taskList = listOf((value) => {
+  const stored = toStoredText(value, { bytesMax: LIMITS.taskBytes, what: "the task" });
+  if (isRejection(stored)) throw wrong("", stored.message, stored.hint);
+  return value;
+});
+
+const tasks: Decode<readonly unknown[]> = (value) => {
+  if (Array.isArray(value) && value.length > TASKS_MAX)
+    throw wrong(
+      "",
+      `${value.length} tasks in a definition; at most ${TASKS_MAX} are allowed`,
       "enumerate them in code",
     );
-  for (const [i, task] of value.entries()) {
-    const text = toStoredText(task, { bytesMax: LIMITS.taskBytes, what: "the task" });
-    if (isRejection(text)) throw new Invalid(`${path}[${i}]`, text.message, text.hint);
-  }
-  return value;
+  return taskList(value);
 };
 
+const expression = checked(
+  where<string>(
+    `JavaScript of 1 to ${LIMITS.rowBytes} characters`,
+    (value) => typeof value === "string" && value.trim() !== "" && value.length <= LIMITS.rowBytes,
+    "it evaluates to a function: (state, ctx) => nextState",
+  ),
+  (code) => (code.isWellFormed() ? null : invalid("", "holds half of a surrogate pair")),
+);
+
+const runList = listOf(strict({ name: parseName, expression, timeout: optional(durationMs(1)) }), {
+  max: RUNS_MAX,
+});
+
 /** The ordered runs of a script. */
-const script: OptionParser = (value, path) => {
+const script: Decode<unknown> = (value) => {
   if (!Array.isArray(value) || value.length === 0)
-    throw new Invalid(path, "must be a list of runs", 'write [{ "name": "one", "expression": "s => s" }]');
-  if (value.length > RUNS_MAX)
-    throw new Invalid(path, `${value.length} runs; at most ${RUNS_MAX} are allowed`);
+    throw wrong("", "must be a list of runs", 'write [{ "name": "one", "expression": "s => s" }]');
   const names = new Set<string>();
-  return value.map((entry: unknown, i) => {
-    const at = `${path}[${i}]`;
-    const fields = object(entry, at, ["name", "expression", "timeout"]);
-    const name = parseName(fields["name"], `${at}.name`);
-    if (names.has(name)) throw new Invalid(`${at}.name`, `"${name}" is the name of two runs`);
+  return runList(value).map(({ name, expression: code, timeout }, i) => {
+    if (names.has(name)) throw wrong(`[${i}].name`, `"${name}" is the name of two runs`);
     names.add(name);
-    const { expression } = fields;
-    if (typeof expression !== "string" || expression.trim() === "" || expression.length > LIMITS.rowBytes)
-      throw new Invalid(
-        `${at}.expression`,
-        `must be JavaScript of 1 to ${LIMITS.rowBytes} characters`,
-        "it evaluates to a function: (state, ctx) => nextState",
-      );
-    if (!expression.isWellFormed()) throw new Invalid(`${at}.expression`, "holds half of a surrogate pair");
-    const timeout = fields["timeout"];
-    return {
-      name,
-      expression,
-      ...(timeout === undefined ? {} : { timeout: duration(timeout, `${at}.timeout`, 1) }),
-    };
+    return { name, expression: code, ...defined({ timeout }) };
   });
 };
 
 /** A semver range. */
-const version: OptionParser = (value, path) => {
-  const range = text(value, path);
-  if (!RANGE.test(range))
-    throw new Invalid(path, `${show(value)} is not a range of versions`, 'write "~1.2" or ">=1 <3"');
-  return range;
-};
+const version: Decode<string> = mapped(
+  shortText,
+  text({ pattern: RANGE, what: "a range of versions", hint: 'write "~1.2" or ">=1 <3"' }),
+);
 
 /** Every field a handler can have. */
-export const OPTION_PARSERS: Readonly<Record<string, OptionParser>> = {
+export const OPTIONS: Readonly<Record<string, Decode<unknown>>> = {
   use: parseUse,
-  sleep: (value, path) => duration(value, path),
+  sleep: durationMs(),
   waitFor: parseName,
-  optional: (value, path) => boolean(value, path) || undefined,
-  schema: json,
+  optional: mapped(flag, (isOptional) => isOptional || undefined),
+  schema: anything,
   command: parseCommand,
   topic: parseTopic,
   receiptTopic: parseTopic,
   script,
-  state: json,
-  resume: (value, path) => (boolean(value, path) === true ? undefined : false),
+  state: anything,
+  resume: mapped(flag, (isResumed) => unless(isResumed, true)),
   workflow: parseName,
   tasks,
   enumerate: reference,
   version,
-  timeout: (value, path) => duration(value, path, 1),
-  heartbeat: (value, path) => {
-    const ms = duration(value, path, 100, 86_400_000);
-    return ms === DEFAULTS.heartbeatMs ? undefined : ms;
-  },
+  timeout: durationMs(1),
+  heartbeat: mapped(durationMs(100, 86_400_000), (ms) => unless(ms, DEFAULTS.heartbeatMs)),
   retry,
   concurrency: count(undefined),
   key: naming,

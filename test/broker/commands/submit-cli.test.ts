@@ -86,7 +86,7 @@ test("what is wrong is told with its place, and with the exit codes of all comma
   const cwd = await served();
   const wrong = await cli(["submit", "wrong.json"], { cwd });
   expect(wrong).toMatchObject({ code: 2, stdout: "" });
-  expect(wrong.stderr).toContain("rondo: steps[0].cmd.cmd_type: must be a text");
+  expect(wrong.stderr).toContain("rondo: steps[0].cmd.cmd_type: nothing is not a text");
   const nothing = await cli(["submit", "nothing.json"], { cwd });
   expect(nothing).toMatchObject({ code: 3, stderr: "rondo: there is no file nothing.json\n" });
   const broken = await cli(["submit", "-"], { cwd, stdin: '{"steps": [}' });

@@ -16,7 +16,7 @@ const blocks = Array.from(
 test("its command and its settings are fine", () => {
   const [command, stores, secrets] = blocks;
   expect(blocks).toHaveLength(3);
-  expect(parseCommand(command, "cmd").cmd_type).toBe("EMBED_REPO");
+  expect(parseCommand(command).cmd_type).toBe("EMBED_REPO");
   expect(Object.keys(unwrap(parseStateStores(stores?.["stateStores"] ?? {})))).toHaveLength(4);
   expect(() => unwrap(WebhookSecrets.parse(secrets?.["webhookSecrets"]))).not.toThrow();
 });
