@@ -10,7 +10,7 @@ import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";
 import type { CommitVerdict, ExecutionStore } from "../store/store.ts";
 import { Pulse } from "./views/pulse.ts";
-import { countWorkers } from "./worker-protocol/count-workers.ts";
+import { countWorkers } from "./worker-protocol/worker-views.ts";
 
 /** How often the event loop is timed: each time wakes the process, also one that has nothing to do. */
 const LOOP_MS = 100;

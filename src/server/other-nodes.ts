@@ -11,7 +11,7 @@ import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
 import { type Answer, type Ask, json, type Route } from "./route.ts";
 import type { PulseSeconds } from "./schemas/node.ts";
-import { scalingOf } from "./worker-protocol/scaling.ts";
+import { scalingOf } from "./worker-protocol/worker-views.ts";
 
 /** What one node asks another. */
 export interface NodeQuestion {

@@ -1,8 +1,8 @@
 /** Reads the body of a request, up to a size; what is over it is refused and dropped, never kept. */
+
 import type { IncomingMessage } from "node:http";
 import { JSON_DEPTH_MAX } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import { scanJson } from "./scan-json.ts";
 
 export interface BodyLimits {
   readonly bytesMax: number;
@@ -86,4 +86,46 @@ export function dropBody(incoming: IncomingMessage): void {
     dropped += chunk.length;
     if (dropped > DROPPED_BYTES_MAX) incoming.destroy();
   });
+}
+
+export interface ScanLimits {
+  readonly depthMax: number;
+  readonly keysMax: number;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+
+/**
+ * Counts nesting and keys in the bytes of a JSON text before anything is built from them; null: within the limits.
+ * It does not check that the text is JSON: the parser does.
+ */
+export function scanJson(bytes: Uint8Array, limits: ScanLimits): Rejection | null {
+  let depth = 0;
+  let keys = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    switch (bytes[i]) {
+      case QUOTE:
+        for (i++; i < bytes.length && bytes[i] !== QUOTE; i++) if (bytes[i] === BACKSLASH) i++;
+        break;
+      case 0x7b:
+      case 0x5b:
+        if (++depth > limits.depthMax)
+          return reject("too_deep", `the body is nested deeper than ${limits.depthMax} levels`);
+        break;
+      case 0x7d:
+      case 0x5d:
+        depth--;
+        break;
+      case COLON:
+        if (++keys > limits.keysMax)
+          return reject("too_large", `the body has more than ${limits.keysMax} keys`, {
+            hint: "send it in several requests",
+          });
+        break;
+      default:
+    }
+  }
+  return null;
 }

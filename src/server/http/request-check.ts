@@ -1,11 +1,11 @@
 /** Checks path, query, headers and body of a request by what its route says of them. */
+
 import type { IncomingMessage } from "node:http";
 import { z } from "@hono/zod-openapi";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { ApiLimits } from "../parts.ts";
 import type { Route } from "../route.ts";
-import { checkPart } from "./check-part.ts";
-import { readJsonBody } from "./read-body.ts";
+import { type Parsed, readJsonBody } from "./read-body.ts";
 
 /** The parts of a request, checked. */
 export interface CheckedRequest {
@@ -75,4 +75,52 @@ function checkKey(incoming: IncomingMessage): string | null | Rejection {
   return reject("invalid_input", `Idempotency-Key: must be a text of 1 to ${KEY_CHARS_MAX} characters`, {
     path: "Idempotency-Key",
   });
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** The value as its schema gives it, or the first thing that is wrong with it. */
+export function checkPart(
+  schema: z.ZodType,
+  value: unknown,
+  part: "path" | "query" | "body",
+): Parsed | Rejection {
+  const result = schema.safeParse(value);
+  return result.success
+    ? { kind: "parsed", value: result.data }
+    : rejectionOf(result.error.issues[0] as Issue, part);
+}
+
+function rejectionOf(issue: Issue, part: string): Rejection {
+  if (issue.code === "unrecognized_keys") {
+    const path = pathText([...issue.path, issue.keys[0] as string]);
+    return reject(
+      "unknown_field",
+      `${path.slice(0, 200)}: there is no such ${part === "query" ? "parameter" : "field"}`,
+      {
+        path: path.slice(0, 200),
+      },
+    );
+  }
+  const path = pathText(issue.path).slice(0, 200);
+  return reject(
+    "invalid_input",
+    path === "" ? `the ${part} ${plainly(issue.message)}` : `${path}: ${plainly(issue.message)}`,
+    {
+      ...(path === "" ? {} : { path }),
+    },
+  );
+}
+
+/** `events[3].kind` of ["events", 3, "kind"]. */
+function pathText(path: readonly PropertyKey[]): string {
+  let text = "";
+  for (const key of path)
+    text += typeof key === "number" ? `[${key}]` : `${text === "" ? "" : "."}${String(key)}`;
+  return text;
+}
+
+function plainly(message: string): string {
+  if (message.endsWith("received undefined")) return "is missing";
+  return message.replace(/^Invalid input: /, "").replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
 }

@@ -11,7 +11,7 @@ import { progressSchema } from "../schemas/execution.ts";
 import { counts, type Light, overviewSchema } from "../schemas/node.ts";
 import { executionId, integer, name, pageOf } from "../schemas/paging.ts";
 import { mergePulses } from "../views/pulse.ts";
-import { countWorkers } from "../worker-protocol/count-workers.ts";
+import { countWorkers } from "../worker-protocol/worker-views.ts";
 import { inspectFor, projectFor, route, type Services } from "./services.ts";
 
 const TAG = "node";

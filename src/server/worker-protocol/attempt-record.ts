@@ -2,9 +2,15 @@
  * What the server remembers of an attempt while a worker has it: its token, how far its events have come, what the
  * worker is to be told. Only a convenience: any owner can check a token and hand a word to the engine without it.
  */
-import type { Verdict } from "../../kernel/message.ts";
+import type { Outcome, Verdict } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
-import type { PhaseCounts, ReportedAttempt, ReportPlace } from "../../protocol/work.ts";
+import type {
+  PhaseCounts,
+  Report,
+  ReportedAttempt,
+  ReportedReceipt,
+  ReportPlace,
+} from "../../protocol/work.ts";
 import type { RefusedEvent } from "../../protocol/worker-wire.ts";
 import type { Rejection } from "../../std/rejection.ts";
 
@@ -136,5 +142,59 @@ export class AttemptRecord {
 
   get isEnumeration(): boolean {
     return this.task < 0;
+  }
+}
+
+const OUTCOME: Outcome & { status: "cancelled" } = {
+  status: "cancelled",
+  payload: JSON.stringify({ name: "Cancelled", code: "cancelled", message: "the worker did not get it" }),
+};
+
+/** One report per handler, and one per enumeration. */
+export function handedBackReports(records: readonly AttemptRecord[]): Report[] {
+  const reports: Report[] = [];
+  const byPlace = new Map<string, ReportedReceipt[]>();
+  for (const { shared, task, attempt, claim, isEnumeration } of records) {
+    if (isEnumeration) {
+      reports.push({ kind: "enumeration", ...shared.place, attempt, claim, ms: 0, outcome: OUTCOME });
+      continue;
+    }
+    let receipts = byPlace.get(shared.key);
+    if (receipts === undefined) {
+      receipts = [];
+      byPlace.set(shared.key, receipts);
+      reports.push({ kind: "receipts", ...shared.place, receipts });
+    }
+    receipts.push({ task, attempt, claim, ms: 0, outcome: OUTCOME });
+  }
+  return reports;
+}
+
+const ENDED_MAX = 10_000;
+
+/** Remembers the newest attempts whose receipts are committed: a receipt that is sent again is a repeat. */
+export class EndedAttempts {
+  readonly #ids = new Set<string>();
+  /** The same in their order, the oldest at `#next` once it is full. */
+  readonly #ring: string[] = [];
+  #next = 0;
+
+  has(id: string): boolean {
+    return this.#ids.has(id);
+  }
+
+  /** The receipt of this one is committed. After its phase the engine knows no attempt: that it was heard is known here. */
+  note(record: AttemptRecord): void {
+    const { id, verdict } = record;
+    if (!this.#ids.has(id)) this.#add(id);
+    else if (verdict === "gone") record.verdict = "duplicate";
+  }
+
+  #add(id: string): void {
+    const oldest = this.#ring[this.#next];
+    if (oldest !== undefined) this.#ids.delete(oldest);
+    this.#ids.add(id);
+    this.#ring[this.#next] = id;
+    this.#next = (this.#next + 1) % ENDED_MAX;
   }
 }

@@ -24,8 +24,8 @@ import {
 } from "../schemas/worker.ts";
 import { attemptRoutes } from "./attempt-routes.ts";
 import { WORKER_PATTERN } from "./registration.ts";
-import { scalingOf } from "./scaling.ts";
 import type { WorkerSessions } from "./worker-sessions.ts";
+import { scalingOf } from "./worker-views.ts";
 
 const tag = "workers";
 const params = z.object({ id: z.string().regex(WORKER_PATTERN) });

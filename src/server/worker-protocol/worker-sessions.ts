@@ -22,17 +22,14 @@ import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Store } from "../../store/store.ts";
 import type { Worker } from "../schemas/worker.ts";
-import { AttemptRecord } from "./attempt-record.ts";
-import { countWorkers } from "./count-workers.ts";
-import { EndedAttempts } from "./ended-attempts.ts";
-import { EventBatch } from "./event-batch.ts";
+import { AttemptRecord, EndedAttempts } from "./attempt-record.ts";
+import { answerOf, EventBatch, staleAttempt, unknownWorker, wrongToken } from "./event-batch.ts";
+import { SilenceWatch } from "./presence.ts";
 import { readEvent } from "./read-event.ts";
 import { type AttemptEvent, readEvents } from "./read-events.ts";
 import { checkRegistration } from "./registration.ts";
-import { answerOf, staleAttempt, unknownWorker, wrongToken } from "./session-answers.ts";
-import { SilenceWatch } from "./silence-watch.ts";
 import { type ClaimAnswer, type SessionParts, WorkerSession } from "./worker-session.ts";
-import { viewWorker } from "./worker-view.ts";
+import { countWorkers, viewWorker } from "./worker-views.ts";
 
 export interface WorkerSessionsOptions {
   /** Why nobody may use a name as a topic; null: it is not reserved. */

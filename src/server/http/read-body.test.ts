@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { scanJson } from "./scan-json.ts";
+import { scanJson } from "./read-body.ts";
 
 const scan = (text: string, limits = { depthMax: 3, keysMax: 3 }) =>
   scanJson(Buffer.from(text), limits)?.code ?? null;

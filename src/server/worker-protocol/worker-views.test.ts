@@ -1,8 +1,7 @@
 // Worker processes as figures count them, with the registrations that they make for scripts.
 import { describe, expect, test } from "vitest";
 import type { Holdings } from "../../engine/io.ts";
-import { countWorkers } from "./count-workers.ts";
-import { scalingOf } from "./scaling.ts";
+import { countWorkers, scalingOf } from "./worker-views.ts";
 
 type Worker = Holdings["workers"][number];
 
