@@ -1,4 +1,4 @@
-/** The one time at which a simulated process wakes by itself: a new one takes the place of the one before. */
+/** The time at which a simulated process wakes by itself. A new time replaces the former one. */
 export class Alarm {
   readonly #later: (ms: number, run: () => void) => void;
   #at = Number.POSITIVE_INFINITY;
@@ -8,7 +8,7 @@ export class Alarm {
     this.#later = later;
   }
 
-  /** Wakes at that time, which is `now` on the same clock. */
+  /** Wakes the process at `at`; `now` is the time on the same clock. */
   set({ at, now }: { at: number; now: number }, wake: () => void): void {
     if (at === this.#at) return;
     this.clear();

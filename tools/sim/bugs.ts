@@ -1,6 +1,6 @@
 /**
- * Bugs that the simulator must find. Each is a small change at marked places of the compiled code (see plant.ts). `seed` is
- * one that finds it; CI replays a share of them.
+ * Bugs that the simulator must find. Each is a small change at marked places of the compiled code (see plant.ts). `seed` finds
+ * the bug; CI replays a share of the seeds.
  */
 export interface PlantedBug {
   /** The marker in the source is "@plant NAME", and "@plant NAME 2", ... for more places. */
@@ -8,9 +8,9 @@ export interface PlantedBug {
   readonly seed: number;
   /** The template of the marked place, or one for each place. */
   readonly change: string | readonly string[];
-  /** It needs several nodes over one database: `rondo sim --cluster`. */
+  /** The bug needs several nodes over one database: `rondo sim --cluster`. */
   readonly cluster?: boolean;
-  /** It is found by `rondo sim --drill`. */
+  /** `rondo sim --drill` finds the bug. */
   readonly drill?: boolean;
 }
 
@@ -98,7 +98,7 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "lapsed claim granted again under its id", seed: 4, change: "" },
 ];
 
-/** Which worker gets the work. */
+/** The choice of the worker for a task. */
 const WORKERS: readonly PlantedBug[] = [
   { name: "version range ignored", seed: 4, change: "const $key = $callee($1, null);" },
   {

@@ -1,7 +1,7 @@
 /**
- * A node of a simulated cluster: its engine, its ownership and its place in the ring, over a database that others write to
- * as well. The process freezes for longer than its lease, dies, leaves in good order and comes back, perhaps in another
- * version. What it asks of the database happens there, whatever becomes of the process.
+ * A node of a simulated cluster: its engine, its ownership and its place in the ring, over a database that other nodes write
+ * to. The process freezes for longer than its lease, crashes, leaves gracefully and comes back, perhaps in another version. Its
+ * calls take effect at the database, whatever happens to the process.
  */
 
 import { checkPermits } from "../../src/cluster/peers/peer-notices.ts";
@@ -27,7 +27,7 @@ import { NodeWorkers } from "./node-workers.ts";
 import { showWrite } from "./show-event.ts";
 import { must } from "./trace.ts";
 
-/** A version of long ago, which knows the first events only. */
+/** An old version, which knows only the first events. */
 const OLDER: Vocabulary = { events: 1, fold: FOLD_VERSION - 1 };
 const SETTINGS = {
   ...SIM_SETTINGS,
@@ -38,7 +38,7 @@ const SETTINGS = {
   permitReserveMs: 1_000,
 };
 
-/** What the nodes of a cluster need of each other. */
+/** The other nodes of a cluster, as a node uses them. */
 export interface Neighbours {
   /** The host of the partition's owner, by the database. */
   ownerOf(partition: number): ClusterHost | undefined;
@@ -46,13 +46,13 @@ export interface Neighbours {
   /** A message from one node to another. */
   send(from: ClusterHost, to: ClusterHost, input: Input): void;
   readonly database: Database;
-  /** A question of the ring to another node, by its name; the answer may get lost. */
+  /** Sends a message of the ring to another node by its name; the answer may get lost. */
   post(from: ClusterHost, to: string, message: RingMessage, answered: (answer: unknown) => void): void;
-  /** The node met what a newer one wrote. */
+  /** The node read a row that a newer node wrote. */
   unreadable(from: ClusterHost, partition: number): void;
-  /** No limit has more attempts open at the owners of now than it allows. */
+  /** Checks that no limit has more open attempts at its present owners than it allows. */
   checkLimits(): void;
-  /** Letters were stored for these executions. */
+  /** Mailbox messages were stored for these executions. */
   stored(from: ClusterHost, executions: readonly string[]): void;
 }
 
@@ -65,9 +65,9 @@ export class ClusterHost extends EngineHost {
   readonly #database: DatabaseLink;
   #commits: CommitOutput[] = [];
   isAway = false;
-  /** It does not come back. */
+  /** The node does not come back. */
   isRetired = false;
-  /** Of an older version: from its next start on. */
+  /** From its next start on, the node has an older version. */
   isOlder = false;
   constructor(name: string, parts: HostParts, neighbours: Neighbours) {
     super(name, parts);
@@ -120,7 +120,7 @@ export class ClusterHost extends EngineHost {
     this.ring.input({ kind: "leaving" });
     this.#ownership.input({ kind: "leave" });
     const { incarnation } = this;
-    // What runs in this process may take its time; then it is not waited for.
+    // Attempts in this process may take long; after this time they are not awaited.
     this.later(5_000, () => this.incarnation === incarnation && this.crash());
   }
 
@@ -130,26 +130,26 @@ export class ClusterHost extends EngineHost {
     this.close();
   }
 
-  /** Comes back as the newest version. */
+  /** Restarts with the newest version. */
   upgrade(): void {
     this.world.count("node upgraded");
     this.isOlder = false;
     this.close();
   }
 
-  /** Comes back as an older version. */
+  /** Restarts with an older version. */
   downgrade(): void {
     this.world.count("node downgraded");
     this.isOlder = true;
     this.close();
   }
 
-  /** Whether it has known for so long that a newer node is there. */
+  /** Whether it has known a newer node for this long. */
   knowsNewer(ms: number): boolean {
     return this.world.timeline.now - this.#ownership.newerSince >= ms;
   }
 
-  /** SIGSTOP for a while. */
+  /** Stops the process for a while, as SIGSTOP does. */
   freeze(ms: number): void {
     this.world.trace.note(this.world.timeline.now, `${this.name}frozen for ${ms}`);
     this.#frozenUntil = this.world.timeline.now + ms;
@@ -157,7 +157,7 @@ export class ClusterHost extends EngineHost {
     this.world.ledger.leases.unsteady(this.#frozenUntil);
   }
 
-  /** The database cannot be reached for a while. */
+  /** Cuts the node off from the database for a while. */
   cut(ms: number): void {
     this.world.trace.note(this.world.timeline.now, `${this.name}cut off for ${ms}`);
     this.#database.cutUntil = this.world.timeline.now + ms;
@@ -165,7 +165,7 @@ export class ClusterHost extends EngineHost {
     this.world.ledger.leases.unsteady(this.#database.cutUntil);
   }
 
-  /** A process that stands still goes on when its time comes: until then it reads nothing, so that it reads all in order. */
+  /** A frozen process goes on at its own time. Until then it reads nothing, so that it reads everything in order. */
   heal(): void {
     this.#database.cutUntil = 0;
   }
@@ -174,7 +174,7 @@ export class ClusterHost extends EngineHost {
     return this.node?.isOwner !== true || /* @plant token trusted for safety */ this.#ownership.mayAct();
   }
 
-  /** Who cannot renew stops by itself, whatever else it hears. */
+  /** A node that cannot renew its lease must stop by itself, whatever else it receives. */
   protected override grants(): void {
     must(
       this.world.timeline.now < this.#ownership.leaseUntil,
@@ -193,13 +193,13 @@ export class ClusterHost extends EngineHost {
     else run();
   }
 
-  /** A message arrives; what is frozen reads it later, if it lives that long. */
+  /** A message arrives. A frozen process reads it later, if it lives that long. */
   receive(input: Input): void {
     const { incarnation } = this;
     this.#thawed(() => this.incarnation === incarnation && this.deliver(input));
   }
 
-  /** What the parts of the process have of it. */
+  /** The process as its parts see it. */
   #process(): Process {
     return {
       name: this.name,
@@ -225,7 +225,7 @@ export class ClusterHost extends EngineHost {
     this.ring.members(membership);
     this.workers.heard(membership.nodes.map(({ url }) => url));
     this.deliver({ kind: "members", ...membersOf(membership) });
-    // What others stored while nobody told.
+    // Mail that other nodes stored without a notice.
     this.deliver({ kind: "mail-stored" });
   }
 
@@ -236,7 +236,7 @@ export class ClusterHost extends EngineHost {
     this.#comeBack();
   }
 
-  /** Something of the ring arrives. */
+  /** A message of the ring arrives. */
   hear(arrive: () => void): void {
     const { incarnation } = this;
     this.#thawed(() => {
@@ -252,7 +252,7 @@ export class ClusterHost extends EngineHost {
     timeline.after(awayMs, () => this.node === null && this.open());
   }
 
-  /** A read is made again and again until it is answered. */
+  /** A read is retried until it is answered. */
   protected override unreachableMs(): number {
     return this.#database.unreachableMs + this.#database.wayMs(1);
   }
@@ -316,7 +316,7 @@ export class ClusterHost extends EngineHost {
     });
   }
 
-  /** Only what a newer node wrote: and then that one is to have it, soon. */
+  /** Only rows of a newer node may be unreadable, and then that node must get the partition soon. */
   #unreadable(partition: number, why: string): void {
     const { trace, timeline } = this.world;
     must(this.vocabulary === OLDER, `unreadable: ${why}`);
@@ -338,7 +338,7 @@ export class ClusterHost extends EngineHost {
     });
   }
 
-  /** One connection for commits: one after another, in the order they were asked for. */
+  /** Commits use one connection, so they run one after another, in order. */
   protected override commit(asked: CommitOutput): void {
     for (const { execution, entries } of asked.content.writes)
       for (const { body } of entries)
@@ -376,7 +376,7 @@ export class ClusterHost extends EngineHost {
     });
   }
 
-  /** What a commit does at the database. */
+  /** The effect of a commit at the database. */
   #commitAt(content: Commit, session: string, commit: number): CommitVerdict {
     const { world } = this;
     const verdict = this.tables.commit(content, session);
@@ -392,7 +392,7 @@ export class ClusterHost extends EngineHost {
   }
 }
 
-/** A message as it arrives in another process: what JSON cannot say, or the other one refuses, does not arrive as it was. */
+/** A message as it arrives in another process: passed through JSON and the other side's decoder. */
 function overTheWire(input: Extract<Input, { kind: "permits-asked" | "permits-granted" }>): Input {
   const kind = input.kind === "permits-asked" ? "asks" : "grants";
   const word = checkPermits(JSON.parse(JSON.stringify({ ...input, kind })));
@@ -400,7 +400,7 @@ function overTheWire(input: Extract<Input, { kind: "permits-asked" | "permits-gr
   return { ...word, kind: input.kind } as Input;
 }
 
-/** The version that a row says it needs. */
+/** The version that a row requires. */
 function rowVersion(body: string): number {
   return Number(/^\{"v":(\d+)/.exec(body)?.[1] ?? 0);
 }

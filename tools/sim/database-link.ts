@@ -1,38 +1,38 @@
 /**
- * How a process of a simulated cluster reaches its database: a call fails before it has had its effect, or its answer is
- * lost after it; both ways can be slow, so slow that the partition has another owner by then.
+ * The connection of a simulated process to its database. A call can fail before its effect, or its answer can get lost after
+ * it. Both directions can be slow, so slow that the partition has another owner by then.
  */
 import type { SeededRandom } from "../../src/std/random.ts";
 import type { World } from "./world.ts";
 
-/** How the database does. */
+/** The state of the database. */
 export interface Database {
-  /** Its calls fail until then. */
+  /** Calls fail until this time. */
   downUntil: number;
-  /** Its calls take long until then. */
+  /** Calls are slow until this time. */
   slowUntil: number;
 }
 
-/** What came of a call: null if nobody knows. */
+/** A call and its callbacks. */
 interface Call<T> {
-  /** How long it takes to get there at most, when all is well. */
+  /** The longest way there without faults. */
   readonly withinMs: number;
-  /** What it does there. */
+  /** The effect at the database. */
   readonly make: () => T;
   readonly answer: (made: T) => void;
-  /** It failed; `isMade`: after it had its effect. */
+  /** The call failed. `isMade`: after its effect. */
   readonly failed: (isMade: boolean) => void;
 }
 
 const LOST = 0.03;
-/** Calls that are held up on their way though the database does well. */
+/** The share of calls that are delayed although the database is healthy. */
 const HELD_UP = 0.01;
 
 export class DatabaseLink {
   readonly #world: World;
   readonly #random: SeededRandom;
   readonly #database: Database;
-  /** It cannot be reached from here until then. */
+  /** The database is unreachable from here until this time. */
   cutUntil = 0;
 
   constructor(world: World, random: SeededRandom, database: Database) {
@@ -41,7 +41,7 @@ export class DatabaseLink {
     this.#database = database;
   }
 
-  /** How long it cannot be reached. */
+  /** How long the database is unreachable. */
   get unreachableMs(): number {
     const until = Math.max(this.cutUntil, this.#database.downUntil);
     return Math.max(0, until - this.#world.timeline.now);
@@ -56,7 +56,7 @@ export class DatabaseLink {
     return random.below(withinMs) + random.below(random.pick([600, 3_000]));
   }
 
-  /** Makes a call. What it does happens at the database, whatever becomes of the process. */
+  /** Makes a call. Its effect happens at the database, whatever happens to the process. */
   call<T>({ withinMs, make, answer, failed }: Call<T>): void {
     const world = this.#world;
     const dice = this.#random.u32() / 4294967296;

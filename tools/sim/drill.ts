@@ -1,6 +1,6 @@
 /**
- * A drill: executions of one handler with a limit, on three nodes of which one dies every 7 s for 8 minutes. Times are a tenth
- * of the real ones (a lease of 10 s, a heartbeat of 30 s). The handler must go on, and never run more than its limit.
+ * A drill: executions of one handler with a limit, on three nodes, of which one dies every 7 s for 8 minutes. Times are a tenth
+ * of the real ones (a lease of 10 s, a heartbeat of 30 s). The handler must make progress, and never exceed its limit.
  */
 import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { compilePlan } from "../../src/kernel/definition/plan.ts";
@@ -13,12 +13,12 @@ const LASTS_MS = 48_000;
 const DEATH_EVERY_MS = 700;
 const AWAY_MS = 200;
 const LEASE_AND_HEARTBEAT_MS = 1_000 + 3_000;
-/** More than can be done while nodes die. */
+/** More tasks than can be done while nodes die. */
 const TASKS = 200;
 const EXECUTIONS = 6;
 const NODES = 3;
 
-/** The world of a seed's drill: with a limit of 7 if the seed is even, else of 1. */
+/** The world of a seed's drill. The limit is 7 for an even seed, else 1. */
 export function drillWorld(seed: number, show: ((line: string) => void) | null): World {
   const concurrency = seed % 2 === 0 ? 7 : 1;
   const tasks = Array.from({ length: TASKS }, (_, i) => i);
@@ -37,7 +37,7 @@ export function drillWorld(seed: number, show: ((line: string) => void) | null):
       lastsMs: LASTS_MS,
       onAttempt: () => {
         const idleMs = Math.min(world.timeline.now, endsAt) - lastAt;
-        // Partitions change hands as well, and each change takes up to a lease.
+        // Partitions move too, and each move takes up to a lease.
         must(idleMs <= 3 * LEASE_AND_HEARTBEAT_MS, `no attempt began for ${idleMs} ms`);
         lastAt = world.timeline.now;
       },

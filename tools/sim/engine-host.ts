@@ -1,6 +1,6 @@
 /**
- * The process of an engine node in a simulated run: its clock, its messages, what it asks for and is answered a little
- * later. How it comes to own what it owns, and how it writes, is a matter of its kind (node-host.ts, cluster-host.ts).
+ * The process of an engine node in a simulated run: its clock, its messages, and its requests, which are answered a little
+ * later. Subclasses decide how it gets ownership and how it writes (node-host.ts, cluster-host.ts).
  */
 
 import { TurnWatch } from "../../src/engine/dispatch/turn-watch.ts";
@@ -22,7 +22,7 @@ import { must } from "./trace.ts";
 import { postOpOutcome } from "./workload/random-command.ts";
 import type { World } from "./world.ts";
 
-/** Small numbers, so that every edge is met often. */
+/** Small numbers, so that every limit is reached often. */
 export const SIM_SETTINGS: Partial<Settings> = {
   claimLeaseMs: 500,
   sweepMs: 100,
@@ -41,14 +41,14 @@ export const SIM_SETTINGS: Partial<Settings> = {
   postOpsEach: 2,
 };
 
-/** After a node has read it. */
+/** How soon lists must show an execution as damaged after a node has read the damage. */
 const DAMAGED_WITHIN_MS = 1_000;
 
-/** Turns of the node after which its limits are looked at. */
+/** The limits are checked after this many turns of the node. */
 const LIMITS_EVERY = 8;
 
 export type CommitOutput = Extract<Output, { kind: "commit" }>;
-/** What concerns the other nodes of a cluster. */
+/** Outputs for the other nodes of a cluster. */
 export type ClusterOutput = Extract<
   Output,
   {
@@ -73,26 +73,26 @@ export interface HostParts {
 }
 
 export abstract class EngineHost {
-  /** Among the nodes of the run. */
+  /** The name of the node in the run. */
   readonly name: string;
   protected readonly world: World;
   protected readonly random: SeededRandom;
   protected readonly tables: MemoryTables;
   protected readonly plans: ReadonlyMap<string, Plan>;
   protected node: EngineNode | null = null;
-  /** Changes whenever the process begins or ends: what was under way before is none of the next one's. */
+  /** Changes whenever the process begins or ends, so that answers of an earlier process are dropped. */
   protected incarnation = 0;
-  /** Workers that the process knows of. */
+  /** The workers that the process knows. */
   readonly roster = new Roster();
   protected nodeNow = 0;
   readonly #reports = new Map<string, readonly Report[]>();
-  /** Post-operations under way, by their ids. */
+  /** Post-operations under way, by id. */
   readonly #postOps = new Map<string, PostOpTask>();
   #isAdvancing = false;
   readonly #alarm = new Alarm((ms, run) => this.later(ms, run));
   #turns = 0;
   #watch = new TurnWatch();
-  /** How far the machine's clock is off, and was before it last jumped. */
+  /** The offset of the machine's clock, now and before its last jump. */
   #skew = 0;
   #skewBefore = 0;
 
@@ -107,17 +107,16 @@ export abstract class EngineHost {
   protected abstract commit(output: CommitOutput): void;
   protected abstract purge(ids: readonly string[]): void;
   protected abstract toCluster(output: ClusterOutput): void;
-  /** Whether the process may do anything now; if not, it goes on later by itself. */
+  /** Whether the process may act now. If not, it goes on later by itself. */
   protected abstract mayAct(): boolean;
 
-  /** Something is given out. */
+  /** Called when work is granted. */
   protected grants(): void {}
 
-  /** Starts the process. */
   abstract open(): void;
-  /** kill -9. */
+  /** Ends the process like kill -9. */
   abstract crash(): void;
-  /** A graceful end. */
+  /** Ends the process gracefully. */
   abstract close(): void;
 
   openUnder(isOf: (execution: string) => boolean): Map<string, { open: number; max: number }> {
@@ -128,10 +127,10 @@ export abstract class EngineHost {
     return this.node !== null;
   }
 
-  /** What the process reads, in this version. */
+  /** The events that this version of the process can read. */
   protected vocabulary: Vocabulary = VOCABULARY;
 
-  /** The answer to a read, from the tables as they are now. They answer without a promise. */
+  /** The answer to a read, from the present tables, which answer synchronously. */
   #answerOf(output: ReadOutput): Input {
     return readFor(this.tables, output, {
       foldVersion: this.vocabulary.fold,
@@ -139,7 +138,7 @@ export abstract class EngineHost {
     }) as Input;
   }
 
-  /** A new process. */
+  /** A new process begins. */
   protected begin(node: EngineNode): void {
     this.incarnation++;
     this.nodeNow = 0;
@@ -152,7 +151,7 @@ export abstract class EngineHost {
     this.#scheduleAdvance();
   }
 
-  /** The process is gone. */
+  /** The process has ended. */
   protected end(): void {
     this.node = null;
     this.incarnation++;
@@ -160,11 +159,11 @@ export abstract class EngineHost {
     this.world.workers.nodeEnded(this);
   }
 
-  /** The machine's clock jumps; gives how far it is off by then. */
+  /** Moves the machine's clock; returns its offset. */
   jump(ms: number): number {
     this.#skewBefore = this.#skew;
     this.#skew += ms;
-    // What was decided before it jumped has gone out a little later.
+    // Grants that were decided before the jump are sent a little later.
     const now = this.#skew;
     this.world.timeline.after(100, () => {
       if (this.#skew === now) this.#skewBefore = now;
@@ -172,14 +171,14 @@ export abstract class EngineHost {
     return now;
   }
 
-  /** The machine's clock; a node lets it go forward only. */
+  /** The machine's clock, which never goes back for a node. */
   clock(): number {
     const now = Math.floor(this.world.timeline.now + this.#skew);
     this.nodeNow = Math.max(this.nodeNow, now);
     return now;
   }
 
-  /** A message reaches the process, if it runs. */
+  /** Delivers a message to the process, if it runs. */
   deliver(input: Input): void {
     if (this.node === null) return;
     const { ledger, timeline } = this.world;
@@ -206,7 +205,7 @@ export abstract class EngineHost {
     });
   }
 
-  /** Something that the process does after a while. */
+  /** Runs something in the process after a while. */
   protected later(ms: number, run: () => void): void {
     this.world.timeline.after(ms, run);
   }
@@ -223,15 +222,15 @@ export abstract class EngineHost {
     if (this.node !== node) return;
     const broken = this.#turns % LIMITS_EVERY === 0 ? node.brokenLimit() : null;
     must(broken === null, `${this.name}${broken}`);
-    // What was handed over counts at two nodes for a while, and where it comes back, twice at one.
+    // Handed-over attempts count at two nodes for a while, and twice at a node that gets them back.
     if (!this.world.isCluster && ++this.#turns % LIMITS_EVERY === 0)
-      // A rate has checks of its own: after its limit is lowered, earlier starts still count.
+      // Rates have their own check: after a limit is lowered, earlier starts still count.
       for (const { name, held, max, perMs } of node.overview().limits)
         must(perMs !== undefined || held <= max, `${name}: ${held} permits are held of ${max}`);
     this.#alarm.set({ at: node.nextWakeAt(), now: this.clock() }, () => this.#scheduleAdvance());
   }
 
-  /** Answers a question of the node a little later, unless it has died meanwhile. */
+  /** Answers a request of the node a little later, unless it has died. */
   protected answer(make: () => Input, withinMs = 5): void {
     const { incarnation } = this;
     this.later(this.random.below(withinMs), () => {
@@ -282,7 +281,7 @@ export abstract class EngineHost {
     }
   }
 
-  /** A post-operation is performed: the outside may see it though it is said to have failed, or nobody hears of its end. */
+  /** Performs a post-operation. It may have an effect although it fails, and its end may get lost. */
   #errand(task: PostOpTask): void {
     const { ledger, trace, timeline, behaviour } = this.world;
     const { id, execution, attempt } = task;
@@ -291,7 +290,7 @@ export abstract class EngineHost {
     ledger.errands.begun(ledger.model(execution), task, this.nodeNow);
     must(!this.#postOps.has(id), `${id}: is under way at this node already`);
     this.#postOps.set(id, task);
-    // Of each kind by itself: broadcasts that hang keep no result from being persisted.
+    // Each kind has its own limit: broadcasts that hang must not delay persistence.
     const beside = [...this.#postOps.values()].filter(({ op }) => op === task.op);
     const own = beside.filter((other) => other.execution === execution).length;
     must(beside.length <= postOpsMax && own <= postOpsEach, `${id}: too many are under way`);
@@ -300,7 +299,7 @@ export abstract class EngineHost {
     const { incarnation } = this;
     const ms = this.random.pick([1, 20, 300]);
     timeline.after(this.random.below(ms), () => {
-      // The request is out, whatever becomes of the process.
+      // The request was sent, whatever happens to the process.
       if (outcome.kind === "done" || this.random.chance(0.3)) ledger.errands.seen(id);
       if (this.incarnation !== incarnation) return;
       this.#postOps.delete(id);
@@ -308,12 +307,12 @@ export abstract class EngineHost {
     });
   }
 
-  /** How long reads have to be tried until they are answered. */
+  /** How long reads are retried until they are answered. */
   protected unreachableMs(): number {
     return 0;
   }
 
-  /** Reads are made a little later; a definition may take its time. */
+  /** Reads are answered a little later; a definition may take longer. */
   #read(output: ReadOutput): void {
     const withinMs = output.kind === "get-definition" ? this.random.pick([5, 5, 500]) : 5;
     this.answer(() => {
@@ -326,7 +325,7 @@ export abstract class EngineHost {
     }, withinMs + this.unreachableMs());
   }
 
-  /** The only node has read what is damaged: if it is still so after a while, lists say it. */
+  /** The single node has read a damaged row. If it is still damaged after a while, lists must show it. */
   #mustBeDamaged(id: string): void {
     const { incarnation, world } = this;
     if (world.isCluster) return;
@@ -340,7 +339,7 @@ export abstract class EngineHost {
     });
   }
 
-  /** Lists show it as damaged from now on. */
+  /** Lists show the execution as damaged from now on. */
   #damaged(head: Head): void {
     const { garbled, trace, timeline } = this.world;
     garbled.checkDamaged(head);
@@ -392,7 +391,7 @@ export abstract class EngineHost {
     }
   }
 
-  /** Why an execution does not go on, at the end of a run that is stuck; null: it is not here. */
+  /** Why an execution does not go on, at the end of a stuck run; null: it is not here. */
   why(execution: string): string | null {
     const { node } = this;
     node?.input({ kind: "inspect", request: 0, execution }, this.clock());

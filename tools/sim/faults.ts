@@ -1,4 +1,4 @@
-/** What can go wrong in a simulated run, and how often. A shrunk run leaves kinds out. */
+/** The kinds of faults in a simulated run, and their frequency. A shrunk run leaves some kinds out. */
 export const FAULTS = [
   "crash",
   "lost-commits",
@@ -33,7 +33,7 @@ export const FAULTS = [
 
 export type Fault = (typeof FAULTS)[number];
 
-/** What befell a run, as it is counted: a fault that is allowed and never happens shows nothing. */
+/** The counted happenings of a run: a fault that is enabled and never happens proves nothing. */
 export const HAPPENINGS = [
   "message delayed",
   "message lost",
@@ -73,7 +73,7 @@ export const HAPPENINGS = [
 
 export type Happening = (typeof HAPPENINGS)[number];
 
-/** The faults of a run: all, less those left out. */
+/** All faults except those that are left out. */
 export function faultsWithout(without: readonly string[]): ReadonlySet<Fault> {
   return new Set(FAULTS.filter((fault) => !without.includes(fault)));
 }

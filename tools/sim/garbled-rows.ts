@@ -1,6 +1,6 @@
 /**
- * Rows of journals that the disk gives back as something else, until they are restored. Nodes that have the execution in
- * memory do not notice; whoever reads it has to say that it is damaged, and nothing else may suffer.
+ * Journal rows that the disk returns garbled, until they are restored. Nodes with the execution in memory do not notice. A node
+ * that reads the row must mark the execution as damaged, and no other execution may suffer.
  */
 import type { Input } from "../../src/engine/io.ts";
 import { checkedEntry, type Entry } from "../../src/kernel/journal/journal-entry.ts";
@@ -10,7 +10,7 @@ import { DAMAGED, type LoadedExecution, type StoredHead } from "../../src/store/
 import { must } from "./trace.ts";
 import type { World } from "./world.ts";
 
-/** In how many runs rows are garbled, and how often then. */
+/** The share of runs with garbled rows, and their frequency in such a run. */
 const SHARE = 0.2;
 const EVERY_MS = 4_000;
 
@@ -18,14 +18,14 @@ export class GarbledRows {
   readonly #tables: MemoryTables;
   /** The first event of the garbled row, by execution. */
   readonly #rows = new Map<string, number>();
-  /** Executions that had such a row at some time. */
+  /** Executions that ever had such a row. */
   readonly #ever = new Set<string>();
 
   constructor(tables: MemoryTables) {
     this.#tables = tables;
   }
 
-  /** In some runs, now and then, a row of something open cannot be read any more. */
+  /** In some runs, garbles rows of open executions now and then. */
   schedule(world: World, random: SeededRandom): void {
     if (!random.chance(SHARE)) return;
     const next = (): void =>
@@ -50,12 +50,12 @@ export class GarbledRows {
     trace.note(timeline.now, `garbled ${id} row ${seq}`);
   }
 
-  /** All rows are again what was written. */
+  /** Restores all rows. */
   restore(): void {
     this.#rows.clear();
   }
 
-  /** Somebody looks at what is still called damaged: it goes on. */
+  /** Reads all executions that are still marked as damaged, so that they go on. */
   lookAgain({ site }: World): void {
     for (const { id } of this.#tables.listHeads({ status: DAMAGED }, { before: null, max: 99 }))
       site.toAll({ kind: "inspect", request: 0, execution: id });
@@ -65,12 +65,12 @@ export class GarbledRows {
     return this.#rows.has(execution);
   }
 
-  /** Whether it may be shown as damaged: a node may have read it before its row was restored. */
+  /** Whether an execution may be shown as damaged: a node may have read it before its row was restored. */
   mayBeDamaged(execution: string): boolean {
     return this.#ever.has(execution);
   }
 
-  /** What a node reads, as the disk gives it; and which executions it has to call damaged by that. */
+  /** The answer of a read as the disk returns it, and the executions that the node must mark as damaged. */
   read(answer: Input): { readonly answer: Input; readonly damaged: readonly string[] } {
     if (answer.kind === "loaded") {
       const damaged: string[] = [];
@@ -97,7 +97,7 @@ export class GarbledRows {
     return checkedEntry({ ...entry, body: entry.body.replace('"kind"', '"kinb"') }, execution);
   }
 
-  /** A node says that an execution is damaged. */
+  /** A node marks an execution as damaged. */
   checkDamaged(head: Pick<StoredHead, "id" | "error">): void {
     must(this.mayBeDamaged(head.id), `${head.id}: is called damaged, and nothing damaged it: ${head.error}`);
   }

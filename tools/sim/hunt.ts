@@ -1,7 +1,7 @@
 /**
- * `rondo sim --bugs`: does the simulator find what it is for? Copies the compiled code, plants one bug at a time,
- * and runs seeds until one breaks, which must hold on the code as it is. With `--replay` it begins at the seed that is
- * known to find the bug and goes a little further only: a change of the engine moves what a seed does.
+ * `rondo sim --bugs`: checks that the simulator finds bugs. It copies the compiled code, plants one bug at a time, and runs
+ * seeds until one breaks that passes on the original code. With `--replay` it starts at the seed that is known to find the bug
+ * and tries only a few more, because a change of the engine changes what a seed does.
  */
 import { spawn } from "node:child_process";
 import { cp, mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -12,17 +12,17 @@ import { PLANTED_BUGS, type PlantedBug } from "./bugs.ts";
 import { findPlaces, type Places, plant } from "./plant.ts";
 import { nodesOf, runSeed } from "./run.ts";
 
-/** Seeds from the known one on that are tried at a replay. */
+/** The number of seeds that a replay tries. */
 const REPLAY_WITHIN = 60;
 const WITHIN = 2_000;
 
 interface HuntOptions {
-  /** So many seeds at most; null: as is usual. */
+  /** The most seeds to try; null: the default. */
   readonly within: number | null;
   readonly only: string | null;
   readonly replay: boolean;
   readonly json: boolean;
-  /** Only those of a cluster. */
+  /** Only the bugs of a cluster. */
   readonly cluster: boolean;
   /** 3: every third bug, beginning with the first. 1: all. */
   readonly every: number;
@@ -34,7 +34,7 @@ interface Found {
   readonly violation: string;
 }
 
-/** Hunts each planted bug; 0 if all are found. */
+/** Hunts each planted bug; returns 0 if all are found. */
 export async function huntBugs(options: HuntOptions): Promise<number> {
   const bugs = PLANTED_BUGS.filter(
     ({ name, cluster }) =>
@@ -45,7 +45,7 @@ export async function huntBugs(options: HuntOptions): Promise<number> {
     return 2;
   }
   const compiled = fileURLToPath(new URL("../..", import.meta.url));
-  // Beside the compiled code, so that its imports resolve as they do there.
+  // Beside the compiled code, so that imports resolve the same way.
   const copies = await mkdtemp(join(compiled, "..", ".rondo-bugs-"));
   const found: Found[] = [];
   try {
@@ -72,12 +72,12 @@ export async function huntBugs(options: HuntOptions): Promise<number> {
   return missed.length === 0 ? 0 : 1;
 }
 
-/** Only what is run is copied. */
+/** Only code that is run is copied. */
 function isRun(source: string): boolean {
   return !/\.(d\.ts|map)$/.test(source);
 }
 
-/** Plants the bug in the copy, and takes it out again when it is found. */
+/** Plants the bug in the copy, and removes it when it is found. */
 async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<Found> {
   const { name, cluster = false, drill = false } = bug;
   let planted: Map<string, string>;
@@ -98,13 +98,13 @@ async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<
   return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${without}` };
 }
 
-/** Compiled code in a folder of its own. */
+/** A copy of the compiled code. */
 interface Copy {
   readonly folder: string;
   readonly places: Places;
 }
 
-/** Copies what is compiled now: an older build may have left other folders. */
+/** Copies only the folders of the present build: an older build may have left others. */
 async function copyOf(compiled: string, folder: string): Promise<Copy> {
   for (const room of ["src", "tools"])
     await cp(join(compiled, room), join(folder, room), { recursive: true, filter: isRun });
@@ -124,7 +124,7 @@ async function search(
   }
 }
 
-/** Runs a copy's simulator in a process of its own; gives the last line it printed. */
+/** Runs a copy's simulator in its own process; returns its last line. */
 function run(main: string, args: readonly string[]): Promise<string> {
   const program = `const { runSim } = await import(${JSON.stringify(main)}); process.exitCode = await runSim(${JSON.stringify(args)});`;
   return new Promise((resolve, fail) => {

@@ -13,15 +13,14 @@ import { systemRandom } from "../../src/std/random.ts";
 import { nodesOf, runSeed } from "./run.ts";
 import { runSeeds, type SeedReport, type SeedRun } from "./seed-threads.ts";
 
-/** Where a soak begins, at the latest. */
+/** The highest first seed of a soak. */
 const SOAK_FROM_MAX = 1_000_000_000;
-/** Seeds between two words about how it goes. */
+/** The number of seeds between two progress lines. */
 const PROGRESS_EVERY = 100;
 
 const SIMULATE_HINT =
   "to simulate a workflow of yours: `simulate` of rondo/testing, see docs/guides/testing.md";
 
-/** What `rondo sim --help` prints. */
 export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network and clocks under seeds, and checks every promise
 
   --seeds N          so many seeds (200), from --from N (1)
@@ -40,7 +39,6 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
 It simulates Rondo itself; ${SIMULATE_HINT}.
 `;
 
-/** Options of the command line. */
 const OPTIONS = {
   seed: { type: "string" },
   seeds: { type: "string" },
@@ -65,7 +63,7 @@ const OPTIONS = {
   quiet: { type: "boolean" },
 } as const;
 
-/** Loads the hunt for planted bugs; null: its parser is not installed, and the user is told so. */
+/** Loads the hunt for planted bugs; null: its parser is not installed, and the user was told. */
 async function loadHunt(): Promise<typeof import("./hunt.ts") | null> {
   try {
     return await import("./hunt.ts");
@@ -76,7 +74,7 @@ async function loadHunt(): Promise<typeof import("./hunt.ts") | null> {
   }
 }
 
-/** Runs the simulator by command-line arguments; gives the exit code. */
+/** Runs the simulator with command-line arguments; returns the exit code. */
 export async function runSim(args: readonly string[]): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],
@@ -191,7 +189,7 @@ function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
     yield { seed, executions, nodes: nodesOf(seed), drill, without, twice, shrinks: shrinks && !drill };
 }
 
-/** Runs seeds until one breaks and says which, as JSON: what the hunt for planted bugs asks. */
+/** Runs seeds until one breaks, and prints it as JSON for the hunt for planted bugs. */
 async function runToFirst(options: Many): Promise<number> {
   let found: SeedReport | null = null;
   await runSeeds(runsOf(options, false), {
@@ -222,7 +220,7 @@ async function runMany(options: Many): Promise<number> {
   const stop = () => {
     isStopped = true;
   };
-  // What is under way is reported, and then all of it is summed up.
+  // Runs under way are still reported, and then the totals are printed.
   if (isSoak) process.once("SIGINT", stop).once("SIGTERM", stop);
   await runSeeds(runsOf(options, true), {
     ...(options.threads === undefined ? {} : { threads: options.threads }),

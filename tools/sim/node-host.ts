@@ -1,6 +1,6 @@
 /**
- * The only node of a simulated run, which has all of its disk. Loses or fails commits, crashes and restarts; a new process
- * knows only what the tables kept.
+ * The single node of a simulated run, with its own disk. It loses or fails commits, crashes and restarts. A new process knows
+ * only what is in the tables.
  */
 
 import type { Input } from "../../src/engine/io.ts";
@@ -40,7 +40,7 @@ export class NodeHost extends EngineHost {
     timeline.after(this.random.pick([1, 200, 3_000]), () => this.node === null && this.open());
   }
 
-  /** What is open at workers elsewhere is handed over. Where that cannot be, it is a crash. */
+  /** Hands over the leases of remote workers. If that is impossible, the process crashes instead. */
   override close(): void {
     if (this.node === null || this.#isClosing) return;
     const { timeline } = this.world;
@@ -53,7 +53,7 @@ export class NodeHost extends EngineHost {
       const table = node.leaseTables()?.get(0);
       if (node.isBusy || table === undefined) return this.crash();
       this.tables.putDocument("leases", "0", JSON.stringify(table));
-      // Words may come before the end.
+      // Messages may arrive before the end.
       timeline.after(this.random.below(20), () => {
         if (this.incarnation !== incarnation) return;
         if (node.isBusy || node.hasSuspects) this.crash();
@@ -72,7 +72,7 @@ export class NodeHost extends EngineHost {
     timeline.after(50, () => this.node === null && this.open());
   }
 
-  /** What the last owner left open, if it ended well. */
+  /** The leases that the last owner handed over, if it ended gracefully. */
   #handedOver({ owned: [own] }: StoreInfo): readonly HandedLease[] {
     if (own === undefined || own.uncleanEpoch === own.epoch - 1) return [];
     return tableFor(own, this.tables.getDocument("leases", "0"))?.leases ?? [];
@@ -87,7 +87,7 @@ export class NodeHost extends EngineHost {
     if (output.kind === "fenced") throw new Violation(`the only owner was fenced: ${output.why}`);
   }
 
-  /** What is forgotten is durable at once, and so is all that was written before. */
+  /** A purge is durable at once, and so are all earlier writes. */
   protected override purge(ids: readonly string[]): void {
     const { incarnation } = this;
     const { timeline, trace, ledger } = this.world;
@@ -102,7 +102,7 @@ export class NodeHost extends EngineHost {
     });
   }
 
-  /** The disk does one commit after another, in the order they were asked for. */
+  /** The disk does one commit after another, in order. */
   protected override commit(asked: CommitOutput): void {
     this.#commits.push(asked);
     if (this.#commits.length === 1) this.#write(asked);

@@ -1,4 +1,4 @@
-/** Which partitions a node of a simulated cluster has: its `OwnershipNode`, with calls that fail or are late. */
+/** The partitions of a node of a simulated cluster: its `OwnershipNode`, with calls that fail or are late. */
 import { OwnershipNode } from "../../src/cluster/ownership/ownership.ts";
 import type {
   OwnershipInput,
@@ -18,7 +18,7 @@ import { Alarm } from "./alarm.ts";
 import type { DatabaseLink } from "./database-link.ts";
 import type { World } from "./world.ts";
 
-/** A tenth of what is real. */
+/** A tenth of the real time. */
 export const LEASE_MS = 1_000;
 const OWNERSHIP: Partial<OwnershipSettings> = {
   renewMs: 300,
@@ -28,30 +28,30 @@ const OWNERSHIP: Partial<OwnershipSettings> = {
   hintGapMs: 10,
 };
 
-/** What the parts of a node's process have of it. */
+/** The process of a node, as its parts see it. */
 export interface Process {
   readonly name: string;
   readonly world: World;
   readonly random: SeededRandom;
   readonly tables: MemoryTables;
   readonly database: DatabaseLink;
-  /** What it reads, in this life. */
+  /** The events that the present process can read. */
   readonly vocabulary: () => Vocabulary;
   /** The machine's clock. */
   readonly clock: () => number;
-  /** Does something after a while, if the process lives until then. */
+  /** Runs something after a while, if the process lives until then. */
   readonly later: (ms: number, run: () => void) => void;
   readonly toEngine: (input: Input) => void;
 }
 
 interface Listener {
   membership(membership: Membership): void;
-  /** Partitions have come or gone. */
+  /** Partitions were gained or lost. */
   moved(): void;
   left(): void;
 }
 
-/** A stored home by another clock. */
+/** Converts a stored home to another clock. */
 export function shiftHome(home: StoredHome, ms: number): StoredHome {
   const { unstoredSince } = home;
   return {
@@ -68,7 +68,7 @@ export function shiftHome(home: StoredHome, ms: number): StoredHome {
 
 interface Yield {
   readonly yield: number;
-  /** Those that have not been let go of yet. */
+  /** The partitions that are not released yet. */
   readonly partitions: Set<number>;
   isClean: boolean;
 }
@@ -77,17 +77,17 @@ export class NodeOwnership {
   readonly #process: Process;
   readonly #listener: Listener;
   #node = new OwnershipNode(OWNERSHIP);
-  /** Its name in the database, as of the last renewal that had its effect there. */
+  /** Its session in the database, as of the last renewal that took effect there. */
   session: string | null = null;
-  /** Until when it is a member, by the database. */
+  /** The end of its membership, by the database. */
   leaseUntil = 0;
   #sessions = 0;
   readonly #alarm: Alarm;
-  /** The yield that each partition is in. */
+  /** The yield under way of each partition. */
   readonly #yields = new Map<number, Yield>();
-  /** The highest version of events that all nodes read, by the last word that the node had. */
+  /** The highest version of events that all nodes can read, as last known here. */
   readByAll = Number.POSITIVE_INFINITY;
-  /** Since when it knows of a newer node. */
+  /** Since when it knows a newer node. */
   newerSince = Number.POSITIVE_INFINITY;
 
   constructor(process: Process, listener: Listener) {
@@ -96,7 +96,7 @@ export class NodeOwnership {
     this.#alarm = new Alarm(process.later);
   }
 
-  /** A new life. */
+  /** A new process begins. */
   open(): void {
     this.session = null;
     this.#node = new OwnershipNode(OWNERSHIP);
@@ -107,7 +107,7 @@ export class NodeOwnership {
     this.input({ kind: "tick" });
   }
 
-  /** The process is gone: whatever its calls come to, nobody hears of it. */
+  /** The process has ended: the answers of its calls are dropped. */
   end(): void {
     this.#node = new OwnershipNode(OWNERSHIP);
     this.#alarm.clear();
@@ -143,7 +143,7 @@ export class NodeOwnership {
     this.#listener.membership(membership);
   }
 
-  /** The engine has let go of a partition; its leases are for the next owner, unless that has to look for them. */
+  /** The engine has released a partition. Its leases go to the next owner, unless that one has to search for them. */
   yielded(partition: number, leases: LeaseTable | null): void {
     const one = this.#yields.get(partition);
     if (one === undefined) return;
@@ -208,7 +208,7 @@ export class NodeOwnership {
     }
   }
 
-  /** How far the clock of the engine is ahead of the store's. A real engine goes by the store's clock. */
+  /** How far the engine's clock is ahead of the store's. A real engine uses the store's clock. */
   get #aheadMs(): number {
     return this.#process.clock() - this.#process.world.timeline.now;
   }
@@ -220,7 +220,7 @@ export class NodeOwnership {
 
   #call(make: () => OwnershipInput): void {
     const { database, random, later, world } = this.#process;
-    // What is asked for in one life is not answered in the next.
+    // A call of one process is not answered in the next.
     const node = this.#node;
     const hear = (input: OwnershipInput, withinMs: number) =>
       later(random.below(withinMs), () => {
@@ -230,7 +230,7 @@ export class NodeOwnership {
       withinMs: 5,
       make,
       answer: (input) => hear(input, 5),
-      // Who fails backs off, as a driver does.
+      // A failed call backs off, as in a driver.
       failed: (isMade) => {
         world.count(isMade ? "answer lost after a call" : "call lost before it was made");
         hear({ kind: "call-failed" }, 100);

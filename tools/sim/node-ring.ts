@@ -1,6 +1,6 @@
 /**
- * A node's place in the ring of a simulated cluster: its `RingNode`, with tokens that get lost, arrive late or twice, and
- * timers of others that are watched by a clock that is off. Nothing rests on it; but when all is well, it must agree.
+ * A node's place in the ring of a simulated cluster: its `RingNode`, with tokens that get lost, late or duplicated, and timers
+ * on clocks that are off. No safety depends on the ring; but without faults, all nodes must agree.
  */
 import type { RingInput, RingOutput } from "../../src/cluster/ring/io.ts";
 import type { RingState } from "../../src/cluster/ring/ring-map.ts";
@@ -32,17 +32,17 @@ const RING: Partial<RingSettings> = {
   readMembersMs: 200,
   leaseSlackMs: 100,
 };
-/** How long an answer is waited for. */
+/** The time-out of an answer. */
 const ANSWER_MS = 300;
 
-/** What nodes say to each other's rings. */
+/** The messages between the rings of two nodes. */
 export type RingMessage =
   | { readonly kind: "token"; readonly token: Token }
   | { readonly kind: "state" }
   | { readonly kind: "timer-due"; readonly timers: readonly StoredTimer[] };
 
 interface Around {
-  /** To a node by its name; `answered` is not called if the question or its answer is lost. */
+  /** Sends to a node by its name. `answered` is not called if the message or its answer is lost. */
   carry(to: string, message: RingMessage, answered: (answer: unknown) => void): void;
   readMembers(): void;
 }
@@ -63,7 +63,7 @@ export class NodeRing {
     this.#node = new RingNode(process.name, 0, RING);
   }
 
-  /** A new life. */
+  /** A new process begins. */
   open(): void {
     this.#ahead = 0;
     this.#alarm.clear();
@@ -81,7 +81,7 @@ export class NodeRing {
     if (!this.#isRunning) this.#run();
   }
 
-  /** The members as it knows them, and when it last saw the token. */
+  /** The known members, and when the token was last seen. */
   // @plant token trusted for safety 4
   view(): { readonly hash: string; readonly tokenAgoMs: number } {
     const { hash, token } = this.#node.view();
@@ -92,7 +92,7 @@ export class NodeRing {
     };
   }
 
-  /** What another node says; gives the answer. */
+  /** Handles a message of another node; returns the answer. */
   hear(from: string, message: RingMessage): unknown {
     switch (message.kind) {
       case "token":
@@ -152,7 +152,7 @@ export class NodeRing {
     }
   }
 
-  /** An answer counts only if it comes in time; null: it did not. */
+  /** An answer counts only in time; null: it came too late or not at all. */
   #ask(to: string, message: RingMessage, heard: (answer: unknown) => void): void {
     let isOver = false;
     const node = this.#node;

@@ -1,11 +1,11 @@
 /**
- * A simulated node's side of the worker protocol: who is registered there in this life of the process, and which nodes it
- * names, as the real server does. It knows no more of the cluster than its last look at the store.
+ * A simulated node's side of the worker protocol: the workers that are registered at its present process, and the nodes that it
+ * names, as in the real server. It knows the cluster only from its last read of the store.
  */
 import type { Input } from "../../src/engine/io.ts";
 import type { Serves } from "../../src/protocol/work.ts";
 
-/** What a worker registers as. */
+/** The registration of a worker. */
 export interface SimRegistration {
   readonly worker: string;
   readonly serves: readonly Serves[];
@@ -17,16 +17,16 @@ export interface NodeWorkersOptions {
   /** The node's own URL. */
   readonly url: string;
   readonly toEngine: (input: Input) => void;
-  /** Runs later, if the process lives that long. */
+  /** Runs something later, if the process lives that long. */
   readonly later: (ms: number, run: () => void) => void;
 }
 
-/** A worker that has not claimed for so long gets nothing. */
+/** A worker that has not claimed for this long gets no work. */
 const SILENT_MS = 2_000;
 
 export class NodeWorkers {
   readonly #options: NodeWorkersOptions;
-  /** How often each registered worker has claimed. */
+  /** The number of claims of each registered worker. */
   readonly #claims = new Map<string, number>();
   #nodes: readonly string[];
 
@@ -35,7 +35,7 @@ export class NodeWorkers {
     this.#nodes = [options.url];
   }
 
-  /** The process has begun: nobody is registered. */
+  /** The process has begun: no worker is registered. */
   open(): void {
     this.#claims.clear();
     this.#nodes = [this.#options.url];
@@ -46,14 +46,14 @@ export class NodeWorkers {
     this.#nodes = [...new Set([this.#options.url, ...urls])].toSorted();
   }
 
-  /** Registers a worker; gives the nodes. */
+  /** Registers a worker; returns the nodes. */
   register({ worker, serves, capacity, asks }: SimRegistration): readonly string[] {
     this.#options.toEngine({ kind: "worker-joined", worker, serves, capacity, local: false, asks });
     this.#claims.set(worker, this.#claims.get(worker) ?? 0);
     return this.#nodes;
   }
 
-  /** A claim of a worker; gives the nodes, or null: it is not registered. */
+  /** Handles a claim of a worker; returns the nodes, or null: the worker is not registered. */
   claim(worker: string, max: number): readonly string[] | null {
     const before = this.#claims.get(worker);
     if (before === undefined) return null;

@@ -20,7 +20,7 @@ import { type Comment, type Node, parse } from "acorn";
 const MARKER = /^\s*@plant (.+?)\s*$/;
 const OPERANDS = new Set(["LogicalExpression", "ConditionalExpression"]);
 
-/** The files in which places are marked, by the name of the place. */
+/** The files with marked places, by the name of the place. */
 export type Places = ReadonlyMap<string, MarkedFile>;
 
 export interface MarkedFile {
@@ -36,12 +36,12 @@ interface Change {
 
 type AnyNode = Node & Record<string, unknown>;
 
-/** The names of the places that are marked in a file. */
+/** The names of the marked places in a file. */
 export function markedPlaces(code: string): string[] {
   return Array.from(code.matchAll(/\/[/*] @plant (.+?)\s*(?:\*\/|$)/gm), (match) => match[1] ?? "");
 }
 
-/** The names of a bug's places: its own, then with " 2", " 3", ... behind it. */
+/** The names of a bug's places: its own name, then the name with " 2", " 3", ... appended. */
 export function placesOf({ name, change }: Change): string[] {
   return typeof change === "string" ? [name] : change.map((_, i) => (i === 0 ? name : `${name} ${i + 1}`));
 }
@@ -85,7 +85,7 @@ export function plant(bug: Change, places: Places): Map<string, string> {
     return template === "$" ? [] : [{ file, code, text, start: node.start, end: node.end }];
   });
   const changed = new Map<string, string>();
-  // From the end to the begin, so that positions stay right.
+  // From the end to the beginning, so that positions stay right.
   for (const { file, code, text, start, end } of edits.sort((a, b) => b.start - a.start)) {
     const before = changed.get(file) ?? code;
     changed.set(file, before.slice(0, start) + text + before.slice(end));
@@ -104,7 +104,7 @@ function parseCode(code: string): Parsed {
   return { program: program as unknown as AnyNode, comments };
 }
 
-/** The node that a marker means (rule 1). */
+/** The node that a marker marks (rule 1). */
 function nodeMarked({ program, comments }: Parsed, place: string): AnyNode {
   const marker = comments.find(({ value }) => MARKER.exec(value)?.[1] === place);
   let first = Number.POSITIVE_INFINITY;
@@ -130,7 +130,10 @@ function isNode(value: unknown): value is AnyNode {
   return value !== null && typeof value === "object" && "type" in value;
 }
 
-/** Texts of the node and of its named parts (rule 2). The node's own parts go before those of its value and its test. */
+/**
+ * The texts of the node and of its named parts (rule 2). The node's own parts take precedence over those of its value and its
+ * test.
+ */
 function partsOf(node: AnyNode, code: string): Map<string, string> {
   const parts = new Map([["", code.slice(node.start, node.end)]]);
   const put = (name: string, part: unknown): void => {

@@ -1,4 +1,4 @@
-/** Runs one seed, and shrinks what it finds. */
+/** Runs one seed, and shrinks a failure. */
 import { drillWorld } from "./drill.ts";
 import { FAULTS, faultsWithout, type Happening } from "./faults.ts";
 import { Violation } from "./trace.ts";
@@ -7,11 +7,11 @@ import { World } from "./world.ts";
 export interface RunOptions {
   readonly seed: number;
   readonly executions?: number | undefined;
-  /** Nodes over one database; 0: one node on a disk of its own. Undefined, for a cluster: by the seed. */
+  /** The number of nodes over one database; 0: one node with its own disk. Undefined, for a cluster: chosen by the seed. */
   readonly nodes?: number | undefined;
   readonly without?: readonly string[];
   readonly show?: ((line: string) => void) | null;
-  /** The drill of the seed, instead of its random run. */
+  /** Runs the drill of the seed instead of its random run. */
   readonly drill?: boolean | undefined;
 }
 
@@ -20,16 +20,15 @@ export interface RunResult {
   readonly violation: string | null;
   readonly kinds: ReadonlySet<string>;
   readonly lines: number;
-  /** How often what befell it. */
+  /** The count of each happening. */
   readonly happened: ReadonlyMap<Happening, number>;
 }
 
-/** How many nodes the cluster of a seed has. */
+/** The number of nodes in the cluster of a seed. */
 export function nodesOf(seed: number): number {
   return 2 + (seed % 6);
 }
 
-/** Runs one seed to its end. */
 export function runSeed(options: RunOptions): RunResult {
   const world = worldOf(options);
   const done = (violation: string | null): RunResult => ({
@@ -59,7 +58,7 @@ function worldOf({ seed, executions, nodes, without, show = null, drill }: RunOp
   });
 }
 
-/** A run that still fails. */
+/** The smallest run that still fails. */
 interface Smallest {
   readonly seed: number;
   readonly executions: number;
@@ -67,7 +66,7 @@ interface Smallest {
   readonly without: readonly string[];
 }
 
-/** The smallest run of the seed that still fails: fewer executions, fewer kinds of faults. */
+/** Finds the smallest run of the seed that still fails: fewer executions, fewer kinds of faults. */
 export function shrink(options: RunOptions): Smallest {
   let best = {
     seed: options.seed,
@@ -89,7 +88,7 @@ export function shrink(options: RunOptions): Smallest {
   return best;
 }
 
-/** The one line that runs it again. */
+/** The command line that runs it again. */
 export function replayLine(run: ReturnType<typeof shrink>): string {
   const { seed, executions, nodes, without } = run;
   const cluster = nodes > 0 ? ` --nodes ${nodes}` : "";

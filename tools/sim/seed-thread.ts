@@ -1,4 +1,4 @@
-/** A thread of the simulator: runs the seeds that it is sent, one after another. */
+/** A thread of the simulator. It runs the seeds that it receives, one after another. */
 import { parentPort } from "node:worker_threads";
 import { reportOf, type SeedRun } from "./seed-threads.ts";
 

@@ -6,27 +6,25 @@ import { compiledFile } from "../../src/std/compiled-file.ts";
 import type { Happening } from "./faults.ts";
 import { type RunOptions, replayLine, runSeed, shrink } from "./run.ts";
 
-/** One seed to run, as it is sent to a thread. */
+/** One seed to run, as sent to a thread. */
 export interface SeedRun extends Omit<RunOptions, "show"> {
-  /** Runs it again and compares the traces. */
+  /** Runs the seed twice and compares the traces. */
   readonly twice: boolean;
-  /** Looks for a smaller run that still fails. */
+  /** Searches for a smaller run that still fails. */
   readonly shrinks: boolean;
 }
 
-/** What came of it. */
 export interface SeedReport {
   readonly seed: number;
   readonly hash: string;
   readonly violation: string | null;
   readonly kinds: readonly string[];
-  /** How often what befell it. */
+  /** The count of each happening. */
   readonly happened: ReadonlyMap<Happening, number>;
-  /** The line that runs it again, if it broke. */
+  /** The command line that runs it again, if it broke. */
   readonly replay: string | null;
 }
 
-/** Runs one seed in this thread. */
 export function reportOf({ twice, shrinks, ...run }: SeedRun): SeedReport {
   const { hash, violation, kinds, happened } = runSeed(run);
   const report = { seed: run.seed, hash, violation, kinds: [...kinds], happened, replay: null };
@@ -42,14 +40,14 @@ export function reportOf({ twice, shrinks, ...run }: SeedRun): SeedReport {
 
 interface Thread {
   readonly worker: Worker;
-  /** Runs that it has not reported. */
+  /** The number of its runs without a report. */
   open: number;
 }
 
-/** Runs that a thread has before it: so that none waits for its next one. */
+/** The number of runs that a thread has queued, so that it never waits for the next one. */
 const AHEAD = 2;
 
-/** Runs seeds one after another, on as many threads; ends early when `onReport` says false. */
+/** Runs seeds on this many threads; ends early when `onReport` returns false. */
 export async function runSeeds(
   runs: Iterable<SeedRun>,
   options: { readonly threads?: number; readonly onReport: (report: SeedReport) => boolean },

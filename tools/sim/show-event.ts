@@ -1,10 +1,10 @@
-/** What is committed, as lines of the trace. */
+/** Shows commits as lines of the trace. */
 import type { Event } from "../../src/kernel/event.ts";
 import { decodeEntry } from "../../src/kernel/journal/journal-entry.ts";
 import type { Commit } from "../../src/store/store.ts";
 import type { World } from "./world.ts";
 
-/** Notes a commit; what is in it is for people only. */
+/** Traces a commit. Its content is for people only and not part of the hash. */
 export function showWrite({ trace, timeline }: World, what: string, { writes, mailTaken }: Commit): void {
   const rows = writes.map((write) => `${write.execution}+${write.entries.length}`).join(" ");
   trace.note(timeline.now, `${what} ${rows}`);

@@ -1,4 +1,4 @@
-/** A simulated user: starts executions, pauses, signals, cancels, retries; repeats what was not answered. */
+/** A simulated user: starts, pauses, signals, cancels and retries executions, and repeats requests without an answer. */
 import type { Request } from "../../src/engine/io.ts";
 import type { Plan } from "../../src/kernel/definition/plan.ts";
 import type { Answer, ControlMessage, StartMessage } from "../../src/kernel/message.ts";
@@ -17,7 +17,7 @@ export class SimClient {
   readonly #world: World;
   readonly #random: SeededRandom;
   readonly #asked = new Map<number, Asked>();
-  /** How often it will be asked to start again, by execution. */
+  /** The number of planned further starts, by execution. */
   readonly #planned = new Map<string, number>();
   /** Messages that were answered as applied, by id; starts by the execution's id. */
   readonly acknowledged = new Map<string, { execution: string; kind: string; seq: number }>();
@@ -52,7 +52,7 @@ export class SimClient {
     if (this.#random.chance(0.1)) this.#conflict(execution, message, plan);
   }
 
-  /** Whether the execution can be forgotten: nobody starts it again, and it is not kept as damaged. */
+  /** Whether the execution can be purged: no start of it is planned, and it is not kept as damaged. */
   mayForget(execution: string): boolean {
     if (this.#world.garbled.mayBeDamaged(execution)) return false;
     if ((this.#planned.get(execution) ?? 0) > 0) return false;
@@ -61,7 +61,7 @@ export class SimClient {
     return true;
   }
 
-  /** Once the start is acknowledged, another one under its id is a conflict. */
+  /** After the start is acknowledged, a different start under the same id must be a conflict. */
   #conflict(execution: string, message: StartMessage, plan: Plan): void {
     this.#planned.set(execution, (this.#planned.get(execution) ?? 0) + 1);
     this.#world.timeline.after(1_000, () => {
@@ -72,7 +72,7 @@ export class SimClient {
     });
   }
 
-  /** Something a user might do. */
+  /** Does something that a user might do. */
   act(execution: string): void {
     const kind = this.#random.pick([
       "pause",
@@ -85,7 +85,7 @@ export class SimClient {
       "signal",
     ] as const);
     if (kind === "signal") {
-      // Often several, so that some are kept while another is taken.
+      // Often several, so that some are kept while another one is consumed.
       const name = this.#random.pick(SIGNALS);
       for (let i = this.#random.between(1, 3); i > 0; i--) this.signal(execution, name);
     } else this.control(execution, kind);
@@ -104,7 +104,7 @@ export class SimClient {
     });
   }
 
-  /** Now and then, asks for a broadcast that was given up. */
+  /** Now and then, requests a broadcast again that was given up. */
   tellAgain(random: SeededRandom): void {
     const { timeline, ledger } = this.#world;
     if (!this.#world.has("controls")) return;
@@ -123,7 +123,7 @@ export class SimClient {
 
   replied(request: number, answer: Answer, existed: boolean): void {
     const asked = this.#asked.get(request);
-    // Whoever asks at the wrong node, in the middle of an upgrade, or for what is damaged, asks again.
+    // A request at the wrong node, during an upgrade, or about a damaged execution is repeated.
     const isLater =
       answer.kind === "rejection" &&
       (["not_owner", "not_ready"].includes(answer.code) ||
@@ -154,7 +154,7 @@ export class SimClient {
       this.acknowledged.set(id, { execution, kind: message.kind, seq: answer.seq });
   }
 
-  /** Whoever got no answer asks again. */
+  /** A request without an answer is repeated. */
   #ask(asked: Asked): void {
     const request = ++this.#requests;
     this.#asked.set(request, asked);
@@ -170,7 +170,7 @@ export class SimClient {
       if (!this.#asked.delete(request)) return;
       this.#ask(asked);
     });
-    // Some ask twice although the first answer is on its way.
+    // Some requests are sent twice although the first answer is on its way.
     if (this.#random.chance(0.1) && this.#world.has("repeated-messages")) {
       const again = ++this.#requests;
       this.#asked.set(again, asked);

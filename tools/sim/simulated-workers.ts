@@ -1,6 +1,6 @@
 /**
- * The workers of a simulated run: who is hired, who leaves, freezes and dies, and who serves what in which versions. A
- * worker that is gone is known to be so only after a while.
+ * The workers of a simulated run: which ones join, leave, freeze and die, and which code they serve in which versions. The
+ * engine notices only after a while that a worker is gone.
  */
 import type { Plan } from "../../src/kernel/definition/plan.ts";
 import type { Serves } from "../../src/protocol/work.ts";
@@ -32,19 +32,19 @@ export class SimulatedWorkers {
     return this.#workers.find((worker) => worker.id === id);
   }
 
-  /** The node's process has started: workers register, and it brings its own. */
+  /** The node's process has started: workers register, and its local worker starts. */
   nodeOpened({ name }: EngineHost): void {
     if (this.#count === 0) for (let i = this.#random.between(1, 3); i > 0; i--) this.#hire("some");
     if (this.#world.has("local-worker")) this.#hire("local", name);
     for (const worker of this.#workers) worker.join();
   }
 
-  /** The node's process is gone, and with it its own worker. */
+  /** The node's process and its local worker have ended. */
   nodeEnded({ name }: EngineHost): void {
     for (const worker of this.#workers.filter(({ local, at }) => local && at === name)) this.#fire(worker);
   }
 
-  /** A worker that has no session, though it is neither frozen nor about to leave; null: there is none. */
+  /** The name of a worker without a session that is neither frozen nor about to leave; null: there is none. */
   outOfTouch(): string | null {
     const { now } = this.#world.timeline;
     const away = this.#workers.find(
@@ -53,13 +53,13 @@ export class SimulatedWorkers {
     return away === undefined ? null : `worker ${away.id} is in touch with no node`;
   }
 
-  /** One that dies; another comes after a while. */
+  /** Kills a worker; another one joins after a while. */
   killOne(): void {
     const worker = this.#anyRemote();
     if (worker !== undefined) this.replace(worker);
   }
 
-  /** One that goes in good order; another comes. */
+  /** Stops a worker gracefully; another one joins. */
   dismissOne(): void {
     const worker = this.#anyRemote();
     if (worker === undefined || worker.isLeaving) return;
@@ -79,21 +79,21 @@ export class SimulatedWorkers {
     this.#world.timeline.after(this.#random.below(1_000), () => this.#hire(this.#isHealed ? "all" : "some"));
   }
 
-  /** A worker that was to leave has nothing left to do. */
+  /** A leaving worker has finished its work. */
   left(worker: SimWorker): void {
     this.#fire(worker);
     this.#forget(worker, 1);
     this.#hire(this.#isHealed ? "all" : "some");
   }
 
-  /** Nobody is frozen any more, and everything is served. */
+  /** No worker is frozen any more, and all code is served. */
   heal(): void {
     this.#isHealed = true;
     for (const worker of [...this.#workers]) {
       worker.frozenUntil = 0;
       const serves = worker.serves.map((one) => this.#enumerating(one, worker.id));
       if (serves.every(({ enumerates }, i) => enumerates === worker.serves[i]?.enumerates)) continue;
-      // It comes back with code that fits the definitions.
+      // The worker comes back with code that matches the definitions.
       if (!worker.local) this.replace(worker);
       else {
         worker.serves = serves;
@@ -128,7 +128,7 @@ export class SimulatedWorkers {
     if (!local) worker.join();
   }
 
-  /** Everything there is, some of it in a few versions only. */
+  /** All code; some of it only in a few versions. */
   #serves(random: SeededRandom, isAll: boolean): Serves[] {
     const serves: Serves[] = [];
     for (const [use, isVersioned] of this.#uses()) {
@@ -143,8 +143,9 @@ export class SimulatedWorkers {
   }
 
   /**
-   * Code says that it enumerates where a definition has it do so. In some runs workers come and go besides whose code
-   * enumerates what has one task by its definition, in others workers that only process what a definition enumerates, or do not say.
+   * Code declares that it enumerates if its definition says so. In some runs there are also workers whose code enumerates a
+   * handler that has one task by its definition. In others there are workers that only process a handler that enumerates, or
+   * that declare nothing.
    */
   #enumerating({ use, version }: Serves, worker: string): Serves {
     const world = this.#world;

@@ -1,4 +1,4 @@
-/** Where the engine runs in a simulated run: one node on its own disk, or several over one database. */
+/** The nodes of a simulated run: one node with its own disk, or several over one database. */
 import type { Input } from "../../src/engine/io.ts";
 import { hashText, type SeededRandom } from "../../src/std/random.ts";
 import type { MemoryTables } from "../../src/store/memory/memory-tables.ts";
@@ -14,10 +14,10 @@ import { must } from "./trace.ts";
 import type { SimWorker } from "./worker/sim-worker.ts";
 import type { World } from "./world.ts";
 
-/** The longest time between two sights of the token when all is well. */
+/** The longest time between two sightings of the token without faults. */
 const TOKEN_SEEN_MS = 3_000;
 
-/** Who asks, and whom. */
+/** The sender and the receiver of a request. */
 export interface AskedNode {
   readonly worker: string;
   readonly url: string;
@@ -27,26 +27,28 @@ export interface AskedNode {
 export interface Site {
   readonly hosts: readonly EngineHost[];
   open(): void;
-  /** To whoever it concerns. */
+  /** Delivers a worker's message to the node that it concerns. */
   fromWorker(worker: SimWorker, input: Input): void;
   fromClient(input: Extract<Input, { kind: "request" }>): void;
-  /** To every node that runs. */
+  /** Delivers an input to every running node. */
   toAll(input: Input): void;
   /** Everything runs and is reachable from now on. */
   heal(): void;
-  /** What is not yet as it must be when all is well; null: nothing. */
+  /** The first part that has not settled yet after all faults are over; null: all have. */
   unsettled(): string | null;
-  /** Whether nothing gets from one to the other, by name. */
+  /** Whether the network between two nodes is cut. */
   isCut(from: string, to: string): boolean;
   /** The URLs of the nodes of a cluster. */
   readonly urls: readonly string[];
-  /** A worker's request to a node of a cluster; `answered` is called if the answer arrives, with null if nobody listens. */
+  /**
+   * Sends a worker's request to a node of a cluster. `answered` is called if the answer arrives, with null if no process
+   * listens.
+   */
   askNode<T>(asked: AskedNode, ask: (workers: NodeWorkers) => T, answered: (answer: T | null) => void): void;
-  /** Something that befalls only nodes of a cluster. */
+  /** Causes a fault that only nodes of a cluster have. */
   trouble(random: SeededRandom, fault: Fault): void;
 }
 
-/** One node. */
 export class SingleSite implements Site {
   readonly #host: NodeHost;
 
@@ -93,7 +95,7 @@ export class SingleSite implements Site {
   }
 }
 
-/** Several nodes: messages go to the owner of what they are about, as far as the sender knows it. */
+/** Several nodes. A message goes to the owner of its execution, as far as the sender knows it. */
 export class ClusterSite implements Site, Neighbours {
   checkLimits(): void {
     const under = new Map<string, { open: number; max: number }>();
@@ -119,15 +121,15 @@ export class ClusterSite implements Site, Neighbours {
   readonly #tables: MemoryTables;
   readonly #partitions: number;
   readonly database: Database = { downUntil: 0, slowUntil: 0 };
-  /** Until when nothing gets from one node to another. */
+  /** Until when the network between two nodes is cut. */
   readonly #cuts = new Map<string, number>();
-  /** The network is in two parts; the salt says who is in which. */
+  /** The network is split in two parts; the salt decides which node is in which. */
   #split = { until: 0, salt: 0 };
-  /** Nodes of an older version are among them. */
+  /** Whether some nodes have an older version. */
   readonly #isMixed: boolean;
-  /** Messages between nodes, and the newest that has arrived, by pair. */
+  /** The number of messages between nodes, and the newest that has arrived, by pair. */
   #sent = 0;
-  /** Epochs in which nodes could not read something though they knew of newer ones, by life and partition. */
+  /** Epochs in which a node could not read a row although it knew a newer node, by process and partition. */
   readonly #givenUp = new Map<string, number>();
   readonly #arrived = new Map<string, number>();
 
@@ -150,7 +152,7 @@ export class ClusterSite implements Site, Neighbours {
   }
 
   open(): void {
-    // Some come later.
+    // Some nodes join later.
     const late = this.#world.has("late-nodes") ? [9_000] : [];
     for (const host of this.hosts) {
       const ms = this.#random.pick([0, 0, 50, 2_000, ...late]);
@@ -197,7 +199,7 @@ export class ClusterSite implements Site, Neighbours {
       world.timeline.after(random.below(10), arrive);
     };
     carry(worker, url, () => {
-      // Nobody listens there.
+      // No process listens there.
       if (host?.isUp !== true) return carry(url, worker, () => answered(null));
       host.hear(() => {
         const answer = ask(host.workers);
@@ -302,7 +304,7 @@ export class ClusterSite implements Site, Neighbours {
     );
   }
 
-  /** The network between nodes. */
+  /** Sends over the network between nodes. */
   #carry(from: ClusterHost, to: ClusterHost, arrive: () => void): void {
     const world = this.#world;
     if (from === to) {
@@ -328,7 +330,7 @@ export class ClusterSite implements Site, Neighbours {
     const epoch = this.#tables.epochOf(partition);
     const key = `${session} ${partition}`;
     const before = this.#givenUp.get(key) ?? epoch;
-    // While nobody is newer, it may have it.
+    // While no node is newer, it may keep the partition.
     const isTakenBack = before < epoch && from.knowsNewer(2_500);
     must(!isTakenBack, `${from.name}takes back partition ${partition}, which it cannot read`);
     if (from.knowsNewer(1_000)) this.#givenUp.set(key, before);
@@ -351,7 +353,7 @@ export class ClusterSite implements Site, Neighbours {
     }
   }
 
-  /** Every partition has an owner that runs, and the ring goes round: all know the same members, and see the token. */
+  /** Every partition must have a running owner, and the ring must work: all nodes know the same members and see the token. */
   unsettled(): string | null {
     const up = this.hosts.filter(({ isUp }) => isUp);
     for (let partition = 0; partition < this.#partitions; partition++)
@@ -362,7 +364,7 @@ export class ClusterSite implements Site, Neighbours {
     return isSilent ? "the token does not come round" : this.#world.workers.outOfTouch();
   }
 
-  /** Where a message about an execution goes: mostly to its owner. */
+  /** The node that gets a message about an execution: usually its owner. */
   #route(execution: string): ClusterHost | undefined {
     if (this.#random.chance(0.1)) return this.#random.pick(this.hosts);
     return this.ownerOf(partitionOf(execution, this.#partitions));

@@ -1,4 +1,4 @@
-/** Virtual time: what is to happen, in order of time and then of asking. Nothing here is real. */
+/** Virtual time: planned calls in the order of their times, then of their planning. */
 import { Heap } from "../../src/std/heap.ts";
 
 export class Timeline {
@@ -8,12 +8,12 @@ export class Timeline {
     (a, b) => a.at < b.at || (a.at === b.at && a.order < b.order),
   );
 
-  /** Runs `run` after so many milliseconds. */
+  /** Runs `run` after `ms` milliseconds. */
   after(ms: number, run: () => void): void {
     this.#heap.push({ at: this.now + Math.max(0, ms), order: this.#order++, run });
   }
 
-  /** Lets the next thing happen; false if nothing is to come. */
+  /** Runs the next planned call; false: there is none. */
   next(): boolean {
     const entry = this.#heap.pop();
     if (entry === undefined) return false;

@@ -1,4 +1,4 @@
-/** The run's trace as a running hash, and as lines for people when asked. Equal seeds must give equal hashes. */
+/** The trace of a run as a running hash, and as lines for people on request. Equal seeds must give equal hashes. */
 import { hashText } from "../../src/std/random.ts";
 
 export class Trace {
@@ -16,7 +16,7 @@ export class Trace {
     this.#show?.(`${String(now - 1_000_000).padStart(8)} ${what}`);
   }
 
-  /** For people only: not part of the hash, made only if shown. */
+  /** A line for people only: not part of the hash, and made only if it is shown. */
   detail(make: () => string): void {
     this.#show?.(`         ${make()}`);
   }
@@ -26,12 +26,12 @@ export class Trace {
   }
 }
 
-/** An invariant does not hold: the run has found a bug. */
+/** A broken invariant: the run has found a bug. */
 export class Violation extends Error {
   override name = "Violation";
 }
 
-/** Throws a violation unless it holds. */
+/** Throws a violation unless the invariant holds. */
 export function must(holds: boolean, invariant: string): asserts holds {
   if (!holds) throw new Violation(invariant);
 }

@@ -1,7 +1,7 @@
 /**
- * One simulated run: a node over tables that can lose what was not acknowledged, workers and a client over a network
- * that loses, delays and repeats, and clocks that jump; all under one seed. Checks invariants at every durable row,
- * every grant and every answer; then heals and demands that everything ends.
+ * One simulated run under one seed: a node over tables that can lose unacknowledged writes, workers and a client over a network
+ * that loses, delays and repeats messages, and clocks that jump. It checks invariants at every durable row, every grant and
+ * every answer. Then it ends all faults and requires that every execution ends.
  */
 import type { Input } from "../../src/engine/io.ts";
 import type { HandlerPlan, Plan } from "../../src/kernel/definition/plan.ts";
@@ -29,33 +29,33 @@ import { randomGrammar } from "./workload/grammar.ts";
 export interface WorldOptions {
   readonly seed: number;
   readonly executions: number;
-  /** How many nodes run over one database; 0: one node on a disk of its own. */
+  /** The number of nodes over one database; 0: one node with its own disk. */
   readonly nodes: number;
   readonly faults: ReadonlySet<Fault>;
   readonly show: ((line: string) => void) | null;
-  /** A workload and faults that are given, not drawn. */
+  /** A given workload with given faults, instead of random ones. */
   readonly drill?: Drill;
 }
 
-/** Executions of one workflow, while a node dies again and again. */
+/** Executions of one workflow, while nodes die again and again. */
 export interface Drill {
   readonly plan: Plan;
   readonly deathEveryMs: number;
-  /** How long a dead node is away. */
+  /** How long a dead node stays away. */
   readonly awayMs: number;
-  /** How long nodes die. */
+  /** How long nodes keep dying. */
   readonly lastsMs: number;
   /** An attempt begins at a worker. */
   readonly onAttempt: () => void;
 }
 
 const HEAL_AT_MS = 15_000;
-/** How often it is looked at whether nodes agree again, and after which time they must. */
+/** How often the agreement of the nodes is checked, and the time after which they must agree. */
 const SETTLED_EVERY_MS = 500;
 const SETTLED_WITHIN_MS = 120_000;
 const GIVE_UP_MS = 900_000;
 const STEPS_MAX = 2_000_000;
-/** What befalls the nodes of a cluster, and how often. */
+/** The faults of the nodes of a cluster, and their frequency. */
 const TROUBLES: readonly (readonly [Fault, number])[] = [
   ["pauses-and-cuts", 3_000],
   ["one-way-cuts", 3_000],
@@ -65,7 +65,7 @@ const TROUBLES: readonly (readonly [Fault, number])[] = [
   ["splits", 6_000],
   ["older-nodes", 3_000],
 ];
-/** What stays as it is when faults are over. */
+/** The faults that stay when all others are over. */
 const FOR_EVER: readonly Fault[] = ["poison", "local-worker"];
 
 export class World {
@@ -76,7 +76,7 @@ export class World {
   readonly client: SimClient;
   readonly workers: SimulatedWorkers;
   readonly garbled: GarbledRows;
-  /** Limits of projects. */
+  /** The limits of projects. */
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
   readonly #options: WorldOptions;
   readonly #random: SeededRandom;
@@ -84,12 +84,12 @@ export class World {
   readonly #site: Site;
   readonly #partitions: number;
   readonly #plans = new Map<string, Plan>();
-  /** Executions that the client starts. */
+  /** The executions that the client starts. */
   readonly #executions = new Map<string, Plan>();
   #isHealed = false;
-  /** When all was healed, or a process began after that: a task may have taken it down. */
+  /** When the faults ended, or a process last began after that: a task may have crashed it. */
   #faultAt = 0;
-  /** When it is next looked at whether nodes agree. */
+  /** When the agreement of the nodes is checked next. */
   #lookAt = 0;
   /** The epoch of each partition's last owner. */
   readonly #epochs = new Map<number, number>();
@@ -117,7 +117,7 @@ export class World {
       : new SingleSite(parts);
   }
 
-  /** How often what happened. */
+  /** The count of each happening. */
   readonly happened = new Map<Happening, number>();
 
   count(what: Happening): void {
@@ -128,7 +128,6 @@ export class World {
     return this.#options.drill;
   }
 
-  /** Several nodes over one database. */
   get isCluster(): boolean {
     return this.#options.nodes > 0;
   }
@@ -137,7 +136,7 @@ export class World {
     return this.#options.faults.has(fault) && (!this.#isHealed || FOR_EVER.includes(fault));
   }
 
-  /** Runs to the end; throws a `Violation` if an invariant breaks. */
+  /** Runs to the end; throws a `Violation` if an invariant is broken. */
   run(): void {
     this.#populate();
     this.#site.open();
@@ -162,7 +161,7 @@ export class World {
   nodeOpened(host: EngineHost): void {
     this.#faultAt = this.timeline.now;
     this.workers.nodeOpened(host);
-    // Whoever asks for children hears from its user before they begin.
+    // Parents get user requests before their children begin.
     if (!this.has("controls")) return;
     for (const { id, body } of this.#tables.scanMail({ after: 0, max: 10, partitions: null })) {
       const { kind } = JSON.parse(body) as { kind: string };
@@ -172,7 +171,7 @@ export class World {
     }
   }
 
-  /** A message of a worker on its way to the node. */
+  /** Sends a worker's message to the node. */
   toNode(worker: SimWorker, input: Input): void {
     if (worker.local) {
       this.timeline.after(0, () => worker.isDead || this.#site.fromWorker(worker, input));
@@ -182,7 +181,7 @@ export class World {
     const send = (ms: number) =>
       this.timeline.after(ms, () => worker.isDead || this.#site.fromWorker(worker, input));
     send(this.delay());
-    // What comes twice may come much later the second time.
+    // A repeated message may come much later the second time.
     if (input.kind === "worker-reports" && this.has("repeated-messages") && this.#random.chance(0.1)) {
       this.count("message repeated");
       send(this.#random.below(this.#random.pick([20, 3_000])));
@@ -193,7 +192,7 @@ export class World {
     this.timeline.after(this.delay(), () => this.#site.fromClient(input));
   }
 
-  /** Partitions of a cluster have another owner. */
+  /** Partitions of a cluster have a new owner. */
   partitionsTaken(owned: readonly Ownership[]): void {
     this.ledger.sync();
     for (const { partition, epoch, uncleanEpoch } of owned) {
@@ -207,7 +206,7 @@ export class World {
     }
   }
 
-  /** A commit was made, but for what is in these partitions. */
+  /** A commit was made, except for its writes in the refused partitions. */
   written(content: Commit, refused: readonly number[]): void {
     const isIn = (execution: string) => !refused.includes(partitionOf(execution, this.#partitions));
     const writes = content.writes.filter(({ execution }) => isIn(execution));
@@ -229,12 +228,11 @@ export class World {
     this.ledger.written(refused.length === 0 ? content : { fence: content.fence, writes });
   }
 
-  /** Where the engine runs. */
   get site(): Site {
     return this.#site;
   }
 
-  /** It has not been heard of for so long that the node is told. */
+  /** The worker has been silent for so long that the node is told. */
   workerGone(worker: string): void {
     this.#site.toAll({ kind: "worker-left", worker });
   }
@@ -253,7 +251,7 @@ export class World {
     );
   }
 
-  /** What a decision may answer. */
+  /** The possible answers of a decision. */
   among({ execution, phase }: Grant): readonly string[] {
     return this.ledger.model(execution)?.plan.byName.get(phase)?.among ?? [];
   }
@@ -263,20 +261,20 @@ export class World {
     return plan?.handlers.find(({ name }) => name === handler);
   }
 
-  /** An event out of the journal, as workers read what is journaled; null: it is gone. */
+  /** Reads an event of the journal, as workers read checkpoints; null: it was purged. */
   readEvent(execution: string, seq: number): Event | null {
     for (const entry of this.#tables.readJournal({ execution, from: seq, to: seq }))
       for (const recorded of decodeEntry(entry)) if (recorded.seq === seq) return recorded.event;
     return null;
   }
 
-  /** A task took its process down: the node's, if it ran there, else the worker's. */
+  /** A task crashed its process: the node's, if it ran there, else the worker's. */
   processDies(worker: SimWorker): void {
     if (worker.local) this.#site.hosts.find(({ name }) => name === worker.at)?.crash();
     else this.workers.replace(worker);
   }
 
-  /** How long a message takes. */
+  /** The delay of a message. */
   delay(): number {
     if (!this.#random.chance(0.05) || this.#isHealed) return this.#random.below(10);
     this.count("message delayed");
@@ -365,7 +363,7 @@ export class World {
     this.client.tellAgain(this.#random.child("again"));
   }
 
-  /** Forgets some of what has ended, whoever may still ask about it. */
+  /** Purges some executions that have ended, even if requests about them may still come. */
   #purgeSome(random: SeededRandom): void {
     this.ledger.sync();
     const ids = [...this.ledger.models]
@@ -376,7 +374,7 @@ export class World {
     for (const id of ids) if (random.chance(0.2)) this.client.control(id, "retry");
   }
 
-  /** Faults are over: everything that is held is released, and now it has to end. */
+  /** Ends all faults and releases everything that is held. From now on every execution must end. */
   #heal(): void {
     this.#isHealed = true;
     this.#faultAt = this.timeline.now;
@@ -389,7 +387,7 @@ export class World {
       this.ledger.sync();
       this.garbled.lookAgain(this);
       for (const model of this.ledger.models) {
-        // What its parent holds or ends is left to its parent.
+        // A child that its parent holds or ends is left to its parent.
         if (this.#isHeld(model)) continue;
         if (model.status === "paused") this.client.control(model.id, "resume");
         for (const name of model.awaited) this.client.signal(model.id, name);
@@ -405,11 +403,11 @@ export class World {
     return above.isDraining || this.#isHeld(above) || (status === "paused" && pausedBy.startsWith("parent"));
   }
 
-  /** Everything has ended, and nothing is on its way any more. */
+  /** Whether everything has ended and no message is on its way. */
   #isOver(): boolean {
     const hasMail = this.#tables.scanMail({ after: 0, max: 1, partitions: null }).length > 0;
     if (!this.#isHealed || hasMail || !this.ledger.allEnded(this.#executions.keys())) return false;
-    // Looked at now and then: it takes a while.
+    // Checked only now and then, because the check takes long.
     if (this.timeline.now < this.#lookAt) return false;
     this.#lookAt = this.timeline.now + SETTLED_EVERY_MS;
     const unsettled = this.#site.unsettled();

@@ -1,4 +1,4 @@
-/** The auditor's word on a journal, whose rules share nothing with the kernel's, nor with those of the model here. */
+/** Runs the auditor on a journal. The auditor's rules share no code with the kernel or with the models of the simulator. */
 import { Auditor } from "../../../src/audit/auditor.ts";
 import { Execution } from "../../../src/kernel/execution.ts";
 import { decodeEntry } from "../../../src/kernel/journal/journal-entry.ts";
@@ -8,7 +8,7 @@ import type { MemoryTables } from "../../../src/store/memory/memory-tables.ts";
 import { must } from "../trace.ts";
 import type { Model } from "./model.ts";
 
-/** It has nothing to say against the journal, nor against what is shown of it. */
+/** The auditor must find no fault in the journal, nor in the views of it. */
 export function checkAudit(tables: MemoryTables, { id, plan }: Model): void {
   const rows = tables.readJournal({ execution: id, from: 1 });
   const auditor = new Auditor(id);

@@ -1,4 +1,7 @@
-/** What simulated code did to the outside: results it produced, steps it executed and was told are journaled. */
+/**
+ * The effects of simulated code: the results that it produced, and the steps that it ran and that were acknowledged as
+ * journaled.
+ */
 import type { Grant } from "../../../src/protocol/work.ts";
 import { must } from "../trace.ts";
 
@@ -7,14 +10,14 @@ type At = Pick<Grant, "execution" | "phase" | "visit" | "handler">;
 interface OfExecution {
   /** Results by task. */
   readonly produced: Map<string, Set<string>>;
-  /** By task and step: when a worker was first told that it is journaled. */
+  /** By task and step: when a worker first learned that the step is journaled. */
   readonly acknowledged: Map<string, number>;
 }
 
 export class Effects {
   readonly #executions = new Map<string, OfExecution>();
 
-  /** Code ended well with this result. */
+  /** Code succeeded with this result. */
   produced(at: At, task: number, payload: string): void {
     const { produced } = this.#of(at.execution);
     const key = taskKey(at, task);
@@ -27,7 +30,10 @@ export class Effects {
     return this.#of(at.execution).produced.get(taskKey(at, task))?.has(payload) === true;
   }
 
-  /** Code executes a step or a run: not if that was told to be journaled before this attempt was given out. */
+  /**
+   * Code runs a step or a run of a script. It must not do so if the step was acknowledged as journaled before this attempt was
+   * granted.
+   */
   executed(at: At, { task, name, since }: { task: number; name: string; since: number }): void {
     const told = this.#of(at.execution).acknowledged.get(`${taskKey(at, task)}/${name}`);
     must(
@@ -42,7 +48,7 @@ export class Effects {
     if (!acknowledged.has(key)) acknowledged.set(key, now);
   }
 
-  /** The execution is gone, and another one may get its id. A late result of the first counts for that one too. */
+  /** The execution was purged, and a new one may get its id. A late result of the first counts for the second too. */
   forget(execution: string): void {
     this.#of(execution).acknowledged.clear();
   }

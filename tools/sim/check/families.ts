@@ -1,4 +1,4 @@
-/** Parents and children: what one journal says of another. Checked once all that is durable has been read. */
+/** Checks parents against children: the journals of both must agree. Runs after all durable rows were read. */
 import type { Event } from "../../../src/kernel/event.ts";
 import type { MailboxMessage } from "../../../src/store/store.ts";
 import { must } from "../trace.ts";
@@ -6,17 +6,17 @@ import type { Model } from "./model.ts";
 
 export class Families {
   readonly #find: (id: string) => Model | undefined;
-  /** Letters that were ever written, as receiver, kind and id of the message; and the same by their own ids. */
+  /** Mailbox messages that were ever sent, as receiver, kind and message id; and the same by their own ids. */
   readonly #sent = new Set<string>();
   readonly #letters = new Map<string, { to: string; kind: string; id: string | undefined }>();
   #open: (() => void)[] = [];
 
-  /** `find` gives the model of an execution, be it purged by now. */
+  /** `find` returns the model of an execution, even if it was purged. */
   constructor(find: (id: string) => Model | undefined) {
     this.#find = find;
   }
 
-  /** A commit with these letters was made. */
+  /** A commit with these mailbox messages was made. */
   sent(messages: readonly MailboxMessage[]): void {
     for (const { id: letter, to, body } of messages) {
       const { kind, id } = JSON.parse(body) as { kind: string; id?: string };
@@ -25,13 +25,13 @@ export class Families {
     }
   }
 
-  /** A commit took this letter: whoever is told to stop or to pause has heard it. */
+  /** A commit took this mailbox message: a child that must stop or pause has got the request. */
   taken(letter: string, isStored: (letter: string) => boolean): void {
     const { to = "", kind, id = "" } = this.#letters.get(letter) ?? {};
     if (kind !== "cancel" && kind !== "pause") return;
     this.#open.push(() => {
       const child = this.#find(to);
-      // One that its user has paused too may be resumed by now.
+      // A child that its user has also paused may be resumed by now.
       const isHeard = kind === "pause" || child?.status === "cancelling" || child?.ids.has(id) === true;
       const isThere = child !== undefined && (child.ended || isHeard);
       must(isThere || isStored(letter), `${to}: is told to ${kind}, and is ${child?.status ?? "not there"}`);
@@ -60,12 +60,12 @@ export class Families {
     } else if (event.kind === "tasks.settled") this.#checkResults(model, event);
   }
 
-  /** Everything durable has been read. */
+  /** All durable rows were read. */
   settle(): void {
     for (const check of this.#open.splice(0)) check();
   }
 
-  /** When all is over: every child that was asked for is there, or was, and has ended. */
+  /** At the end of a run: every requested child exists or existed, and has ended. */
   checkEnd(model: Model): void {
     for (const handler of model.visit?.handlers.values() ?? [])
       for (const { child, isOpen } of handler.children.values())
@@ -75,7 +75,7 @@ export class Families {
         );
   }
 
-  /** Open children are told what becomes of their parent, in the same commit. */
+  /** Open children get their parent's pause, cancel or resume in the same commit. */
   #checkTold(model: Model, kind: string, id: string): void {
     for (const handler of model.visit?.handlers.values() ?? [])
       for (const { child, isOpen } of handler.children.values())

@@ -1,17 +1,17 @@
-/** Whether one task may be given out, by what the journal says of it. */
+/** Checks whether a task may be granted, judged by the journal. */
 import { encodeAttempt } from "../../../src/protocol/attempt-id.ts";
 import type { Checkpoint, Grant, GrantItem } from "../../../src/protocol/work.ts";
 import { must } from "../trace.ts";
 import type { CheckpointModel, HandlerModel } from "./handler-model.ts";
 
-/** No two claims have the same name: whoever has one can say nothing of another. */
+/** No two claims have the same attempt id, so that a report about one cannot concern another. */
 export function checkName(names: Set<string>, grant: Grant, item: GrantItem): void {
   const name = encodeAttempt({ ...grant, ...item, task: item.number });
   must(!names.has(name), `${name}: two claims have this name`);
   names.add(name);
 }
 
-/** It is there, open, not before its time, and told of everything that earlier attempts journaled. */
+/** The task exists, is open, is due, and its grant has all checkpoints of earlier attempts. */
 export function checkItem(
   key: string,
   { item, handler, clock }: { item: GrantItem; handler: HandlerModel; clock: number },
@@ -26,7 +26,7 @@ export function checkItem(
   checkTold(key, { told: checkpoints ?? [], known: handler.checkpoints(task), clock });
 }
 
-/** An attempt is told of everything that is journaled; of a sleep that is over, that it is. */
+/** A grant has every journaled checkpoint, and for a sleep that is over, that it is over. */
 function checkTold(
   key: string,
   at: { told: readonly Checkpoint[]; known: readonly CheckpointModel[]; clock: number },

@@ -1,6 +1,6 @@
 /**
- * One handler of a visit as the journal tells it: a second, simpler model of tasks, attempts, checkpoints, waits and
- * children. It shares no code with the kernel's fold; where the two disagree, one of them is wrong.
+ * A model of one handler of a visit, read from the journal: tasks, attempts, checkpoints, waits and children. It is simpler
+ * than the kernel's fold and shares no code with it. If the two disagree, one of them is wrong.
  */
 
 import type { HandlerPlan } from "../../../src/kernel/definition/plan.ts";
@@ -18,18 +18,18 @@ import { programOf } from "../workload/program.ts";
 
 type ChildEvent = Extract<Event, { kind: "child.started" | "child.finished" }>;
 
-/** What later attempts find. */
+/** A checkpoint that later attempts get. */
 export interface CheckpointModel {
   readonly kind: "step" | "sleep" | "run";
   readonly name: string;
-  /** Where it is journaled; of a sleep, when it is over. */
+  /** The sequence number of its event; for a sleep, its end. */
   readonly at: number;
-  /** Result of a step, state of a run; null: a sleep, or nothing came in time. */
+  /** The result of a step or the state of a run; null: a sleep, or a wait that timed out. */
   readonly text: string | null;
 }
 
 interface ProgressModel {
-  /** The newest attempt that journaled something. */
+  /** The newest attempt with a journaled event. */
   attempt: number;
   checkpoints: CheckpointModel[];
 }
@@ -40,7 +40,7 @@ interface WaitModel {
   readonly since: number;
 }
 
-/** A retry time that does not come by itself. */
+/** A retry time that never comes by itself. */
 const NOT_BY_TIME = Number.POSITIVE_INFINITY;
 
 export class HandlerModel {
@@ -53,22 +53,21 @@ export class HandlerModel {
   readonly settled = new Map<number, { status: string; attempt: number }>();
   readonly ended = new Map<number, number>();
   readonly started = new Map<number, number>();
-  /** Those whose starts a former owner recorded, which ended uncleanly. */
+  /** Attempts whose starts a former owner recorded before it ended uncleanly. */
   inDoubt: ReadonlyMap<number, number> = new Map();
-  /** Retry times. */
   readonly until = new Map<number, number>();
   readonly fails = new Map<number, number>();
   readonly crashes = new Map<number, number>();
   readonly identities = new Set<string>();
-  /** Keys of tasks, by number. */
+  /** The keys of tasks, by number. */
   readonly keys: (string | undefined)[] = [];
   readonly progress = new Map<number, ProgressModel>();
-  /** By task, in the order in which they began to wait. */
+  /** By task, in the order in which the waits began. */
   readonly waiting = new Map<number, WaitModel>();
   readonly children = new Map<number, { child: string; attempt: number; isOpen: boolean }>();
-  /** Results of commands whose tasks are not done, and where they are journaled. */
+  /** Results of commands whose tasks are not done, and the sequence numbers of their events. */
   readonly receipted = new Map<number, { readonly result: string; readonly seq: number }>();
-  /** It cannot be completed in this round. */
+  /** The handler cannot succeed in this round. */
   isHopeless = false;
 
   constructor(plan: HandlerPlan, at: string, seed: number) {
@@ -76,13 +75,13 @@ export class HandlerModel {
     this.#at = at;
     this.#seed = seed;
     const { tasks, enumerate } = plan.definition;
-    // Who serves a topic enumerates nothing.
+    // A worker that serves a topic enumerates nothing.
     const isOne = plan.waits || (plan.mode === "command" && tasks === undefined && enumerate === undefined);
     this.total = isOne ? 1 : 0;
     this.sealed = isOne;
   }
 
-  /** More failed than is tolerated. */
+  /** More tasks failed than the definition tolerates. */
   get isFailing(): boolean {
     if (this.isHopeless) return true;
     let failures = 0;
@@ -103,12 +102,12 @@ export class HandlerModel {
     return this.progress.get(task)?.checkpoints ?? [];
   }
 
-  /** Nothing that an attempt says changes the task any more. */
+  /** The task is closed: no report of an attempt changes it any more. */
   isClosed(task: number): boolean {
     return this.settled.has(task) || this.receipted.has(task);
   }
 
-  /** A command has its result; `holds`: its task is done only when something has been done with that. */
+  /** A command has its result. If `holds`, its task is done only after the post-operations. */
   receipt({ task, attempt, result }: CommandReceipted, seq: number, holds: boolean): void {
     const at = `${this.#at}#${task}`;
     must(this.plan.mode === "command" && !this.isClosed(task), `${at}: a command has one result`);
@@ -160,7 +159,7 @@ export class HandlerModel {
     const at = `${this.#at}#${task}`;
     must(!this.isClosed(task), `${at}: a settled task is not retried`);
     const before = this.ended.get(task) ?? 0;
-    // The end of a child is told by an event of its own, before what follows from it.
+    // The end of a child has its own event, before the events that follow from it.
     const isNew = this.plan.mode === "workflow" ? attempt === before : attempt > before;
     must(isNew, `${at}: an attempt ends once (attempt ${attempt} after ${before})`);
     this.ended.set(task, attempt);
@@ -171,11 +170,11 @@ export class HandlerModel {
     burnt.set(task, (burnt.get(task) ?? 0) + 1);
     const { attempts, crashes } = this.plan;
     must((this.fails.get(task) ?? 0) < attempts, `${at}: goes on though it is out of attempts`);
-    // One that is lost for the last time is settled by the next event.
+    // If it was lost for the last time, the next event settles it.
     must((this.crashes.get(task) ?? 0) <= crashes, `${at}: goes on though it is out of crashes`);
   }
 
-  /** A late word counts only if it says done and nobody has gone further. */
+  /** A late receipt counts only if it is done and no later attempt has begun. */
   late(event: TasksLate): void {
     event.tasks.forEach((task, i) => {
       const isPassed = (this.progress.get(task)?.attempt ?? 0) > (event.attempts[i] as number);
@@ -216,7 +215,7 @@ export class HandlerModel {
     );
   }
 
-  /** A timer for a wait inside a task: only where its code asked for one, and for as long. */
+  /** A timer for a wait inside a task must have the duration that its code asked for. */
   armed(task: number, due: number, now: number): void {
     const wait = this.waiting.get(task);
     const timeout = wait === undefined ? null : this.#timeoutOf(task, wait.name);
@@ -291,7 +290,7 @@ export class HandlerModel {
     this.until.set(task, NOT_BY_TIME);
   }
 
-  /** A new round: what is not done is pending again; what is journaled stays so, less waits that ran out of time. */
+  /** A new round: unfinished tasks are pending again. Checkpoints stay, except for waits that timed out. */
   reopen(): void {
     this.finished = false;
     this.isHopeless = false;
@@ -313,19 +312,19 @@ export class HandlerModel {
     for (const task of this.receipted.keys()) this.until.set(task, NOT_BY_TIME);
   }
 
-  /** A task that is out of attempts or crashes has had them; the end that settles it is one of them. */
+  /** A task that fails for lack of attempts or crashes must have used them up. The end that settles it counts too. */
   #checkBudget(task: number, reason: string | null): void {
     const { attempts, crashes } = this.plan;
     const at = `${this.#at}#${task}`;
     const fails = (this.fails.get(task) ?? 0) + 1;
     if (reason === "attempts")
       must(fails >= attempts, `${at}: out of attempts after ${fails} of ${attempts}`);
-    // A loss is told by an event of its own, before what follows from it.
+    // A loss has its own event, before the events that follow from it.
     const died = (this.crashes.get(task) ?? 0) + 1;
     if (reason === "crashes") must(died >= crashes, `${at}: out of crashes after ${died} of ${crashes}`);
   }
 
-  /** A done task was done by code that nobody has overtaken, with the values that are journaled. */
+  /** A done task was completed by its newest attempt, with the journaled values. */
   #checkDone(task: number, attempt: number, payload: string): void {
     const progress = this.progress.get(task);
     if (progress === undefined) return;

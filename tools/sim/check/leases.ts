@@ -1,4 +1,4 @@
-/** Attempts that the owner of now gave out, as the outside sees them: one at a time per task, within every limit. */
+/** The attempts that the present owners have granted, seen from outside: one at a time per task, within every limit. */
 import type { HandlerPlan } from "../../../src/kernel/definition/plan.ts";
 import type { Beat, Report } from "../../../src/protocol/work.ts";
 import { must } from "../trace.ts";
@@ -16,32 +16,32 @@ export interface Given {
   readonly plan: HandlerPlan;
   readonly key: string | undefined;
   isReported: boolean;
-  /** Its worker has a status API; null: it had, and is gone. */
+  /** Its worker has a status API; false: it has none, or had one and is gone. */
   canBeAsked: boolean;
 }
 
-/** A grant that goes out a little after it was decided still counts for then. */
+/** A grant that is sent a little after its decision counts at the time of the decision. */
 const SLACK_MS = 100;
 
 type At = { readonly phase: string; readonly visit: number; readonly handler: string };
 
 export class Leases {
-  /** The ids of all attempts that were given out, over the whole history: also of executions that were purged. */
+  /** The ids of all attempts that were ever granted, including those of purged executions. */
   readonly ids = new Set<string>();
   readonly #given = new Map<string, Map<string, Given>>();
-  /** Attempts that workers were asked about. */
+  /** Attempts about which workers were asked. */
   readonly #asked = new Set<string>();
-  /** Attempts that were given out, by whomever, and whose receipts have not come. */
+  /** Granted attempts, of any owner, without a receipt. */
   readonly #unheard = new Set<string>();
-  /** Those of them that were out when their start was journaled, or after that. */
+  /** Those of them that were granted when or after their start was journaled. */
   readonly #begun = new Set<string>();
-  /** Tasks given out by an owner that ended uncleanly: their next start must be journaled first. */
+  /** Tasks granted by an owner that ended uncleanly: their next start must be journaled first. */
   readonly #touched = new Map<string, Set<string>>();
   /** Starts of handlers with a rate, by scope: in real time and by the machine's clock. */
   readonly #starts = new Map<string, { at: number; machine: number }[]>();
 
   #opened = { at: 0, machine: 0 };
-  /** Until when clocks jumped and nodes stood still: what was decided and what went out are apart. */
+  /** Until this time clocks jump and nodes stall, so decisions and grants can be far apart. */
   #unsteadyUntil = 0;
 
   ofExecution(execution: string): Iterable<Given> {
@@ -56,7 +56,7 @@ export class Leases {
     return this.#touched.get(execution)?.has(keyOf(at, task)) === true;
   }
 
-  /** An attempt is given out; true: it was before, and nobody has heard of its end. */
+  /** Records a granted attempt; true: it was granted before, and its end is not known. */
   give(given: Given, isStarted: boolean): boolean {
     const { execution, task, worker } = given;
     const leases = this.#given.get(execution) ?? new Map<string, Given>();
@@ -71,7 +71,7 @@ export class Leases {
     return isAgain;
   }
 
-  /** A task that took its process down twice has its worker for itself. */
+  /** A task that crashed its process twice must run alone on its worker. */
   checkAlone(given: Given): void {
     for (const other of this.#open())
       must(
@@ -80,7 +80,7 @@ export class Leases {
       );
   }
 
-  /** Attempts of a handler, and of a project, at the same time. */
+  /** Checks the number of attempts of a handler, and of a project, at the same time. */
   checkLimits({ plan, project, key }: Given, projectMax = Number.POSITIVE_INFINITY): void {
     const { concurrency = Number.POSITIVE_INFINITY } = plan.definition;
     const perKey =
@@ -100,7 +100,7 @@ export class Leases {
     must(ofProject <= projectMax, `project ${project}: ${ofProject} run, at most ${projectMax} may`);
   }
 
-  /** Starts of a handler within any stretch as long as its rate says. */
+  /** Checks the number of starts of a handler within any period of its rate. */
   checkRate({ plan, project }: Given, now: { at: number; machine: number; machineBefore: number }): void {
     const { rate } = plan.definition;
     if (rate === undefined) return;
@@ -110,7 +110,7 @@ export class Leases {
     starts.push({ at: now.at, machine: Math.min(now.machine, now.machineBefore) });
     const first = starts.at(-1 - rate.limit);
     if (first === undefined || first.at <= this.#unsteadyUntil + SLACK_MS) return;
-    // A new owner waits by its own clock, whatever that did before it began.
+    // A new owner waits by its own clock, whatever that clock did before.
     const isNewOwner = first.at < this.#opened.at;
     const since = isNewOwner ? Math.min(first.machine, this.#opened.machine) : first.machine;
     must(
@@ -119,12 +119,12 @@ export class Leases {
     );
   }
 
-  /** Nothing can be said about rates over this time. */
+  /** Rates cannot be checked until this time. */
   unsteady(until: number): void {
     this.#unsteadyUntil = Math.max(this.#unsteadyUntil, until);
   }
 
-  /** The worker has its hands free of what it reported, whether or not that is committed yet. */
+  /** A worker has reported these: it is free of them, even before the commit. */
   heard(worker: string, reports: readonly Report[]): void {
     for (const report of reports) {
       const tasks =
@@ -148,12 +148,12 @@ export class Leases {
     if (this.find(execution, at, task)?.attempt === attempt && this.#unheard.has(key)) this.#begun.add(key);
   }
 
-  /** Whether the attempt has begun, by the journal, and nobody has heard of its end. */
+  /** Whether the attempt has begun, by the journal, and its end is not known. */
   isUnheard(execution: string, at: At, { task, attempt }: { task: number; attempt: number }): boolean {
     return this.#begun.has(`${execution}/${keyOf(at, task)}.${attempt}`);
   }
 
-  /** The worker's status API is asked about these, be it before they have gone out. */
+  /** The status API of the worker is asked about these attempts, perhaps before they were sent. */
   asked(beats: readonly Beat[]): void {
     for (const beat of beats)
       for (const { task, attempt } of beat.attempts)
@@ -164,7 +164,7 @@ export class Leases {
     return this.#asked.has(`${execution}/${keyOf(at, at.task)}.${attempt}`);
   }
 
-  /** The owner took attempts back or told their workers to stop. */
+  /** The owner withdrew these attempts or told their workers to stop. */
   released(beats: readonly Beat[]): void {
     for (const lease of this.#named(beats)) this.#drop(lease);
   }
@@ -173,7 +173,7 @@ export class Leases {
     for (const lease of this.#all()) if (lease.worker === worker) lease.canBeAsked = false;
   }
 
-  /** Attempts that the journal ended are not held any more. */
+  /** Removes attempts that have ended by the journal. */
   prune(model: Model): void {
     for (const lease of [...this.ofExecution(model.id)]) {
       const handler = model.handler(lease);
@@ -188,7 +188,7 @@ export class Leases {
     }
   }
 
-  /** The tasks' attempts have ended by their own words. */
+  /** The attempts of these tasks have ended with receipts. */
   untouch(execution: string, at: At, tasks: readonly number[] | "all"): void {
     const touched = this.#touched.get(execution);
     if (touched === undefined) return;
@@ -219,7 +219,7 @@ export class Leases {
     this.#forgetAsked(isOf);
   }
 
-  /** What is open at workers elsewhere stays so: the next owner has it. */
+  /** Attempts at remote workers stay open: the next owner inherits them. */
   closed(isOf: (execution: string) => boolean): void {
     for (const lease of this.#all()) if (isOf(lease.execution)) lease.canBeAsked = false;
     this.#forgetAsked(isOf);

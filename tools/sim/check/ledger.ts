@@ -1,4 +1,4 @@
-/** What the outside knows: durable rows, grants, results that code produced. The invariants are checked here. */
+/** Everything that is known outside the engine: durable rows, grants, and results of code. It checks the invariants. */
 
 import type { Plan } from "../../../src/kernel/definition/plan.ts";
 import type { Event } from "../../../src/kernel/event.ts";
@@ -27,26 +27,25 @@ import { PostOpCheck } from "./post-op-check.ts";
 import { Records } from "./records.ts";
 import type { Roster } from "./roster.ts";
 
-/** Tasks that are given to a worker at a time, where they make no batches. */
+/** The most tasks of one grant, unless the handler processes batches. */
 export const QUANTUM = 2;
 
 export interface LedgerOptions {
   readonly tables: MemoryTables;
   readonly plans: ReadonlyMap<string, Plan>;
   readonly seed: number;
-  /** Attempts at a time, by project. */
+  /** The limit of attempts at a time, by project. */
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
-  /** Several nodes run. */
   readonly isCluster: boolean;
 }
 
-/** Real time, the node's clock, that of its machine, which may go back; and what that was before its last jump. */
+/** Real time, the node's clock, the clock of its machine (which may go back), and that clock before its last jump. */
 interface Now {
   readonly at: number;
   readonly clock: number;
   readonly machine: number;
   readonly machineBefore: number;
-  /** Workers that the node knows of. */
+  /** The workers that the node knows. */
   readonly roster: Roster;
 }
 
@@ -58,7 +57,7 @@ export class Ledger {
   readonly #families: Families;
   readonly #options: LedgerOptions;
   readonly #models = new Map<string, Model>();
-  /** Executions that were purged, as they were. */
+  /** The models of purged executions. */
   readonly #purged = new Map<string, Model>();
   readonly #kinds = new Set<string>();
   /** Executions that were written and not read yet. */
@@ -71,7 +70,7 @@ export class Ledger {
     this.#families = new Families((id) => this.#models.get(id) ?? this.#purged.get(id));
   }
 
-  /** This may be durable soon. */
+  /** This commit may be durable soon. */
   written({ writes, mailTaken = [] }: Commit): void {
     for (const { execution, mail: letters } of writes) {
       this.#written.add(execution);
@@ -83,12 +82,12 @@ export class Ledger {
     for (const letter of mailTaken) this.#families.taken(letter, isStored);
   }
 
-  /** Whether rows of it may be durable that were not read here. */
+  /** Whether an execution may have durable rows that were not read here. */
   isUnread(execution: string): boolean {
     return this.#written.has(execution) || this.wasPurged(execution);
   }
 
-  /** Reads what has become durable since the last time. While a commit can still be lost, nothing new has. */
+  /** Reads the rows that have become durable since the last call. While a commit can still be lost, there are no new ones. */
   sync(): void {
     const { tables } = this.#options;
     if (tables.unsettled > 0) return;
@@ -116,7 +115,7 @@ export class Ledger {
     return this.model(execution)?.seq ?? 0;
   }
 
-  /** The execution as it is or, if it was purged, was. */
+  /** The model of an execution, even if it was purged. */
   model(execution: string): Model | undefined {
     return this.#models.get(execution) ?? this.#purged.get(execution);
   }
@@ -125,7 +124,7 @@ export class Ledger {
     return this.#purged.has(execution);
   }
 
-  /** Every execution there is, children included. */
+  /** All executions, including children. */
   get models(): Iterable<Model> {
     return this.#models.values();
   }
@@ -134,7 +133,7 @@ export class Ledger {
     return this.model(execution)?.status ?? "not started";
   }
 
-  /** Whether these, and all others there are, have ended. */
+  /** Whether these and all other executions have ended. */
   allEnded(executions: Iterable<string>): boolean {
     for (const model of this.#models.values()) if (!model.isOver) return false;
     for (const execution of executions) if (this.model(execution) === undefined) return false;
@@ -172,7 +171,7 @@ export class Ledger {
     this.leases.closed(() => true);
   }
 
-  /** Executions have another owner by now. */
+  /** The executions have a new owner. */
   partitionTaken(isOf: (execution: string) => boolean, isAfterCrash: boolean): void {
     for (const model of this.#models.values()) if (isOf(model.id)) this.leases.prune(model);
     if (isAfterCrash) this.leases.crashed(isOf);
@@ -183,7 +182,7 @@ export class Ledger {
           if (isAfterCrash) handler.inDoubt = new Map(handler.started);
   }
 
-  /** What a load gives is the same by snapshot and by replay of all rows. */
+  /** A load by snapshot must equal a replay of all rows. */
   checkLoad(loaded: LoadedExecution): void {
     const { id, hash } = loaded.head;
     const plan = this.#options.plans.get(hash) as Plan;
@@ -194,7 +193,7 @@ export class Ledger {
     must(writeSnapshot(fast) === writeSnapshot(slow), `${id}: a snapshot says the same as the journal`);
   }
 
-  /** A grant stands on durable, committed state. */
+  /** A grant must be based on durable state. */
   checkGrant(worker: string, grant: Grant, now: Now): void {
     this.sync();
     const model = this.#models.get(grant.execution);
@@ -222,7 +221,7 @@ export class Ledger {
       const place = { execution, phase, visit, handler: name, task, attempt };
       const key = handler.keys[task];
       const given = { ...place, worker, project, plan, key, isReported: false, canBeAsked };
-      // Its time had come when it was given out first, though a clock may have gone back since.
+      // The task was due when it was first granted, though a clock may have gone back since.
       const clock = this.leases.give(given, handler.started.get(task) === attempt)
         ? Number.POSITIVE_INFINITY
         : now.clock;
@@ -237,14 +236,13 @@ export class Ledger {
         handler.inDoubt.get(task) !== attempt,
         `${at}#${task}: attempt ${attempt}, which a former owner recorded, is given out again before it is lost`,
       );
-      // Each node knows of its own attempts at a worker only.
+      // Each node knows only its own attempts at a worker.
       if (!isCluster && (handler.crashes.get(task) ?? 0) >= 2) this.leases.checkAlone(given);
       this.leases.checkRate(given, now);
       this.leases.checkLimits(given, this.#options.projects[project]?.concurrency);
     }
   }
 
-  /** After a commit. */
   progressed(execution: string, seq: number): void {
     this.sync();
     const model = this.model(execution);
@@ -252,7 +250,7 @@ export class Ledger {
     if (model !== undefined) this.leases.prune(model);
   }
 
-  /** A worker is told what became of its reports. */
+  /** A worker gets the verdicts of its reports. */
   judged(reports: readonly Report[], verdicts: readonly (readonly Verdict[])[]): void {
     this.sync();
     reports.forEach((report, i) => {
@@ -269,7 +267,7 @@ export class Ledger {
     });
   }
 
-  /** Whatever is about to be purged is looked at for the last time. */
+  /** Checks executions for the last time before they are purged. */
   beforePurge(ids: readonly string[]): void {
     this.sync();
     for (const id of ids) {
@@ -278,7 +276,7 @@ export class Ledger {
     }
   }
 
-  /** These are gone. */
+  /** These executions were purged. */
   purged(ids: readonly string[]): void {
     for (const id of ids) {
       const model = this.#models.get(id);
@@ -293,7 +291,7 @@ export class Ledger {
     }
   }
 
-  /** When all is over: everything acknowledged happened once, every result was produced by code. */
+  /** At the end of a run: everything acknowledged happened once, and every result was produced by code. */
   checkEnd(acknowledged: ReadonlyMap<string, { execution: string; kind: string; seq: number }>): void {
     this.sync();
     for (const [id, { execution, kind, seq }] of acknowledged) {
@@ -318,7 +316,7 @@ export class Ledger {
     return [...this.#models.values()].map((model) => `${model.id}:${model.status}@${model.seq}`).join(" ");
   }
 
-  /** Every kind of event seen in this run. */
+  /** The kinds of all events in this run. */
   get kinds(): ReadonlySet<string> {
     return this.#kinds;
   }
@@ -333,7 +331,7 @@ export class Ledger {
     return model;
   }
 
-  /** What the journal says against what the outside knows, before it is read. */
+  /** Checks an event against the outside, before the model reads it. */
   #checkBefore(model: Model, event: Event): void {
     this.#kinds.add(event.kind);
     if (event.kind !== "tasks.lost") return;
@@ -346,7 +344,7 @@ export class Ledger {
     }
   }
 
-  /** The same, after it is read. */
+  /** Checks an event against the outside, after the model has read it. */
   #checkEvent(model: Model, event: Event): void {
     const { id } = model;
     this.errands.read(model, event, this.effects);
@@ -401,7 +399,7 @@ export class Ledger {
   /** A counted result was produced by code. */
   #checkProduced({ id, plan }: Model, event: Extract<Event, { kind: "tasks.settled" }>): void {
     const handler = plan.byName.get(event.phase)?.handlers.find(({ name }) => name === event.handler);
-    // What commands came to was looked at with their receipts.
+    // Results of commands were checked with their receipts.
     if (handler?.waits === true || ["workflow", "command"].includes(handler?.mode ?? "")) return;
     event.tasks.forEach((task, i) => {
       if (event.statuses[i] !== "done") return;

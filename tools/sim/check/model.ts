@@ -1,6 +1,6 @@
 /**
- * An independent reading of one execution's journal, fed only with durable rows: phases, controls, timers, signals; what
- * happens inside of handlers is HandlerModel's part.
+ * A model of one execution, read only from durable rows: phases, controls, timers and signals. HandlerModel has the part inside
+ * handlers.
  */
 
 import { NEXT, type Plan } from "../../../src/kernel/definition/plan.ts";
@@ -32,7 +32,7 @@ export class Model {
   output: string | null = null;
   round = 1;
   visit: VisitModel | null = null;
-  /** Who paused it. */
+  /** The origin of the pause. */
   pausedBy = "";
   readonly #origins = new Map<string, VisitModel>();
   readonly #visits = new Map<string, number>();
@@ -40,13 +40,12 @@ export class Model {
   readonly ids = new Map<string, number>();
   readonly kinds = new Set<string>();
   readonly #signals = new Map<string, string[]>();
-  /** Tasks that failed for good and are not tried again by a retry, by the event that says so. */
+  /** Tasks that failed for good and that a retry leaves out, by the event that failed them. */
   deadLetters: { seq: number; tasks: number[] }[] = [];
   #next: string | null | undefined;
 
-  /** What is to be done with results of commands. */
+  /** The post-operations of its commands. */
   readonly owes: OwedModel;
-  /** Of all claims that were given out. */
 
   constructor(id: string, plan: Plan, seed: number) {
     this.owes = new OwedModel(id, plan);
@@ -59,12 +58,12 @@ export class Model {
     return this.status === "done" || this.status === "failed" || this.status === "cancelled";
   }
 
-  /** It has ended, and owes nothing. */
+  /** Whether it has ended and owes no post-operation. */
   get isOver(): boolean {
     return this.ended && this.owes.owed.size === 0;
   }
 
-  /** It only waits for what is open to end. */
+  /** Whether it only waits for open attempts to end. */
   get isDraining(): boolean {
     if (this.status === "cancelling") return true;
     if (this.ended || this.visit?.open !== true) return false;
@@ -78,7 +77,7 @@ export class Model {
     return visit.handlers.get(place.handler);
   }
 
-  /** Signals that something here waits for without a time limit. */
+  /** The signals that are awaited without a time limit. */
   get awaited(): Set<string> {
     const names = new Set<string>();
     if (this.visit?.open !== true) return names;
@@ -91,7 +90,6 @@ export class Model {
     return names;
   }
 
-  /** Reads the next durable event. */
   read({ seq, at, event }: Recorded): void {
     must(seq === this.seq + 1, `${this.id}: sequence numbers are contiguous (${this.seq} then ${seq})`);
     must(at >= this.at, `${this.id}: time does not go back in the journal`);
@@ -360,11 +358,11 @@ export class Model {
       return;
     }
     this.visit = visit;
-    // A phase that was done is not opened again if the next one was due.
+    // A visit that was done is not reopened if the next visit was due.
     visit.open = !(visit.status === "done" && typeof this.#next === "string");
     if (!visit.open) return;
     this.deadLetters = this.deadLetters.filter(({ seq }) => seq < visit.firstSeq);
-    // Broadcasts are not made again.
+    // Broadcasts are not sent again.
     for (const { seq, tasks } of this.owes.undelivered.values())
       if (seq >= visit.firstSeq) this.deadLetters.push({ seq, tasks });
     for (const handler of visit.handlers.values()) {

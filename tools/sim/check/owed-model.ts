@@ -1,6 +1,6 @@
 /**
- * What an execution owes after its commands, as the journal tells it: a second, simpler model beside the kernel's, with
- * which it shares no code.
+ * A model of the post-operations of an execution, read from the journal. It is simpler than the kernel's and shares no code
+ * with it.
  */
 
 import type { Plan } from "../../../src/kernel/definition/plan.ts";
@@ -11,7 +11,7 @@ interface Owed {
   readonly ref: PostOpRef;
   readonly ended: number;
   readonly until: number;
-  /** The task is open until this has ended. */
+  /** The task is open until this operation has ended. */
   readonly holds: boolean;
 }
 
@@ -24,9 +24,9 @@ export class OwedModel {
   readonly #plan: Plan;
   readonly #id: string;
   readonly owed = new Map<string, Owed>();
-  /** Ids of what was done, and of what was given up. */
+  /** The ids of finished operations, and of those that were given up. */
   readonly done = new Set<string>();
-  /** The newest result of each command, by its step: a JSON text. */
+  /** The newest result of each command, by its step, as JSON text. */
   readonly results = new Map<number, string>();
   /** Broadcasts that were given up, by id. */
   readonly undelivered = new Map<
@@ -39,20 +39,19 @@ export class OwedModel {
     this.#plan = plan;
   }
 
-  /** What the command of a handler says is to be done with its result. */
+  /** The post-operations that the definition of a command names. */
   written({ phase, handler }: { phase: string; handler: string }): Written {
     const { command } =
       this.#plan.definition.phases.find(({ name }) => name === phase)?.handlers[handler] ?? {};
     return (command?.cmd_metadata?.["cmd_post_op"] ?? {}) as Written;
   }
 
-  /** Whether the task of a command is open after its receipt. */
+  /** Whether the task of a command stays open after its receipt. */
   holds(at: { phase: string; handler: string }): boolean {
     const { cmd_result_persistence: kept, cmd_result_broadcasts: told = [] } = this.written(at);
     return kept !== undefined || told.some((one) => one.await === true);
   }
 
-  /** A result came. */
   receipted(event: CommandReceipted, seq: number, at: number): void {
     if (event.result === null) return;
     this.results.set(event.step, event.result);
@@ -60,7 +59,7 @@ export class OwedModel {
     this.persist({ phase, visit, handler, task, step, receipt: seq }, at);
   }
 
-  /** Its persistence is owed; if it has none, its broadcasts are. */
+  /** Its persistence is owed; without one, its broadcasts are. */
   persist(ref: Omit<PostOpRef, "op" | "index">, at: number): void {
     if (this.written(ref).cmd_result_persistence === undefined) this.#tell(ref, at);
     else this.#owe({ ...ref, op: "persistence", index: 0 }, at, true);
@@ -86,14 +85,14 @@ export class OwedModel {
       this.undelivered.set(id, { seq, tasks: [event.task], ref: owed.ref });
   }
 
-  /** One that was given up is asked for again. */
+  /** A broadcast that was given up is requested again. */
   again(event: PostOpRetried, at: number): void {
     const id = idOf(this.#id, event);
     const given = this.undelivered.get(id);
     must(given !== undefined && !this.owed.has(id), `${id}: is asked for again though it was not given up`);
     must(given.ref.receipt === event.receipt, `${id}: is about another receipt`);
     this.undelivered.delete(id);
-    // Nobody waits for it any more.
+    // No task waits for it any more.
     this.#owe(given.ref, at, false);
   }
 
@@ -133,7 +132,7 @@ export class OwedModel {
   }
 }
 
-/** The id that a post-operation must have. */
+/** The expected id of a post-operation. */
 export function idOf(execution: string, at: Omit<PostOpRef, "step" | "receipt">): string {
   return `${execution}/${at.phase}/${at.visit}/${at.handler}/${at.task}/${at.op}/${at.index}`;
 }

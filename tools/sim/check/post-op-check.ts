@@ -1,4 +1,4 @@
-/** Whether post-operations are performed when they may be, and commands are sent as they should be. */
+/** Checks that post-operations are performed only when they may be, and that commands are sent correctly. */
 import type { PostOpTask } from "../../../src/engine/post-ops/post-ops.ts";
 import type { Event } from "../../../src/kernel/event.ts";
 import type { Grant } from "../../../src/protocol/work.ts";
@@ -7,11 +7,11 @@ import type { Effects } from "./effects.ts";
 import type { Model } from "./model.ts";
 
 export class PostOpCheck {
-  /** What was performed so that the outside saw it, and what was only tried. */
+  /** Operations with an effect that was seen outside, and operations that were only tried. */
   readonly #seen = new Set<string>();
   readonly #tried = new Set<string>();
 
-  /** A node performs it: it is owed by what is durable, its time has come, and what goes before it was begun. */
+  /** A node performs the operation: it must be owed by durable rows, be due, and its predecessors must have begun. */
   begun(model: Model | undefined, task: PostOpTask, clock: number): void {
     const { id, attempt, receipt } = task;
     const owed = model?.owes.owed.get(id);
@@ -29,18 +29,18 @@ export class PostOpCheck {
     this.#tried.add(id);
   }
 
-  /** The outside saw it. */
+  /** The operation had its effect outside. */
   seen(id: string): void {
     this.#seen.add(id);
   }
 
-  /** The execution is gone, and another one may get its id. */
+  /** The execution was purged, and a new one may get its id. */
   forget(execution: string): void {
     for (const known of [this.#seen, this.#tried])
       for (const id of known) if (id.startsWith(`${execution}/`)) known.delete(id);
   }
 
-  /** What the journal says was done, the outside saw; what it says a worker answered, code produced. */
+  /** An operation that is done by the journal was seen outside, and a journaled result was produced by code. */
   read(model: Model, event: Event, effects: Effects): void {
     if (event.kind === "postop.done") {
       const { phase, visit, handler, task, op, index } = event;
@@ -62,7 +62,7 @@ export class PostOpCheck {
     );
   }
 
-  /** A command carries the results that it refers to. */
+  /** A command must contain the results that it refers to. */
   sent(model: Model, grant: Grant): void {
     const handler = model.plan.definition.phases.find(({ name }) => name === grant.phase)?.handlers[
       grant.handler

@@ -1,4 +1,7 @@
-/** What rides along with commits: every accepted line is stored once and in order, dead letters are what failed. */
+/**
+ * Checks records that are stored with commits: every accepted log line is stored once and in order, and dead letters are
+ * exactly the failed tasks.
+ */
 import { encodeAttempt } from "../../../src/protocol/attempt-id.ts";
 import type { ReportedAttempt, ReportedLine } from "../../../src/protocol/work.ts";
 import type { MemoryTables } from "../../../src/store/memory/memory-tables.ts";
@@ -11,7 +14,7 @@ const ALL = 1_000_000;
 
 export class Records {
   readonly #tables: MemoryTables;
-  /** The last line that was acknowledged, by execution and attempt, with the attempt's name in the simulation. */
+  /** The last acknowledged line by execution and attempt, with the attempt's name in the simulation. */
   readonly #accepted = new Map<string, Map<string, { lines: Set<number>; key: string }>>();
 
   constructor(tables: MemoryTables) {
@@ -42,7 +45,7 @@ export class Records {
     );
   }
 
-  /** When nothing more is to come: the journal is audited too. */
+  /** At the end of a run. The journal is audited too. */
   checkEnd(model: Model): void {
     this.check(model);
     checkAudit(this.#tables, model);

@@ -1,10 +1,10 @@
-/** Which workers the node knows of, and whether the right one got the work. */
+/** The workers that a node knows, and the check that the right worker got the work. */
 import type { Grant, Serves } from "../../../src/protocol/work.ts";
 import { must } from "../trace.ts";
 import { expectedVersion } from "../workload/versions.ts";
 import type { HandlerModel } from "./handler-model.ts";
 
-/** A grant may have been decided a little before it goes out; over a slow database, well before. */
+/** A grant may be decided a little before it is sent, and over a slow database much earlier. */
 const SLACK_MS = 200;
 const CLUSTER_SLACK_MS = 8_000;
 
@@ -30,7 +30,7 @@ export class Roster {
     return this.#workers.get(worker)?.asks === true;
   }
 
-  /** The highest version that fits among all that are served, at a worker that has it; enumerated as the definition says. */
+  /** The worker must have the highest served version that matches, and enumerate as the definition says. */
   checkGrant(
     worker: string,
     grant: Grant,
@@ -71,7 +71,10 @@ export class Roster {
     );
   }
 
-  /** The input goes to nobody as the one task while a worker says that the code enumerates, unless it was begun so. */
+  /**
+   * The input must not be granted as the single task while a worker declares that the code enumerates, unless the handler began
+   * that way.
+   */
   #checkSingle(
     { do: kind, use, version }: Grant,
     { plan, ended, started }: HandlerModel,

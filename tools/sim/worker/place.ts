@@ -1,16 +1,15 @@
-/** Where reports, beats and grants belong. */
+/** The places of reports, beats and grants. */
 import type { Grant, GrantItem, ReportedAttempt, ReportPlace } from "../../../src/protocol/work.ts";
 
 export function placeOf({ execution, phase, visit, handler, round, epoch }: ReportPlace): ReportPlace {
   return { execution, phase, visit, handler, round, epoch };
 }
 
-/** The place of one attempt. */
 export function attemptOf(grant: Grant, { number, attempt, claim }: GrantItem): ReportedAttempt {
   return { ...placeOf(grant), task: number, attempt, claim };
 }
 
-/** A key for one claim of one attempt. */
+/** A unique key of one claim of one attempt. */
 export function keyOf(at: ReportedAttempt): string {
   const { execution, phase, visit, handler, round, epoch, task, attempt, claim } = at;
   return `${execution}/${phase}/${visit}/${handler}/${round}/${task}/${attempt}/${claim}/${epoch}`;

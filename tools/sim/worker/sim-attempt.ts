@@ -1,7 +1,7 @@
 /**
- * One attempt at a simulated worker. Code is interpreted as the real worker runs it: what is journaled is not done
- * again, a step is journaled before the code goes on, a sleep or a wait ends the attempt. Lines that it logs go out
- * before its other words, again and again until they are acknowledged.
+ * One attempt at a simulated worker. It interprets a program as the real worker runs code: journaled steps are not repeated, a
+ * step is journaled before the code goes on, a sleep or a wait ends the attempt. Log lines are sent before other reports, and
+ * repeated until they are acknowledged.
  */
 import { endsEnumeration, type Outcome, type Verdict } from "../../../src/kernel/message.ts";
 import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../../src/protocol/work.ts";
@@ -16,16 +16,16 @@ import { attemptOf, keyOf, placeOf } from "./place.ts";
 import { enumerate } from "./sim-enumeration.ts";
 import { readSimReceipt } from "./sim-receipt.ts";
 
-/** What an attempt needs of its worker. */
+/** The parts of its worker that an attempt uses. */
 export interface AttemptHost {
   readonly world: World;
   readonly random: SeededRandom;
   readonly local: boolean;
-  /** Sends until it is heard. */
+  /** Sends repeatedly until there is an answer. */
   send(reports: readonly Report[], heard: (verdicts: readonly (readonly Verdict[])[]) => void): void;
   later(ms: number, run: () => void): void;
   ended(attempt: SimAttempt): void;
-  /** The code takes its process down. */
+  /** The code crashes its process. */
   dies(): void;
 }
 
@@ -36,14 +36,14 @@ export class SimAttempt {
   readonly key: string;
   isStarted = false;
   isOver = false;
-  /** What earlier attempts journaled, as it was given out. */
+  /** The checkpoints of earlier attempts, as granted. */
   readonly #known: readonly Checkpoint[];
   readonly #values: Record<string, string | null> = {};
   #lines: ReportedLine[] = [];
   #lastLine = 0;
   #isTelling = false;
 
-  /** When it was given out. */
+  /** The time of the grant. */
   readonly #since: number;
 
   constructor(host: AttemptHost, grant: Grant, { item, since }: { item: GrantItem; since: number }) {
@@ -79,7 +79,7 @@ export class SimAttempt {
       host.send([{ kind: "started", ...placeOf(grant), attempts: [{ task, attempt, claim }] }], () => {});
     }
     this.#log();
-    // In a drill some attempts outlive the node that gave them out.
+    // In a drill some attempts outlive the node that granted them.
     const isDrill = world.drill !== undefined && !world.behaviour.healed;
     host.later(random.pick(isDrill ? [5, 50, 2_500] : [0, 5, 50]), () => {
       if (grant.script === null) this.#go(ops, 0, { trouble, troubleAt });
@@ -87,12 +87,12 @@ export class SimAttempt {
     });
   }
 
-  /** The engine wants it ended: handed back. */
+  /** The engine wants the attempt ended: hands it back. */
   handBack(): void {
     this.end({ status: "cancelled", payload: "null" });
   }
 
-  /** The last word on the attempt, with what it has logged. */
+  /** Ends the attempt: sends its receipt with its log lines. */
   end(outcome: Outcome): void {
     if (this.isOver) return;
     this.isOver = true;
@@ -116,14 +116,14 @@ export class SimAttempt {
     this.#tell(receipt, () => {});
   }
 
-  /** Says something about the attempt, after what it has logged. */
+  /** Reports something about the attempt after its log lines. */
   ask(report: Report, heard: (verdict: Verdict | undefined) => void): void {
     this.#tell(report, (verdict) => {
       if (!this.isOver) heard(verdict);
     });
   }
 
-  /** Does the program from an operation on. */
+  /** Runs the program from an operation on. */
   #go(ops: readonly Op[], at: number, end: { trouble: Outcome | "dies" | null; troubleAt: number }): void {
     if (this.isOver) return;
     const { host, grant, item } = this;
@@ -138,13 +138,13 @@ export class SimAttempt {
       this.#do(op, next);
       return;
     }
-    // Later ones take longer: so that the first, which was lost, may speak while they are at work.
+    // Later attempts take longer, so that the first one, which was lost, may report while they run.
     host.later(host.random.pick([0, 5, 50, item.attempt === 1 ? 400 : 3_000]), () => {
       if (grant.do === "next") {
         const among = host.world.among(grant);
         this.end({ status: "done", payload: decisionOf(host.world.behaviour.seed, grant, among) });
       } else {
-        // Of a command each attempt has another, since others refer to it.
+        // Each attempt of a command has a different result, because other commands refer to it.
         const by = grant.do === "command" ? ` by ${grant.visit}.${item.attempt}` : "";
         const result = { r: `${grant.handler}#${item.number}${by}`, s: this.#values };
         this.end({ status: "done", payload: JSON.stringify(result) });
@@ -170,7 +170,7 @@ export class SimAttempt {
     });
   }
 
-  /** Takes a value, or the news that none came in time, from the journal. */
+  /** Reads a value or a time-out from the journal. */
   #recall(op: Op, seq: number, next: () => void): void {
     const event = this.host.world.readEvent(this.grant.execution, seq);
     if (event?.kind !== "task.step") {
@@ -204,7 +204,7 @@ export class SimAttempt {
     return this.#known.filter((known) => known.kind === "run");
   }
 
-  /** Does the runs of a script that are not finished. */
+  /** Does the unfinished runs of a script. */
   #runScript(
     finished: readonly { readonly seq: number }[],
     end: { trouble: Outcome | "dies" | null; troubleAt: number },
@@ -266,8 +266,8 @@ export class SimAttempt {
   }
 
   /**
-   * Sometimes it says what is never true, whenever it arrives: a run that the script does not have, one with the index of
-   * another, or one again with another state.
+   * Sometimes reports something that is never true: a run that the script does not have, a run with the index of another, or a
+   * run again with another state.
    */
   #misreport(index: number): void {
     const { grant, item } = this;
@@ -285,7 +285,7 @@ export class SimAttempt {
     );
   }
 
-  /** Sometimes a line; it waits for the next word, or goes out by itself. */
+  /** Sometimes logs a line, which waits for the next report or is sent alone. */
   #log(): void {
     const { random, world } = this.host;
     if (this.isOver || !random.chance(0.3)) return;
@@ -297,7 +297,7 @@ export class SimAttempt {
     this.host.send([this.#logs(lines)], (verdicts) => this.#logged(lines, verdicts[0]?.[0]));
   }
 
-  /** A word on the attempt, in one message with the lines that nobody acknowledged yet. */
+  /** Sends a report together with all unacknowledged lines. */
   #tell(report: Report, heard: (verdict: Verdict | undefined) => void): void {
     const lines = this.#lines.slice();
     const reports = lines.length === 0 ? [report] : [this.#logs(lines), report];
@@ -314,7 +314,7 @@ export class SimAttempt {
   #logged(lines: readonly ReportedLine[], verdict: Verdict | undefined): void {
     this.#isTelling = false;
     const last = lines.at(-1)?.n ?? 0;
-    // What is not taken now is never taken: the attempt is over.
+    // Lines that are not accepted now never will be: the attempt is over.
     this.#lines = verdict === "accepted" ? this.#lines.filter(({ n }) => n > last) : [];
   }
 }

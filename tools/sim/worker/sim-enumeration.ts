@@ -3,7 +3,7 @@ import { tasksOf } from "../workload/behaviour.ts";
 import { placeOf } from "./place.ts";
 import type { SimAttempt } from "./sim-attempt.ts";
 
-/** One page at a time: the next goes out when the one before was heard, so pages keep their order. */
+/** Sends one page at a time. The next one follows the answer to the last one, so pages keep their order. */
 export function enumerate(attempt: SimAttempt): void {
   const { grant, item, host } = attempt;
   const { world, random } = host;

@@ -1,7 +1,7 @@
 /**
- * Receipts of commands as messages. A simulated worker writes them as one of any language does, and they are read by the
- * reader of the broker (broker/topics/read-receipt.ts). Some workers also send the command itself back, which is no receipt, and
- * some write an error without a text.
+ * Receipts of commands as messages. A simulated worker writes them as a worker in any language does, and the broker's reader
+ * decodes them (broker/topics/read-receipt.ts). Some workers also send the command itself back, which is no receipt, and some
+ * write an error without a message.
  */
 import { readReceipt } from "../../../src/broker/topics/read-receipt.ts";
 import type { Outcome } from "../../../src/kernel/message.ts";
@@ -10,7 +10,7 @@ import type { Json } from "../../../src/std/json.ts";
 import { hashText } from "../../../src/std/random.ts";
 import { isRejection } from "../../../src/std/rejection.ts";
 
-/** What the reader makes of the receipt of an attempt that ended so. */
+/** The outcome that the reader decodes from the receipt of an attempt. */
 export function readSimReceipt(grant: Grant, item: GrantItem, outcome: Outcome, seed: number): Outcome {
   const command = JSON.parse(item.task ?? "{}") as Record<string, Json>;
   const drawn = hashText(

@@ -1,6 +1,6 @@
 /**
- * The sessions of a simulated worker at the nodes of a cluster: the real membership machine, with a network that loses, delays
- * and cuts, and now and then with answers that no node should give.
+ * The sessions of a simulated worker at the nodes of a cluster: the real membership machine over a network that loses, delays
+ * and cuts messages, and sometimes with answers that no node should give.
  */
 import type { SeededRandom } from "../../../src/std/random.ts";
 import { Membership } from "../../../src/worker/http/membership.ts";
@@ -12,13 +12,13 @@ export interface SimSessionsOptions {
   readonly world: World;
   readonly random: SeededRandom;
   readonly registration: SimRegistration;
-  /** Runs later, once the worker is not frozen, if it lives. */
+  /** Runs something later, when the worker is not frozen, if it lives. */
   readonly later: (ms: number, run: () => void) => void;
-  /** A session was registered: the worker claims there. */
+  /** A session was registered, so the worker claims there. */
   readonly onReady: () => void;
 }
 
-/** What a node answers: the nodes it names, that it does not know the worker, or something that cannot be read. */
+/** The answer of a node: the nodes that it names, that it does not know the worker, or garbage. */
 type Answer = readonly string[] | "unknown" | "garbage";
 
 const REGISTER_MS = 1_000;
@@ -27,7 +27,7 @@ const CLAIM_MS = 1_000;
 export class SimSessions {
   readonly #options: SimSessionsOptions;
   readonly #machine: Membership;
-  /** Where sessions are registered, by their number. */
+  /** The addresses of registered sessions, by number. */
   readonly #ready = new Map<number, string>();
   #tickAt = Number.POSITIVE_INFINITY;
 
@@ -39,12 +39,11 @@ export class SimSessions {
     this.#input({ kind: "start" });
   }
 
-  /** No session is in touch. */
   get isAway(): boolean {
     return this.#machine.inTouch.length === 0;
   }
 
-  /** Says at every node how much the worker can take. */
+  /** Claims at every node, with the worker's present room. */
   claim(max: number): void {
     for (const [session, url] of this.#ready) {
       const ended = (answer: Answer | null): void => {
@@ -102,7 +101,7 @@ export class SimSessions {
     );
   }
 
-  /** A request to a node, and its answer in time; null: none came. */
+  /** Sends a request to a node; null: no answer in time. */
   #ask(
     url: string,
     timeoutMs: number,
@@ -123,7 +122,7 @@ export class SimSessions {
     later(timeoutMs, () => end(null));
   }
 
-  /** Now and then something else is answered: garbage, no nodes, only itself, any nodes. */
+  /** Sometimes replaces an answer: by garbage, no nodes, only the node itself, or any nodes. */
   #bend(answer: Answer, url: string): Answer {
     const { world, random } = this.#options;
     if (!world.has("odd-answers") || !random.chance(0.1)) return answer;

@@ -1,6 +1,6 @@
 /**
- * A simulated worker: takes grants, works for a while, reports until it is heard. Its messages are lost, repeated
- * and overtaken; it freezes and thaws; it leaves or dies. A local one lives and dies with the node.
+ * A simulated worker: gets grants, works for a while, and reports until it is answered. Its messages are lost, repeated and
+ * reordered; it freezes and thaws; it leaves or dies. A local worker lives and dies with its node.
  */
 import type { Verdict } from "../../../src/kernel/message.ts";
 import type { Beat, Grant, Report, Serves } from "../../../src/protocol/work.ts";
@@ -19,11 +19,11 @@ interface Unheard {
 export interface SimWorkerOptions {
   readonly id: string;
   readonly local: boolean;
-  /** The node in whose process it is, if it is local. */
+  /** The node of its process, if it is local. */
   readonly at: string;
   readonly serves: readonly Serves[];
   readonly capacity: number;
-  /** It has a status API of its own. */
+  /** Whether it has a status API. */
   readonly asks: boolean;
 }
 
@@ -73,12 +73,12 @@ export class SimWorker implements AttemptHost {
     if (!this.local) this.#loop();
   }
 
-  /** It is in a cluster, and in touch with none of the nodes. */
+  /** Whether it is in a cluster, and in touch with no node. */
   get isAway(): boolean {
     return this.#sessions?.isAway ?? false;
   }
 
-  /** Registers at the node, as after every reconnect; in a cluster, its sessions do that. */
+  /** Registers at the node, as after every reconnect. In a cluster, its sessions do that. */
   join(): void {
     if (this.isDead || this.isLeaving || this.#sessions !== null) return;
     this.world.toNode(this, {
@@ -92,7 +92,7 @@ export class SimWorker implements AttemptHost {
     this.#claim();
   }
 
-  /** Takes work that was given out at this time. */
+  /** Starts work that was granted at this time. */
   take(grant: Grant, since: number): void {
     if (this.isDead) return;
     for (const item of grant.items) {
@@ -111,7 +111,7 @@ export class SimWorker implements AttemptHost {
   cancel(beats: readonly Beat[], why: "cancel" | "lost"): void {
     if (this.isDead) return;
     for (const attempt of this.#named(beats)) {
-      // A lost attempt may go on and tell late; a cancelled one stops, mostly.
+      // A lost attempt may go on and report late; a cancelled one usually stops.
       if (why === "lost" && this.random.chance(0.5)) continue;
       if (why === "cancel" && this.random.chance(0.2)) continue;
       if (why === "cancel" || this.random.chance(0.5)) attempt.handBack();
@@ -122,7 +122,7 @@ export class SimWorker implements AttemptHost {
     }
   }
 
-  /** Its own status API: which of these run; null: it does not answer. */
+  /** Answers its status API: which of these attempts run; null: no answer. */
   vouch(beats: readonly Beat[]): readonly Beat[] | null {
     if (this.isDead || this.frozenUntil > this.world.timeline.now) return null;
     const running = beats
@@ -137,7 +137,7 @@ export class SimWorker implements AttemptHost {
   }
 
   heard(report: number, verdicts: readonly (readonly Verdict[])[]): void {
-    // Whoever has it by now is told the next time.
+    // Another node owns the attempt: the report is repeated, and then reaches that node.
     if (this.isDead || (!this.local && verdicts.some((one) => one.includes("elsewhere")))) return;
     const unheard = this.#unheard.get(report);
     this.#unheard.delete(report);
@@ -146,7 +146,7 @@ export class SimWorker implements AttemptHost {
     this.#maybeLeave();
   }
 
-  /** Ends gracefully: gives back what has not begun, finishes the rest, says goodbye. */
+  /** Stops gracefully: returns work that has not begun, finishes the rest, and deregisters. */
   leave(): void {
     this.isLeaving = true;
     this.#claim();
@@ -161,7 +161,7 @@ export class SimWorker implements AttemptHost {
     this.#unheard.clear();
   }
 
-  /** Sends, and sends again until it is heard; order may change on the way. */
+  /** Sends, and repeats until there is an answer. Messages may be reordered on the way. */
   send(reports: readonly Report[], heard: Unheard["heard"]): void {
     const report = ++this.#reports;
     this.#unheard.set(report, { reports, heard, sentAt: 0 });
@@ -218,7 +218,7 @@ export class SimWorker implements AttemptHost {
     this.world.toNode(this, { kind: "worker-reports", worker: this.id, report, reports: unheard.reports });
   }
 
-  /** Beats, resends, claims: the remote worker's own clockwork. */
+  /** The loop of a remote worker: heartbeats, repeated reports and claims. */
   #loop(): void {
     this.later(BEAT_MS, () => {
       const beats = new Map<string, { beat: Beat; attempts: Beat["attempts"][number][] }>();
@@ -244,7 +244,7 @@ export class SimWorker implements AttemptHost {
     });
   }
 
-  /** Says how much it can take, and says it again now and then. */
+  /** Claims with the present room, and repeats the claim now and then. */
   #claim(isNew = false): void {
     if (this.local) return;
     const max = this.isLeaving ? 0 : Math.max(0, this.#capacity - this.#doing.size);
@@ -258,7 +258,7 @@ export class SimWorker implements AttemptHost {
   }
 }
 
-/** In a third of the clusters workers find the nodes by their sessions; in the others they reach all of them at once. */
+/** In a third of the clusters, workers find the nodes by their sessions. In the others they reach all nodes at once. */
 function findsNodes(seed: number): boolean {
   return seed % 3 === 1;
 }

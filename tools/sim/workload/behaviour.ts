@@ -1,4 +1,4 @@
-/** What simulated handler code does: decided by a hash, so that the same attempt always does the same. */
+/** The behaviour of simulated handler code. A hash decides it, so that the same attempt always does the same. */
 import type { Outcome } from "../../../src/kernel/message.ts";
 import type { Grant } from "../../../src/protocol/work.ts";
 import { hashText } from "../../../src/std/random.ts";
@@ -13,7 +13,7 @@ export interface Behaviour {
 
 type At = Pick<Grant, "execution" | "phase" | "visit" | "handler">;
 
-/** How an attempt ends that does not end well; null: it does. `dies`: it takes its process down. */
+/** The bad end of an attempt; null: it succeeds. `dies`: it crashes its process. */
 export function troubleOf(
   behaviour: Behaviour,
   grant: Pick<Grant, "do"> & At,
@@ -22,7 +22,7 @@ export function troubleOf(
   const place = `${grant.execution}/${grant.phase}/${grant.visit}/${grant.handler}/${at.task}`;
   const draw = (name: string) => hashText(`${behaviour.seed}/${name}`) / 4294967296;
   const isTask = grant.do === "process" || grant.do === "script" || grant.do === "command";
-  // Poison is poison in every attempt, healed or not: it must end as a dead letter.
+  // A poisoned task fails in every attempt, even after faults are over: it must end as a dead letter.
   if (behaviour.poison && isTask && draw(`poison/${place}`) < 0.01) return "dies";
   if (!behaviour.fails || behaviour.healed) return null;
   const dice = draw(`fail/${place}/${at.attempt}`);
@@ -37,13 +37,13 @@ export function troubleOf(
   return null;
 }
 
-/** What a decision answers. */
+/** The answer of a decision. */
 export function decisionOf(seed: number, at: At, among: readonly string[]): string {
   const draw = hashText(`${seed}/next/${at.execution}/${at.phase}/${at.visit}`);
   return JSON.stringify(among[draw % Math.max(1, among.length)] ?? "nowhere");
 }
 
-/** The tasks a handler enumerates: the same each time it is asked. */
+/** The tasks that a handler enumerates, the same at each call. */
 export function tasksOf(
   seed: number,
   at: At,

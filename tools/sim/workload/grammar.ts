@@ -1,6 +1,6 @@
 /**
- * Random workflows: small definitions that between them reach every rule of the kernel. Roots may name child workflows,
- * which may name later ones, three levels deep at most.
+ * Random workflows: small definitions that together reach every rule of the kernel. Roots may name child workflows, which may
+ * name later ones, at most three levels deep.
  */
 import { parseDefinition } from "../../../src/kernel/definition/parse-definition.ts";
 import { compilePlan, type Plan } from "../../../src/kernel/definition/plan.ts";
@@ -20,7 +20,7 @@ export interface Grammar {
 
 /** All workflows of a run. */
 export function randomGrammar(random: SeededRandom): Grammar {
-  // Drawn apart, so that runs without commands are what they were.
+  // Drawn from a child generator, so that runs without commands do not change.
   const hasCommands = random.child("commands").chance(0.35);
   const depth = random.chance(0.6) ? random.between(1, 3) : 0;
   const names = Array.from({ length: depth }, (_, i) => `k${i}`);
@@ -39,9 +39,9 @@ export function randomGrammar(random: SeededRandom): Grammar {
 
 interface Asked {
   readonly name: string;
-  /** What the names of code and phases begin with. */
+  /** The prefix of the names of code and phases. */
   readonly prefix: string;
-  /** Workflows that handlers may name. */
+  /** The workflows that handlers may name. */
   readonly children: readonly string[];
   readonly hasCommands: boolean;
 }
@@ -75,13 +75,13 @@ function randomPlan(random: SeededRandom, asked: Asked): Plan {
     phases,
     ...(random.chance(0.5) ? { returns: { use: `${prefix}.returns` } } : {}),
   };
-  // Drawn apart: both versions say the same, so the run is the same.
+  // Drawn from a child generator: both versions mean the same, so the run is the same.
   const parsed = parseDefinition(random.child(`version of ${name}`).chance(0.5) ? asVersion2(data) : data);
   assert(!isRejection(parsed), `the grammar makes valid definitions: ${JSON.stringify(parsed)}`);
   return compilePlan(parsed);
 }
 
-/** The same definition as version 2 writes it. */
+/** The same definition in the form of version 2. */
 function asVersion2(data: { readonly phases: readonly Record<string, unknown>[] }): unknown {
   const phases = data.phases.map((phase) => {
     const handlers = Object.entries(phase["handlers"] as Record<string, Record<string, unknown>>);

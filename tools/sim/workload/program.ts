@@ -1,11 +1,11 @@
-/** What the code of a task does, step by step: drawn from a hash, so that every attempt has the same program. */
+/** The program of a task's code, step by step. It is drawn from a hash, so that every attempt has the same program. */
 import { hashText } from "../../../src/std/random.ts";
 
 export type Op =
-  /** `isLater`: only attempts after the first have it, as code that looks at the number of its attempt. */
+  /** `isLater`: only attempts after the first have this step, like code that reads the number of its attempt. */
   | { readonly kind: "step"; readonly name: string; readonly isLater: boolean }
   | { readonly kind: "sleep"; readonly name: string; readonly ms: number }
-  /** `isCaught`: the code goes on if nothing came in time; else the task fails for good. */
+  /** `isCaught`: the code goes on after a time-out; else the task fails for good. */
   | {
       readonly kind: "wait";
       readonly name: string;
@@ -13,7 +13,7 @@ export type Op =
       readonly isCaught: boolean;
     };
 
-/** Signals that anything waits for. */
+/** The signals that tasks wait for. */
 export const SIGNALS = ["go", "stop"] as const;
 
 /** The program of a task; empty: the code just ends. */

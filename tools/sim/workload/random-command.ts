@@ -4,7 +4,7 @@ import type { PostOpOutcome } from "../../../src/kernel/message.ts";
 import { hashText, type SeededRandom } from "../../../src/std/random.ts";
 import type { Behaviour } from "./behaviour.ts";
 
-/** A command instead of a handler's code; its topic is that of no other. */
+/** A command in place of a handler's code, with its own topic. */
 export function randomCommand(random: SeededRandom, use: string): Record<string, unknown> {
   const retry = () => ({ attempts: random.between(1, 3), min: random.pick([0, 50, 400]), max: 400 });
   const postOps = {
@@ -50,7 +50,7 @@ interface WrittenPhase {
   readonly handlers?: unknown;
 }
 
-/** Lets commands refer to results of single commands in phases before theirs. */
+/** Lets commands refer to the results of single commands in earlier phases. */
 export function addReferences(phases: readonly WrittenPhase[], random: SeededRandom): void {
   let step = 0;
   let before: number[] = [];
@@ -68,7 +68,7 @@ export function addReferences(phases: readonly WrittenPhase[], random: SeededRan
   }
 }
 
-/** How a try at a post-operation ends: decided by a hash, so that the same try always ends the same. */
+/** The end of a try of a post-operation. A hash decides it, so that the same try always ends the same. */
 export function postOpOutcome(behaviour: Behaviour, op: string, attempt: number): PostOpOutcome {
   if (!behaviour.fails || behaviour.healed) return { kind: "done" };
   const dice = hashText(`${behaviour.seed}/postop/${op}/${attempt}`) / 4294967296;

@@ -1,8 +1,8 @@
-/** Random handlers: code, scripts, sleeps, waits and children, with every option that changes what the engine does. */
+/** Random handlers: code, scripts, sleeps, waits and children, with every option that changes the engine's behaviour. */
 import type { SeededRandom } from "../../../src/std/random.ts";
 import { RANGES } from "./versions.ts";
 
-/** A handler whose code is called `use`; it may name one of the child workflows. */
+/** A handler with the code `use`; it may name one of the child workflows. */
 export function randomHandler(
   random: SeededRandom,
   use: string,

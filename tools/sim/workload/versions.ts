@@ -1,12 +1,12 @@
 /**
- * Versions that simulated code is served in, and which of them each range means, written down: the checks must not
- * share the engine's way of telling.
+ * The versions of simulated code, and the versions that match each range, as a written table: the checks must not share the
+ * engine's matching.
  */
 
 /** From the lowest to the highest. */
 export const VERSIONS = ["0.9.0", "1.0.0", "1.0.1", "1.2.0", "2.0.0", "3.0.0"] as const;
 
-/** What fits each range. */
+/** The versions that match each range. */
 export const RANGES: Readonly<Record<string, readonly string[]>> = {
   "~1.0": ["1.0.0", "1.0.1"],
   "^1": ["1.0.0", "1.0.1", "1.2.0"],
@@ -14,7 +14,7 @@ export const RANGES: Readonly<Record<string, readonly string[]>> = {
   "~3": ["3.0.0"],
 };
 
-/** The version that gets the work among those served ("" for code without one); null: none fits. */
+/** The version that must get the work among those served ("" for code without one); null: none matches. */
 export function expectedVersion(served: ReadonlySet<string>, range: string | null): string | null {
   const fitting = VERSIONS.filter(
     (version) => served.has(version) && (range === null || RANGES[range]?.includes(version) === true),
