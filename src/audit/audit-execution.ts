@@ -1,6 +1,7 @@
 /**
- * Audits one execution of a store: the whole journal, in bounded pieces, against its own chain hash, against what the node
- * shows and against what lists show and timers are kept for. A journal that is broken is not given to the node, which would rightly stop at it.
+ * Audits one execution of a store. It reads the whole journal in bounded pieces and compares it with its chain hash, with the
+ * state that the node shows, and with the stored head, timers and marks. A broken journal is not given to the node, which would
+ * refuse it.
  */
 
 import { createHash, type Hash } from "node:crypto";
@@ -14,16 +15,16 @@ import { type Audit, Auditor } from "./auditor.ts";
 import { compareDerived } from "./derived.ts";
 
 const PIECE = { rowsMax: 64, charsMax: 1_048_576, chains: true };
-/** A node may be a moment behind what it has stored. */
+/** How often the node is asked again: it may be a moment behind the store. */
 const LOOKS_MAX = 20;
 
-/** What is read of a store. Without definitions, runs of scripts are checked by their order only. */
+/** The parts of a store that are read. Without definitions, runs of scripts are checked by their order only. */
 type AuditedStore = Pick<Store, "readJournal" | "load"> &
   Partial<Pick<Store, "getDefinition" | "timersOf" | "putDerived">>;
 
 /**
- * Reads and counts. `inspect` gives what the node shows. `repair`: what follows from the journal and is otherwise (head,
- * timers, marks of opened pages) is put in order; else nothing is changed.
+ * Audits an execution. `inspect` gives the state that the node shows. With `repair`, derived data that differs (head, timers,
+ * marks of opened pages) is rewritten; otherwise nothing is changed.
  */
 export async function auditExecution(
   store: AuditedStore,
@@ -36,7 +37,7 @@ export async function auditExecution(
   await reading.learn();
   await reading.readTo(Number.MAX_SAFE_INTEGER);
   if (reading.end === 0) auditor.find("chain", 0, "there is an execution of this name, and no journal of it");
-  // Before the node is asked, which may bring a head up to date.
+  // Read before the node is asked, because the node may update a head.
   const [loaded] = await store.load([id]);
   const timers = (await store.timersOf?.(id)) ?? null;
   const end = loaded === null || loaded === undefined ? -1 : endOf(loaded);
@@ -51,7 +52,7 @@ export async function auditExecution(
     auditor.find("damaged", 0, view.error?.message ?? "it is damaged");
     return auditor.end(null);
   }
-  // The timers are those of the journal as far as it was read when they were.
+  // The timers of the journal at the moment when the stored ones were read.
   const [told, pages] = [auditor.timers, auditor.pages];
   const isStill = view !== null && view.revision === end && reading.end === end;
   if (!isStill && loaded && end === reading.end && loaded.head.status !== DAMAGED)
@@ -82,7 +83,7 @@ class Reading {
     this.auditor = new Auditor(execution);
   }
 
-  /** Reads the definition that the execution was created with; without one its runs are checked by their order only. */
+  /** Reads the definition of the execution. Without one, its runs are checked by their order only. */
   async learn(): Promise<void> {
     const [first] = await this.#store.readJournal({ execution: this.#execution, from: 1, to: 1, rowsMax: 1 });
     const found = first === undefined ? null : await this.#store.getDefinition?.({ hash: hashOf(first) });
@@ -113,7 +114,7 @@ class Reading {
   }
 }
 
-/** The hash of the definition that a journal's first row names; empty: the row cannot be read, which is a finding later. */
+/** The hash of the definition in a journal's first row; empty if the row cannot be read, which is reported later. */
 function hashOf(first: JournalRow): string {
   try {
     const created = decodeEntry(first)[0]?.event;
@@ -132,20 +133,20 @@ function endOf({ snapshot, entries }: LoadedExecution): number {
 }
 
 /**
- * The chain hash of a journal, made anew: the hash of each write covers its rows and the hash before it. So a row that was
- * changed, moved or taken out by somebody else than the engine shows.
+ * Recomputes the chain hash of a journal: the hash of each write covers its rows and the hash before it. A row that was
+ * changed, moved or removed outside the engine is therefore found.
  */
 const HEX = 32;
 
 class ChainCheck {
   #hash: Hash = createHash("sha256");
 
-  /** Takes the next row; false: it, or one since the last hash, is not what was written. */
+  /** Takes the next row; false if it, or a row since the last hash, was changed. */
   take({ seq, body, chain }: JournalRow): boolean {
     this.#hash.update(`\n${seq} ${body}`);
     if (chain === null || chain === undefined) return true;
     const made = this.#hash.digest("hex").slice(0, HEX);
-    // The next one is held against what is stored: it has no part in this difference.
+    // The next row is compared with the stored hash, so that it is not blamed for this difference.
     this.#hash = createHash("sha256").update(chain);
     return made === chain;
   }

@@ -1,15 +1,15 @@
 /**
- * The auditor: reads the journal of one execution from its first event on and counts everything anew, by rules of its
- * own that share nothing with the kernel's fold. Then it compares: with what the journal itself says where handlers and
- * phases end, and with what the node shows. Memory: a few bits for each task of the visits.
+ * The auditor reads the journal of one execution from its first event and counts everything again, by rules that share no code
+ * with the kernel's fold. It compares the result with the totals in the journal and with the state that the node shows. It
+ * needs a few bits of memory for each task.
  */
 import type { Event, Place, Recorded } from "../kernel/event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { Bitset } from "../std/bitset.ts";
 import type { PageBounds } from "./derived.ts";
-import { RunTally, type Scripts, scriptsIn } from "./run-book.ts";
+import { RunTally, type Scripts, scriptsIn } from "./run-tally.ts";
 
-/** Kinds of findings. `chain`: a row is not the one that was written. `differs`: what is shown is not what was counted. */
+/** Kinds of findings. `chain`: a row was changed. `differs`: the shown state differs from the counted one. */
 export const CODES = [
   "lost",
   "twice",
@@ -22,13 +22,13 @@ export const CODES = [
   "damaged",
 ] as const;
 
-/** Something that must not be. */
+/** A violation. */
 export interface Finding {
   readonly code: (typeof CODES)[number];
-  /** Where in the journal; 0: not in it. */
+  /** The event number; 0 if it is not in the journal. */
   readonly seq: number;
   readonly message: string;
-  /** It follows from the journal, and was put in order. */
+  /** It is derived from the journal, and was repaired. */
   readonly isRepaired?: boolean;
 }
 
@@ -37,12 +37,12 @@ export interface Audit {
   readonly events: number;
   readonly tasks: number;
   readonly settled: number;
-  /** Tasks of a visit that ended as done without an outcome. */
+  /** Tasks without an outcome in a visit that ended as done. */
   readonly lost: number;
-  /** Outcomes of tasks that had one. */
+  /** Tasks with more than one outcome. */
   readonly countedTwice: number;
   readonly findings: readonly Finding[];
-  /** Findings beyond those that are listed. */
+  /** The number of findings that are not listed. */
   readonly more: number;
 }
 
@@ -57,7 +57,7 @@ interface VisitTally {
 
 export class Auditor {
   readonly #execution: string;
-  /** Scripts of its definition; null: that is not known. */
+  /** Scripts of the definition; null if it is not known. */
   #scripts: Scripts | null = null;
   readonly #findings: Finding[] = [];
   #more = 0;
@@ -67,7 +67,7 @@ export class Auditor {
   #status = "";
   #isOver = false;
   #isWhole = true;
-  /** The phase that has to start next; null: none has to. */
+  /** The phase that must start next; null if none must. */
   #next: string | null = null;
   #current: VisitTally | null = null;
   readonly #visits = new Map<string, VisitTally>();
@@ -79,7 +79,7 @@ export class Auditor {
     this.#execution = execution;
   }
 
-  /** The next event of the journal. */
+  /** Takes the next event. */
   take({ seq, event }: Recorded): void {
     if (seq !== this.#seq + 1) {
       this.#isWhole = false;
@@ -94,22 +94,21 @@ export class Auditor {
     this.#take(seq, event);
   }
 
-  /** The stored definition that the execution has, by which its runs are checked. */
+  /** Sets the stored definition, by which runs are checked. */
   know(definition: string): void {
     this.#scripts = scriptsIn(definition);
   }
 
-  /** Whether every event was there and every row as it was written. */
+  /** Whether every event was there, and no row was changed. */
   get isWhole(): boolean {
     return this.#isWhole;
   }
 
-  /** The timers that are set. */
   get timers(): readonly { readonly timer: string; readonly due: number }[] {
     return [...this.#timers].map(([timer, due]) => ({ timer, due }));
   }
 
-  /** Within which bounds the marks of opened pages can be, by the names of the marks (derived.ts). */
+  /** The bounds of the marks of opened pages, by the names of the marks (derived.ts). */
   get pages(): ReadonlyMap<string, PageBounds> {
     const bounds = new Map<string, PageBounds>();
     for (const { phase, visit, handlers } of this.#visits.values())
@@ -120,24 +119,24 @@ export class Auditor {
     return bounds;
   }
 
-  /** Leaves out events that cannot be read. */
+  /** Skips events that cannot be read. */
   skipTo(seq: number): void {
     this.#seq = seq;
   }
 
-  /** Something that whoever reads the journal has found. */
+  /** Adds a finding of the reader of the journal. */
   find(code: Finding["code"], seq: number, message: string, isRepaired?: boolean): void {
     if (code === "chain") this.#isWhole = false;
     this.#find(code, seq, message, isRepaired);
   }
 
-  /** What lists show, at the same revision, against what was counted here. */
+  /** Compares the head of the same revision with the counts. */
   compareHead({ status }: { readonly status: string }): void {
     if (status !== this.#status)
       this.#find("differs", 0, `lists show the status ${status}; the journal says ${this.#status}`);
   }
 
-  /** What it comes to; `view` is what the node shows at the same revision. */
+  /** The result; `view` is the state that the node shows at the same revision. */
   end(view: ExecutionView | null): Audit {
     if (view !== null) this.#compare(view);
     let [tasks, settled] = [0, 0];
@@ -331,7 +330,7 @@ export class Auditor {
     this.#isOver = false;
     this.#status = "running";
     const tally = this.#visits.get(keyOf(phase, visit));
-    // Where the next phase had not started yet, there is nothing to open again.
+    // If the next phase had not started yet, there is nothing to reopen.
     if (tally === undefined || (tally.status === "done" && this.#next !== null)) return;
     this.#current = tally;
     this.#next = null;
@@ -344,14 +343,14 @@ export class Auditor {
       this.#find("order", seq, `finished while the phase ${this.#current.phase} runs`);
     if (this.#next !== null && status === "done")
       this.#find("order", seq, `finished while the phase ${this.#next} was next`);
-    // What failed on the way to its next phase goes on there when it is retried.
+    // An execution that failed before its next phase continues there when it is retried.
     if (status === "done") this.#next = null;
     for (const timer of this.#timers.keys()) this.#find("timer", seq, `timer ${timer} is still set`);
     this.#status = status;
     this.#isOver = true;
   }
 
-  /** What the node shows against what was counted here. */
+  /** Compares the state that the node shows with the counts. */
   #compare(view: ExecutionView): void {
     const differs = (what: string, shown: string | number, counted: string | number | undefined): void => {
       if (shown !== counted)
@@ -371,7 +370,7 @@ export class Auditor {
     }
   }
 
-  /** The book of the visit that runs, which an event has to be of. */
+  /** The tally of the current visit, which an event must belong to. */
   #visitOf(seq: number, { phase, visit }: { phase: string; visit: number }): VisitTally | null {
     const current = this.#current;
     if (current?.phase === phase && current.visit === visit && current.status === "running") return current;
@@ -393,12 +392,12 @@ function keyOf(phase: string, visit: number): string {
   return `${phase}/${visit}`;
 }
 
-/** What an auditor writes down about one handler of one visit: which of its tasks there are, and which are settled. */
+/** Counts the tasks of one handler in one visit: those that exist, and those that are settled. */
 class HandlerTally {
-  /** Tasks that were enumerated, page by page. */
+  /** Enumerated tasks. */
   enumerated = 0;
   hasPages = false;
-  /** What the enumeration said when it was complete; null: it has not. */
+  /** The total that the enumeration reported; null before its end. */
   total: number | null = null;
   readonly done = new Bitset();
   readonly failed = new Bitset();
@@ -406,17 +405,16 @@ class HandlerTally {
   isFinished = false;
   readonly runs = new RunTally();
 
-  /** Tasks it is known to have. */
   get size(): number {
     if (this.total !== null) return this.total;
     return this.hasPages ? this.enumerated : Math.max(1, this.#highest + 1);
   }
 
   #highest = -1;
-  /** The highest task that is done: it was given out. */
+  /** The highest task that is done. */
   highestDone = -1;
 
-  /** Writes an outcome down; answers whether the task had one already. */
+  /** Notes an outcome; true if the task had one already. */
   settle(task: number, status: "done" | "failed" | "cancelled"): boolean {
     this.#highest = Math.max(this.#highest, task);
     const isSettled = this.done.has(task) || this.failed.has(task) || this.cancelled.has(task);
@@ -426,7 +424,7 @@ class HandlerTally {
     return isSettled;
   }
 
-  /** A retry begins a new round: what is not done is open again. */
+  /** A retry begins a new round: tasks that are not done are open again. */
   reopen(): void {
     for (const set of [this.failed, this.cancelled])
       for (let task = 0; set.size > 0 && task <= this.#highest; task++) set.delete(task);

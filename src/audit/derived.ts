@@ -1,7 +1,7 @@
 /**
- * What follows from a journal and is kept beside it: the head for lists, the rows of timers for waking up, and marks of how
- * far pages of tasks were opened. Of a mark the journal tells bounds only. Where one cannot be right, all pages that the
- * journal has count as opened: then a task that may have begun starts carefully, which is always safe.
+ * Data that is derived from a journal and stored beside it: the head, timers, and marks of opened pages. The journal gives only
+ * bounds for a mark. If a mark is outside its bounds, all pages count as opened: a task that may have begun is then started
+ * carefully, which is always safe.
  */
 import type { ExecutionView } from "../kernel/view.ts";
 import type { Derived, Head, StoredHead } from "../store/store.ts";
@@ -31,7 +31,7 @@ export interface PageBounds {
   readonly most: number;
 }
 
-/** What there should be, and what of the stored is otherwise, one sentence each. */
+/** Computes the derived data, and one sentence for each difference from the stored data. */
 export function compareDerived(
   stored: {
     readonly head: StoredHead;
@@ -70,9 +70,9 @@ export function compareDerived(
   return { derived, wrong: [...wrong, ...wrongMarks] };
 }
 
-/** Marks of an execution besides those of handlers: how far its events are published. */
+/** The mark of published events. */
 const EVENTS = "~events";
-/** What may follow the name of a handler's mark: careful starts, enumeration, or the marks of a command at a broker. */
+/** Suffixes of a handler's mark: careful starts, enumeration, or the marks of a command at a broker. */
 const MARK = /^(?<handler>.*?)(?<kind>|\?(?:below|epoch)?|!|@\d+[#%]?)$/;
 
 type Said = Parameters<typeof compareDerived>[1];
@@ -87,7 +87,7 @@ function isPossible(name: string, value: number, { view, pages }: Said): boolean
   return (kind !== "?" && kind !== "?below") || value <= bounds.most;
 }
 
-/** Those that can be right, and for each handler that all of its pages were opened. Events are published again. */
+/** Keeps marks within their bounds and replaces the others by "all pages opened". Events are published again. */
 function marksOf(stored: Readonly<Record<string, number>>, said: Said): Record<string, number> {
   const right = Object.entries(stored).filter(([name, value]) => isPossible(name, value, said));
   const opened = [...said.pages].map(([name, { most }]) => [name, most] as const);
@@ -112,7 +112,7 @@ function headOf(view: ExecutionView, partition: number, stored: StoredHead): Hea
   const isKnown = stored.want === "work" || stored.want === "time" || (isOver && stored.want === "nothing");
   return {
     ...{ id, partition, workflow, hash, project, status, phase, createdAt, finishedAt, tags },
-    // Whoever has it loads it then, and finds out what it wants.
+    // The owner loads the execution and finds out what it wants.
     want: isKnown ? stored.want : "work",
     priority: 0,
     error: isOver && error !== null ? `${error.code}: ${error.message}`.slice(0, ERROR_CHARS) : null,

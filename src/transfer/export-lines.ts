@@ -1,6 +1,6 @@
 /**
- * A whole store as lines. The store is the exporter's own meanwhile, so what is read in many pieces is of one moment.
- * Memory holds some executions, as the store loads them, and a page of whatever else is read.
+ * Writes a whole store as lines. The exporter owns the store meanwhile, so all reads show the same state. Memory holds a few
+ * executions and one page of other rows.
  */
 import { readLeases, storeLeases } from "../engine/leases/lease-handover.ts";
 import type { Entry } from "../kernel/journal/journal-entry.ts";
@@ -11,16 +11,16 @@ import type { LoadedExecution, Ownership, Store, StoredHead, StoredLogRow } from
 import { FORMAT, type Line } from "./line.ts";
 import type { OwnedStore } from "./owned-store.ts";
 
-/** Rows of anything but executions in one line, and characters of a journal. */
+/** The most rows in one line, except of executions; and the most characters of a journal. */
 const ROWS = 500;
 const CHARS = 1_048_576;
 const LOG_ROWS = 100;
-/** Executions loaded together: as many as are small, since one can be large. */
+/** The most executions that are loaded together. */
 const LOADED_MAX = 16;
-/** Hashes of definitions that are known to be written; a definition that is written twice does no harm. */
+/** The most hashes of written definitions that are remembered. A definition that is written twice does no harm. */
 const HASHES_MAX = 10_000;
 
-/** All lines but the end. `at` is when, `rondo` the version that writes. */
+/** All lines except the end. `at` is the time, `rondo` the version that writes. */
 export async function* exportLines(
   { store, info }: OwnedStore,
   stamp: { readonly at: number; readonly rondo: string },
@@ -30,17 +30,14 @@ export async function* exportLines(
   yield { kind: "header", format: FORMAT, ...stamp, remote };
   yield* documents(store, leaveOut);
   yield* executions(store);
-  // The newest of a name is the one that is put last.
+  // The newest definition of a name must be put last.
   yield* newestDefinitions(store);
   yield* deadLetters(store);
   for (const { partition } of info.owned) yield* timers(store, partition);
   yield* letters(store);
 }
 
-/**
- * What a former owner left for the next one is left for whoever comes after this owner. Answers whether attempts of
- * workers elsewhere may still run.
- */
+/** Keeps data that the last owner left for its successor. Returns whether attempts of remote workers may still run. */
 async function passOn(store: Store, owned: readonly Ownership[]): Promise<boolean> {
   const uncleanEpoch = Math.max(0, ...owned.map((own) => own.uncleanEpoch));
   let remote = uncleanEpoch > 0 && (await remoteEpoch(store)) >= uncleanEpoch;
@@ -141,10 +138,10 @@ async function* execution(
   if (journal.end === 0) yield { kind: "journal", entries: journal.fill(1) };
 }
 
-/** What stands for rows that are missing: nobody can read it, so whoever imports it has a damaged execution too. */
+/** Stands for missing rows. It cannot be parsed, so the imported execution is damaged too. */
 const MISSING = "(missing)";
 
-/** Rows of a journal that follow one another, as an import wants them, whatever damage has made of them. */
+/** Rows of a journal without gaps, as an import needs them, whatever is damaged. */
 class Contiguous {
   /** The last event so far. */
   end = 0;
@@ -204,7 +201,7 @@ async function* deadLetters(store: Store): AsyncGenerator<Line> {
     };
 }
 
-/** All of a partition at once: the port gives timers from the soonest on, and none after another. */
+/** All timers of a partition at once: the port has no cursor for timers. */
 async function* timers(store: Store, partition: number): AsyncGenerator<Line> {
   const all = await store.scanTimers({
     until: Number.MAX_SAFE_INTEGER,
@@ -230,14 +227,14 @@ function sizeOf(loaded: LoadedExecution | null): number {
   return loaded.entries.reduce((sum, { body }) => sum + body.length, loaded.snapshot?.body.length ?? 0);
 }
 
-/** Pages of one size, the newest row first, with an order below `before`. */
+/** Lists rows newest first, in pages of one size, with an order below `before`. */
 type ListNewest<Row> = (before: number | null, max: number) => Promise<readonly Row[]>;
 
 const PAGE = 1_000;
 
 /**
- * Pages of rows, oldest first, of a list that is read newest first. It is walked through twice, and of the first time
- * only the places of the pages are kept: one number for a thousand rows.
+ * Reads a newest-first list oldest first. It walks the list twice; the first time it keeps only the place of each page, one
+ * number for a thousand rows.
  */
 async function* oldestFirst<Row extends { readonly order: number }>(
   list: ListNewest<Row>,

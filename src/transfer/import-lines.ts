@@ -1,7 +1,7 @@
 /**
- * Puts the lines of an export into an empty store that is owned for it. Nobody sees the store before all lines are in,
- * so an execution may be written with its last head first and its journal page by page. The chain is made anew, since
- * each of its hashes covers one write.
+ * Imports lines into an empty store that this process owns. The store is not visible before all lines are in, so an execution
+ * may be written with its last head first and its journal page by page. The chain hash is computed again, because each hash
+ * covers one write.
  */
 import { extendChain } from "../engine/commit/journal-chain.ts";
 import { unreachable } from "../std/assert.ts";
@@ -17,20 +17,20 @@ import {
 import { type Line, type LineOf, wrongLine } from "./line.ts";
 import type { OwnedStore } from "./owned-store.ts";
 
-/** Writes and characters after which a commit is full. */
+/** A commit is full after this many writes or characters. */
 const WRITES_MAX = 500;
 const CHARS_MAX = 2_097_152;
-/** Journal ends that are remembered; others are looked up, so many at a time. */
+/** The most journal ends in memory; others are read again, a few at a time. */
 const ENDS_MAX = 100_000;
 const LOOKED_UP = 32;
 
-/** The execution that lines are about. */
+/** The execution of the present lines. */
 interface Current {
   readonly id: string;
-  /** Sequence number of the last event so far. */
+  /** The number of the last event so far. */
   end: number;
   chain: string;
-  /** Its line, until its first page comes. */
+  /** Its line, until its first page. */
   line: LineOf<"execution"> | null;
 }
 
@@ -49,7 +49,6 @@ export class LineImporter {
     this.#fence = fenceOf(owned.info);
   }
 
-  /** Takes the next line. */
   async add(line: Line): Promise<void> {
     this.#number++;
     const { store } = this.#owned;
@@ -86,7 +85,7 @@ export class LineImporter {
       case "letters": {
         this.#closeCurrent();
         const [carrier] = this.#ends;
-        // Without any execution a letter has neither a sender nor a receiver.
+        // Without any execution, mail has neither a sender nor a receiver.
         if (carrier === undefined) return;
         return this.#write({ ...bare(...carrier), mail: line.rows });
       }
@@ -97,7 +96,7 @@ export class LineImporter {
     }
   }
 
-  /** Writes what is left, and what the next owner has to know. */
+  /** Writes the rest, and the data for the next owner. */
   async finish(): Promise<void> {
     this.#closeCurrent();
     await this.#flush();
@@ -143,7 +142,7 @@ export class LineImporter {
     this.#current = null;
   }
 
-  /** Rows of executions that are complete, each as a write of its own, in their order. */
+  /** Rows of complete executions, each as its own write, in order. */
   async #addLate<Row extends { readonly execution: string }>(
     rows: readonly Row[],
     content: (row: Row) => Partial<ExecutionWrite>,
@@ -158,7 +157,7 @@ export class LineImporter {
     }
   }
 
-  /** Has the ends of these remembered. */
+  /** Reads the journal ends of these executions. */
   async #lookUp(wanted: ReadonlySet<string>): Promise<void> {
     if (this.#ends.size + wanted.size > ENDS_MAX) this.#ends.clear();
     const ids = [...wanted].filter((id) => !this.#ends.has(id));
@@ -194,7 +193,7 @@ export class LineImporter {
   }
 }
 
-/** A write of nothing. */
+/** An empty write. */
 function bare(execution: string, after: number): ExecutionWrite {
   return {
     execution,

@@ -1,7 +1,7 @@
 /**
- * The lines of an export, one JSON object each: a header; what is not of an execution; each execution, oldest first, as
- * its head, its journal in pages, and perhaps a snapshot and logs; then what has an order over all executions (dead
- * letters, timers, letters); and an end that says how much there was. A line is small enough to be held in memory.
+ * The lines of an export, one JSON object each: a header; everything outside of executions; each execution, oldest first, with
+ * its head, its journal in pages, and perhaps a snapshot and logs; then rows with an order over all executions (dead letters,
+ * timers, mail); and an end with the counts. A line fits in memory.
  */
 import { z } from "zod";
 import { RondoError, reject } from "../std/rejection.ts";
@@ -17,16 +17,16 @@ const name = z.string().min(1);
 const header = z.strictObject({
   kind: z.literal("header"),
   format: z.literal(FORMAT),
-  /** The Rondo that wrote it. */
+  /** The version of Rondo that wrote it. */
   rondo: z.string(),
   at: z.int(),
-  /** Attempts of workers in other processes may run on. */
+  /** Attempts of remote workers may still run. */
   remote: z.boolean(),
 });
 
 const end = z.strictObject({
   kind: z.literal("end"),
-  /** Lines before this one, and the SHA-256 of their bytes, line ends included. */
+  /** The number of lines before this one, and the SHA-256 of their bytes, line ends included. */
   lines: count,
   sha256: z.string(),
 });
@@ -57,7 +57,7 @@ const journal = z.strictObject({
     .min(1),
 });
 
-/** Of the journal as far as it has come. */
+/** The snapshot of the journal so far. */
 const snapshot = z.strictObject({ kind: z.literal("snapshot"), foldVersion: z.int(), body: z.string() });
 
 const logs = z.strictObject({
@@ -107,12 +107,10 @@ const LINE = z.discriminatedUnion("kind", [
   end,
 ]);
 
-/** One line. */
 export type Line = z.infer<typeof LINE>;
-/** The line of one kind. */
 export type LineOf<Kind extends Line["kind"]> = Extract<Line, { kind: Kind }>;
 
-/** The line that a text is; throws a `RondoError` that says which line is none. */
+/** Parses a line. Throws a `RondoError` with the number of the line. */
 export function parseLine(text: string, number: number): Line {
   const parsed = LINE.safeParse(parseJson(text, number));
   if (parsed.success) return parsed.data;
@@ -120,7 +118,7 @@ export function parseLine(text: string, number: number): Line {
   throw wrongLine(number, `${issue?.path.join(".") ?? ""}: ${issue?.message ?? ""}`, parsed.error);
 }
 
-/** The refusal of a file because of one of its lines. */
+/** The refusal of a file because of one line. */
 export function wrongLine(number: number, why: string, cause?: unknown): RondoError {
   return new RondoError(
     reject("invalid_input", `line ${number} is not of an export that this version reads: ${why}`),

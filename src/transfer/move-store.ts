@@ -1,4 +1,4 @@
-/** The two halves of a move: a store that nothing works on becomes sealed bytes, and lines become a store. */
+/** Export and import: a store without an owner becomes sealed bytes, and lines become a store. */
 import type { Clock } from "../std/clock.ts";
 import { DOCUMENT_KINDS } from "../store/document-kinds.ts";
 import type { Store } from "../store/store.ts";
@@ -14,12 +14,12 @@ export interface ExportOptions {
   readonly clock: Clock;
   /** The version that writes. */
   readonly rondo: string;
-  /** Takes the bytes; the next come when it has resolved. */
+  /** Takes bytes; the next ones follow after it has resolved. */
   readonly write: (chunk: Buffer) => Promise<void>;
   readonly signal?: AbortSignal;
 }
 
-/** Writes all of a store. It is left as it was, and its next owner finds what the last one left for it. */
+/** Exports a store. The store is unchanged, and its next owner finds the data of the last one. */
 export async function exportStore(options: ExportOptions): Promise<Moved> {
   const { clock, rondo, write, signal } = options;
   const owned = await openOwned(options.store, clock);
@@ -27,7 +27,7 @@ export async function exportStore(options: ExportOptions): Promise<Moved> {
   try {
     const lines = exportLines(owned, { at: clock.now(), rondo }, (what) => tally.leaveOut(what));
     for await (const chunk of seal(counted(lines, tally, signal))) {
-      // Before the end is written: until then nobody can take it for a whole export.
+      // Checked before the end is written: without an end, the export counts as incomplete.
       await owned.confirm();
       await write(chunk);
     }
@@ -38,15 +38,15 @@ export async function exportStore(options: ExportOptions): Promise<Moved> {
 }
 
 export interface ImportOptions {
-  /** An empty store; it is closed in the end. */
+  /** An empty store. It is closed at the end. */
   readonly owned: OwnedStore;
   readonly lines: AsyncIterable<Line>;
   readonly signal?: AbortSignal;
 }
 
 /**
- * Puts lines into a new store. It is closed as one that ended uncleanly: whatever was open when the export was made is
- * in doubt for its next owner.
+ * Imports lines into a new store. The store is closed as unclean, so that its next owner treats everything that was open at the
+ * export as in doubt.
  */
 export async function importStore({ owned, lines, signal }: ImportOptions): Promise<Moved> {
   const tally = new Tally();
@@ -60,7 +60,6 @@ export async function importStore({ owned, lines, signal }: ImportOptions): Prom
   return tally.moved;
 }
 
-/** Whether there is nothing in a store. */
 export async function isEmpty(store: Store): Promise<boolean> {
   if ((await store.listHeads({}, { before: null, max: 1 })).length > 0) return false;
   if ((await store.listDefinitions({ after: "", max: 1 })).length > 0) return false;

@@ -1,7 +1,7 @@
 /**
- * A store that this process owns as a whole, so that nothing in it changes but by this process. An embedded store is
- * owned by being open. Of a shared one this process is the only member, has every partition, and goes on renewing its
- * lease; should it lose it after all, `confirm` says so, and its commits are refused.
+ * A store that this process owns as a whole, so that no other process changes it. An embedded store is owned while it is open.
+ * In a shared store this process is the only member, has every partition and renews its lease. If it loses the lease, `confirm`
+ * throws and its commits are refused.
  */
 import type { Clock } from "../std/clock.ts";
 import { RondoError, reject } from "../std/rejection.ts";
@@ -12,12 +12,12 @@ export interface OwnedStore {
   readonly store: Store;
   /** With every partition. */
   readonly info: StoreInfo;
-  /** Resolves if the store was this process's alone up to now; else throws. */
+  /** Resolves if this process was the only owner until now; otherwise throws. */
   confirm(): Promise<void>;
   close(options: { readonly clean: boolean }): Promise<void>;
 }
 
-/** Opens a store and takes all of it; refused with `conflict` if somebody works on it. */
+/** Opens a store and takes all partitions. Throws a `conflict` if another process works on it. */
 export async function openOwned(store: Store, clock: Clock): Promise<OwnedStore> {
   const info = await store.open();
   if (!isOfCluster(store)) {
@@ -40,7 +40,7 @@ async function takeAll(store: ClusterStore, info: StoreInfo, clock: Clock): Prom
   const others = nodes.filter((node) => node.incarnation !== incarnation).map(({ url }) => url);
   if (others.length > 0) throw inUse(others);
   const owned = await store.take(Array.from({ length: info.partitions }, (_, i) => i));
-  // Whoever has the others came in between.
+  // Another process took partitions in between.
   if (owned.length < info.partitions) throw inUse([]);
   const epochs = new Map(owned.map(({ partition, epoch }) => [partition, epoch]));
   let lost: StoreFault | null = null;

@@ -1,19 +1,18 @@
 /**
- * The runs of script tasks as the journal tells them, for the auditor. The runs of a task must be a prefix of the runs of
- * its script, in order: a new attempt goes on after the last one, or begins again where the script says `resume: false`.
+ * Checks the runs of script tasks in a journal, for the auditor. The runs of a task must be a prefix of the runs of its script,
+ * in order. A new attempt continues after the last run, or begins again if the script has `resume: false`.
  */
 import type { TaskRun } from "../kernel/event.ts";
 
-/** A handler's script, as the stored definition has it. */
+/** A script of the stored definition. */
 interface Script {
   readonly runs: readonly string[];
   readonly resume: boolean;
 }
 
-/** Scripts by `phase/handler`. A handler of a known definition that is not here is not a script. */
+/** Scripts by `phase/handler`. A handler of a known definition that is missing here is not a script. */
 export type Scripts = ReadonlyMap<string, Script>;
 
-/** The scripts of a stored definition. */
 export function scriptsIn(definition: string): Scripts {
   const { phases = [] } = JSON.parse(definition) as {
     phases?: { name: string; handlers: Record<string, { script?: { name: string }[]; resume?: boolean }> }[];
@@ -34,12 +33,12 @@ export function scriptsIn(definition: string): Scripts {
   );
 }
 
-/** The finished runs of the open tasks of one handler in one visit. */
+/** The finished runs of open tasks of one handler in one visit. */
 export class RunTally {
   readonly #tasks = new Map<number, { attempt: number; round: number; finished: number }>();
   #round = 0;
 
-  /** Notes a finished run; gives what is wrong with it, or null. `scripts` null: the definition is not known. */
+  /** Notes a finished run. Returns what is wrong with it, or null. `scripts` is null if the definition is not known. */
   take({ phase, handler, task, attempt, index, name }: TaskRun, scripts: Scripts | null): string | null {
     const at = `task ${task} of ${phase}/${handler}`;
     const script = scripts?.get(`${phase}/${handler}`);
@@ -57,7 +56,7 @@ export class RunTally {
     return isNext ? null : `${at}: run ${index} (${name}) comes after ${finished} finished ones`;
   }
 
-  /** The task is settled: nothing more is expected of it, unless a retry opens it again. */
+  /** The task is settled: no more runs are expected, unless a retry reopens it. */
   settled(task: number, isDone: boolean): void {
     if (isDone) this.#tasks.delete(task);
   }
