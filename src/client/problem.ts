@@ -1,4 +1,5 @@
 /** Errors of the server as `RondoError`s: RFC 9457 problems with Rondo's code, hint and path. */
+import { jsonFields } from "../std/decode.ts";
 import { type Rejection, type RejectionCode, RondoError, reject } from "../std/rejection.ts";
 
 /** The code for a status, where the answer does not say it: something between us and the server spoke. */
@@ -42,7 +43,7 @@ const CODES: ReadonlySet<string> = new Set<RejectionCode>([
 
 /** The refusal that an answer with an error status holds. */
 export function problemOf(status: number, text: string): Rejection {
-  const { code, title, detail, hint, path } = fieldsOf(text);
+  const { code, title, detail, hint, path } = jsonFields(text) ?? {};
   const message = [detail, title].find((value) => typeof value === "string" && value !== "");
   return reject(
     typeof code === "string" && CODES.has(code)
@@ -86,14 +87,4 @@ function reasonOf(cause: unknown): string {
     if (typeof message === "string" && message !== "") return message;
   }
   return String(cause);
-}
-
-function fieldsOf(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};
-  } catch {
-    // A proxy's page, or an answer that was cut: the status has to do.
-    return {};
-  }
 }

@@ -6,6 +6,7 @@ import {
   decodeOrNull,
   flag,
   integer,
+  jsonFields,
   listOf,
   mapOf,
   object,
@@ -13,6 +14,9 @@ import {
   optional,
   orElse,
   orNull,
+  parsed,
+  refusal,
+  secret,
   show,
   text,
 } from "./decode.ts";
@@ -101,6 +105,52 @@ describe("a decoder", () => {
     expect(show("x".repeat(100))).toHaveLength(60);
     expect(show(undefined)).toBe("nothing");
     expect(show(() => {})).toBe("a function");
+    expect(show(10n)).toBe("a bigint");
+    expect(show(Number.NaN)).toBe("NaN");
+  });
+
+  test("shows the type of values that have no JSON, and of those that are nested too deeply", () => {
+    const cycle: { self?: unknown } = {};
+    cycle.self = cycle;
+    expect(show(cycle)).toBe("an object");
+    const deep = JSON.parse(`${"[".repeat(100_000)}${"]".repeat(100_000)}`) as unknown;
+    expect(decode(order, { ...ORDER, id: deep })).toMatchObject({ code: "invalid_input", path: "id" });
+  });
+
+  test("reads the fields of a JSON text", () => {
+    expect(jsonFields('{"a":1}')).toEqual({ a: 1 });
+    for (const text of ["[]", "5", "null", "<html>", ""]) expect(jsonFields(text)).toBeNull();
+  });
+
+  test("never shows a secret", () => {
+    const token = secret("a token", (value) => value === "right");
+    expect(decode(token, "hunter2", { path: "token" })).toMatchObject({
+      message: "token: this is not a token",
+    });
+    expect(decode(token, "right")).toBe("right");
+  });
+
+  test("has a path for errors of the whole, and takes the path of a parser's rejection", () => {
+    expect(decode(order, 1, { whole: "body" })).toMatchObject({
+      path: "body",
+      message: "body: 1 is not an object",
+    });
+    expect(refusal(order, ORDER)).toBeNull();
+    const stored = parsed(integer(), (n) =>
+      n === 1 ? "one" : reject("too_large", ".a.b is 9 bytes", { path: ".a.b" }),
+    );
+    expect(decode(stored, 1)).toBe("one");
+    expect(decode(stored, 2, { path: "n" })).toMatchObject({
+      code: "too_large",
+      path: "n.a.b",
+      message: "n.a.b: it is 9 bytes",
+    });
+  });
+
+  test("drops ignored fields, and does not name them as known", () => {
+    const read = object({ a: flag }, { ignores: ["b"] });
+    expect(decode(read, { a: true, b: 1 })).toEqual({ a: true });
+    expect(decode(read, { a: true, colour: 1 })).toMatchObject({ path: "colour", hint: "known are: a" });
   });
 
   test("does not take inherited fields for known ones", () => {

@@ -305,9 +305,20 @@ export function fieldsOf(value: unknown): Fields | null {
   return isObject(value) ? value : null;
 }
 
+/** The fields of a JSON text, which another program may have written; null if it is not JSON, or no object. */
+export function jsonFields(text: string): Fields | null {
+  try {
+    return fieldsOf(JSON.parse(text));
+  } catch (thrown) {
+    if (thrown instanceof SyntaxError) return null;
+    throw thrown;
+  }
+}
+
 /** A value in the text of an error, cut short. */
 export function show(value: unknown): string {
-  const shown = value === undefined ? "nothing" : (jsonOf(value) ?? `a ${typeof value}`);
+  const kind = typeof value === "object" ? "an object" : `a ${typeof value}`;
+  const shown = value === undefined ? "nothing" : (jsonOf(value) ?? kind);
   return shown.length <= 60 ? shown : `${shown.slice(0, 59)}…`;
 }
 
@@ -315,10 +326,9 @@ function jsonOf(value: unknown): string | undefined {
   if (typeof value === "number") return String(value);
   try {
     return JSON.stringify(value);
-  } catch (thrown) {
-    // A BigInt, or an object that contains itself.
-    if (thrown instanceof TypeError) return undefined;
-    throw thrown;
+  } catch {
+    // It is a BigInt, contains itself, is nested too deeply, or has a `toJSON` that throws: its type is shown instead.
+    return undefined;
   }
 }
 

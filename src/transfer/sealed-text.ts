@@ -4,6 +4,7 @@
  */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
+import { jsonFields } from "../std/decode.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../std/rejection.ts";
 import { FORMAT, type Line, type LineOf, parseLine } from "./line.ts";
 
@@ -76,7 +77,7 @@ export async function* readLines(file: string): AsyncGenerator<Line> {
 }
 
 function checkHeader(file: string, line: Buffer): Rejection | null {
-  const header = fieldsOf(line);
+  const header = jsonFields(line.toString("utf8"));
   if (header?.["kind"] !== "header") return foreign(file);
   if (header["format"] === FORMAT) return null;
   return reject(
@@ -97,18 +98,8 @@ function broken(file: string, why: string): Rejection {
 }
 
 function endOf(line: Buffer | null): { lines: unknown; sha256: unknown } | null {
-  const fields = line === null ? null : fieldsOf(line);
+  const fields = line === null ? null : jsonFields(line.toString("utf8"));
   return fields?.["kind"] === "end" ? { lines: fields["lines"], sha256: fields["sha256"] } : null;
-}
-
-function fieldsOf(line: Buffer): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(line.toString("utf8"));
-    return typeof value === "object" ? (value as Record<string, unknown> | null) : null;
-  } catch {
-    // Whatever it is, it is no line of ours.
-    return null;
-  }
 }
 
 /** Lines without their ends. Only a newline ends one: texts may hold any other separator. */

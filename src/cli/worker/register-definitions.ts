@@ -11,6 +11,7 @@ import { HttpFault } from "../../net/http-fault.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { BackOff, backOffMs } from "../../std/back-off.ts";
 import { systemClock } from "../../std/clock.ts";
+import { jsonFields } from "../../std/decode.ts";
 import { systemRandom } from "../../std/random.ts";
 import { type RejectionCode, RondoError, reject } from "../../std/rejection.ts";
 import { atMost } from "../../std/within.ts";
@@ -124,7 +125,7 @@ async function postAll(connection: Connection, workflows: readonly AnyWorkflow[]
   } catch (thrown) {
     if (!(thrown instanceof RondoError) || thrown.code !== "forbidden") throw thrown;
     const { status, text } = await connection.send({ method: "GET", path: "/v1/session" });
-    const { role, project } = (status === 200 ? fieldsOf(text) : null) ?? {};
+    const { role, project } = (status === 200 ? jsonFields(text) : null) ?? {};
     if (typeof project === "string" && (role === "worker" || role === "admin")) return project;
     throw thrown;
   }
@@ -134,21 +135,11 @@ async function post(connection: Connection, definition: unknown): Promise<void> 
   const body = JSON.stringify(definition);
   const { status, text } = await connection.send({ method: "POST", path: "/v1/workflows", body });
   if (status >= 200 && status < 300) return;
-  const { code, detail, hint } = fieldsOf(text) ?? {};
+  const { code, detail, hint } = jsonFields(text) ?? {};
   // The server starts or stops, or something in between answers for it: as if it were not there. The same goes for a
   // request that was damaged on its way.
   const isProblem = typeof code === "string" && typeof detail === "string";
   if (status >= 500 || status === 429 || code === "invalid_json" || !isProblem)
     throw new HttpFault(isProblem ? detail : `${connection.address} answers ${status}`, "not_ready");
   throw new RondoError(reject(code as RejectionCode, detail, typeof hint === "string" ? { hint } : {}));
-}
-
-/** The fields of a JSON object; null: it is none. */
-function fieldsOf(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    return JSON.parse(text) as Readonly<Record<string, unknown>> | null;
-  } catch {
-    // An error page of a proxy, for example.
-    return null;
-  }
 }

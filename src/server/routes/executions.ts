@@ -2,7 +2,7 @@
 
 import { z } from "@hono/zod-openapi";
 import { checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
-import { fieldsOf } from "../../std/decode.ts";
+import { jsonFields } from "../../std/decode.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { listOrSearch } from "../../store/search-heads.ts";
 import type { StoredHead } from "../../store/store.ts";
@@ -35,7 +35,7 @@ const listQuery = z.strictObject({
     .string()
     .max(4_096)
     .transform((text, context) => {
-      const tags = parseTags(text);
+      const tags = jsonFields(text);
       if (tags === null)
         context.addIssue({ code: "custom", message: "must be a JSON object of texts or nulls" });
       return tags ?? {};
@@ -54,16 +54,6 @@ const listQuery = z.strictObject({
   limit: limit(),
   cursor,
 });
-
-/** The JSON object that a text is; null: it is none. What it holds is checked with the other options. */
-function parseTags(text: string): Record<string, unknown> | null {
-  try {
-    return fieldsOf(JSON.parse(text));
-  } catch (error) {
-    if (error instanceof SyntaxError) return null;
-    throw error;
-  }
-}
 
 const FULL_MAX = 100;
 /** Executions that are looked at at the same time: each may be as large as its input and output. */

@@ -2,6 +2,7 @@
  * Whether keywords of a JSON Schema have the shape that they need. The validator passes over what it does not understand,
  * so that a misspelt type would refuse every value, and a list that is none would refuse nothing.
  */
+import { isObject } from "../../std/decode.ts";
 import type { Json } from "../../std/json.ts";
 
 const TYPES = ["null", "boolean", "object", "array", "number", "integer", "string"];
@@ -91,8 +92,4 @@ function isPattern(value: Json): boolean {
   } catch {
     return false;
   }
-}
-
-function isObject(value: Json): value is { readonly [key: string]: Json } {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -14,18 +14,12 @@ import {
 } from "../../protocol/worker-wire.ts";
 import { BackOff, backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
+import { jsonFields } from "../../std/decode.ts";
 import type { Random } from "../../std/random.ts";
 import { atMost, sleep, within } from "../../std/within.ts";
 import type { Route } from "./membership-io.ts";
 import { readRegistered } from "./read-answers.ts";
-import {
-  describeRefusal,
-  fieldsOf,
-  isPassing,
-  problemOf,
-  type Refused,
-  ServerRefused,
-} from "./server-problem.ts";
+import { describeRefusal, isPassing, problemOf, type Refused, ServerRefused } from "./server-problem.ts";
 
 export interface ServerLinkOptions {
   /** `http(s)://host:port` or `unix:<path>`. */
@@ -201,11 +195,11 @@ export class ServerLink {
       return { kind: "failed", what: answer.message, refused: null };
     }
     const { status, text } = answer;
-    if (status === 422 && sendsUrl && fieldsOf(text)?.["path"] === "url") {
+    if (status === 422 && sendsUrl && jsonFields(text)?.["path"] === "url") {
       this.#sendsUrl = false;
       return this.#register(address);
     }
-    const registered = status === 200 ? readRegistered(fieldsOf(text)) : null;
+    const registered = status === 200 ? readRegistered(jsonFields(text)) : null;
     if (registered !== null) return { kind: "registered", registered };
     const problem = problemOf(status, text);
     return {
@@ -330,7 +324,7 @@ export class ServerLink {
       return this.#reportFailure(route, answer.message);
     }
     const { status, text } = answer;
-    const value = status === 200 ? read(fieldsOf(text)) : null;
+    const value = status === 200 ? read(jsonFields(text)) : null;
     if (value !== null) {
       this.#reportAnswer(route);
       // A buffering proxy passes on the whole answer at its end, with all keep-alive bytes.

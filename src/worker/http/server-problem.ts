@@ -1,5 +1,6 @@
 /** Refusals of a server, and whether a retry may help. */
 import type { HttpAnswer } from "../../net/http-connection.ts";
+import { jsonFields } from "../../std/decode.ts";
 
 /** The server refused a request. Sending it again would change nothing. */
 export interface Refused {
@@ -27,24 +28,14 @@ export function describeRefusal({ status, code, message }: Refused): string {
 
 /** Whether a retry may be answered differently: the server is not ready, or the answer is not from a Rondo server. */
 export function isPassing({ status, text }: HttpAnswer): boolean {
-  if (status === 200) return fieldsOf(text) === null;
+  if (status === 200) return jsonFields(text) === null;
   const { code } = problemOf(status, text);
   return status >= 500 || status === 429 || code === "unknown" || code === "invalid_json";
 }
 
-/** The fields of a JSON text; null: the text is no JSON object. */
-export function fieldsOf(text: string): Readonly<Record<string, unknown>> | null {
-  try {
-    return JSON.parse(text) as Readonly<Record<string, unknown>> | null;
-  } catch {
-    // The answer is from another program, such as a proxy.
-    return null;
-  }
-}
-
 /** The refusal in an answer. */
 export function problemOf(status: number, text: string): Refused {
-  const { code, detail } = fieldsOf(text) ?? {};
+  const { code, detail } = jsonFields(text) ?? {};
   return {
     kind: "refused",
     status,
