@@ -36,7 +36,7 @@ export const POSTGRES_SCENARIOS: readonly Scenario[] = [
   pgIdle,
 ];
 
-/** Run only where they are named: not every machine has a RabbitMQ. */
+/** These run only if they are named, because not every machine has RabbitMQ. */
 export const BROKER_SCENARIOS: readonly Scenario[] = [amqp];
 
 export function scenarioNamed(name: string): Scenario | undefined {

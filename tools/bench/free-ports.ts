@@ -1,16 +1,16 @@
 /**
- * Ports for servers that figures and tests start: below those that the system gives to outgoing connections, so that nobody
- * takes one before its server listens, nor between two of its lives.
+ * Free ports for servers of the bench and of tests. They are below the range of outgoing connections, so that no connection
+ * takes one before its server listens, or while the server restarts.
  */
 import { createServer } from "node:net";
 
 const FIRST = 18_000;
 const LAST = 29_999;
 
-/** Each process begins elsewhere, and gives no port twice. */
+/** Each process begins at another port, and uses no port twice. */
 let next = FIRST + ((process.pid * 37) % (LAST - FIRST));
 
-/** So many ports that nobody listens at, all of them different. */
+/** Returns this many different ports without a listener. */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = [];
   for (let tried = 0; ports.length < count; tried++) {
@@ -22,7 +22,6 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports;
 }
 
-/** One of them. */
 export async function freePort(): Promise<number> {
   const [port] = await freePorts(1);
   return port as number;

@@ -1,29 +1,29 @@
-/** Goals: what a figure should reach, and the verdict on what it reached. */
+/** The goals of figures, and the verdicts on the measured values. */
 import type { Figures } from "./scenario.ts";
 
 export interface Goal {
-  /** The name of the figure among those of its scenario. */
+  /** The name of the figure in its scenario. */
   readonly figure: string;
   /** The figure in words. */
   readonly label: string;
-  /** Whether the value is the least or the most that is fine. */
+  /** Whether the value is a minimum or a maximum. */
   readonly bound: "least" | "most";
   readonly value: number;
 }
 
-/** A budget is broken beyond this many times the goal: machines differ and are shared, so only a real loss fails. */
+/** A budget fails only beyond this multiple of the goal: machines differ and are shared, so only a real regression fails. */
 const BUDGET_FACTOR = 3;
 
-/** A goal and what was reached. */
+/** A goal and the measured value. */
 export interface Judgement extends Goal {
   readonly scenario: string;
   readonly reached: number;
-  /** How many times worse than the goal: up to 1 it is met. */
+  /** How many times worse than the goal. Up to 1, the goal is met. */
   readonly factor: number;
   readonly verdict: "met" | "missed" | "broken";
 }
 
-/** Judges figures; `slowness` (1 or more) is how much slower the machine is just now than the one the goals are for. */
+/** Judges figures. `slowness` (1 or more) is how much slower this machine is now than the one that the goals are for. */
 export function judge(scenario: string, goals: readonly Goal[], figures: Figures, slowness = 1): Judgement[] {
   return goals.map((goal) => {
     const figure = figures[goal.figure];

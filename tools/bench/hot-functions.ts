@@ -1,15 +1,15 @@
 /**
- * Reads CPU profiles: the functions in which a thread spends its own time, with their place in the source, and the
- * shares of what is no function (idle, garbage collection, the runtime itself).
+ * Reads CPU profiles: the functions in which a thread spends its own time, with their places in the source, and the shares of
+ * idle time, garbage collection and the runtime itself.
  */
 import { type SourcePlace, showPlace } from "./source-place.ts";
 
-/** A profile as V8 gives it. */
+/** A profile in V8's format. */
 export interface CpuProfile {
   readonly nodes: readonly ProfileNode[];
   /** The node that ran at each sample. */
   readonly samples: readonly number[];
-  /** Microseconds between a sample and the one before it. */
+  /** The microseconds between a sample and the one before. */
   readonly timeDeltas: readonly number[];
 }
 
@@ -28,9 +28,9 @@ interface CallFrame {
 }
 
 export interface HotFunction {
-  /** Native code is told by its callers, the nearest first. */
+  /** Native code is named by its nearest callers. */
   readonly name: string;
-  /** File and line, and the hottest line in it. */
+  /** The file and line, and the hottest line in it. */
   readonly place: string;
   readonly ms: number;
 }
@@ -40,7 +40,7 @@ export interface ThreadProfile {
   readonly ms: number;
   readonly idleMs: number;
   readonly collectorMs: number;
-  /** In the runtime, outside any function. */
+  /** The time in the runtime, outside any function. */
   readonly programMs: number;
   readonly hottest: readonly HotFunction[];
 }
@@ -53,7 +53,7 @@ interface Found extends SourcePlace {
 
 const CALLERS_SHOWN = 4;
 
-/** Sums up profiles of one thread. */
+/** Sums up the profiles of one thread. */
 export function hotFunctions(thread: string, profiles: readonly CpuProfile[], max: number): ThreadProfile {
   const functions = new Map<string, Found>();
   const special = new Map<string, number>();
@@ -112,7 +112,7 @@ function addTo(
   if (known === undefined) functions.set(key, found);
 }
 
-/** Milliseconds by node: a sample lasts until the next one. */
+/** The milliseconds of each node: a sample lasts until the next one. */
 function selfTimes({ samples, timeDeltas }: CpuProfile): Map<number, number> {
   const self = new Map<number, number>();
   samples.forEach((id, i) => {
@@ -125,7 +125,7 @@ function parentsOf({ nodes }: CpuProfile): Map<number, ProfileNode> {
   return new Map(nodes.flatMap((node) => (node.children ?? []).map((child) => [child, node] as const)));
 }
 
-/** The nearest callers that have a name and a place. */
+/** The nearest callers with a name and a place. */
 function callersOf(node: ProfileNode, parents: ReadonlyMap<number, ProfileNode>): CallFrame[] {
   const callers: CallFrame[] = [];
   for (let at = parents.get(node.id); at !== undefined; at = parents.get(at.id)) {

@@ -8,7 +8,7 @@ import { ran, STEPS, steps, waiting } from "./workflows.ts";
 
 const RUNS = 5;
 const STARTS_AT_A_TIME = 5_000;
-/** Until the code is compiled: short runs would measure the compiler. */
+/** Runs until the code is compiled: short runs would measure the compiler. */
 const WARM_UP_EXECUTIONS = 3_000;
 
 interface Metered {
@@ -16,12 +16,12 @@ interface Metered {
   readonly meter: Meter;
 }
 
-/** Starts so many executions that wait, 5,000 at a time; resolves when all are durable. */
+/** Starts `total` waiting executions, 5,000 at a time; resolves when all are durable. */
 export function startMany(rondo: Rondo, what: AnyWorkflow, total: number): Promise<void> {
   return inParallel(total, STARTS_AT_A_TIME, (n) => rondo.start(what, { n }));
 }
 
-/** Steps per second. `raw` gives what the store does without an engine, per second, before each run. */
+/** Measures steps per second. `raw` measures the store without an engine before each run. */
 export async function chains(
   bench: Bench,
   { rondo, meter }: Metered,
@@ -52,7 +52,7 @@ export async function chains(
   };
 }
 
-/** Times of executions one after the other, and beside each the time of `probe`, under this name. */
+/** Measures executions one after the other, and beside each the time of `probe`, under this name. */
 export async function latencies(
   bench: Bench,
   { rondo, meter }: Metered,
@@ -85,7 +85,7 @@ export async function latencies(
   };
 }
 
-/** Starts per second. `raw` as for chains. */
+/** Measures starts per second. `raw` is as for `chains`. */
 export async function starts(
   bench: Bench,
   { rondo, meter }: Metered,
@@ -106,7 +106,7 @@ export async function starts(
   };
 }
 
-/** Several runs of a load of so many items, each after one without an engine, if there is such. */
+/** Runs a load several times, each time after a run without an engine, if there is one. */
 async function inRuns(
   bench: Bench,
   meter: Meter,

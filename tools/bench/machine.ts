@@ -1,4 +1,4 @@
-/** Facts about the machine, without which figures say nothing. */
+/** Facts about the machine that figures depend on. */
 import { availableParallelism, cpus, loadavg } from "node:os";
 import { SyncProbe } from "./raw-disk.ts";
 import { median } from "./statistics.ts";
@@ -13,13 +13,13 @@ export interface Machine {
   readonly platform: string;
   readonly store: string;
   readonly fileSystem: string;
-  /** The median of 4 KiB appended and synced. */
+  /** The median time of an append of 4 KiB with its sync. */
   readonly fdatasyncP50Ms: number;
-  /** How much slower it is just now than an idle one with a quick disk: by what else runs, or by its syncs. */
+  /** How much slower the machine is now than an idle one with a fast disk, because of other load or slow syncs. */
   readonly slowness: number;
 }
 
-/** A sync on the machine that the goals are for. */
+/** The time of a sync on the machine that the goals are for. */
 const QUICK_SYNC_MS = 0.3;
 
 export function describeMachine({ directory, fileSystem }: Workspace, database: string | null): Machine {

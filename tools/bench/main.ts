@@ -1,8 +1,8 @@
 /**
- * The bench: runs scenarios, each in processes of its own, and reports what they reach beside the goals and beside
- * what the bare disk or database gives in the same run. Modes: a report for people, `--json`, `--budgets` (fails if
- * a goal is missed by far), `--profile` (where the time goes). `--part` is how it starts itself for one part of a
- * scenario, `--node` for a node of a cluster, `--raw-worker` for a worker at a broker without Rondo.
+ * The bench runs scenarios, each in its own processes, and reports their figures beside the goals and beside the bare disk or
+ * database in the same run. Modes: a report for people, `--json`, `--budgets` (fails if a goal is missed by far), `--profile`
+ * (shows where the time goes). The bench starts itself with `--part` for a part of a scenario, `--node` for a node of a
+ * cluster, and `--raw-worker` for a worker at a broker without Rondo.
  */
 import { realpathSync } from "node:fs";
 import { runRawWorker } from "./amqp/raw-amqp.ts";
@@ -19,7 +19,7 @@ import { Workspace } from "./workspace.ts";
 
 const USAGE_ERROR = 2;
 
-/** Runs the bench with command line arguments; gives the exit code. */
+/** Runs the bench with command-line arguments; returns the exit code. */
 export async function runBench(args: readonly string[]): Promise<number> {
   const options = readOptions(args);
   if (options === null) {

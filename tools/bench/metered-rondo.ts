@@ -1,4 +1,4 @@
-/** Rondo over a directory, with a meter on its commits: how many, how large, and how long one was under way. */
+/** Rondo over a directory, with a meter on its commits: their number, size and duration. */
 
 import { openInProcess } from "../../src/compose/compose.ts";
 import type { Rondo } from "../../src/index.ts";
@@ -13,7 +13,7 @@ export interface MeteredRondo {
   readonly meter: Meter;
 }
 
-/** Opens Rondo as a program would, and hosts nothing yet. */
+/** Opens Rondo as a program would. Hosts no workflow yet. */
 export async function openMetered(directory: string): Promise<MeteredRondo> {
   const meter = new Meter();
   const store = withMeter(openSqliteStore({ directory }), meter);
@@ -49,8 +49,8 @@ export class Meter {
   }
 
   /**
-   * What bounds it: a main thread that is always busy, or a commit that is always under way. CPU time per item is
-   * over all threads; on a machine that others use too, it is the steadiest figure.
+   * Shows the bottleneck: a main thread that is always busy, or a commit that is always under way. CPU time per item covers all
+   * threads; on a shared machine it is the steadiest figure.
    */
   figures(items: number): Figures {
     const ms = performance.now() - this.#from;
@@ -66,7 +66,6 @@ export class Meter {
   }
 }
 
-/** The store, with its commits measured. */
 function withMeter(store: Store, meter: Meter): Store {
   return decorate(store, {
     commit: async (content) => {

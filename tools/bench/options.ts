@@ -7,13 +7,13 @@ export interface BenchOptions {
   readonly scenarios: readonly Scenario[];
   readonly json: boolean;
   readonly short: boolean;
-  /** Fail if a goal is missed by far. */
+  /** Fails if a goal is missed by far. */
   readonly budgets: boolean;
-  /** Print where the time goes. */
+  /** Prints where the time goes. */
   readonly profile: boolean;
-  /** Where stores are made; null: a temporary directory on a disk. */
+  /** The directory for stores; null: a temporary directory on a disk. */
   readonly directory: string | null;
-  /** Null: over files. Over PostgreSQL, at this server; one of the bench's own if it is not named. */
+  /** Null: over files. Otherwise over PostgreSQL at this URL, or at a private server if the URL is null. */
   readonly postgres: { readonly url: string | null } | null;
   readonly keep: boolean;
 }
@@ -38,7 +38,7 @@ export const USAGE = `Usage: rondo bench [options] [NAMES]
   --keep              leave the stores, and the profiles
 `;
 
-/** The options, or what is wrong with them; null: help is wanted. */
+/** The options, or a rejection; null: help is wanted. */
 export function readOptions(args: readonly string[]): BenchOptions | string | null {
   let values: Values;
   let named: readonly string[];

@@ -1,7 +1,6 @@
 /**
- * One part of a scenario in a process of its own, so that its peak memory is its own and nothing is warm. Both sides
- * are here: the parent starts the bench's main module again with `--part` and a `PartTask`; the child answers with
- * one message and is killed.
+ * Runs one part of a scenario in its own process, so that it has its own peak memory and starts cold. Both sides are here: the
+ * parent starts the bench's main module again with `--part` and a `PartTask`; the child answers with one message and is killed.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
@@ -14,7 +13,6 @@ import type { Figures } from "./scenario.ts";
 
 const HOTTEST = 15;
 
-/** Which part to run. */
 export interface PartTask {
   readonly scenario: string;
   readonly part: number;
@@ -33,9 +31,9 @@ type PartAnswer =
   | { readonly kind: "done"; readonly result: PartResult }
   | { readonly kind: "failed"; readonly why: string };
 
-/** Runs a part in a new process; throws what went wrong there. */
+/** Runs a part in a new process; throws the child's error. */
 export async function startPart(mainModule: string, task: PartTask): Promise<PartResult> {
-  // The child's stdout goes to stderr: stdout is for the report alone.
+  // The child's stdout goes to stderr, because stdout is for the report alone.
   const child = fork(mainModule, ["--part", JSON.stringify(task)], {
     execArgv: [...(scenarioNamed(task.scenario)?.flags ?? [])],
     stdio: ["ignore", 2, 2, "ipc"],
@@ -100,7 +98,7 @@ function profilesOf(profiler: Profiler, directory: string): ThreadProfile[] {
   });
 }
 
-/** What processes that the part has started left: a folder each, a file for each thread. */
+/** The profiles of processes that the part has started: a folder for each process, a file for each thread. */
 function profilesOfProcesses(directory: string): ThreadProfile[] {
   return readdirSync(directory, { withFileTypes: true, recursive: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith(".cpuprofile") && entry.parentPath !== directory)

@@ -1,6 +1,6 @@
 /**
- * CPU profiles of a section of the program, one per thread, through the inspector: `node --cpu-prof` would profile
- * the warm-up too, and not the store's thread, which does not take over the flags of the process.
+ * CPU profiles of a section of the program, one per thread, through the inspector. `node --cpu-prof` would also profile the
+ * warm-up, and would miss the store's thread, which does not inherit the flags of the process.
  */
 import { Session } from "node:inspector/promises";
 import type { CpuProfile } from "./hot-functions.ts";
@@ -24,7 +24,7 @@ interface WorkerEvents {
 
 export class Profiler {
   readonly #session = new Session();
-  /** The session with its worker domain, which Node's types leave out. */
+  /** The session with its worker domain, which Node's types lack. */
   readonly #workers = this.#session as unknown as WorkerEvents;
   readonly #threads = new Set<string>();
   readonly #answers = new Map<number, (result: unknown) => void>();
@@ -32,7 +32,7 @@ export class Profiler {
   readonly main: CpuProfile[] = [];
   readonly store: CpuProfile[] = [];
 
-  /** Attaches to this thread and to all that it starts from now on. */
+  /** Attaches to this thread and to all threads that it starts later. */
   async attach(): Promise<void> {
     this.#session.connect();
     this.#workers.on("NodeWorker.attachedToWorker", ({ params }) => this.#threads.add(params.sessionId));

@@ -1,11 +1,11 @@
-/** What the disk gives without an engine: the baselines that figures are compared with. All synchronous. */
+/** Baselines of the disk without an engine. All calls are synchronous. */
 import { closeSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { join } from "node:path";
 
 const ROWS_PER_SYNC = 1_000;
 const BLOCK = Buffer.alloc(4_096, "rondo ");
 
-/** Tasks per second if a task's row and its receipt's row are appended to a file, synced every 1,000 rows. */
+/** Tasks per second, with a row for each task and each receipt appended to a file, synced every 1,000 rows. */
 export function rawTasksPerSecond(directory: string, tasks: number): number {
   return withFile(directory, (file) => {
     const from = performance.now();
@@ -38,7 +38,7 @@ export class SyncProbe {
     this.#file = openSync(join(directory, PROBE), "w");
   }
 
-  /** Milliseconds of one. */
+  /** The milliseconds of one append with its sync. */
   time(): number {
     const from = performance.now();
     writeSync(this.#file, BLOCK);

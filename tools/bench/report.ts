@@ -1,4 +1,4 @@
-/** The report for people: facts, a table of goals and what was reached, what bounds it, and profiles. */
+/** The report for people: facts, a table of goals and measured values, the bottleneck, and profiles. */
 import type { Judgement } from "./goals.ts";
 import type { ThreadProfile } from "./hot-functions.ts";
 import type { Machine } from "./machine.ts";
@@ -14,7 +14,7 @@ export function showMachine(machine: Machine): string {
   ].join("\n");
 }
 
-/** A row per goal; the factor says how many times worse than the goal it is. */
+/** One row per goal. The factor tells how many times worse than the goal the value is. */
 export function showGoals(judgements: readonly Judgement[], figures: ReadonlyMap<string, Figures>): string {
   const rows = judgements.map((goal, i) => [
     judgements[i - 1]?.scenario === goal.scenario ? "" : goal.scenario,
@@ -28,7 +28,7 @@ export function showGoals(judgements: readonly Judgement[], figures: ReadonlyMap
   return table([["scenario", "figure", "goal", "reached", "spread", "factor", "verdict"], ...rows], [3, 5]);
 }
 
-/** All figures of a scenario on one line each, with its name in front. */
+/** All figures of each scenario, one line each, with the scenario's name in front. */
 export function showFigures(scenarios: readonly Scenario[], figures: ReadonlyMap<string, Figures>): string {
   return scenarios
     .flatMap(({ name, about }) => {
@@ -54,7 +54,7 @@ export function showProfile(scenario: string, { thread, ms, ...profile }: Thread
   return `${scenario}, ${thread}: ${number(ms)} ms, ${facts}\n${table([["  self", "", "function", "place"], ...rows], [0, 1])}`;
 }
 
-/** What is busy all the time is what bounds it. */
+/** The part that is busy all the time is the bottleneck. */
 function bounds(figures: Figures): string {
   const { mainThreadBusy: main, commitUnderWay: commit } = figures;
   if (typeof main !== "number" || typeof commit !== "number") return "";
@@ -62,7 +62,7 @@ function bounds(figures: Figures): string {
   return `; bound by ${what} (main thread ${percent(main)} busy, a commit under way ${percent(commit)} of the time)`;
 }
 
-/** Columns as wide as they need to be; those in `right` are aligned to the right. */
+/** Columns as wide as needed; those in `right` are aligned to the right. */
 function table(rows: readonly (readonly string[])[], right: readonly number[]): string {
   const widths = (rows[0] ?? []).map((_, i) => Math.max(...rows.map((row) => row[i]?.length ?? 0)));
   return rows

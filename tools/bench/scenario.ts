@@ -1,22 +1,22 @@
-/** What a scenario is: parts that each run in a process of their own, the figures they give, and the goals for those. */
+/** A scenario: parts that each run in their own process, their figures, and the goals of the figures. */
 import type { Goal } from "./goals.ts";
 
 /** Figures by name: a number, or the lowest and highest of several runs. */
 export type Figures = Readonly<Record<string, number | readonly [number, number]>>;
 
-/** What a part gets from the process around it. */
+/** The services of the surrounding process for a part. */
 export interface Bench {
-  /** For the store; empty before the scenario's first part. */
+  /** The directory for the store; empty before the scenario's first part. */
   readonly directory: string;
-  /** The URL of a database, empty before the scenario's first part; null: stores are made in the directory. */
+  /** The URL of a database, which is empty before the scenario's first part; null: stores are in the directory. */
   readonly database: string | null;
-  /** Small sizes: to see that it works and is not far off. */
+  /** Small sizes, for a quick check. */
   readonly isShort: boolean;
-  /** Processes that a part starts write their profiles into a folder of the directory, named after them. */
+  /** Processes that a part starts write their profiles into a folder of the directory that has their name. */
   readonly isProfiled: boolean;
-  /** Says on stderr how far it is. */
+  /** Prints progress on stderr. */
   progress(text: string): void;
-  /** Runs what counts: this, and not the warm-up, is profiled. */
+  /** Runs the measured section, without the warm-up. Only this is profiled. */
   section<T>(run: () => Promise<T>): Promise<T>;
 }
 
@@ -30,18 +30,17 @@ export type Part = (bench: Bench) => Promise<Figures>;
 
 export interface Scenario {
   readonly name: string;
-  /** What is done, in a few words. */
+  /** A short description of the scenario. */
   readonly about: string;
   readonly goals: readonly Goal[];
   /**
-   * Run one after the other on the same directory. The process of each is killed when it has answered, so a part
-   * that closes its store ends cleanly, and one that does not, ends as by a crash. `peakRssMb` is added to what a
-   * part gives.
+   * The parts run one after the other on the same directory. The process of each is killed after its answer. So a part that
+   * closes its store ends cleanly, and one that does not ends as by a crash. `peakRssMb` is added to the figures of a part.
    */
   readonly parts: readonly Part[];
-  /** Flags of Node for its processes. */
+  /** Node's flags for its processes. */
   readonly flags?: readonly string[];
 }
 
-/** The flags of Node that the image of Rondo sets for a node (Dockerfile). */
+/** The Node flags that Rondo's container image sets for a node (Dockerfile). */
 export const NODE_FLAGS: readonly string[] = ["--max-semi-space-size=64"];

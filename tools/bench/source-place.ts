@@ -1,4 +1,4 @@
-/** Places of compiled code, shown as places in the TypeScript they were made from. */
+/** Converts places in compiled code to places in the TypeScript source. */
 import { readFileSync } from "node:fs";
 import { SourceMap } from "node:module";
 import { basename, dirname, join } from "node:path";
@@ -11,7 +11,7 @@ export interface SourcePlace {
   readonly column: number;
 }
 
-/** File and line, and the line with the most ticks. Ticks are by line, counted from 1. */
+/** The file and line, and the line with the most ticks. Ticks are given by line, counted from 1. */
 export function showPlace({ url, line, column }: SourcePlace, ticks: ReadonlyMap<number, number>): string {
   if (!url.startsWith("file:")) return url;
   const place = inSource(url, line, column);

@@ -6,12 +6,12 @@ export function percentile(samples: readonly number[], p: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * p))] ?? Number.NaN;
 }
 
-/** The middle one; of an even number, the higher of the two. */
+/** The middle value; of an even number of values, the higher of the two in the middle. */
 export function median(samples: readonly number[]): number {
   return percentile(samples, 0.5);
 }
 
-/** The lowest and the highest. */
+/** The lowest and the highest value. */
 export function spread(samples: readonly number[]): readonly [number, number] {
   return [Math.min(...samples), Math.max(...samples)];
 }

@@ -1,7 +1,7 @@
 /** The workflows of scenarios that are the same over every store. */
 import { workflow } from "../../src/index.ts";
 
-/** How often code of these workflows ran in this process. */
+/** How often the code of these workflows ran in this process. */
 export const ran = { count: 0 };
 
 export const STEPS = 5;

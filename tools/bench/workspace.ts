@@ -1,4 +1,4 @@
-/** The directory that stores are made in, on a disk (a file system in memory would make every sync free). */
+/** The directory for stores, on a disk: a file system in memory would make every sync free. */
 import { mkdirSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -26,26 +26,26 @@ export class Workspace {
     this.#keep = keep;
   }
 
-  /** Makes a directory of its own in the given one, or in the first usual place that is on a disk. */
+  /** Makes a new directory in the given one, or in the first usual place on a disk. */
   static make(parent: string | null, keep: boolean): Workspace {
     const place = parent === null ? usualPlace() : resolve(parent);
     mkdirSync(place, { recursive: true });
     return new Workspace(mkdtempSync(join(place, "rondo-bench-")), keep);
   }
 
-  /** True if nothing here survives a power loss, so that figures mean little. */
+  /** Whether the directory is in memory, so that figures mean little. */
   get isInMemory(): boolean {
     return isInMemory(this.directory);
   }
 
-  /** An empty directory for one scenario. */
+  /** Makes an empty directory for one scenario. */
   directoryFor(scenario: string): string {
     const directory = join(this.directory, scenario);
     mkdirSync(directory);
     return directory;
   }
 
-  /** Removes a scenario's directory, to give back the room before the next one. */
+  /** Removes a scenario's directory, to free the space before the next one. */
   release(directory: string): void {
     if (!this.#keep) rmSync(directory, { recursive: true, force: true });
   }

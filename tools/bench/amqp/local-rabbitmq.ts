@@ -1,6 +1,6 @@
 /**
- * A RabbitMQ of our own, for the bench and for tests, from the binaries of this machine: in a folder of its own, on
- * free ports, with its own port mapper, so that nothing of the machine's RabbitMQ is read, written or spoken to.
+ * A private RabbitMQ for the bench and for tests, from the binaries of this machine. It has its own folder, free ports and its
+ * own port mapper, so that it never touches the machine's RabbitMQ.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -12,14 +12,14 @@ const START_MS = 120_000;
 const ASK_MS = 50;
 const DEBIAN = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 
-/** Where it and its Erlang listen. */
+/** The ports of the broker and of its Erlang node. */
 export interface RabbitPorts {
   readonly amqp: number;
   readonly portMapper: number;
   readonly distribution: number;
 }
 
-/** What is other than as it comes. */
+/** Settings that differ from the defaults. */
 export interface RabbitSettings {
   /** Lines of rabbitmq.conf. */
   readonly lines?: readonly string[];
@@ -30,7 +30,7 @@ export interface RabbitSettings {
   readonly isDetached?: boolean;
 }
 
-/** A server of this machine: it can be stopped, killed and put back at the same address with what it keeps. */
+/** A local server. It can be stopped, killed and restarted at the same address with its data. */
 export class LocalRabbit {
   readonly place: string;
   readonly #command: string;
@@ -39,7 +39,7 @@ export class LocalRabbit {
   #portMapper: ChildProcess | null = null;
   #process: ChildProcess | null = null;
 
-  /** Makes one in this folder, which must be there and empty; it does not run yet. */
+  /** Prepares a server in this folder, which must exist and be empty. Does not start it. */
   constructor(place: string, ports: RabbitPorts, settings: RabbitSettings = {}) {
     const command = findRabbit();
     if (command === null)
@@ -65,7 +65,6 @@ export class LocalRabbit {
     return `amqp://guest:guest@127.0.0.1:${this.#ports.amqp}`;
   }
 
-  /** The ids of the processes that it consists of. */
   get pids(): readonly number[] {
     return [this.#process, this.#portMapper].flatMap((child) => child?.pid ?? []);
   }
@@ -74,12 +73,12 @@ export class LocalRabbit {
     return this.#process !== null && !hasEnded(this.#process);
   }
 
-  /** What the server has said. */
+  /** The output of the server. */
   get log(): string {
     return readFileSync(join(this.place, "server.log"), "utf8");
   }
 
-  /** Whether it lets clients in. */
+  /** Whether it accepts clients. */
   async isUp(): Promise<boolean> {
     try {
       const connection = await connect(this.url);
@@ -91,7 +90,7 @@ export class LocalRabbit {
     }
   }
 
-  /** Resolves when it lets clients in. */
+  /** Resolves when it accepts clients. */
   async start(): Promise<void> {
     this.#portMapper ??= this.#spawn("epmd", ["-port", String(this.#ports.portMapper)]);
     const child = this.#spawn(this.#command, []);
@@ -106,7 +105,7 @@ export class LocalRabbit {
     }
   }
 
-  /** term: as an administrator stops it; kill: as if the power went. */
+  /** term: a graceful stop; kill: like a power failure. */
   async stop(how: "term" | "kill" = "term"): Promise<void> {
     const child = this.#process;
     this.#process = null;
@@ -116,13 +115,13 @@ export class LocalRabbit {
     await gone;
   }
 
-  /** Down and up again at the same address with what it keeps. */
+  /** Stops and starts it at the same address with its data. */
   async restart(how: "term" | "kill" = "term"): Promise<void> {
     await this.stop(how);
     await this.start();
   }
 
-  /** Ends everything at once without waiting, for when this process ends. */
+  /** Ends all its processes at once without waiting, for when this process ends. */
   kill(): void {
     this.#process?.kill("SIGKILL");
     this.#portMapper?.kill("SIGKILL");
@@ -135,7 +134,7 @@ export class LocalRabbit {
     this.#portMapper?.unref();
   }
 
-  /** Does something with the administrator's tool; answers what it says. */
+  /** Runs the administrator's tool; returns its output. */
   async control(...args: readonly string[]): Promise<string> {
     const command = join(dirname(this.#command), "rabbitmqctl");
     const { RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: _, RABBITMQ_DIST_PORT: __, ...env } = this.#environment();
@@ -170,7 +169,7 @@ export class LocalRabbit {
       PATH: process.env["PATH"],
       HOME: this.place,
       LANG: "C.UTF-8",
-      // The script becomes the server, so that its process id is the server's.
+      // The script replaces itself by the server, so that its process id is the server's.
       RUNNING_UNDER_SYSTEMD: "true",
       ERL_EPMD_PORT: String(portMapper),
       ERL_EPMD_ADDRESS: "127.0.0.1",
@@ -193,7 +192,7 @@ function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
   return exitCode !== null || signalCode !== null;
 }
 
-/** Where RabbitMQ is: the script behind Debian's wrapper, which would change the user, or what the path leads to. */
+/** Finds RabbitMQ: the script behind Debian's wrapper (which would change the user), or the one in the PATH. */
 export function findRabbit(): string | null {
   if (existsSync(DEBIAN)) return DEBIAN;
   const which = spawnSync("sh", ["-c", "command -v rabbitmq-server"], { encoding: "utf8" });

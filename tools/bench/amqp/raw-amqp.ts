@@ -1,7 +1,7 @@
 /**
- * What the client library reaches at this broker with the same two messages per task and nothing else: one process
- * publishes durable tasks with confirms into a quorum queue, workers answer each with a durable, confirmed message and
- * acknowledge it then, the first process counts and acknowledges those.
+ * The baseline of the client library at this broker, with the same two messages per task and nothing else. One process
+ * publishes durable tasks with confirms into a quorum queue. Workers answer each task with a durable, confirmed message and
+ * then acknowledge it. The first process counts and acknowledges the answers.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -11,7 +11,7 @@ export interface RawOptions {
   readonly url: string;
   readonly tasks: number;
   readonly workers: number;
-  /** Tasks that a worker has at a time. */
+  /** The most tasks that a worker has at a time. */
   readonly prefetch: number;
 }
 
@@ -24,11 +24,11 @@ const TASKS = "rondo-bench.raw.tasks";
 const FINISHED = "rondo-bench.raw.finished";
 const QUORUM = { durable: true, arguments: { "x-queue-type": "quorum", "x-delivery-limit": 4 } };
 const PERSISTENT = { persistent: true, mandatory: true, contentType: "application/json" };
-/** As the engine does: answers that it has at a time, and tasks under way. */
+/** The same limits as in the engine: unacknowledged answers, and tasks under way. */
 const ANSWERS_MAX = 500;
 const UNSETTLED_MAX = 1_000;
 
-/** Tasks per second, from the first that is published to the last answer. */
+/** Tasks per second, from the first published task to the last answer. */
 export async function rawTasksPerSecond(mainModule: string, options: RawOptions): Promise<number> {
   const { url, tasks, workers, prefetch } = options;
   const [out, into] = [await connect(url), await connect(url)];
@@ -80,7 +80,7 @@ async function startWorker(mainModule: string, task: RawWorkerTask): Promise<Chi
   return child;
 }
 
-/** The other side: answers tasks until it is killed. */
+/** The worker's side: answers tasks until it is killed. */
 export async function runRawWorker(task: string): Promise<void> {
   const { url, prefetch } = JSON.parse(task) as RawWorkerTask;
   const connection = await connect(url);
@@ -98,7 +98,7 @@ export async function runRawWorker(task: string): Promise<void> {
   process.send?.("ready");
 }
 
-/** As long as a task of Rondo's. */
+/** A body as long as that of a task of Rondo. */
 function taskBody(n: number): Buffer {
   const place = { workflow_id: "ex_01kab2cd3ef4gh5jk6mn7pq8rs", phase: "work", visit: 1, handler: "work" };
   const attempt = `${place.workflow_id}.work.1.work.1.${n}.1.${n}.1`;

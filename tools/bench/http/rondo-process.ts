@@ -1,6 +1,6 @@
 /**
- * `rondo start` and `rondo worker` as processes of their own, as users run them: over a store in the scenario's
- * directory, with what the machine charges them for.
+ * `rondo start` and `rondo worker` as separate processes, as users run them, over a store in the scenario's directory. Measures
+ * their CPU time and memory.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -15,7 +15,7 @@ const CLI = `${packageRoot}bin/rondo.js`;
 const WORKFLOWS = fileURLToPath(new URL("./workflows.js", import.meta.url));
 const READY_MS = 30_000;
 const STOP_MS = 30_000;
-/** Clock ticks in /proc, per second. */
+/** The clock ticks per second in /proc. */
 const TICKS = 100;
 
 export class RondoProcess {
@@ -40,7 +40,9 @@ export class RondoProcess {
     this.#exited = once(this.#child, "exit");
   }
 
-  /** Starts a server, over a store in the scenario's directory if none is named; resolves with its address when it serves. */
+  /**
+   * Starts a server, over a store in the scenario's directory if none is named; resolves with its address when it is ready.
+   */
   static async server(
     bench: Bench,
     store = `file:${join(bench.directory, "store")}`,
@@ -52,7 +54,7 @@ export class RondoProcess {
     return { server, url: (JSON.parse(line) as { url: string }).url };
   }
 
-  /** Starts a worker for the bench's workflows; resolves when it serves them. */
+  /** Starts a worker for the bench's workflows; resolves when it is ready. */
   static async worker(bench: Bench, url: string, capacity: number): Promise<RondoProcess> {
     const worker = new RondoProcess("worker", bench, [
       "worker",
@@ -66,7 +68,7 @@ export class RondoProcess {
     return worker;
   }
 
-  /** The same over the broker. */
+  /** Starts a worker over the broker. */
   static async brokerWorker(
     bench: Bench,
     { url, broker, capacity }: { url: string; broker: string; capacity: number },
@@ -77,9 +79,9 @@ export class RondoProcess {
     return worker;
   }
 
-  /** CPU time so far, of all threads, in milliseconds. */
+  /** The CPU time so far, of all threads, in milliseconds. */
   cpuMs(): number {
-    // After the name, which is in brackets and may contain anything.
+    // The name is in brackets and may contain any character, so the fields begin after it.
     const fields = this.#proc("stat")
       .replace(/^.*\) /s, "")
       .split(" ");
@@ -90,12 +92,12 @@ export class RondoProcess {
     return Number(/^VmHWM:\s+(\d+) kB/m.exec(this.#proc("status"))?.[1] ?? Number.NaN) / 1_024;
   }
 
-  /** Sends a signal, and does not wait for what it does. */
+  /** Sends a signal, without waiting for its effect. */
   signal(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
   }
 
-  /** Has it end gracefully; it is killed if it does not. */
+  /** Stops it gracefully; kills it if that takes too long. */
   async stop(): Promise<void> {
     this.#child.kill("SIGTERM");
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), STOP_MS);
@@ -121,7 +123,7 @@ export class RondoProcess {
     }
   }
 
-  /** What says that it serves, unless it ends before or takes too long. */
+  /** Resolves with the line that shows that it is ready; throws if the process ends before or takes too long. */
   async #ready(ready: Promise<string>): Promise<string> {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<null>((resolve) => {
@@ -135,7 +137,7 @@ export class RondoProcess {
   }
 }
 
-/** Ends processes in the order given, whatever happened before. */
+/** Stops processes in the given order, even after errors. */
 export async function stopAll(processes: readonly (RondoProcess | null)[]): Promise<void> {
   for (const one of processes) await one?.stop();
 }

@@ -11,7 +11,7 @@ export const trivial = workflow<{ tasks: number }>({ name: "trivial" })
   })
   .returns(({ phases }) => phases.work.count);
 
-/** One task that tells when its code ran, in milliseconds since 1970 with fractions. */
+/** One task that returns the time at which its code ran, in milliseconds since 1970 with fractions. */
 export const quick = workflow<null>({ name: "quick" })
   .phase("work", { process: () => ({ at: performance.timeOrigin + performance.now() }) })
   .returns(async ({ phases }) => {

@@ -1,4 +1,4 @@
-/** The server that the scenarios use, and in it a database for each, which is dropped when the scenario is over. */
+/** The PostgreSQL server of the scenarios, with a database for each scenario that is dropped afterwards. */
 import { chmodSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
@@ -7,9 +7,9 @@ import { LocalPostgres } from "./local-postgres.ts";
 
 export class Databases {
   readonly #url: string;
-  /** Null: the server is somebody else's. */
+  /** Null: the server was not started here. */
   readonly #local: LocalPostgres | null;
-  /** The server and the settings that figures depend on, in words. */
+  /** The server, and the settings that figures depend on, in words. */
   readonly about: string;
   readonly #made = new Set<string>();
 
@@ -19,7 +19,7 @@ export class Databases {
     this.about = about;
   }
 
-  /** At this server, or, if none is named, at one of its own in this folder. */
+  /** Uses this server, or starts a private one in this folder if none is named. */
   static async open(url: string | null, folder: string): Promise<Databases> {
     const local = url === null ? await makeLocal(folder) : null;
     const at = local?.url ?? (url as string);
@@ -32,7 +32,7 @@ export class Databases {
     }
   }
 
-  /** Makes an empty database; answers its URL. */
+  /** Creates an empty database; returns its URL. */
   async make(scenario: string): Promise<string> {
     const name = `rondo_bench_${process.pid}_${scenario.replaceAll("-", "_")}`;
     await ask(this.#url, `CREATE DATABASE ${name}`);
@@ -48,14 +48,14 @@ export class Databases {
     this.#made.delete(name);
   }
 
-  /** Leaves nothing behind; `keep`: leaves the databases of a server that goes on. */
+  /** Drops all databases; with `keep`, leaves the databases of a server that goes on. */
   async close(keep: boolean): Promise<void> {
     if (this.#local !== null) return this.#local.stop();
     if (keep) return;
     for (const name of this.#made) await ask(this.#url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
   }
 
-  /** Ends a server of its own at once, for when this process ends. */
+  /** Ends a private server at once, for when this process ends. */
   kill(): void {
     this.#local?.kill();
   }
@@ -69,7 +69,7 @@ async function makeLocal(folder: string): Promise<LocalPostgres> {
   return new LocalPostgres(place, await freePort());
 }
 
-/** Runs one statement over a connection of its own. */
+/** Runs one statement over its own connection. */
 export async function ask(url: string, text: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client(url);
   await client.connect();

@@ -1,6 +1,6 @@
 /**
- * A PostgreSQL of our own, for the bench and for tests, from the binaries of this machine: in a folder of its own, on a
- * free port, with its settings as they come, so that every commit is on the disk when it is acknowledged.
+ * A private PostgreSQL for the bench and for tests, from the binaries of this machine. It has its own folder, a free port and
+ * default settings, so that every commit is on disk when it is acknowledged.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -18,7 +18,7 @@ export class LocalPostgres {
   readonly #user = otherUser();
   #process: ChildProcess | null = null;
 
-  /** Makes one in this folder, which must be empty and can be reached by other users; it does not run yet. */
+  /** Prepares a server in this folder, which must be empty and accessible to other users. Does not start it. */
   constructor(place: string, port: number) {
     const bin = findBinaries();
     if (bin === null)
@@ -50,17 +50,17 @@ export class LocalPostgres {
     return this.#process !== null && !hasEnded(this.#process);
   }
 
-  /** The id of its first process, which ends the others; null if it does not run. */
+  /** The id of the postmaster, which ends the other processes; null: it does not run. */
   get pid(): number | null {
     return this.#process?.pid ?? null;
   }
 
-  /** What the server has said. */
+  /** The output of the server. */
   get log(): string {
     return readFileSync(join(this.place, "server.log"), "utf8");
   }
 
-  /** Resolves when it lets clients in. */
+  /** Resolves when it accepts clients. */
   async start(settings: Readonly<Record<string, string>> = {}): Promise<void> {
     const given = { listen_addresses: "127.0.0.1", unix_socket_directories: "", ...settings };
     const args = Object.entries(given).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
@@ -68,7 +68,7 @@ export class LocalPostgres {
     let child = this.#spawn(args);
     while (!(await letsIn(this.url))) {
       const isOver = performance.now() > until;
-      // After a kill, processes of the one before may still be there for a moment: then it does not start.
+      // After a kill, processes of the former server may still exist for a moment, and prevent the start.
       if (
         hasEnded(child) &&
         !isOver &&
@@ -95,7 +95,7 @@ export class LocalPostgres {
     return child;
   }
 
-  /** fast: connections are cut; immediate: as if the power went; kill: the postmaster is killed, too. */
+  /** fast: connections are cut; immediate: like a power failure; kill: the postmaster is killed too. */
   async stop(mode: "fast" | "immediate" | "kill" = "immediate"): Promise<void> {
     const child = this.#process;
     this.#process = null;
@@ -115,7 +115,7 @@ export class LocalPostgres {
     this.#process?.unref();
   }
 
-  /** Makes a folder the server's own. */
+  /** Makes the server's user the owner of a folder. */
   give(path: string): void {
     if (this.#user === null) return;
     chownSync(path, this.#user.uid, this.#user.gid);
@@ -130,7 +130,7 @@ function hasEnded({ exitCode, signalCode }: ChildProcess): boolean {
 
 async function letsIn(url: string): Promise<boolean> {
   const client = new pg.Client(url);
-  // What goes wrong on the way is thrown below as well.
+  // The same error is thrown below.
   client.on("error", () => {});
   try {
     await client.connect();
@@ -142,7 +142,7 @@ async function letsIn(url: string): Promise<boolean> {
   }
 }
 
-/** Where PostgreSQL is: the newest version that Debian's layout has, or what the path leads to; null: nowhere. */
+/** Finds PostgreSQL: the newest version in Debian's layout, or the one in the PATH; null: there is none. */
 export function findBinaries(): string | null {
   const base = "/usr/lib/postgresql";
   const versions = existsSync(base) ? readdirSync(base).map(Number) : [];
@@ -155,7 +155,7 @@ export function findBinaries(): string | null {
   return bin !== "" && existsSync(join(bin, "postgres")) ? bin : null;
 }
 
-/** PostgreSQL refuses to run as root: then it runs as its own user, or as nobody. */
+/** PostgreSQL refuses to run as root, so it runs as its own user, or as the user nobody. */
 function otherUser(): { uid: number; gid: number } | null {
   if (process.getuid?.() !== 0) return null;
   for (const name of ["postgres", "nobody"]) {

@@ -9,10 +9,10 @@ export interface MeteredNode {
   readonly meter: Meter;
 }
 
-/** Opens Rondo over a database as a program would, and hosts nothing yet. */
+/** Opens Rondo over a database as a program would. Hosts no workflow yet. */
 export async function openMeteredNode(url: string): Promise<MeteredNode> {
   const meter = new Meter();
-  // Programs name a store by its URL, so it is made out of reach: its class is metered instead.
+  // Programs name a store by its URL, so the store object is out of reach. Its class is metered instead.
   const commit = Reflect.get(PostgresStore.prototype, "commit");
   PostgresStore.prototype.commit = async function (this: PostgresStore, given: Commit) {
     const from = performance.now();

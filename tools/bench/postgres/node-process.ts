@@ -1,6 +1,6 @@
 /**
- * A node of a cluster in a process of its own, which runs load when it is told to. Both sides are here: the parent
- * starts the bench's main module again with `--node` and the URL of the database.
+ * A node of a cluster in its own process, which runs loads on request. Both sides are here: the parent starts the bench's main
+ * module again with `--node` and the URL of the database.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
@@ -9,12 +9,11 @@ import { inParallel } from "../in-parallel.ts";
 import { NODE_FLAGS } from "../scenario.ts";
 import { fan, steps } from "../workflows.ts";
 
-/** Executions of five steps, so many at a time; or one execution of so many tasks. */
+/** Executions of five steps, `width` at a time; or one execution with this many tasks. */
 export type Load =
   | { readonly kind: "chains"; readonly executions: number; readonly atATime: number }
   | { readonly kind: "tasks"; readonly tasks: number };
 
-/** The parent's side. */
 export class NodeProcess {
   readonly #child: ChildProcess;
 
@@ -22,7 +21,7 @@ export class NodeProcess {
     this.#child = child;
   }
 
-  /** Resolves when the node is open; it may have no partitions yet. */
+  /** Resolves when the node is open. It may have no partitions yet. */
   static async start(url: string): Promise<NodeProcess> {
     const child = fork(process.argv[1] as string, ["--node", url], {
       execArgv: [...NODE_FLAGS],
@@ -33,7 +32,7 @@ export class NodeProcess {
     return node;
   }
 
-  /** Resolves when the load is through. */
+  /** Resolves when the load is done. */
   async run(load: Load): Promise<void> {
     const answer = this.#answer();
     this.#child.send(load);
@@ -62,7 +61,7 @@ export class NodeProcess {
   }
 }
 
-/** The child's side: serves the workflows, and runs the loads that it is sent. */
+/** The child's side: serves the workflows, and runs the loads that it receives. */
 export async function runNode(url: string): Promise<void> {
   const rondo = await openRondo({ store: url });
   rondo.serve(fan, steps);

@@ -1,12 +1,12 @@
 /**
- * What the database gives without an engine: plain inserts over one connection of the same library, each statement a
- * transaction of its own. The baselines that figures are compared with.
+ * Baselines of the database without an engine: plain inserts over one connection of the same library, each statement in its own
+ * transaction.
  */
 import pg from "pg";
 
 const ROWS_PER_INSERT = 1_000;
 
-/** One connection to a table of its own. */
+/** One connection with its own table. */
 export class RawInserts {
   readonly #client: pg.Client;
 
@@ -21,7 +21,7 @@ export class RawInserts {
     return new RawInserts(client);
   }
 
-  /** Tasks per second if a task and its receipt are a row each, 1,000 to an insert. */
+  /** Tasks per second, with a row for each task and each receipt, 1,000 rows per insert. */
   async tasksPerSecond(tasks: number): Promise<number> {
     const from = performance.now();
     let rows: string[] = [];
@@ -37,7 +37,7 @@ export class RawInserts {
     return (tasks / (performance.now() - from)) * 1_000;
   }
 
-  /** Rows per second, as large as `chars`, 1,000 to an insert. */
+  /** Rows of `chars` characters per second, 1,000 rows per insert. */
   async rowsPerSecond(rows: number, chars: number): Promise<number> {
     const body = "x".repeat(chars);
     const batch = Array.from({ length: ROWS_PER_INSERT }, () => body);
@@ -46,7 +46,7 @@ export class RawInserts {
     return (rows / (performance.now() - from)) * 1_000;
   }
 
-  /** Seconds for texts that are a row each, so many to an insert. */
+  /** The seconds for texts of one row each, `perInsert` rows per insert. */
   async seconds(bodies: readonly string[], perInsert: number): Promise<number> {
     const from = performance.now();
     for (let n = 0; n < bodies.length; n += perInsert) await this.#insert(bodies.slice(n, n + perInsert));

@@ -1,6 +1,6 @@
 /**
- * Many trivial tasks through a broker, by two worker processes, beside what the client library reaches at the same
- * broker with the same two messages per task and nothing else. Both are measured in turns, since machines are shared.
+ * Many trivial tasks through a broker with two worker processes, beside the client library alone at the same broker with the
+ * same two messages per task. Both are measured in turns, because machines are shared.
  */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -78,7 +78,7 @@ async function runTasks(bench: Bench): Promise<Figures> {
   }
 }
 
-/** The one of RABBITMQ_URL, else one of our own in this folder, with its settings as they come. */
+/** The broker of RABBITMQ_URL, else a private one in this folder with default settings. */
 async function openRabbit(folder: string): Promise<{ readonly url: string; close(): Promise<void> }> {
   const url = process.env["RABBITMQ_URL"] ?? "";
   if (url !== "") return { url, close: async () => {} };

@@ -1,4 +1,4 @@
-/** Executions of five steps, each a phase of one task: many at a time for the rate, one at a time for the latency. */
+/** Executions of five steps, each a phase with one task: many at a time for the rate, one at a time for the latency. */
 import { chains, latencies } from "../loads.ts";
 import { openMetered } from "../metered-rondo.ts";
 import { SyncProbe } from "../raw-disk.ts";

@@ -1,6 +1,7 @@
 /**
- * One phase of many trivial tasks, processed in this process: the rate, against what the same rows cost without an
- * engine; and, ten times as large, the memory and whether the time grows with the tasks, also if some fail first.
+ * One phase of many trivial tasks, processed in this process. It measures the rate beside the cost of the same rows without an
+ * engine. With ten times as many tasks it measures the memory, and whether the time grows linearly, also if some tasks fail
+ * first.
  */
 import { workflow } from "../../../src/index.ts";
 import { type MeteredRondo, openMetered } from "../metered-rondo.ts";
@@ -123,7 +124,7 @@ async function runMillion(bench: Bench, fails: boolean): Promise<Figures> {
   };
 }
 
-/** Seconds for one execution of so many tasks. */
+/** The seconds for one execution with this many tasks. */
 async function runTasks(
   bench: Bench,
   { rondo, meter }: MeteredRondo,

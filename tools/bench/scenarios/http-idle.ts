@@ -1,4 +1,4 @@
-/** Workers that wait for work over HTTP: how soon one begins, and what waiting costs. */
+/** Workers that wait for work over HTTP: how soon a task begins, and the cost of waiting. */
 import { setMaxListeners } from "node:events";
 import { createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -52,7 +52,7 @@ async function runLatency(bench: Bench): Promise<Figures> {
   let worker: RondoProcess | null = null;
   try {
     worker = await RondoProcess.worker(bench, url, CAPACITY);
-    // Stores the definition, and warms up.
+    // Stores the definition and warms up.
     const rondo = connect({ url });
     for (let n = 0; n < 30; n++) await rondo.run(quick, null);
     const connection = new HttpConnection({ address: url });
@@ -73,7 +73,7 @@ async function runLatency(bench: Bench): Promise<Figures> {
   }
 }
 
-/** From sending a start to the first line of the handler: it includes the commit that makes the start durable. */
+/** The time from sending a start to the first line of the handler, including the commit of the start. */
 async function startToCodeMs(connection: HttpConnection): Promise<number> {
   const id = newExecutionId(Date.now(), systemRandom);
   const body = JSON.stringify({ workflow: "quick", input: null, id });
@@ -89,7 +89,7 @@ async function startToCodeMs(connection: HttpConnection): Promise<number> {
   }
 }
 
-/** Counts what an idle worker sends, through a proxy in between. */
+/** Counts the requests of an idle worker through a proxy. */
 async function idleRequests(bench: Bench, url: string): Promise<Figures> {
   const ms = bench.isShort ? 15_000 : 120_000;
   let requests = 0;
@@ -139,7 +139,7 @@ async function idleRequests(bench: Bench, url: string): Promise<Figures> {
   }
 }
 
-/** Workers as the protocol has them; as processes they would cost this machine more than the server. */
+/** Workers simulated by protocol requests: as processes they would cost this machine more than the server does. */
 async function runWorkers(bench: Bench): Promise<Figures> {
   const ms = bench.isShort ? 5_000 : 60_000;
   const { server, url } = await RondoProcess.server(bench);
@@ -191,7 +191,7 @@ async function register(connection: HttpConnection, name: string): Promise<strin
   return (JSON.parse(answer.text) as { worker: string }).worker;
 }
 
-/** Claims again and again until it is stopped; how many claims were answered. */
+/** Claims until it is stopped; returns the number of answered claims. */
 async function claimForever(
   connection: HttpConnection,
   worker: string,

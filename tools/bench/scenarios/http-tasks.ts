@@ -1,6 +1,6 @@
 /**
- * Many trivial tasks through HTTP: a server, and a worker in another process that claims and reports in batches. And
- * the same while many follow the events of the execution.
+ * Many trivial tasks over HTTP: a server, and a worker in another process that claims and reports in batches. Then the same
+ * while many clients follow the events of the execution.
  */
 import { connect as connectSocket } from "node:net";
 import { connect } from "../../../src/client/connect.ts";
@@ -17,7 +17,7 @@ const RUNS = 3;
 const WARM_UP_TASKS = 5_000;
 const FOLLOWERS = 200;
 const PAIRS = { short: 3, long: 5 };
-/** Enough for all followers to connect before the work begins. */
+/** Enough time for all followers to connect before the work begins. */
 const BEFORE_MS = 2_000;
 
 export const httpTasks: Scenario = {
@@ -81,7 +81,7 @@ async function runFollowed(bench: Bench): Promise<Figures> {
         measure(server, tasks, () => timeOf(rondo, tasks, () => Promise.resolve()));
       const followed = (): Promise<Measured> =>
         measure(server, tasks, () => timeOf(rondo, tasks, (id) => followers.follow(id)));
-      // In turns, so that neither is always the first.
+      // In turns, so that neither is always first.
       const first = i % 2 === 0 ? await alone() : await followed();
       const second = i % 2 === 0 ? await followed() : await alone();
       const [a, b] = i % 2 === 0 ? [first, second] : [second, first];
@@ -108,7 +108,7 @@ async function runFollowed(bench: Bench): Promise<Figures> {
 
 interface Measured {
   readonly rate: number;
-  /** Of the server, per task. */
+  /** The CPU time of the server per task. */
   readonly cpuMicros: number;
 }
 
@@ -118,7 +118,7 @@ async function measure(server: RondoProcess, tasks: number, run: () => Promise<n
   return { rate: tasks / seconds, cpuMicros: ((server.cpuMs() - before) * 1_000) / tasks };
 }
 
-/** Seconds for one execution of so many tasks. With something to do before, it starts when that is done. */
+/** The seconds for one execution with this many tasks. If something is to be done first, the time starts after it. */
 async function timeOf(
   rondo: RondoClient,
   tasks: number,
@@ -135,7 +135,7 @@ async function timeOf(
   return seconds;
 }
 
-/** Clients that read the events of an execution to its end, and throw them away. */
+/** Clients that read the events of an execution to its end, and discard them. */
 class Followers {
   readonly #url: URL;
   readonly #ends: Promise<number>[] = [];
@@ -144,7 +144,7 @@ class Followers {
     this.#url = new URL(url);
   }
 
-  /** Resolves when all follow. */
+  /** Resolves when all clients follow. */
   async follow(id: string): Promise<void> {
     await Promise.all(
       Array.from({ length: FOLLOWERS }, () => {
@@ -155,7 +155,7 @@ class Followers {
     );
   }
 
-  /** Bytes that all have read; throws if one was cut off. */
+  /** The bytes that all clients have read; throws if one was cut off. */
   async ended(): Promise<number> {
     return (await Promise.all(this.#ends)).reduce((sum, bytes) => sum + bytes, 0);
   }

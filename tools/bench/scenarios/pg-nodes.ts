@@ -1,6 +1,6 @@
 /**
- * What nodes of a cluster are to each other and to their database: two that share the load, one that takes over from
- * another that was killed or told to end, and one that has nothing to do.
+ * Nodes of a cluster over one database: two that share the load, one that takes over from a node that was killed or stopped,
+ * and one that is idle.
  */
 import pg from "pg";
 import { connect } from "../../../src/client/connect.ts";
@@ -19,14 +19,14 @@ const PAIRS = 5;
 const CHAINS_AT_A_TIME = 400;
 const SHARE_MS = 60_000;
 const ASK_MS = 250;
-/** Executions that the node which ends has. */
+/** The number of executions of the node that ends. */
 const LEFT = 200;
 const ENDS = 3;
-/** Ends while the lease of a node that was killed runs. */
+/** Longer than the lease of a killed node. */
 const NAP_MS = 8_000;
 const TAKE_OVER_MS = 60_000;
 const SETTLE_MS = 3_000;
-/** Until the collector has tidied up after the load. */
+/** The time for garbage collection after the load. */
 const TIDY_MS = 10_000;
 
 export const pgTwoNodes: Scenario = {
@@ -96,7 +96,7 @@ async function runTwoNodes(bench: Bench): Promise<Figures> {
   }
 }
 
-/** The same load by one node and by both, several times, each of them first as often as the other. */
+/** The same load on one node and on both, several times, each equally often first. */
 async function inTurns(
   bench: Bench,
   nodes: readonly NodeProcess[],
@@ -116,7 +116,7 @@ async function inTurns(
   return { one, two, times: one.map((alone, i) => alone / (two[i] as number)) };
 }
 
-/** Until each node has at least a quarter of the partitions. */
+/** Resolves when each node has at least a quarter of the partitions. */
 async function untilShared(url: string): Promise<void> {
   const until = performance.now() + SHARE_MS;
   for (;;) {
@@ -140,9 +140,10 @@ async function runEnd(bench: Bench): Promise<Figures> {
 }
 
 /**
- * Seconds from the end of a node to code of its executions in this process. If it is killed, they sleep, until a time
- * when they are nobody's: what may have begun before is waited for by design; the first one counts. If it is told to
- * end, they have work that nobody can do until then; the last one counts, so that each of them was taken over.
+ * The seconds from the end of a node until code of its executions runs in this process. If the node is killed, its executions
+ * sleep until a time at which they have no owner, because attempts that may have begun are awaited by design; the first one
+ * counts. If the node is stopped, its executions have work that no worker can do until then; the last one counts, so that each
+ * was taken over.
  */
 async function takeOver(bench: Bench, signal: "SIGKILL" | "SIGTERM"): Promise<number> {
   const url = databaseOf(bench);

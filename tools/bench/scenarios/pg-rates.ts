@@ -1,6 +1,6 @@
 /**
- * Rates and latency of one node over PostgreSQL, in process: a fan-out, executions of five steps, and starts. Each
- * beside what plain inserts over one connection reach in the same run. Node has the flags of the image.
+ * Rates and latency of one node over PostgreSQL, in process: a fan-out, executions of five steps, and starts. Each is measured
+ * beside plain inserts over one connection in the same run. Node has the flags of the container image.
  */
 import { chains, latencies, starts } from "../loads.ts";
 import { ask } from "../postgres/databases.ts";
@@ -13,7 +13,7 @@ import { fan, ran, STEPS } from "../workflows.ts";
 const RUNS = 5;
 const WARM_UP_TASKS = 20_000;
 const CHAINS_AT_A_TIME = 500;
-/** What a start stores, in characters: a journal entry and a head. */
+/** The characters that a start stores: a journal entry and a head. */
 const START_CHARS = 600;
 
 export const pgFanout: Scenario = {
@@ -86,7 +86,7 @@ async function runFanout(bench: Bench): Promise<Figures> {
   };
 }
 
-/** Seconds for the journal of the last execution, as it is packed, in as many inserts as there were commits. */
+/** The seconds for the packed journal of the last execution, in as many inserts as there were commits. */
 async function packedSeconds(
   raw: RawInserts,
   url: string,
@@ -102,7 +102,7 @@ async function packedSeconds(
   return { seconds, bytes: bodies.reduce((sum, body) => sum + body.length, 0) };
 }
 
-/** Seconds for one execution of so many tasks. */
+/** The seconds for one execution with this many tasks. */
 async function runTasks({ rondo, meter }: MeteredNode, tasks: number): Promise<number> {
   ran.count = 0;
   meter.reset();

@@ -1,4 +1,4 @@
-/** Scripts that will not end: how long after its time limit the last of them is over. */
+/** Scripts that do not end: how long after its time limit the last of them is killed. */
 import { measureKillLatency } from "../../../src/worker/sandbox/kill-latency.ts";
 import { openSandboxPool } from "../../../src/worker/sandbox/sandbox-pool.ts";
 import type { Bench, Figures, Scenario } from "../scenario.ts";
@@ -11,7 +11,7 @@ export const scriptKill: Scenario = {
 };
 
 async function runKills(bench: Bench): Promise<Figures> {
-  // Where no jail can be had, the figure is still that of the parent, which does the killing.
+  // Without a jail the figure is still right, because the parent does the killing.
   const pool = await openSandboxPool({ childrenMax: 1, unsafeNoJail: true });
   try {
     const measured = await measureKillLatency(pool, { repetitions: bench.isShort ? 1 : 5 });

@@ -1,4 +1,4 @@
-/** Executions that wait: how fast starts are durable, what very many with a timer cost, and how soon a restart works. */
+/** Executions that wait: how fast starts are durable, the cost of very many timers, and how soon a restart works. */
 import { workflow } from "../../../src/index.ts";
 import { startMany, starts as startsPerSecond } from "../loads.ts";
 import { openMetered } from "../metered-rondo.ts";
@@ -41,7 +41,7 @@ async function runStarts(bench: Bench): Promise<Figures> {
   return figures;
 }
 
-/** Leaves the store open, so that the restart is one after a crash. */
+/** Leaves the store open, so that the next part restarts after a crash. */
 async function fillTimers(bench: Bench): Promise<Figures> {
   const total = timersOf(bench);
   const { rondo, meter } = await openMetered(bench.directory);
@@ -55,7 +55,7 @@ async function fillTimers(bench: Bench): Promise<Figures> {
   return { timers: total, timerStartsPerSecond: startsPerSecond, ...(await idleFigures(bench)) };
 }
 
-/** A new process: from its very beginning until a handler of a new execution runs. */
+/** The time from the start of a new process until a handler of a new execution runs. */
 async function restart(bench: Bench): Promise<Figures> {
   const { rondo, store } = await openMetered(bench.directory);
   const openSeconds = performance.now() / 1_000;
@@ -88,7 +88,7 @@ function timersOf(bench: Bench): number {
   return bench.isShort ? 10_000 : 100_000;
 }
 
-/** CPU time of the whole process over some quiet seconds, and the memory then. */
+/** The CPU time of the whole process over some quiet seconds, and its memory then. */
 async function idleFigures(bench: Bench): Promise<Figures> {
   const ms = bench.isShort ? 2_000 : 10_000;
   bench.progress(`idle for ${ms / 1_000} s`);
