@@ -1,7 +1,7 @@
 import { CommanderError } from "commander";
 import { EXIT } from "./exit-code.ts";
+import { printError } from "./print-error.ts";
 import { buildProgram } from "./program/program.ts";
-import { printError } from "./tell-error.ts";
 
 /** Runs one verb and tells what went wrong; gives its exit code. */
 export async function runCli(args: readonly string[]): Promise<number> {

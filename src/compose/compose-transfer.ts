@@ -100,7 +100,7 @@ export async function migrateDatabase(
 }
 
 /** What `doctor` says about a database. Nothing is changed. */
-export function lookAtDatabase(place: Pick<TransferPlace, "store" | "schema">): Promise<DatabaseFacts> {
+export function readDatabaseFacts(place: Pick<TransferPlace, "store" | "schema">): Promise<DatabaseFacts> {
   return readDatabase(schemaPlace(place));
 }
 

@@ -2,9 +2,8 @@
 
 import type { Place, Recorded } from "../kernel/event.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
-import type { Store } from "../store/store.ts";
+import type { ExecutionStore, Store } from "../store/store.ts";
 import type { ResultsSource } from "../worker/results-reader.ts";
-import { RowReader } from "./row-reader.ts";
 
 const ROWS = 64;
 const CHARS = 1_048_576;
@@ -77,4 +76,55 @@ export function resultsOf(store: Store): ResultsSource {
 
 function isAt(event: Place, place: { phase: string; visit: number; handler: string }): boolean {
   return event.phase === place.phase && event.visit === place.visit && event.handler === place.handler;
+}
+
+/** Rows kept per execution. */
+const ROWS_MAX = 4;
+
+interface Reading {
+  /** Those who wait. */
+  waiting: number;
+  /** The newest rows that were read, oldest first. */
+  rows: (readonly Recorded[])[];
+  /** Ends with the last read that was asked for: one follows the other. */
+  last: Promise<unknown>;
+}
+
+class RowReader {
+  readonly #store: ExecutionStore;
+  readonly #readings = new Map<string, Reading>();
+
+  constructor(store: ExecutionStore) {
+    this.#store = store;
+  }
+
+  /** The event with this sequence number. */
+  async find(execution: string, seq: number): Promise<Recorded | undefined> {
+    const reading = this.#readings.get(execution) ?? { waiting: 0, rows: [], last: Promise.resolve() };
+    this.#readings.set(execution, reading);
+    reading.waiting++;
+    const found = reading.last.then(() => this.#find(reading, execution, seq));
+    // Whoever waits behind it reads for itself.
+    reading.last = found.then(
+      () => {},
+      () => {},
+    );
+    try {
+      return await found;
+    } finally {
+      if (--reading.waiting === 0) this.#readings.delete(execution);
+    }
+  }
+
+  async #find(reading: Reading, execution: string, seq: number): Promise<Recorded | undefined> {
+    for (const row of reading.rows) {
+      const found = row[seq - (row[0]?.seq ?? 0)];
+      if (found?.seq === seq) return found;
+    }
+    const [entry] = await this.#store.readJournal({ execution, from: seq, to: seq, rowsMax: 1 });
+    if (entry === undefined) return undefined;
+    const row = decodeEntry(entry);
+    reading.rows = [...reading.rows, row].slice(-ROWS_MAX);
+    return row[seq - entry.seq];
+  }
 }

@@ -24,10 +24,8 @@ import { toStoredText } from "../std/json.ts";
 import type { Random } from "../std/random.ts";
 import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { SparseSet } from "../std/sparse.ts";
-import { type Store, StoreFault } from "../store/store.ts";
-import { Bell } from "./bell.ts";
+import { type ExecutionStore, type Store, StoreFault } from "../store/store.ts";
 import { readEvents } from "./journal-reader.ts";
-import { readLines } from "./log-reader.ts";
 
 /** What handles need of the process. */
 export interface LocalParts {
@@ -101,7 +99,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
       const { view } = await this.#inspect();
       isDamaged ||= view.status === "damaged";
       if (view.finishedAt !== null && next > view.revision && options.follow !== true) return;
-      while (await bell.heard()) {
+      while (await bell.next()) {
         try {
           for await (const recorded of readEvents(store, this.id, next)) {
             next = recorded.seq + 1;
@@ -149,7 +147,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
       const { view } = await this.#inspect();
       isOver = hasEnded(view) || isOver;
       isDamaged ||= view.status === "damaged";
-      while (await bell.heard()) {
+      while (await bell.next()) {
         // What ended before this reading has all of its lines stored by now.
         const isLast = isOver || options.follow !== true;
         try {
@@ -275,5 +273,56 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
         resolve(value);
       }, fail);
     });
+  }
+}
+
+/** A condition variable for one reader: `ring` when there is something new, `stop` when nothing more comes. */
+class Bell {
+  #isRung = true;
+  #isStopped = false;
+  #wake: () => void = () => {};
+
+  get isStopped(): boolean {
+    return this.#isStopped;
+  }
+
+  /** Wakes the reader. */
+  ring(): void {
+    this.#isRung = true;
+    this.#wake();
+  }
+
+  /** Ends the waiting for good. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#wake();
+  }
+
+  /** Resolves with true at the first call and after each `ring`, with false after `stop`. */
+  async next(): Promise<boolean> {
+    while (!this.#isRung && !this.#isStopped)
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    this.#isRung = false;
+    return !this.#isStopped;
+  }
+}
+
+const ROWS = 64;
+
+/** The lines of an execution that were stored after `after`, in the order of storing. */
+async function* readLines(store: ExecutionStore, execution: string, after: number): AsyncGenerator<LogEntry> {
+  for (let last = after; ; ) {
+    const rows = await store.readLogs({ execution, after: last, rowsMax: ROWS });
+    if (rows.length === 0) return;
+    for (const { order, phase, visit, handler, task, attempt, number, worker, lines } of rows) {
+      const place = { phase, visit, handler, task, attempt: number, attemptId: attempt, worker };
+      last = order;
+      for (const { at, level, text, run } of lines) {
+        const line = { order, at, ...place, level, text };
+        yield run === undefined ? line : { ...line, run };
+      }
+    }
   }
 }

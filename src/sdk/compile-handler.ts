@@ -2,6 +2,8 @@
  * Splits a handler as it is written into its two halves: data for the definition, and code for the worker under its
  * wire name. User functions keep their spec as `this`.
  */
+
+import { nameOf, noName, pointedAt, whyNoKey } from "../kernel/definition/task-name.ts";
 import { SIGNAL_REFUSED } from "../kernel/tasks/checkpoint.ts";
 import { defined } from "../std/defined.ts";
 import type { Json } from "../std/json.ts";
@@ -12,7 +14,6 @@ import { Fatal } from "./errors.ts";
 import type { AnySpec, EnumerationSpec } from "./handler.ts";
 import type { Given, Mode } from "./mode.ts";
 import { isStandardSchema, parseWithSchema } from "./standard-schema.ts";
-import { taskNaming } from "./task-name.ts";
 
 /** A handler of a definition, as data. */
 export type HandlerData = { readonly [option: string]: Json };
@@ -158,5 +159,21 @@ function parsingWait(wait: ProcessContext["waitFor"]): ProcessContext["waitFor"]
     if (!isRejection(parsed)) return parsed.value;
     // What is journaled as the answer stays so for this round; the next one waits for another.
     throw Object.assign(new Fatal(parsed.message), { code: SIGNAL_REFUSED, path: name });
+  };
+}
+
+type Naming = string | ((task: unknown) => string | number);
+
+/** The function that computes the key or identity of a task from a JSON Pointer or with user code; `what` is for errors. */
+function taskNaming(naming: Naming, what: string): (task: unknown) => string {
+  const read = typeof naming === "function" ? naming : (task: unknown) => pointedAt(task, naming);
+  const source = typeof naming === "function" ? "its function" : `"${naming}"`;
+  return (task) => {
+    const value = read(task);
+    const name = nameOf(value);
+    if (name === null) throw new Fatal(noName(value, what, source));
+    const why = what === "key" ? whyNoKey(name) : null;
+    if (why !== null) throw new Fatal(why);
+    return name;
   };
 }

@@ -12,7 +12,7 @@ export const ENDED = Symbol("ended");
 export class KillableProcess {
   /** Resolves when the life is over. */
   readonly ended: Promise<typeof ENDED>;
-  #tellEnd: (end: typeof ENDED) => void = () => {};
+  #resolveEnd: (end: typeof ENDED) => void = () => {};
   #isOn = true;
   readonly #clock: Clock;
   /** It stands still until then, by its clock. */
@@ -21,7 +21,7 @@ export class KillableProcess {
   constructor(clock: Clock) {
     this.#clock = clock;
     this.ended = new Promise((resolve) => {
-      this.#tellEnd = resolve;
+      this.#resolveEnd = resolve;
     });
   }
 
@@ -36,7 +36,7 @@ export class KillableProcess {
   /** Ends it as `kill -9` would. */
   kill(): void {
     this.#isOn = false;
-    this.#tellEnd(ENDED);
+    this.#resolveEnd(ENDED);
   }
 
   /** SIGSTOP for a while. */

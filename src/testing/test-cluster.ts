@@ -176,7 +176,7 @@ export class TestCluster implements AsyncDisposable {
   /** What a node has to say reaches the others a little later. */
   #pass(output: ClusterOutput, from: number): void {
     const self = this.#lives[from]?.incarnation ?? "";
-    const tell = (incarnation: string | null, word: ClusterNotice) => {
+    const send = (incarnation: string | null, word: ClusterNotice) => {
       const to = this.#lives.find((run) => run?.isUp === true && run.incarnation === incarnation);
       if (incarnation !== null) this.#clock.after(1, () => to?.hear(word));
     };
@@ -184,7 +184,7 @@ export class TestCluster implements AsyncDisposable {
       case "ask-permits": {
         const { partition, asks } = output;
         const declares = output.declares === true ? [partition] : [];
-        return tell(this.#options.tables.ownerOf(partition), {
+        return send(this.#options.tables.ownerOf(partition), {
           kind: "permits-asked",
           node: self,
           asks,
@@ -192,9 +192,9 @@ export class TestCluster implements AsyncDisposable {
         });
       }
       case "grant-permits":
-        return tell(output.node, { kind: "permits-granted", grants: output.grants });
+        return send(output.node, { kind: "permits-granted", grants: output.grants });
       case "call-permits":
-        return tell(output.node, { kind: "permits-called", partitions: output.partitions });
+        return send(output.node, { kind: "permits-called", partitions: output.partitions });
       default:
         return;
     }

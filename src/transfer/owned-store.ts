@@ -24,7 +24,7 @@ export async function openOwned(store: Store, clock: Clock): Promise<OwnedStore>
     return { store, info, confirm: async () => {}, close: (options) => store.close(options) };
   }
   try {
-    return await takeAll(store, info, clock);
+    return await acquireAll(store, info, clock);
   } catch (thrown) {
     await store.close({ clean: true });
     throw thrown;
@@ -35,7 +35,7 @@ function isOfCluster(store: Store): store is ClusterStore {
   return "renew" in store;
 }
 
-async function takeAll(store: ClusterStore, info: StoreInfo, clock: Clock): Promise<OwnedStore> {
+async function acquireAll(store: ClusterStore, info: StoreInfo, clock: Clock): Promise<OwnedStore> {
   const { nodes, incarnation } = await store.renew();
   const others = nodes.filter((node) => node.incarnation !== incarnation).map(({ url }) => url);
   if (others.length > 0) throw inUse(others);
@@ -44,7 +44,7 @@ async function takeAll(store: ClusterStore, info: StoreInfo, clock: Clock): Prom
   if (owned.length < info.partitions) throw inUse([]);
   const epochs = new Map(owned.map(({ partition, epoch }) => [partition, epoch]));
   let lost: StoreFault | null = null;
-  const look = (membership: Membership): void => {
+  const check = (membership: Membership): void => {
     const isOurs =
       membership.incarnation === incarnation &&
       membership.partitions.every(
@@ -56,12 +56,12 @@ async function takeAll(store: ClusterStore, info: StoreInfo, clock: Clock): Prom
         nothingWritten: false,
       });
   };
-  const renewals = new Renewals(clock, async () => look(await store.renew()));
+  const renewals = new Renewals(clock, async () => check(await store.renew()));
   return {
     store,
     info: { ...info, owned },
     async confirm() {
-      look(await store.renew());
+      check(await store.renew());
       if (lost !== null) throw lost;
     },
     async close(options) {

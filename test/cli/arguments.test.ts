@@ -13,11 +13,11 @@ export const echo = workflow({ name: "echo" }).phase("p", { process: ({ input })
 test("an empty argument is named, with how the verb is used", async () => {
   const cwd = folder();
   const cases: [args: string[], says: string][] = [
-    [["inspect", ""], "rondo: <id> is empty\n  it is used as: rondo inspect [options] <id>\n"],
-    [["signal", "a", ""], "rondo: <name> is empty\n  it is used as: rondo signal [options] <id> <name>\n"],
-    [["run", ""], "rondo: <target> is empty\n  it is used as: rondo run [options] <target>\n"],
-    [["dlq", "retry", ""], "rondo: <id> is empty\n  it is used as: rondo dlq retry [options] <id>\n"],
-    [["cancel", ".."], 'rondo: <id>: ".." is no id\n'],
+    [["inspect", ""], "rondo: <id> is empty\n  usage: rondo inspect [options] <id>\n"],
+    [["signal", "a", ""], "rondo: <name> is empty\n  usage: rondo signal [options] <id> <name>\n"],
+    [["run", ""], "rondo: <target> is empty\n  usage: rondo run [options] <target>\n"],
+    [["dlq", "retry", ""], "rondo: <id> is empty\n  usage: rondo dlq retry [options] <id>\n"],
+    [["cancel", ".."], 'rondo: <id>: ".." is not an id\n'],
   ];
   for (const [args, stderr] of cases)
     expect(await ask(args, { cwd })).toMatchObject({ code: 2, stdout: "", stderr });

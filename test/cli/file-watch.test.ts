@@ -2,8 +2,8 @@
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
+import { importGraph } from "../../src/cli/dev/dev.ts";
 import { FileWatch } from "../../src/cli/dev/file-watch.ts";
-import { importGraph } from "../../src/cli/dev/import-graph.ts";
 import { folder } from "../fixtures/cli/cli-process-fixture.ts";
 
 test("imports are followed from file to file, packages are not, and what is missing is waited for", () => {

@@ -2,7 +2,7 @@
 import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
 import { tableLines } from "../../src/cli/output/table.ts";
-import { userFrame } from "../../src/cli/run/task-failure.ts";
+import { userFrame } from "../../src/cli/run/follow-to-end.ts";
 import { ask } from "../fixtures/cli/cli-here-fixture.ts";
 import { cli, folder, startCli, startServer } from "../fixtures/cli/cli-process-fixture.ts";
 
@@ -72,7 +72,7 @@ test("names, ids and levels that are none are answered with those that are", asy
     for (const text of says) expect(ended.stderr).toContain(text);
   }
   const status = await cli(["ps", "--status", "zz"], { cwd });
-  expect(status.stderr).toContain("one of running, paused");
+  expect(status.stderr).toContain(`not one of "running", "paused"`);
   expect(status.stderr).not.toContain("openapi.json");
 });
 

@@ -13,9 +13,9 @@ export function listenToKeys(stage: Stage, screen: Screen, quit: () => void): { 
   const press = (key: string): void => {
     const deed = KEYS[key];
     if (deed !== undefined)
-      stage.act(deed).catch((thrown: unknown) => screen.say(["✗", "red"], ` ${String(thrown)}`));
+      stage.act(deed).catch((thrown: unknown) => screen.print(["✗", "red"], ` ${String(thrown)}`));
     else if (key === "q") quit();
-    else if (key !== "") screen.say(["  keys     ", "cyan"], HELP);
+    else if (key !== "") screen.print(["  keys     ", "cyan"], HELP);
   };
   const take = (text: string): void => {
     const lines = text.split("\n");

@@ -105,13 +105,13 @@ async function playCommands(
   await server.rondo.execution(commands).result();
   const { steps } = await client.submitted(NEWS_PROJECT, commands);
   for (const { cmd, proc } of steps)
-    screen.say(
+    screen.print(
       [proc.proc_status === "COMPLETE" ? "✓" : "✗", proc.proc_status === "COMPLETE" ? "green" : "red"],
       ` ${cmd.cmd_type.padEnd(13)}  `,
       [`${proc.target_topic_name.padEnd(17)}  ${JSON.stringify(cmd.cmd_result)}`, "dim"],
     );
   for (const { body } of receiver.of(commands))
-    screen.say(["◂", "cyan"], " received, signed                ", [
+    screen.print(["◂", "cyan"], " received, signed                ", [
       JSON.stringify(body).slice(0, 400),
       "dim",
     ]);
@@ -123,13 +123,13 @@ async function playScript({ stage, server }: Demo, screen: Screen, { script }: R
   // Not before it is there: the page reads its log.
   stage.step = "script";
   for await (const { level, text, run } of handle.logs({ follow: true }))
-    if (level !== "run") screen.say(["│", "cyan"], [` ${(run ?? "").padEnd(8)} `, "dim"], text);
+    if (level !== "run") screen.print(["│", "cyan"], [` ${(run ?? "").padEnd(8)} `, "dim"], text);
   return handle.result();
 }
 
 function tellPart(screen: Screen, n: number, what: string): void {
-  screen.say("");
-  screen.say([`${n}  ${what}`, "bold"]);
+  screen.print("");
+  screen.print([`${n}  ${what}`, "bold"]);
 }
 
 const WORKER_MARKS = {

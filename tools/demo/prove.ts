@@ -30,9 +30,9 @@ export interface Evidence {
 export function prove(screen: Screen, evidence: Evidence): boolean {
   const { view, output } = evidence;
   const lasted = showDuration((view.finishedAt ?? 0) - view.createdAt);
-  screen.say("");
-  screen.say(["Result", "bold"], ` ${JSON.stringify(output)}, ${lasted} after its start`);
-  screen.say(`What that proves${although(evidence.harm)}, read back from the journal, event by event:`);
+  screen.print("");
+  screen.print(["Result", "bold"], ` ${JSON.stringify(output)}, ${lasted} after its start`);
+  screen.print(`What that proves${although(evidence.harm)}, read back from the journal, event by event:`);
   const checks = [
     ...countChecks(evidence),
     ...killChecks(evidence),
@@ -40,7 +40,7 @@ export function prove(screen: Screen, evidence: Evidence): boolean {
     ...harmChecks(evidence),
     auditCheck(evidence.audit),
   ];
-  for (const { holds, text } of checks) screen.say(holds ? ["  ✓", "green"] : ["  ✗", "red"], ` ${text}`);
+  for (const { holds, text } of checks) screen.print(holds ? ["  ✓", "green"] : ["  ✗", "red"], ` ${text}`);
   return checks.every(({ holds }) => holds);
 }
 

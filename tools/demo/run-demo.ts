@@ -32,7 +32,7 @@ export async function runDemo(args: readonly string[]): Promise<ExitCode> {
     screen.write(DEMO_HELP);
     return EXIT.ok;
   }
-  const demo = await openDemo(options, (text) => screen.say(["  ⚡ ", "yellow"], text));
+  const demo = await openDemo(options, (text) => screen.print(["  ⚡ ", "yellow"], text));
   let leave = (): void => {};
   const left = new Promise<void>((resolve) => {
     leave = resolve;
@@ -54,7 +54,7 @@ export async function runDemo(args: readonly string[]): Promise<ExitCode> {
     return isProven ? EXIT.ok : EXIT.failed;
   } catch (thrown) {
     if (detach.exit === null) throw thrown;
-    screen.say(
+    screen.print(
       demo.stage.step === "opening"
         ? "Left before it began."
         : "Left half-way. Start the demo again: it goes on from here.",
@@ -80,7 +80,7 @@ async function demonstrate(demo: Demo, screen: Screen): Promise<boolean> {
   const found = isOpen && newest.finishedAt === null ? newest : null;
   const left = found === null ? null : await lookBack(demo, screen, { found, tasks });
   if (isOpen && found === null)
-    screen.say(`Found execution ${id} at its end: what comes after it is gone on with.`);
+    screen.print(`Found execution ${id} at its end: what comes after it is gone on with.`);
   // Whatever is in it is of no execution that is open.
   if (found === null) demo.deliveries.clear();
   const waited = options.isExiting ? null : waitForPage(demo, screen);
@@ -97,8 +97,8 @@ async function stay(
   let { isProven } = going;
   let round = demo.stage.round as Round;
   for (;;) {
-    screen.say("");
-    screen.say(
+    screen.print("");
+    screen.print(
       ["It stays up", "bold"],
       ` at ${demo.server.url}/demo. `,
       ["r", "bold"],
@@ -115,7 +115,7 @@ async function stay(
 
 /** A page that is open when it begins shows more. */
 async function waitForPage(demo: Demo, screen: Screen): Promise<void> {
-  screen.say(["Open the page now", "bold"], "; it begins as soon as you have, by Enter, or in ten seconds.");
+  screen.print(["Open the page now", "bold"], "; it begins as soon as you have, by Enter, or in ten seconds.");
   let timer: NodeJS.Timeout | null = null;
   const late = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, PAGE_MS).unref();
@@ -131,15 +131,15 @@ function tellBeginning(
 ): void {
   const { newest, isOpen, round } = now;
   const { id, tasks } = round;
-  const line = (what: string, ...rest: Piece[]): void => screen.say([`  ${what.padEnd(9)}`, "cyan"], ...rest);
-  screen.say(
+  const line = (what: string, ...rest: Piece[]): void => screen.print([`  ${what.padEnd(9)}`, "cyan"], ...rest);
+  screen.print(
     ["Rondo demo", "bold"],
     `: ${showCount(tasks)} tasks, commands, a script, a timer; all of it durable, in ${options.store}`,
   );
   if (newest !== null && !isOpen)
-    screen.say(`A finished demo is there already (execution ${newest.id}): this one is execution ${id}.`);
+    screen.print(`A finished demo is there already (execution ${newest.id}): this one is execution ${id}.`);
   if (isOpen && options.isTasksGiven && options.tasks !== tasks)
-    screen.say(`Execution ${id} is open and has ${showCount(tasks)} tasks: it goes on with those.`);
+    screen.print(`Execution ${id} is open and has ${showCount(tasks)} tasks: it goes on with those.`);
   line(
     "page",
     [`${server.url}/demo`, "bold"],
@@ -159,14 +159,14 @@ function tellBeginning(
       ["q", "bold"],
       " ends it",
     );
-  screen.say("Stop it half-way, as hard as you like, from another terminal: ", [
+  screen.print("Stop it half-way, as hard as you like, from another terminal: ", [
     `kill -9 ${process.pid}`,
     "bold",
   ]);
-  screen.say(
+  screen.print(
     `Then start it again. If it is too quick for that: npm run demo -- --tasks ${showCount(tasks * 10).replaceAll(",", "_")}`,
   );
-  screen.say("");
+  screen.print("");
 }
 
 function isElsewhere(url: string, asked: number | null): boolean {
@@ -182,11 +182,11 @@ async function lookBack(
   const facts = await JournalFacts.read(server.rondo.execution(found.id), tasks, found.revision);
   const settled = tasks - facts.count().lost;
   const inFlight = deliveries.compare(facts);
-  screen.say(["Found", "bold"], ` execution ${found.id} as the process before left it:`);
-  screen.say(`  ${showCount(settled)} of ${showCount(tasks)} tasks are settled: kept, and not run again`);
-  screen.say(`  ${showCount(inFlight)} were in flight, delivered but not counted: they are delivered again`);
-  screen.say(`  ${showCount(tasks - settled - inFlight)} are still to be done`);
-  screen.say("");
+  screen.print(["Found", "bold"], ` execution ${found.id} as the process before left it:`);
+  screen.print(`  ${showCount(settled)} of ${showCount(tasks)} tasks are settled: kept, and not run again`);
+  screen.print(`  ${showCount(inFlight)} were in flight, delivered but not counted: they are delivered again`);
+  screen.print(`  ${showCount(tasks - settled - inFlight)} are still to be done`);
+  screen.print("");
   return { view: found, settled, inFlight };
 }
 

@@ -7,10 +7,11 @@ import { existsSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
-import { SETTINGS, type SettingName } from "../../config/settings.ts";
+import { type Config, SETTINGS, type SettingName } from "../../config/settings.ts";
 import { readManifest } from "../../package-root.ts";
 import { showDuration } from "../../std/duration.ts";
 import { hidePasswords, withoutPassword } from "../../std/hide-passwords.ts";
+import { RondoError, unwrap } from "../../std/rejection.ts";
 import { toCliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printPainted } from "../output/print.ts";
@@ -18,7 +19,6 @@ import { tableLines } from "../output/table.ts";
 import { directoryRisk } from "../server/directory-risk.ts";
 import { directoryOf, readConfig, type ServerFlags, withServer } from "../server/find-server.ts";
 import { isColoured, Painter, type Style } from "../style.ts";
-import { lookAtState } from "./look-at-state.ts";
 
 export interface DoctorOptions extends ServerFlags {
   readonly host?: string;
@@ -39,7 +39,7 @@ export async function doctor(options: DoctorOptions): Promise<ExitCode> {
   const findings: Finding[] = [
     runtime(),
     await store(loaded),
-    ...(await lookAtState(loaded.config)),
+    ...(await checkStateStores(loaded.config)),
     ...(await broker(loaded)),
     ...(await server(loaded, options)),
     await sandbox(),
@@ -91,9 +91,9 @@ async function store(loaded: LoadedConfig): Promise<Finding> {
 /** Whether the database answers, what is in it, and how many nodes work on it. */
 async function database({ config }: LoadedConfig): Promise<Finding> {
   const what = "store";
-  const { lookAtDatabase } = await import("../../compose/compose-transfer.ts");
+  const { readDatabaseFacts } = await import("../../compose/compose-transfer.ts");
   try {
-    const { server, kind, version, nodes } = await lookAtDatabase({ store: config.store });
+    const { server, kind, version, nodes } = await readDatabaseFacts({ store: config.store });
     if (kind === "foreign")
       return {
         what,
@@ -132,7 +132,7 @@ async function directory({ config }: LoadedConfig): Promise<Finding> {
     return { what, verdict: "wrong", says: `${config.store} cannot be used: ${near} is a file` };
   const { lostTransactionsIn } = await import("../../compose/compose-transfer.ts");
   const lost = lostTransactionsIn(path);
-  if (lost > 0) return { what, verdict: "wrong", says: `${config.store}: ${sayLost(lost)}` };
+  if (lost > 0) return { what, verdict: "wrong", says: `${config.store}: ${describeLost(lost)}` };
   const { bavail, bsize } = await statfs(near);
   const room = `${Math.round((bavail * bsize) / 1_048_576).toLocaleString("en")} MiB free`;
   const isLow = bavail * bsize < DISK_LOW_BYTES;
@@ -149,7 +149,7 @@ function existing(path: string): string {
   return near;
 }
 
-function sayLost(transactions: number): string {
+function describeLost(transactions: number): string {
   const many = transactions === 1 ? "1 transaction" : `${transactions} transactions`;
   return `its write-ahead log is damaged or missing, and it has lost at least ${many}; compare with a backup`;
 }
@@ -166,7 +166,7 @@ async function server({ config }: LoadedConfig, options: DoctorOptions): Promise
     const more = broker === undefined ? [] : [brokerOf(name, broker)];
     if (lostTransactions !== undefined)
       return [
-        { what, verdict: "wrong", says: `${name} opened its store: ${sayLost(lostTransactions)}` },
+        { what, verdict: "wrong", says: `${name} opened its store: ${describeLost(lostTransactions)}` },
         ...more,
       ];
     const own = readManifest().version;
@@ -220,4 +220,45 @@ function showValue({ name, value }: { name: string; value: unknown }): string | 
   const { show } = SETTINGS[name as SettingName] as { show?: (value: unknown) => string };
   if (show !== undefined) return show(value);
   return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+/** What is said of one store. */
+interface StateFinding {
+  readonly what: string;
+  readonly verdict: "ok" | "wrong";
+  readonly says: string;
+}
+
+const LOOK_MS = 5_000;
+
+/** A finding for each store that is configured elsewhere. */
+async function checkStateStores({ stateStores }: Config): Promise<StateFinding[]> {
+  if (Object.keys(stateStores).length === 0) return [];
+  const [{ parseStateStores }, { openStateStore }] = await Promise.all([
+    import("../../commands/state/state-settings.ts"),
+    import("../../commands/state/state-stores.ts"),
+  ]);
+  const findings: StateFinding[] = [];
+  for (const [name, settings] of Object.entries(unwrap(parseStateStores(stateStores)))) {
+    if (settings.kind === "embedded") continue;
+    const store = await openStateStore(name, settings, () => {});
+    try {
+      await store.get({ store: name, key: "rondo doctor", partition: null }, { timeoutMs: LOOK_MS });
+      findings.push({ what: "state", verdict: "ok", says: `${name} (${settings.kind}) answers` });
+    } catch (thrown) {
+      if (!(thrown instanceof Error)) throw thrown;
+      const hint =
+        thrown instanceof RondoError || thrown.message === "" ? "" : ` at ${placeOf(settings.url)}`;
+      const says = `${name} (${settings.kind}) does not answer${hint}: ${thrown.message || thrown.name}`;
+      findings.push({ what: "state", verdict: "wrong", says });
+    } finally {
+      await store.close();
+    }
+  }
+  return findings;
+}
+
+/** Without the password. */
+function placeOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).host : "its address";
 }

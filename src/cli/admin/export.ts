@@ -22,19 +22,19 @@ export async function exportToFile(file: string, options: ExportOptions): Promis
     if (file === "-") {
       const moved = await exportFrom({ ...from, write: writeToStdout });
       printLine(options.json ? JSON.stringify(moved) : `exported ${showMoved(moved)}`);
-      tellDamage(moved);
+      printDamage(moved);
       return EXIT.ok;
     }
     const moved = await writeNewFile(file, (write) => exportFrom({ ...from, write }));
     if (options.json) printJson({ file, ...moved });
     else printLine(`exported ${showMoved(moved)} to ${file}`);
-    tellDamage(moved);
+    printDamage(moved);
     return EXIT.ok;
   });
 }
 
 /** Names what is not whole. */
-function tellDamage({ damaged = [], leftOut = [] }: Moved): void {
+function printDamage({ damaged = [], leftOut = [] }: Moved): void {
   for (const id of damaged) printLine(`execution ${id} is damaged; it is exported as far as it can be read`);
   for (const what of leftOut) printLine(`the document ${what} cannot be read; it is left out`);
 }

@@ -4,10 +4,12 @@
  * 2. one that does not come so far has told why, and the one before stays;
  * 3. a change that comes meanwhile is taken next; a worker that dies by itself is started again, later each time.
  */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { packageRoot } from "../../package-root.ts";
 import { BackOff } from "../../std/back-off.ts";
 import { showDuration } from "../../std/duration.ts";
 import { printLine } from "../output/print.ts";
-import { WorkerProcess, type WorkerSpec } from "./worker-process.ts";
 
 const RETRY = { minMs: 1_000, maxMs: 30_000 } as const;
 
@@ -82,5 +84,51 @@ export class WorkerKeeper {
     const ms = this.#backOff.next();
     printLine(`rondo dev: the worker has ended; another is started in ${showDuration(ms)}`);
     this.#timer = setTimeout(() => void this.replace(), ms);
+  }
+}
+
+interface WorkerSpec {
+  readonly files: readonly string[];
+  /** How the worker finds the server. */
+  readonly args: readonly string[];
+}
+
+/** A worker that was started; `ready` answers whether it came so far as to serve. */
+class WorkerProcess {
+  readonly ready: Promise<boolean>;
+  readonly ended: Promise<void>;
+  readonly #child: ChildProcess;
+
+  constructor({ files, args }: WorkerSpec) {
+    // What it says is the user's code's to say: it goes where ours goes.
+    this.#child = spawn(process.execPath, [`${packageRoot}bin/rondo.js`, "worker", ...files, ...args], {
+      stdio: ["ignore", "inherit", "inherit", "ipc"],
+    });
+    const exited = new Promise<void>((resolve) => {
+      this.#child.once("exit", () => resolve());
+      this.#child.once("error", () => resolve());
+    });
+    this.ended = exited;
+    this.ready = new Promise((resolve) => {
+      this.#child.on("message", (message) => {
+        if ((message as { kind?: unknown } | null)?.kind === "ready") resolve(true);
+      });
+      void exited.then(() => resolve(false));
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  /** Has it end gracefully: what runs may end, nothing new begins. */
+  drain(): Promise<void> {
+    this.#child.kill("SIGTERM");
+    return this.ended;
+  }
+
+  /** Ends it at once. */
+  kill(): void {
+    this.#child.kill("SIGKILL");
   }
 }

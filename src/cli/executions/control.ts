@@ -25,7 +25,7 @@ export async function control(kind: Control, id: string, options: ControlFlags):
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
     await handle[kind](defined({ reason: options.reason, by: whoAmI() }));
-    tellChange(await handle.describe(), SAYS[kind], options);
+    printChange(await handle.describe(), SAYS[kind], options);
     return EXIT.ok;
   });
 }
@@ -53,12 +53,12 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
     await handle.signal(name, data, defined({ id: options.id }));
-    tellChange(await handle.describe(), `has the signal "${name}"`, options);
+    printChange(await handle.describe(), `has the signal "${name}"`, options);
     return EXIT.ok;
   });
 }
 
-function tellChange(view: ExecutionView, what: string, options: ServerFlags): void {
+function printChange(view: ExecutionView, what: string, options: ServerFlags): void {
   if (options.json) printJson(view);
   else printLine(`execution ${view.id} ${what}; it is ${view.status}`);
 }

@@ -5,8 +5,8 @@ import type { PhaseLabels } from "../progress/progress.ts";
 import { Screen } from "../progress/screen.ts";
 import { Detach } from "../run/detach.ts";
 import { checkTimeout, followToEnd } from "../run/follow-to-end.ts";
+import { printStart } from "../run/print-outcome.ts";
 import { serverCommand } from "../run/run-options.ts";
-import { printStart } from "../run/tell-start.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 
 export interface WaitOptions extends ServerFlags {
@@ -20,7 +20,7 @@ export async function wait(id: string, options: WaitOptions): Promise<ExitCode> 
   return withServer(
     options,
     ({ rondo, name }) => stay(rondo, id, { ...options, screen, where: `at ${name}`, wasStarted: false }),
-    { say: (line) => screen.say(line) },
+    { say: (line) => screen.print(line) },
   );
 }
 

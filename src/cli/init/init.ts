@@ -1,13 +1,12 @@
 /** `rondo init [directory]`: makes a small project. What is there is never overwritten. */
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
-import { basename, dirname, join, relative, resolve } from "node:path";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { packageRoot, readManifest } from "../../package-root.ts";
 import { makeDirectory } from "../../std/make-directory.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
 import { commandLine } from "../run/run-options.ts";
-import { dependencyOf } from "./dependency.ts";
 import { projectFiles } from "./project-files.ts";
 
 export interface InitOptions {
@@ -65,4 +64,42 @@ function nameOf(at: string): string {
 
 function shown(at: string): string {
   return relative(resolve("."), at) || ".";
+}
+
+interface Installed {
+  /** The folder of this package. */
+  readonly root: string;
+  readonly version: string;
+}
+
+const FILE = "file:";
+
+/**
+ * A checkout is named by its place. An installed package is named as the project that installed it names it, so that a
+ * tarball stays that tarball; else by its version.
+ */
+export function dependencyOf(at: string, { root, version }: Installed): string {
+  if (!root.split(sep).includes("node_modules")) return fileSpecifier(at, root);
+  for (let folder = dirname(root); dirname(folder) !== folder; folder = dirname(folder)) {
+    const specifier = specifierIn(join(folder, "package.json"));
+    if (specifier !== null)
+      return specifier.startsWith(FILE)
+        ? fileSpecifier(at, resolve(folder, specifier.slice(FILE.length)))
+        : specifier;
+  }
+  return `^${version}`;
+}
+
+/** With slashes on every system, as npm writes it. */
+function fileSpecifier(at: string, path: string): string {
+  return `${FILE}${relative(at, path).replaceAll(sep, "/")}`;
+}
+
+function specifierIn(manifest: string): string | null {
+  if (!existsSync(manifest)) return null;
+  const { dependencies, devDependencies } = JSON.parse(readFileSync(manifest, "utf8")) as {
+    readonly dependencies?: Readonly<Record<string, string>>;
+    readonly devDependencies?: Readonly<Record<string, string>>;
+  };
+  return dependencies?.["rondo"] ?? devDependencies?.["rondo"] ?? null;
 }

@@ -1,13 +1,10 @@
-/** The command line: which verbs there are. Each verb's code is loaded only when it is used. */
+/** The command line: the verbs of the table (verbs.ts), and those of tools/. */
 import { Command } from "commander";
 import { readManifest } from "../../package-root.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
-import { declareWorker } from "../worker/declare-worker.ts";
-import { declareAdmin } from "./declare-admin.ts";
-import { declareExecutions } from "./declare-executions.ts";
-import { declareRun } from "./declare-run.ts";
-import { type End, verb } from "./verb.ts";
+import { declare, type End } from "./verb.ts";
+import { VERBS } from "./verbs.ts";
 
 const HELP = `
 Exit codes: 0 ok, 1 the execution failed, 2 usage, 3 not found, 4 conflict, 5 unauthorised, 6 unreachable,
@@ -20,14 +17,11 @@ export function buildProgram(end: End): Command {
     .description("Rondo, a durable workflow engine.")
     .version(readManifest().version, "-V, --version", "print the version")
     .enablePositionalOptions()
-    .showHelpAfterError("(rondo --help, or rondo <command> --help, shows what there is)")
+    .showHelpAfterError("(rondo --help, or rondo <command> --help, lists the commands and their options)")
     .addHelpText("after", HELP)
     .hook("preAction", (_program, command) => refuseNameless(command))
     .exitOverride();
-  declareRun(program, end);
-  declareWorker(program, end);
-  declareExecutions(program, end);
-  declareAdmin(program, end);
+  for (const verb of VERBS) declare(program, verb, end);
   forward(program, "sim", "run the deterministic simulator", async (args) => {
     const { runSim } = await import("../../../tools/sim/main.ts");
     end(await runSim(args));
@@ -40,24 +34,28 @@ export function buildProgram(end: End): Command {
     const { runDemo } = await import("../../../tools/demo/run-demo.ts");
     end(await runDemo(args));
   });
-  verb(program, "completion <shell>", {
+  const completion = {
+    name: "completion <shell>",
     summary: "print completion for a shell: bash, zsh or fish",
     description: 'Prints completion for a shell. For bash: eval "$(rondo completion bash)"',
-  }).action(async (shell: string) =>
-    end((await import("../admin/completion.ts")).completion(program, shell)),
-  );
+    load: async () => {
+      const { completion: print } = await import("../admin/completion.ts");
+      return (shell: string) => print(program, shell);
+    },
+  };
+  declare(program, completion, end);
   return program;
 }
 
-/** An argument that is empty, as an unset variable of a shell is, names nothing; nor do dots, which change a path. */
+/** Refuses an empty argument, which an unset shell variable gives, and dots as an id, which would change a path. */
 function refuseNameless(command: Command): void {
   command.registeredArguments.forEach((argument, i) => {
     const given = command.args[i] ?? "";
     if (argument.name() === "id" && /^\.\.?$/.test(given))
-      throw new CliError(EXIT.usage, `<id>: "${given}" is no id`);
+      throw new CliError(EXIT.usage, `<id>: "${given}" is not an id`);
     if (argument.required && given === "")
       throw new CliError(EXIT.usage, `<${argument.name()}> is empty`, [
-        `it is used as: rondo ${[...groupOf(command), command.name(), command.usage()].join(" ")}`,
+        `usage: rondo ${[...groupOf(command), command.name(), command.usage()].join(" ")}`,
       ]);
   });
 }
@@ -66,7 +64,7 @@ function groupOf({ parent }: Command): string[] {
   return parent?.parent ? [parent.name()] : [];
 }
 
-/** A verb that reads its arguments itself, `--help` among them. */
+/** Declares a verb that parses its arguments itself, also `--help`. */
 function forward(
   program: Command,
   name: string,

@@ -1,34 +1,64 @@
-/** How verbs are declared: their arguments and options here and now, their code only when they are used. */
+/** The shape of a verb, and how commander learns of it. */
 import type { Command } from "commander";
 
 /** Takes the exit code of the verb that ran. */
 export type End = (exit: number) => void;
 
-export interface VerbSpec {
+/** A flag with its help text; `collect` is for a flag that can be given several times. */
+type Flag = readonly [
+  flags: string,
+  help: string,
+  collect?: (value: string, before?: readonly string[]) => readonly string[],
+];
+
+export interface Verb {
+  /** The name and the arguments, as commander writes them. */
+  readonly name: string;
   readonly summary: string;
   readonly description?: string;
-  /** For a verb that talks to a server: adds --url, --token, --store and --json. */
+  /** The verb talks to a server: adds --url, --token, --store and --json. */
   readonly isRemote?: boolean;
-  /** The verb of its group that is meant if none is named. */
+  /** The verb that runs if its group is named alone. */
   readonly isDefault?: boolean;
+  /** Flags that have to be given. */
+  readonly needed?: readonly Flag[];
+  readonly flags?: readonly Flag[];
+  /** Loads the code: a function of the arguments and the flags that gives the exit code. */
+  readonly load: () => Promise<(...given: never[]) => number | Promise<number>>;
 }
 
-/** Declares a verb; `name` may hold its arguments, as commander writes them. */
-export function verb(group: Command, name: string, spec: VerbSpec): Command {
-  const command = group.command(name, { isDefault: spec.isDefault === true }).summary(spec.summary);
-  command.description(spec.description ?? spec.summary);
-  if (spec.isRemote) serverOptions(command);
-  return command;
+export interface VerbGroup {
+  readonly name: string;
+  readonly summary: string;
+  readonly verbs: readonly Verb[];
 }
 
-/** The options by which a server is found and asked. */
-export function serverOptions(command: Command): Command {
-  return command
-    .option("--url <url>", "the server (default: $RONDO_URL, else the one that works on --store)")
-    .option("--token <token>", "who asks (default: $RONDO_TOKEN)")
-    .option(
-      "--store <url>",
-      "the data directory whose server is meant (default: $RONDO_STORE, else file:.rondo)",
-    )
-    .option("--json", "print JSON, one value on a line");
+/** The flags by which a server is found and asked. */
+const SERVER_FLAGS: readonly Flag[] = [
+  ["--url <url>", "the server (default: $RONDO_URL, else the server of --store)"],
+  ["--token <token>", "the token (default: $RONDO_TOKEN)"],
+  ["--store <url>", "the data directory whose server is meant (default: $RONDO_STORE, else file:.rondo)"],
+  ["--json", "print JSON, one value on a line"],
+];
+
+/** Declares a verb, or a group of verbs. */
+export function declare(program: Command, verb: Verb | VerbGroup, end: End): void {
+  if ("verbs" in verb) {
+    const group = program.command(verb.name).summary(verb.summary);
+    for (const one of verb.verbs) declare(group, one, end);
+    return;
+  }
+  const { name, summary, description = summary, needed = [], flags = [] } = verb;
+  const command = program.command(name, { isDefault: verb.isDefault === true });
+  command.summary(summary).description(description);
+  for (const [flag, help] of verb.isRemote === true ? SERVER_FLAGS : []) command.option(flag, help);
+  for (const [flag, help] of needed) command.requiredOption(flag, help);
+  for (const [flag, help, collect] of flags)
+    if (collect === undefined) command.option(flag, help);
+    else command.option(flag, help, collect);
+  command.action(async (...given: unknown[]) => {
+    const action = await verb.load();
+    // The last one is the command itself.
+    end(await action(...(given.slice(0, -1) as never[])));
+  });
 }

@@ -4,7 +4,6 @@ import { RETURNS } from "../../kernel/definition/definition.ts";
 import type { Piece } from "../style.ts";
 import { phaseLine, phaseName, phaseNews, settledOf, showCount } from "./phase-line.ts";
 import type { PhaseProgress, Progress } from "./progress.ts";
-import { Rate } from "./rate.ts";
 import type { Screen } from "./screen.ts";
 
 export interface FollowOptions {
@@ -36,14 +35,14 @@ export async function follow(handle: ExecutionHandle<unknown>, options: FollowOp
   const view = new LiveView(options);
   const tenths = new Map<PhaseProgress, number>();
   screen.live(() => [...view.lines(Date.now()), ...(options.beneath?.() ?? [])]);
-  const timer = screen.isLive ? null : setInterval(() => view.sayWhy(Date.now()), ASK_MS);
+  const timer = screen.isLive ? null : setInterval(() => view.printWhy(Date.now()), ASK_MS);
   timer?.unref();
   try {
     for await (const event of handle.events({ from: options.from, detail: "summary" })) {
       view.moved(event.at);
       const news = progress.apply(event);
-      if (news !== null) tell(screen, news, view);
-      else if (options.tellsTenths && !screen.isLive) tellTenth(options, tenths);
+      if (news !== null) printPhase(screen, news, view);
+      else if (options.tellsTenths && !screen.isLive) printTenth(options, tenths);
     }
   } finally {
     if (timer !== null) clearInterval(timer);
@@ -52,15 +51,15 @@ export async function follow(handle: ExecutionHandle<unknown>, options: FollowOp
 }
 
 /** The phase that computes the output is ours: it is shown only if it fails. */
-function tell(screen: Screen, phase: PhaseProgress, view: LiveView): void {
+function printPhase(screen: Screen, phase: PhaseProgress, view: LiveView): void {
   if (phase.name === RETURNS && phase.status !== "failed") return;
   const isOver = phase.finishedAt !== null;
-  if (!screen.isLive) screen.say(phaseNews(phase));
-  else if (isOver) screen.say(...view.line(phase, 0));
+  if (!screen.isLive) screen.print(phaseNews(phase));
+  else if (isOver) screen.print(...view.line(phase, 0));
 }
 
 /** `tenths` holds what has been told. */
-function tellTenth(
+function printTenth(
   { screen, progress, totals = {} }: FollowOptions,
   tenths: Map<PhaseProgress, number>,
 ): void {
@@ -70,7 +69,7 @@ function tellTenth(
   const tenth = Math.floor((settledOf(phase) * 10) / total);
   if (tenth === (tenths.get(phase) ?? 0) || tenth === 10) return;
   tenths.set(phase, tenth);
-  screen.say(`${phaseName(phase)}: ${showCount(settledOf(phase))} of ${showCount(total)}`);
+  screen.print(`${phaseName(phase)}: ${showCount(settledOf(phase))} of ${showCount(total)}`);
 }
 
 class LiveView {
@@ -108,13 +107,13 @@ class LiveView {
   }
 
   /** Says why nothing moves, where nothing can be redrawn: once for each reason, whatever the numbers in it. */
-  sayWhy(now: number): void {
+  printWhy(now: number): void {
     if (now - this.#movedAt <= LASTING_SILENCE_MS) return;
     this.#ask(now);
     const kind = this.#why.replaceAll(/(?:\d[\d.]* ?(?:ms|s|m|h|d)?\b ?)+/g, "0");
     if (this.#why === "" || this.#said.has(kind)) return;
     this.#said.add(kind);
-    this.#options.screen.say(`  ${this.#why}`);
+    this.#options.screen.print(`  ${this.#why}`);
   }
 
   line(phase: PhaseProgress, now: number): Piece[] {
@@ -139,5 +138,30 @@ class LiveView {
         this.#why = "";
       },
     );
+  }
+}
+
+/** How fast a number grows, over the last few seconds. */
+const WINDOW_MS = 3_000;
+const SAMPLE_MS = 100;
+
+export class Rate {
+  readonly #samples: { at: number; value: number }[] = [];
+
+  /** Notes the number as it is at `now`. */
+  note(value: number, now: number): void {
+    const last = this.#samples.at(-1);
+    if (last !== undefined && now - last.at < SAMPLE_MS) return;
+    this.#samples.push({ at: now, value });
+    while (this.#samples.length > 2 && now - (this.#samples[1] as { at: number }).at > WINDOW_MS)
+      this.#samples.shift();
+  }
+
+  /** Per second; 0 as long as it is not known. */
+  perSecond(): number {
+    const first = this.#samples[0];
+    const last = this.#samples.at(-1);
+    if (first === undefined || last === undefined || last.at === first.at) return 0;
+    return Math.max(0, ((last.value - first.value) * 1_000) / (last.at - first.at));
   }
 }

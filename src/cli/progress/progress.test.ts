@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import type { ExecutionView, PublicEvent } from "../../index.ts";
 import { Painter } from "../style.ts";
+import { Rate } from "./follow.ts";
 import { phaseLine, phaseNews, showCount } from "./phase-line.ts";
 import { type PhaseProgress, Progress } from "./progress.ts";
-import { Rate } from "./rate.ts";
 
 const events = (list: readonly Record<string, unknown>[]): PublicEvent[] =>
   list.map((event, i) => ({ seq: i + 1, at: i * 100, v: 1, execution: "x", kind: "", ...event }));

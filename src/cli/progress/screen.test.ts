@@ -46,7 +46,7 @@ test("a line that stays is written above the live ones", () => {
   const screen = new Screen(terminal);
   screen.live(() => [["live"]]);
   terminal.take();
-  screen.say("stays, however long that line may be");
+  screen.print("stays, however long that line may be");
   expect(terminal.take()).toBe("<up>stays, however long that line may be\nlive\n");
   screen.write("no end");
   expect(terminal.take()).toBe("<up>no end\nlive\n");
@@ -55,7 +55,7 @@ test("a line that stays is written above the live ones", () => {
 
 test("colours are used on a terminal unless NO_COLOR is set, and never elsewhere", () => {
   const say = (terminal: FakeTerminal): string => {
-    new Screen(terminal).say(["red", "red"], " plain");
+    new Screen(terminal).print(["red", "red"], " plain");
     return terminal.take();
   };
   expect(say(new FakeTerminal(true))).toBe("red plain\n");

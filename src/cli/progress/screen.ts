@@ -34,7 +34,7 @@ export class Screen {
   }
 
   /** A line that stays. */
-  say(...pieces: readonly Piece[]): void {
+  print(...pieces: readonly Piece[]): void {
     this.write(`${this.#painter.line(pieces)}\n`);
   }
 

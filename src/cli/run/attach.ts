@@ -23,7 +23,7 @@ export async function attach(
 ): Promise<Attached> {
   const { id } = options;
   const name = typeof workflow === "string" ? workflow : workflow.name;
-  const before = id === undefined ? null : await lookUp(rondo, id);
+  const before = id === undefined ? null : await find(rondo, id);
   if (before === null) {
     if (options.retry)
       throw new CliError(EXIT.notFound, `there is no execution ${id} to retry`, [
@@ -46,7 +46,7 @@ export async function attach(
   return { handle, before };
 }
 
-async function lookUp(rondo: RondoClient, id: string): Promise<ExecutionView | null> {
+async function find(rondo: RondoClient, id: string): Promise<ExecutionView | null> {
   try {
     return await rondo.execution(id).describe();
   } catch (thrown) {

@@ -61,7 +61,7 @@ export class Detach {
     if (this.#exit !== null) return leave(exit);
     this.#exit = exit;
     this.#askedAt = now;
-    screen.say(
+    screen.print(
       this.#options.says ?? "leaving: tasks that run may end, nothing new begins; once more leaves at once",
     );
     this.#closing = close({ graceMs: GRACE_MS });

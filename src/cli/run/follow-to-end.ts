@@ -1,5 +1,9 @@
 /** Stays with an execution until it is over, showing how it goes; or until leaving is asked for, or time is up. */
+
+import { relative, sep } from "node:path";
+import { fileURLToPath } from "node:url";
 import { type ExecutionView, hasEnded } from "../../kernel/view.ts";
+import { packageRoot } from "../../package-root.ts";
 import type { ExecutionHandle } from "../../sdk/handle.ts";
 import { showDuration } from "../../std/duration.ts";
 import { RondoError } from "../../std/rejection.ts";
@@ -11,8 +15,7 @@ import { follow } from "../progress/follow.ts";
 import { type PhaseLabels, Progress } from "../progress/progress.ts";
 import type { Screen } from "../progress/screen.ts";
 import type { Detach } from "./detach.ts";
-import { failureLines } from "./task-failure.ts";
-import { type EndReportOptions, printEnd } from "./tell-end.ts";
+import { type EndReportOptions, printEnd } from "./print-outcome.ts";
 
 export interface FollowToEndOptions extends EndReportOptions {
   readonly screen: Screen;
@@ -69,8 +72,8 @@ export async function followToEnd(
       [`go on with: ${goOn}`],
     );
   await detach.closed();
-  screen.say(`execution ${handle.id} is not over; what is done is kept`);
-  screen.say(`  go on with: ${goOn}`);
+  screen.print(`execution ${handle.id} is not over; what is done is kept`);
+  screen.print(`  go on with: ${goOn}`);
   return detach.exit ?? EXIT.unreachable;
 }
 
@@ -90,4 +93,57 @@ async function ended(result: Promise<unknown>, detach: Detach): Promise<"ended" 
     if (thrown instanceof RondoError && thrown.code === "not_ready" && detach.exit !== null) return "left";
     throw thrown;
   }
+}
+
+/** An error as a task stored it; user code decides what is in it. */
+type StoredError = Readonly<Record<string, unknown>>;
+
+/** A failing task is settled among the last events of an execution. */
+const LOOK_BACK = 100;
+
+/** Lines about it; none if nothing more is known. */
+async function failureLines(handle: ExecutionHandle<unknown>, view: ExecutionView): Promise<string[]> {
+  if (view.error?.task === undefined) return [];
+  const error = await findError(handle, view);
+  if (error === null) return [];
+  const { stack, run, line, hint } = error;
+  const frame = typeof stack === "string" ? userFrame(stack) : null;
+  return [
+    ...(frame === null ? [] : [`at ${frame}`]),
+    ...(typeof run === "string"
+      ? [`in the run "${run}"${typeof line === "number" ? `, line ${line}` : ""}`]
+      : []),
+    ...(typeof hint === "string" && hint !== "" ? [hint] : []),
+  ];
+}
+
+/** The first frame of a stack that is neither ours nor the runtime's: `file:line:column`, as short as it can be. */
+export function userFrame(stack: string): string | null {
+  for (const text of stack.split("\n")) {
+    const place = /^\s+at (?:.*\()?((?:file:\/\/)?[^()]+?):(\d+):(\d+)\)?$/.exec(text);
+    const [, file, line, column] = place ?? [];
+    if (file === undefined || file.startsWith("node:")) continue;
+    const path = file.startsWith("file://") ? fileURLToPath(file) : file;
+    const isOurs = ["dist", "src", "node_modules"].some((folder) =>
+      path.startsWith(packageRoot + folder + sep),
+    );
+    if (isOurs) continue;
+    const short = relative(process.cwd(), path);
+    return `${short.startsWith("..") ? path : short}:${line}:${column}`;
+  }
+  return null;
+}
+
+async function findError(
+  handle: ExecutionHandle<unknown>,
+  { error, revision }: ExecutionView,
+): Promise<StoredError | null> {
+  let found: StoredError | null = null;
+  for await (const event of handle.events({ from: Math.max(1, revision - LOOK_BACK), detail: "full" })) {
+    if (event.kind !== "workflow.tasks.settled") continue;
+    if (event["phase"] !== error?.phase || event["handler"] !== error?.handler) continue;
+    const rows = (event["tasks"] ?? []) as readonly { n: number; error?: StoredError | null }[];
+    found = rows.find(({ n, error: stored }) => n === error?.task && stored)?.error ?? found;
+  }
+  return found;
 }

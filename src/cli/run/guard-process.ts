@@ -10,8 +10,8 @@ import type { Screen } from "../progress/screen.ts";
 export class ProcessGuard {
   readonly #screen: Screen;
   readonly #console = globalThis.console;
-  readonly #onThrown = (error: unknown) => this.#tellThrown(error);
-  readonly #onExit = (code: number) => this.#tellExit(code);
+  readonly #onThrown = (error: unknown) => this.#printThrown(error);
+  readonly #onExit = (code: number) => this.#printExit(code);
   /** The command that goes on with what was left, once there is something. */
   goOn: string | null = null;
 
@@ -43,23 +43,23 @@ export class ProcessGuard {
     process.off("exit", this.#onExit);
   }
 
-  #tellThrown(error: unknown): void {
+  #printThrown(error: unknown): void {
     const what = error instanceof Error ? (error.stack ?? error.message) : String(error);
     this.#screen.still();
-    this.#screen.say(["✗", "red"], ` code threw outside of any task, which ends this process: ${what}`);
-    this.#tellGoOn();
+    this.#screen.print(["✗", "red"], ` code threw outside of any task, which ends this process: ${what}`);
+    this.#printContinue();
     this.leave(EXIT.broken);
   }
 
-  #tellExit(code: number): void {
+  #printExit(code: number): void {
     this.#screen.still();
-    this.#screen.say(["✗", "red"], ` code ended this process by process.exit(${code})`);
-    this.#tellGoOn();
+    this.#screen.print(["✗", "red"], ` code ended this process by process.exit(${code})`);
+    this.#printContinue();
     // The execution is not over: that is no success.
     if (code === EXIT.ok) process.exitCode = EXIT.broken;
   }
 
-  #tellGoOn(): void {
-    if (this.goOn !== null) this.#screen.say(`  what is done is kept; go on with: ${this.goOn}`);
+  #printContinue(): void {
+    if (this.goOn !== null) this.#screen.print(`  what is done is kept; go on with: ${this.goOn}`);
   }
 }

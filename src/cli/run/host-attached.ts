@@ -23,9 +23,8 @@ import { type Attached, attach } from "./attach.ts";
 import { Detach } from "./detach.ts";
 import { type FollowToEndOptions, followToEnd } from "./follow-to-end.ts";
 import type { ProcessGuard } from "./guard-process.ts";
-import { goOnCommand } from "./run-options.ts";
-import { printStart } from "./tell-start.ts";
-import { phaseNames, type Wanted } from "./wanted.ts";
+import { printStart } from "./print-outcome.ts";
+import { goOnCommand, phaseNames, type Wanted } from "./run-options.ts";
 
 /** Where the engine is. */
 export interface Owner {
@@ -120,19 +119,19 @@ function makeWorker(
     random: systemRandom,
     onLog: (grant, item, level, parts) => {
       const pieces = logLine({ ...loggedBy(grant, item), level, parts }, own.id ?? "");
-      if (pieces !== null) screen.say(...pieces);
+      if (pieces !== null) screen.print(...pieces);
     },
     onTrouble: (what) => {
       const isAway = what !== null;
-      if (isAway !== wasAway) screen.say(`${owner.name} ${isAway ? "does not answer" : "answers again"}`);
+      if (isAway !== wasAway) screen.print(`${owner.name} ${isAway ? "does not answer" : "answers again"}`);
       wasAway = isAway;
     },
     onRegistered: () => {},
-    onDrain: () => screen.say(`${owner.name} asks this worker to leave; it gets nothing new`),
-    onDropped: (attempt, why) => screen.say(["rondo: ", "yellow"], `${attempt}: ${why.message}`),
+    onDrain: () => screen.print(`${owner.name} asks this worker to leave; it gets nothing new`),
+    onDropped: (attempt, why) => screen.print(["rondo: ", "yellow"], `${attempt}: ${why.message}`),
     onBug: (thrown) => {
       const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
-      screen.say(["✗", "red"], ` the worker had to stop: ${text}`);
+      screen.print(["✗", "red"], ` the worker had to stop: ${text}`);
       guard.leave(EXIT.broken);
     },
   });

@@ -3,11 +3,10 @@
  * the file, so that open executions go on too, stays with the wanted execution until it ends, and closes. Meanwhile
  * others reach it through the directory's socket (late-server.ts).
  */
-import { openOwner } from "../../compose/compose-server.ts";
+import { type Owner, openOwner, type ServerOptions } from "../../compose/compose-server.ts";
 import type { Config } from "../../config/settings.ts";
 import type { AnyWorkflow, Rondo } from "../../index.ts";
-import type { ExitCode } from "../exit-code.ts";
-import { EXIT } from "../exit-code.ts";
+import { EXIT, type ExitCode } from "../exit-code.ts";
 import { logLine } from "../log-line.ts";
 import type { Screen } from "../progress/screen.ts";
 import { directoryRisk } from "../server/directory-risk.ts";
@@ -15,10 +14,8 @@ import { attach } from "./attach.ts";
 import { Detach } from "./detach.ts";
 import { followToEnd } from "./follow-to-end.ts";
 import type { ProcessGuard } from "./guard-process.ts";
-import { LateServer } from "./late-server.ts";
-import { goOnCommand } from "./run-options.ts";
-import { printStart } from "./tell-start.ts";
-import { phaseNames, type Wanted } from "./wanted.ts";
+import { printStart } from "./print-outcome.ts";
+import { goOnCommand, phaseNames, type Wanted } from "./run-options.ts";
 
 /** Names of other open executions that are told. */
 const OTHERS_TOLD = 5;
@@ -34,7 +31,7 @@ export async function hostHere(
   const { store } = config;
   const lasting = { heartbeatMs: config.heartbeat, retentionMs: config.retention };
   const risk = directoryRisk(store);
-  if (risk !== null) screen.say(["rondo: ", "yellow"], `${risk.what}: ${risk.mend}`);
+  if (risk !== null) screen.print(["rondo: ", "yellow"], `${risk.what}: ${risk.mend}`);
   let own = "";
   const owner = await openOwner({
     ...lasting,
@@ -48,11 +45,11 @@ export async function hostHere(
     unsafeNoJail: options.unsafeNoJail === true,
     onLog: (line) => {
       const pieces = logLine(line, own);
-      if (pieces !== null) screen.say(...pieces);
+      if (pieces !== null) screen.print(...pieces);
     },
-    onFaultLine: (line) => screen.say(["rondo: ", "yellow"], line),
+    onFaultLine: (line) => screen.print(["rondo: ", "yellow"], line),
     onStop: (reason) => {
-      screen.say(["✗", "red"], ` the engine had to stop: ${reason.stack ?? reason.message}`);
+      screen.print(["✗", "red"], ` the engine had to stop: ${reason.stack ?? reason.message}`);
       guard.leave(EXIT.broken);
     },
   });
@@ -71,7 +68,7 @@ export async function hostHere(
     const goOn = goOnCommand(file, own, options);
     guard.goOn = goOn;
     printStart(screen, `${workflow.name}: execution ${own}`, before, `in ${store}`);
-    tellOthers(
+    printOthers(
       screen,
       others.filter((id) => id !== own),
     );
@@ -106,9 +103,49 @@ async function openExecutions(rondo: Rondo, workflows: readonly AnyWorkflow[]): 
   return pages.flatMap((page) => page.data.map(({ id }) => id));
 }
 
-function tellOthers(screen: Screen, others: readonly string[]): void {
+function printOthers(screen: Screen, others: readonly string[]): void {
   if (others.length === 0) return;
   const told = others.slice(0, OTHERS_TOLD).join(", ");
   const more = others.length > OTHERS_TOLD ? " and more" : "";
-  screen.say(`open executions found in the store also go on until this one ends: ${told}${more}`);
+  screen.print(`open executions found in the store also go on until this one ends: ${told}${more}`);
+}
+
+/** How long a run is short. */
+const SHORT_MS = 300;
+
+interface LateOptions extends Pick<ServerOptions, "heartbeatMs" | "retentionMs"> {
+  /** Only a directory has a place for the socket. */
+  readonly hasDirectory: boolean;
+}
+
+interface Closes {
+  close(options?: { graceMs?: number }): Promise<void>;
+}
+
+class LateServer {
+  readonly #owner: Owner;
+  readonly #options: LateOptions;
+  #timer: NodeJS.Timeout | null = null;
+  #opening: Promise<Closes> | null = null;
+
+  constructor(owner: Owner, options: LateOptions) {
+    this.#owner = owner;
+    this.#options = options;
+    if (options.hasDirectory) this.#timer = setTimeout(() => this.#open(), SHORT_MS);
+  }
+
+  /** Closes all there is: the server, and with it the node. */
+  async close(options: { graceMs?: number } = {}): Promise<void> {
+    if (this.#timer !== null) clearTimeout(this.#timer);
+    const opened: Closes = (await this.#opening) ?? this.#owner.rondo;
+    await opened.close(options);
+  }
+
+  #open(): void {
+    this.#timer = null;
+    // Without a socket the run goes on all the same: what kept it from opening is nothing to stop for.
+    this.#opening = this.#owner
+      .serve({ ...this.#options, port: null })
+      .catch((): Closes => this.#owner.rondo);
+  }
 }

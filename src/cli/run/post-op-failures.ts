@@ -75,15 +75,15 @@ export function printPostOpFailures(
 ): void {
   if (failed.length > 0) {
     const count = failed.length === 1 ? "1 post-operation" : `${failed.length} post-operations`;
-    screen.say(["!", "yellow"], ` ${id}: ${count} failed for good; the workflow went on without it`);
+    screen.print(["!", "yellow"], ` ${id}: ${count} failed for good; the workflow went on without it`);
   }
   for (const { id: letter, step, op, target, error } of failed) {
-    screen.say(`  step ${step}, ${op} to ${target}: ${messageOf(error)}`);
-    screen.say(`    to try it again: ${retry(letter)}`);
+    screen.print(`  step ${step}, ${op} to ${target}: ${messageOf(error)}`);
+    screen.print(`    to try it again: ${retry(letter)}`);
   }
   for (const [step, { proc }] of steps.entries())
     for (const { op, target, error } of proc.post_ops ?? [])
-      screen.say(`  step ${step}, ${op} to ${target} is still tried${error === null ? "" : `: ${error}`}`);
+      screen.print(`  step ${step}, ${op} to ${target} is still tried${error === null ? "" : `: ${error}`}`);
 }
 
 function isUntried({ steps }: WorkflowDocument): boolean {

@@ -46,7 +46,7 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
       hasInput: before !== null || input !== undefined,
     });
   };
-  return withServer(options, use, { say: (line) => screen.say(line) });
+  return withServer(options, use, { say: (line) => screen.print(line) });
 }
 
 /** A name that the server does not know is answered with those that it does. */

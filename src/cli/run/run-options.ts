@@ -1,4 +1,7 @@
 /** What `rondo run` is asked for, and the commands that go on with an execution by the same options. */
+
+import type { AnyWorkflow } from "../../sdk/workflow.ts";
+import type { HostedTopic } from "../../worker/handler-code.ts";
 import type { ServerFlags } from "../server/find-server.ts";
 
 export interface RunOptions extends ServerFlags {
@@ -48,4 +51,20 @@ export function commandLine(words: readonly string[]): string {
 
 function quote(word: string): string {
   return /^[\w@%+=:,./~-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+export interface Wanted {
+  /** As the user named it. */
+  readonly file: string;
+  readonly options: RunOptions;
+  /** Undefined: none was given. */
+  readonly input: { readonly value: unknown } | undefined;
+  readonly workflows: readonly AnyWorkflow[];
+  readonly topics: readonly HostedTopic[];
+  readonly workflow: AnyWorkflow;
+}
+
+/** Names of all phases of a workflow. */
+export function phaseNames({ definition }: AnyWorkflow): string[] {
+  return (definition as { phases: readonly { name: string }[] }).phases.map(({ name }) => name);
 }

@@ -19,8 +19,7 @@ import { readInput } from "../read-input.ts";
 import { hasSocket, readConfig, socketAddress } from "../server/find-server.ts";
 import { checkTimeout } from "./follow-to-end.ts";
 import { ProcessGuard } from "./guard-process.ts";
-import type { RunOptions } from "./run-options.ts";
-import type { Wanted } from "./wanted.ts";
+import type { RunOptions, Wanted } from "./run-options.ts";
 
 const LISTENS_WITHIN_MS = 3_000;
 const LOOK_MS = 50;
@@ -42,7 +41,7 @@ async function runFile(file: string, options: RunOptions): Promise<ExitCode> {
     const input =
       options.input === undefined
         ? undefined
-        : { value: await readInput(options.input, (line) => screen.say(line)) };
+        : { value: await readInput(options.input, (line) => screen.print(line)) };
     const { workflows, topics } = await loadFile(file);
     const workflow = chooseWorkflow(workflows, options.workflow, file);
     return await host(screen, guard, { file, options, input, workflows, topics, workflow });
@@ -79,7 +78,7 @@ async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise
     if (typeof ended === "number") return ended;
     // Whoever had the directory answered nothing at all: then its lock is all we know.
     if (ended.id === null) throw owned;
-    screen.say(`the owner of ${store} has gone; looking who has it now`);
+    screen.print(`the owner of ${store} has gone; looking who has it now`);
     wanted = { ...wanted, input: undefined, options: { ...wanted.options, id: ended.id } };
   }
 }

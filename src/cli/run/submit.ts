@@ -62,7 +62,7 @@ export async function submit(file: string, options: SubmitFlags): Promise<ExitCo
     }
     return EXIT.ok;
   };
-  return withServer(options, use, { say: (line) => screen.say(line) });
+  return withServer(options, use, { say: (line) => screen.print(line) });
 }
 
 /** Stays with one after another; the first that does not end well gives the exit code. */

@@ -4,7 +4,7 @@
  * in it.
  */
 
-import { existsSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { RemoteRondo } from "../../client/connect.ts";
 import type { Fetch } from "../../client/transport.ts";
@@ -12,11 +12,12 @@ import { type LoadedConfig, loadConfig } from "../../config/load-config.ts";
 import { HttpConnection } from "../../net/http-connection.ts";
 import { HttpFault } from "../../net/http-fault.ts";
 import { assert } from "../../std/assert.ts";
+import { systemClock } from "../../std/clock.ts";
 import { withoutPassword } from "../../std/hide-passwords.ts";
 import { RondoError } from "../../std/rejection.ts";
+import { sleep } from "../../std/within.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
-import { awaitOwner } from "./await-owner.ts";
 import { fetchOver } from "./fetch-over-http.ts";
 import { outlastAbsence } from "./outlast-absence.ts";
 
@@ -178,4 +179,29 @@ function explainUnauthorised(thrown: RondoError, name: string, hasToken: boolean
         ["give a token: --token, or RONDO_TOKEN", make],
         { cause: thrown },
       );
+}
+
+const LOOK_MS = 25;
+/** By then a run has its socket, on a machine with much to do too. */
+const PATIENCE_MS = 3_000;
+
+/** Resolves when the directory's owner listens, or there is none: with the owner's process if it works without listening. */
+export async function awaitOwner(directory: string): Promise<{ readonly silent: number | null }> {
+  for (let waitedMs = 0; ; waitedMs += LOOK_MS) {
+    const silent = silentOwner(directory);
+    if (silent === null || waitedMs >= PATIENCE_MS) return { silent };
+    await sleep(systemClock({ hold: true }), LOOK_MS);
+  }
+}
+
+function silentOwner(directory: string): number | null {
+  try {
+    const { pid, listening } = JSON.parse(readFileSync(join(directory, "owner.json"), "utf8"));
+    if (!Number.isInteger(pid) || listening !== undefined) return null;
+    process.kill(pid, 0);
+    return pid;
+  } catch {
+    // Nobody is there, or somebody who was killed.
+    return null;
+  }
 }

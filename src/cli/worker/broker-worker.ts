@@ -53,18 +53,18 @@ export async function runBrokerWorker(
     const address = socket === undefined ? config.url : `unix:${socket}`;
     if (address !== null) {
       const addresses = address.split(",").map((one) => one.trim());
-      const tell = (what: string): void => screen.say(["rondo: ", "yellow"], what);
+      const tell = (what: string): void => screen.print(["rondo: ", "yellow"], what);
       const options = { isOver: shutdown.asked, tell };
       if (!(await registerDefinitions({ addresses, token: config.token }, workflows, options)))
         return EXIT.ok;
-    } else tellUnregistered(screen, workflows);
+    } else printUnregistered(screen, workflows);
     const rules = new TopicRules({ prefix: prefix ?? config.prefix, projects: {} });
     for (const { topic } of loaded.topics) {
       const refusal = rules.reserved(topic);
       if (refusal !== null) throw new RondoError(refusal);
     }
     const hosted = [...workflows, ...loaded.topics];
-    tellLimits(screen, workflows);
+    printLimits(screen, workflows);
     await work({ screen, guard, shutdown, settings, flags, hosted, prefix: prefix ?? config.prefix });
     return EXIT.ok;
   } finally {
@@ -95,25 +95,28 @@ async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }
     random: systemRandom,
     onLog: (grant, item, level, parts) => {
       const pieces = logLine({ ...loggedBy(grant, item), level, parts }, "");
-      if (pieces !== null) screen.say(...pieces);
+      if (pieces !== null) screen.print(...pieces);
     },
     onTrouble: (what) => {
       if (json) printJson({ kind: "trouble", what });
-      else if (what === null) screen.say(["rondo: ", "yellow"], "the broker is back");
+      else if (what === null) screen.print(["rondo: ", "yellow"], "the broker is back");
       else
-        screen.say(["rondo: ", "yellow"], `the broker is away (${what}); what is done is kept, trying again`);
+        screen.print(
+          ["rondo: ", "yellow"],
+          `the broker is away (${what}); what is done is kept, trying again`,
+        );
     },
     onReady: () => {
       const { name, capacity } = settings;
       if (json)
         printJson({ kind: "registered", worker: name, capacity, workflows: hosted.map((part) => part.name) });
-      else screen.say(`worker ${name} serves ${showBroker(broker)}, prefix ${prefix}`);
+      else screen.print(`worker ${name} serves ${showBroker(broker)}, prefix ${prefix}`);
       process.send?.({ kind: "ready", worker: name });
     },
-    onNote: (what) => screen.say(["rondo: ", "yellow"], what),
+    onNote: (what) => screen.print(["rondo: ", "yellow"], what),
     onBug: (thrown) => {
       const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
-      screen.say(["✗", "red"], ` the worker had to stop: ${text}`);
+      screen.print(["✗", "red"], ` the worker had to stop: ${text}`);
       guard.leave(EXIT.broken);
     },
   });
@@ -122,7 +125,7 @@ async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }
   }, settings.sampleMs);
   await Promise.race([shutdown.asked, worker.start().then(() => shutdown.asked)]);
   clearInterval(telling);
-  if (!json) screen.say("leaving: tasks that run may end, nothing new begins; once more leaves at once");
+  if (!json) screen.print("leaving: tasks that run may end, nothing new begins; once more leaves at once");
   await worker.stop(settings.graceMs);
   if (json) printJson({ kind: "ended" });
 }
@@ -135,10 +138,10 @@ function checkUrl(broker: string): void {
 }
 
 /** Over a broker no server learns the definitions, and none can be started before it has. */
-function tellUnregistered(screen: Screen, workflows: readonly AnyWorkflow[]): void {
+function printUnregistered(screen: Screen, workflows: readonly AnyWorkflow[]): void {
   if (workflows.length === 0) return;
   const names = workflows.map(({ name }) => name).join(", ");
-  screen.say(
+  screen.print(
     ["rondo: ", "yellow"],
     `no server is told the definitions of ${names}: without --url a worker over a broker registers none. ` +
       "Name the server once with --url, or POST /v1/workflows",
@@ -146,14 +149,14 @@ function tellUnregistered(screen: Screen, workflows: readonly AnyWorkflow[]): vo
 }
 
 /** What these workflows have that no worker over a broker does. */
-function tellLimits(screen: Screen, workflows: readonly AnyWorkflow[]): void {
+function printLimits(screen: Screen, workflows: readonly AnyWorkflow[]): void {
   for (const { name, definition } of workflows) {
     const { phases } = definition as { phases?: readonly { handlers?: Record<string, object> }[] };
     const hasScripts = (phases ?? []).some(({ handlers }) =>
       Object.values(handlers ?? {}).some((one) => "script" in one),
     );
     if (hasScripts)
-      screen.say(
+      screen.print(
         ["rondo: ", "yellow"],
         `${name} has scripts, which are not done over a broker: rondo worker --url`,
       );

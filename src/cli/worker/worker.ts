@@ -24,7 +24,6 @@ import { ProcessGuard } from "../run/guard-process.ts";
 import { Shutdown } from "../start/shutdown.ts";
 import { loadAll } from "./load-all.ts";
 import { findAddresses, registerDefinitions, type ServerAddresses } from "./register-definitions.ts";
-import { smallCapacityLines } from "./small-capacity.ts";
 import { readWorkerFlags, type WorkerFlags, type WorkerSettings } from "./worker-flags.ts";
 
 /** Works until it is told to end. */
@@ -43,7 +42,7 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
   const { addresses, token, wanted } = await findAddresses(files, flags);
   const screen = new Screen(process.stderr);
   if (wanted.length === 0)
-    screen.say(
+    screen.print(
       ["rondo:", "yellow"],
       " no files are given, so it does scripts only; rondo worker flows.ts does handlers",
     );
@@ -55,7 +54,7 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
     const loaded = await loadAll(wanted);
     const workflows = withChildren(loaded.workflows);
     for (const line of smallCapacityLines(workflows, settings.capacity))
-      screen.say(["rondo: ", "yellow"], line);
+      screen.print(["rondo: ", "yellow"], line);
     const host = new WorkerHost({
       screen,
       guard,
@@ -68,7 +67,7 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
     });
     const isThere = await registerDefinitions({ addresses, token }, workflows, {
       isOver: shutdown.asked,
-      tell: (what) => screen.say(["rondo: ", "yellow"], what),
+      tell: (what) => screen.print(["rondo: ", "yellow"], what),
     });
     if (isThere) await host.run();
     return EXIT.ok;
@@ -112,12 +111,12 @@ class WorkerHost {
       hasCode ? this.#start({ ...this.#options(true), workflows: [...workflows, ...topics] }) : null,
       this.#startScripts(!hasCode),
     ]);
-    const telling = setInterval(() => this.#tellLoad(), settings.sampleMs);
+    const telling = setInterval(() => this.#reportLoad(), settings.sampleMs);
     await Promise.race([shutdown.asked, started.then(() => shutdown.asked)]);
     this.#isLeaving = true;
     clearInterval(telling);
     if (!flags.json)
-      screen.say("leaving: tasks that run may end, nothing new begins; once more leaves at once");
+      screen.print("leaving: tasks that run may end, nothing new begins; once more leaves at once");
     await Promise.all(this.#workers.map((worker) => worker.stop(settings.graceMs)));
     await started;
     if (flags.json) printJson({ kind: "ended" });
@@ -134,14 +133,14 @@ class WorkerHost {
       // Without scripts it would have nothing at all to do.
       if (isAll) throw thrown;
       const isNeeded = workflows.some(({ definition }) => hasScripts(definition));
-      screen.say(
+      screen.print(
         [isNeeded ? "✗" : "rondo:", isNeeded ? "red" : "yellow"],
         ` no scripts here: ${thrown.message}`,
       );
       return;
     }
     if (this.#isLeaving) return;
-    if (unsafeNoJail) screen.say(["rondo:", "yellow"], " scripts may run without the outer sandbox");
+    if (unsafeNoJail) screen.print(["rondo:", "yellow"], " scripts may run without the outer sandbox");
     await this.#start({
       ...this.#options(isAll),
       ...(isAll ? {} : { name: `${settings.name}-scripts`, worker: `${this.#id}-scripts` }),
@@ -173,27 +172,27 @@ class WorkerHost {
       random: systemRandom,
       onLog: (grant, item, level, parts) => {
         const pieces = logLine({ ...loggedBy(grant, item), level, parts }, "");
-        if (pieces !== null) screen.say(...pieces);
+        if (pieces !== null) screen.print(...pieces);
       },
       onTrouble: (what) => this.#troubled(what),
       onRegistered: (worker) => this.#registered(worker, isMain),
       onRefused: ({ status, message }) => {
-        screen.say(["✗", "red"], ` no server accepts this worker (${status}): ${message}`);
-        screen.say("  ", refusalHint(status));
+        screen.print(["✗", "red"], ` no server accepts this worker (${status}): ${message}`);
+        screen.print("  ", refusalHint(status));
         guard.leave(status === 404 ? EXIT.notFound : status === 422 ? EXIT.usage : EXIT.unauthorised);
       },
       onDrain: () => shutdown.end(),
       onDamagedSpool: ({ path, lines }) =>
-        screen.say(
+        screen.print(
           ["rondo: ", "yellow"],
           `a spool file is damaged: ${lines} of its lines cannot be read, and what they said is lost unless the tasks run again; ` +
             `the rest is sent, and the file is kept as ${path}`,
         ),
       onDropped: (attempt, why) =>
-        screen.say(["rondo: ", "yellow"], `${attempt} was not taken: ${why.message}`),
+        screen.print(["rondo: ", "yellow"], `${attempt} was not taken: ${why.message}`),
       onBug: (thrown) => {
         const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
-        screen.say(["✗", "red"], ` the worker had to stop: ${text}`);
+        screen.print(["✗", "red"], ` the worker had to stop: ${text}`);
         guard.leave(EXIT.broken);
       },
     };
@@ -209,7 +208,7 @@ class WorkerHost {
       what === null
         ? "the server is back"
         : `the server is away (${what}); what is done is kept, trying again`;
-    screen.say(["rondo: ", "yellow"], says);
+    screen.print(["rondo: ", "yellow"], says);
   }
 
   #registered(worker: string, isMain: boolean): void {
@@ -219,12 +218,12 @@ class WorkerHost {
       printJson({ kind: "registered", worker, capacity, workflows: workflows.map(({ name }) => name) });
     if (this.#isReady || !isMain) return;
     this.#isReady = true;
-    if (!flags.json) screen.say(`worker ${worker} serves ${server.addresses.map(shown).join(", ")}`);
+    if (!flags.json) screen.print(`worker ${worker} serves ${server.addresses.map(shown).join(", ")}`);
     process.send?.({ kind: "ready", worker });
   }
 
   /** For a parent that adds and removes processes: how busy the busier part is, code or scripts. */
-  #tellLoad(): void {
+  #reportLoad(): void {
     const [busiest] = this.#workers
       .map(({ held, capacity }) => ({ kind: "load", held, capacity }))
       .sort((a, b) => b.held / b.capacity - a.held / a.capacity);
@@ -246,4 +245,29 @@ function shown(address: string): string {
 function hasScripts(definition: unknown): boolean {
   const { phases } = definition as { phases?: readonly { handlers?: Record<string, object> }[] };
   return (phases ?? []).some(({ handlers }) => Object.values(handlers ?? {}).some((one) => "script" in one));
+}
+
+interface Batched {
+  readonly phases?: readonly {
+    readonly name: string;
+    readonly handlers?: Readonly<Record<string, { readonly use?: string; readonly batch?: number }>>;
+  }[];
+}
+
+/** A line for each handler whose `batch` is over the worker's capacity. */
+export function smallCapacityLines(
+  workflows: readonly { readonly definition: unknown }[],
+  capacity: number,
+): string[] {
+  return workflows.flatMap(({ definition }) =>
+    ((definition as Batched).phases ?? []).flatMap(({ name, handlers = {} }) =>
+      Object.entries(handlers).flatMap(([handler, { use = `${name}/${handler}`, batch = 1 }]) =>
+        batch <= capacity
+          ? []
+          : [
+              `${use} asks for batches of ${batch}, and this worker takes ${capacity} tasks at a time: its batches have at most ${capacity} (--capacity ${batch} makes room)`,
+            ],
+      ),
+    ),
+  );
 }

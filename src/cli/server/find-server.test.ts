@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { awaitOwner } from "./await-owner.ts";
+import { awaitOwner } from "./find-server.ts";
 
 function directory(owner?: object): string {
   const path = mkdtempSync(join(tmpdir(), "rondo-owner-"));

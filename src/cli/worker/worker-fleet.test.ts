@@ -1,6 +1,6 @@
 // When a worker process is added, and when one is ended.
 import { describe, expect, test } from "vitest";
-import { ScalePolicy } from "./scale-policy.ts";
+import { ScalePolicy } from "./worker-fleet.ts";
 
 const busy = (n: number) => Array(n).fill({ held: 95, capacity: 100 });
 const idle = (n: number) => Array(n).fill({ held: 0, capacity: 100 });

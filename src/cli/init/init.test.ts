@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { dependencyOf } from "./dependency.ts";
+import { dependencyOf } from "./init.ts";
 
 /** A folder `project` with this manifest and the package installed in it; answers the place of both. */
 function installed(manifest: object | null): { readonly place: string; readonly root: string } {

@@ -1,6 +1,6 @@
 import { handler, workflow } from "rondo";
 import { expect, test } from "vitest";
-import { smallCapacityLines } from "./small-capacity.ts";
+import { smallCapacityLines } from "./worker.ts";
 
 test("a batch that is larger than the capacity is told, one that fits is not", () => {
   const flow = workflow({ name: "rows" })

@@ -1,12 +1,13 @@
 /** What is told when an execution is over: its output on stdout, or on stderr why there is none and what to do. */
-import type { ExecutionView } from "../../index.ts";
 import { NEXT } from "../../kernel/definition/definition.ts";
+import type { ExecutionView } from "../../kernel/view.ts";
 import { damagedHint } from "../../sdk/errors.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printPainted } from "../output/print.ts";
 import { jsonText } from "../output/visible.ts";
-import { showCount } from "../progress/phase-line.ts";
+import { phaseName, settledOf, showCount } from "../progress/phase-line.ts";
+import { Progress } from "../progress/progress.ts";
 import type { Screen } from "../progress/screen.ts";
 
 export interface EndReportOptions {
@@ -36,48 +37,48 @@ export function printEnd(
   const printValue = (value: unknown) => printPainted(jsonText(value, process.stdout.isTTY ? 2 : 0));
   if (options.json) printJson(shown === undefined ? view : shown.value);
   if (view.status === "done") {
-    screen.say(["✓", "green"], ` ${nameOf(view)} is done, after ${lasted(view)}`);
+    screen.print(["✓", "green"], ` ${nameOf(view)} is done, after ${lasted(view)}`);
     if (!options.json) printValue(shown === undefined ? view.output : shown.value);
     return EXIT.ok;
   }
   // A document says which steps are done, however it ended.
   if (shown !== undefined && !options.json) printValue(shown.value);
   if (view.status === "damaged") {
-    screen.say(["✗", "red"], ` ${nameOf(view)} is damaged:`);
-    screen.say(`  ${view.error?.message ?? "no reason is known"}`);
-    screen.say("  to see what can be read of it:  ", options.see);
-    screen.say(`  ${damagedHint(view)}`);
+    screen.print(["✗", "red"], ` ${nameOf(view)} is damaged:`);
+    screen.print(`  ${view.error?.message ?? "no reason is known"}`);
+    screen.print("  to see what can be read of it:  ", options.see);
+    screen.print(`  ${damagedHint(view)}`);
     return EXIT.damaged;
   }
   const isFailed = view.status === "failed";
-  tellError(screen, view, options.failure);
-  if (isFailed && options.hasInput === false) screen.say("  no input was given (-i)");
-  screen.say("  to see all of it:              ", options.see);
-  screen.say("  to do what is not done again:  ", options.retry);
+  printFailure(screen, view, options.failure);
+  if (isFailed && options.hasInput === false) screen.print("  no input was given (-i)");
+  screen.print("  to see all of it:              ", options.see);
+  screen.print("  to do what is not done again:  ", options.retry);
   return isFailed ? EXIT.failed : EXIT.cancelled;
 }
 
-function tellError(screen: Screen, view: ExecutionView, failure: readonly string[]): void {
+function printFailure(screen: Screen, view: ExecutionView, failure: readonly string[]): void {
   const { error } = view;
   const [mark, what] =
     view.status === "failed" ? (["✗", "failed"] as const) : (["–", "was cancelled"] as const);
-  screen.say([mark, "red"], ` ${nameOf(view)} ${what} after ${lasted(view)}: `, [
+  screen.print([mark, "red"], ` ${nameOf(view)} ${what} after ${lasted(view)}: `, [
     error?.code ?? "no reason",
     "bold",
   ]);
   if (error === null) return;
-  for (const line of error.message.split("\n")) screen.say(`  ${line}`);
+  for (const line of error.message.split("\n")) screen.print(`  ${line}`);
   if (error.phase !== undefined) {
     const place = error.handler === undefined ? error.phase : `${error.phase}/${error.handler}`;
     const task = error.task === undefined ? "" : `, task ${error.task}`;
     const attempt = error.attempt === undefined ? "" : `, attempt ${error.attempt}`;
-    screen.say(`  in ${place}${task}${attempt}`);
+    screen.print(`  in ${place}${task}${attempt}`);
   }
-  for (const line of failure) screen.say(`  ${line}`);
+  for (const line of failure) screen.print(`  ${line}`);
   const handlers = view.phases.flatMap((phase) => phase.handlers).filter(({ name }) => name !== NEXT);
   const sum = (field: "total" | "done" | "failed") => handlers.reduce((n, handler) => n + handler[field], 0);
   if (sum("total") > 1)
-    screen.say(
+    screen.print(
       `  of ${showCount(sum("total"))} tasks ${showCount(sum("done"))} are done and ${showCount(sum("failed"))} failed`,
     );
 }
@@ -88,4 +89,17 @@ function nameOf(view: ExecutionView): string {
 
 function lasted(view: ExecutionView): string {
   return showDuration((view.finishedAt ?? view.createdAt) - view.createdAt);
+}
+
+/** `before` is how it was when we came; null if it was started now. */
+export function printStart(screen: Screen, name: string, before: ExecutionView | null, where: string): void {
+  if (before === null) return screen.print(`${name} started ${where}`);
+  if (before.status === "damaged") return screen.print(`${name} is damaged`);
+  if (before.finishedAt !== null) return screen.print(`${name} had ended before`);
+  const { current } = Progress.of(before);
+  const far =
+    current === null || current.total < 2
+      ? ""
+      : `: ${showCount(settledOf(current))} of ${showCount(current.total)} tasks of ${phaseName(current)} are settled`;
+  screen.print(`${name} goes on${far}`);
 }

@@ -1,0 +1,500 @@
+/** The table of verbs: their arguments, flags and help texts. The code of a verb is loaded when the verb is used. */
+import type { Verb, VerbGroup } from "./verb.ts";
+
+const STORE = "--store <url>";
+const ANY_STORE = "file:<directory>, memory: or postgres://... (default: $RONDO_STORE, else file:.rondo)";
+const KEPT_STORE = "file:<directory> or postgres://... (default: $RONDO_STORE, else file:.rondo)";
+const INPUT = ["-i, --input <json>", "the input: JSON, @file, or - for stdin"] as const;
+const WAIT_TIMEOUT = [
+  "--timeout <duration>",
+  "stop waiting after this time, such as 30s (exit code 124)",
+] as const;
+const OF_WORKFLOW = ["--workflow <name>", "of this workflow only"] as const;
+const OF_PROJECT = ["--project <name>", "of this project only"] as const;
+
+const SERVING: Verb["flags"] = [
+  [STORE, ANY_STORE],
+  ["--host <address>", "the address to listen at (default: $RONDO_HOST, else 127.0.0.1)"],
+  ["--port <n>", "the port to listen at; 0 is any free port (default: $RONDO_PORT, else 7777)"],
+  ["--broker <url>", "amqp://...: gives work to workers at this RabbitMQ (default: $RONDO_BROKER)"],
+  ["--json", "print the addresses it listens at as JSON: { url, socket }"],
+];
+
+const run: Verb = {
+  name: "run <target>",
+  summary: "run a workflow from a file until it ends, or start one by name at a server",
+  description:
+    "A file (.ts .mts .js .mjs .json .yaml .yml, or anything with a slash): serves its workflows, starts one of them, or " +
+    "continues the execution of --id, and waits until it ends. If another process has the data directory open, this " +
+    "process becomes its worker meanwhile. A name: starts that workflow at a server. " +
+    "The output is JSON on stdout; everything else goes to stderr.",
+  flags: [
+    INPUT,
+    ["--id <id>", "the id of the execution; an execution that exists is continued"],
+    ["--workflow <name>", "the workflow to start, if the file exports several"],
+    ["--project <name>", "the project that the execution belongs to"],
+    ["--wait", "with a name: wait until the execution ends"],
+    ["--timeout <duration>", "stop waiting after this time, such as 30s; the execution can be continued"],
+    ["--retry", "if the execution of --id failed or was cancelled, run its open tasks again"],
+    ["--unsafe-no-jail", "run scripts also where the sandbox has no outer layer; for trusted scripts only"],
+    [STORE, ANY_STORE],
+    ["--url <url>", "the server; a file is then served by this process as a worker of that server"],
+    ["--token <token>", "the token (default: $RONDO_TOKEN)"],
+    ["--json", "print the execution on one line, instead of its output"],
+  ],
+  load: async () => (await import("../run/run.ts")).run,
+};
+
+const submit: Verb = {
+  name: "submit <file>",
+  summary: "submit workflows of commands, written as a document",
+  description:
+    "Submits the command workflows of a file (.json, .yaml or .yml; - is JSON on stdin) to a server: { steps }, or a " +
+    "whole project document. Prints their ids. With --wait it waits until they end, and prints them with their results.",
+  isRemote: true,
+  flags: [
+    ["--project <name>", "the project (default: the project that the document names, else default)"],
+    ["--id <id>", "the id of the workflow; a second submission under the same id finds the first"],
+    ["--wait", "wait until the workflows end"],
+    WAIT_TIMEOUT,
+  ],
+  load: async () => (await import("../run/submit.ts")).submit,
+};
+
+const worker: Verb = {
+  name: "worker [files...]",
+  summary: "run the handlers of files as a worker of a server",
+  description:
+    "Registers the workflows of the files with a server, claims their tasks, and runs them in this process, scripts too. " +
+    "Without files it runs scripts only. " +
+    "With --broker it takes tasks and commands from the queues of a RabbitMQ instead (docs/protocol.md). " +
+    "SIGTERM ends it gracefully: it claims nothing new, running tasks may end, and the exit code is 0.",
+  isRemote: true,
+  flags: [
+    ["--socket <path>", "the unix socket of the server, instead of --url"],
+    ["--broker <url>", "take work from the queues of this broker: amqp://... or amqps://..."],
+    ["--prefix <prefix>", "the prefix of the names at the broker (default: rondo)"],
+    ["--capacity <n>", "the most tasks at a time (default: 100)"],
+    ["--name <name>", "the name of the worker in lists (default: host and process)"],
+    ["--spool <directory>", "keep unacknowledged reports on disk, so that they survive this process"],
+    ["--status-port <n>", "the port of its own status API (default: any free port)"],
+    ["--grace <duration>", "how long running tasks may take to end (default: 25s)"],
+    ["--min <n>", "keep at least this many worker processes"],
+    ["--max <n>", "add processes up to this many while they are busy"],
+    ["--sample <duration>", "how often the load of the processes is measured (default: 1s)"],
+    ["--unsafe-no-jail", "run scripts also where the sandbox has no outer layer; for trusted scripts only"],
+  ],
+  load: async () => (await import("../worker/worker.ts")).runWorker,
+};
+
+const SERVING_VERBS: readonly Verb[] = [
+  run,
+  submit,
+  {
+    name: "init [directory]",
+    summary: "make a small project: a workflow, its tests, scripts",
+    description:
+      "Makes a small project in the directory (default: the current one): a workflow, its test under the simulator, and " +
+      "scripts. Existing files are not overwritten.",
+    flags: [["--json", "print the names of the files as JSON"]],
+    load: async () => (await import("../init/init.ts")).init,
+  },
+  {
+    name: "start",
+    summary: "start a server: an engine node and its API",
+    flags: SERVING,
+    load: async () => (await import("../start/start.ts")).start,
+  },
+  {
+    name: "dev [files...]",
+    summary: "start a server and a worker for files, which follows their changes",
+    description:
+      "Starts a server and, in a process of its own, a worker for the files. When a file or one of its imports changes, " +
+      "a new worker takes over and the old one ends after its running tasks. Running executions keep their definition.",
+    flags: SERVING,
+    load: async () => (await import("../dev/dev.ts")).dev,
+  },
+  worker,
+];
+
+const READING_VERBS: readonly Verb[] = [
+  {
+    name: "ps",
+    summary: "list executions, newest first",
+    isRemote: true,
+    flags: [
+      ["--status <status>", "running, paused, cancelling, done, failed, cancelled or damaged"],
+      OF_WORKFLOW,
+      OF_PROJECT,
+      [
+        "-q, --query <words>",
+        "words that must all match: the beginning of an id, at least 8 digits of the definition's hash, a workflow's whole name (case counts), a tag's name or value, or a word of the error",
+      ],
+      [
+        "--tag <tag>",
+        "with this tag, as name=value or name; can be given several times",
+        (value, before: readonly string[] = []) => [...before, value],
+      ],
+      ["--limit <n>", "the most executions (default: 50)"],
+    ],
+    load: async () => (await import("../executions/ps.ts")).ps,
+  },
+  {
+    name: "inspect <id>",
+    summary: "show an execution in full",
+    isRemote: true,
+    flags: [["--at <seq>", "as it was after the event with this sequence number"]],
+    load: async () => (await import("../executions/inspect.ts")).inspect,
+  },
+  {
+    name: "events <id>",
+    summary: "show the journal of an execution",
+    isRemote: true,
+    flags: [
+      ["-f, --follow", "show new events too, until the execution ends"],
+      ["--full", "show tasks as rows, not as counts and ranges"],
+      ["--from <seq>", "begin with the event with this sequence number"],
+    ],
+    load: async () => (await import("../executions/events.ts")).events,
+  },
+  {
+    name: "tasks <id>",
+    summary: "list tasks of an execution",
+    isRemote: true,
+    flags: [
+      ["--failed", "failed tasks only"],
+      ["--status <status>", "pending, running, retrying, waiting, done, failed or cancelled"],
+      ["--phase <name>", "of this phase (default: the current one; all phases once the execution has ended)"],
+      ["--visit <n>", "of this visit of the phase (default: the last)"],
+      ["--handler <name>", "of this handler (default: all of the phase)"],
+      ["--full", "show the data of the tasks too"],
+      ["--limit <n>", "the most tasks (default: 100)"],
+    ],
+    load: async () => (await import("../executions/tasks.ts")).tasks,
+  },
+  {
+    name: "logs <id>",
+    summary: "show the log lines of an execution's tasks",
+    isRemote: true,
+    flags: [
+      ["-f, --follow", "show new lines too, until the execution ends"],
+      ["--phase <name>", "of this phase only"],
+      ["--handler <name>", "of this handler only"],
+      ["--task <n>", "of this task only"],
+      ["--level <level>", "debug, info, warn, error, progress or run"],
+    ],
+    load: async () => (await import("../executions/logs.ts")).logs,
+  },
+  {
+    name: "why <id>",
+    summary: "explain what an execution waits for",
+    isRemote: true,
+    load: async () => (await import("../executions/why.ts")).why,
+  },
+  {
+    name: "audit [ids...]",
+    summary: "recompute executions from their journals, and compare",
+    description:
+      "Reads the journals of these executions (default: all) from the first event on, derives phases, tasks and counts " +
+      "by its own rules, and compares them with what the server shows. It changes nothing without --repair. The exit code is 1 " +
+      "if a difference was found and not repaired.",
+    isRemote: true,
+    flags: [
+      ["--status <status>", "with this status only"],
+      OF_WORKFLOW,
+      OF_PROJECT,
+      ["--limit <n>", "the most executions, newest first"],
+      ["--repair", "repair data that is derived from journals: heads, timers, counts, indexes"],
+    ],
+    load: async () => (await import("../executions/audit.ts")).audit,
+  },
+  {
+    name: "wait <id>",
+    summary: "wait until an execution ends",
+    description:
+      "Waits until an execution ends. Prints its output as JSON on stdout; the exit code tells how it ended. " +
+      "Ctrl-C ends the waiting, not the execution.",
+    isRemote: true,
+    flags: [WAIT_TIMEOUT],
+    load: async () => (await import("../executions/wait.ts")).wait,
+  },
+];
+
+const CONTROLS: readonly Verb[] = (
+  [
+    ["cancel", "cancel an execution for good"],
+    ["pause", "start no further tasks of an execution"],
+    ["resume", "resume a paused execution"],
+    ["retry", "run the tasks again that are not done, of a failed or cancelled execution"],
+  ] as const
+).map(([kind, summary]) => ({
+  name: `${kind} <id>`,
+  summary,
+  isRemote: true,
+  flags: [["--reason <text>", "the reason, which the journal shows"]],
+  load: async () => {
+    const { control } = await import("../executions/control.ts");
+    return (id: string, options: never) => control(kind, id, options);
+  },
+}));
+
+const CHANGING_VERBS: readonly Verb[] = [
+  ...CONTROLS,
+  {
+    name: "drop <id>",
+    summary: "delete a damaged execution",
+    isRemote: true,
+    load: async () => (await import("../executions/control.ts")).drop,
+  },
+  {
+    name: "signal <id> <name>",
+    summary: "send a signal to an execution",
+    isRemote: true,
+    flags: [
+      ["-d, --data <json>", "the data of the signal: JSON, @file, or - for stdin"],
+      ["--id <id>", "the id of the signal; a second signal with the same id changes nothing"],
+    ],
+    load: async () => (await import("../executions/control.ts")).signal,
+  },
+];
+
+const schedules: VerbGroup = {
+  name: "schedules",
+  summary: "list, put, pause, resume, run and remove schedules",
+  verbs: [
+    {
+      name: "list",
+      summary: "list schedules",
+      isRemote: true,
+      isDefault: true,
+      load: async () => (await import("../admin/schedules.ts")).listSchedules,
+    },
+    {
+      name: "put <id>",
+      summary: "make or change a schedule",
+      isRemote: true,
+      needed: [
+        ["--workflow <name>", "the workflow to start"],
+        [
+          "--cron <expression>",
+          "the times: five fields such as '0 3 * * *', six with seconds first, or @hourly, @daily, @weekly, @monthly, @yearly",
+        ],
+      ],
+      flags: [
+        INPUT,
+        ["--time-zone <name>", "the time zone, such as Europe/Berlin (default: UTC)"],
+        ["--misfire <policy>", "for missed times: fireOnce (default), skip or all"],
+        [
+          "--overlap <policy>",
+          "while an earlier start still runs: allow (default), skip, or queue, which keeps one start until it has ended",
+        ],
+        ["--project <name>", "the project of the executions"],
+      ],
+      load: async () => (await import("../admin/schedules.ts")).putSchedule,
+    },
+    ...(
+      [
+        ["pause", "pause a schedule: it starts nothing until it is resumed"],
+        ["resume", "resume a paused schedule"],
+        ["run", "start an execution of a schedule now"],
+        ["rm", "remove a schedule; its executions go on"],
+      ] as const
+    ).map(
+      ([action, summary]): Verb => ({
+        name: `${action} <id>`,
+        summary,
+        isRemote: true,
+        load: async () => {
+          const { changeSchedule } = await import("../admin/schedules.ts");
+          return (id: string, options: never) => changeSchedule(action, id, options);
+        },
+      }),
+    ),
+  ],
+};
+
+const deadLetters: VerbGroup = {
+  name: "dlq",
+  summary: "list, retry and drop tasks that failed for good",
+  verbs: [
+    {
+      name: "list",
+      summary: "list tasks that failed for good",
+      isRemote: true,
+      isDefault: true,
+      flags: [
+        ["--execution <id>", "of this execution only"],
+        OF_WORKFLOW,
+        OF_PROJECT,
+        ["--limit <n>", "the most dead letters (default: 50)"],
+      ],
+      load: async () => (await import("../admin/dead-letters.ts")).listDeadLetters,
+    },
+    ...(
+      [
+        ["retry", "retry the execution of a dead letter"],
+        ["drop", "remove a dead letter from the list"],
+      ] as const
+    ).map(
+      ([action, summary]): Verb => ({
+        name: `${action} <id>`,
+        summary,
+        isRemote: true,
+        load: async () => {
+          const { changeDeadLetter } = await import("../admin/dead-letters.ts");
+          return (id: string, options: never) => changeDeadLetter(action, id, options);
+        },
+      }),
+    ),
+  ],
+};
+
+const workers: VerbGroup = {
+  name: "workers",
+  summary: "list and drain workers",
+  verbs: [
+    {
+      name: "list",
+      summary: "list connected workers",
+      isRemote: true,
+      isDefault: true,
+      load: async () => (await import("../admin/workers.ts")).listWorkers,
+    },
+    {
+      name: "drain <id>",
+      summary: "give a worker no further tasks",
+      isRemote: true,
+      load: async () => (await import("../admin/workers.ts")).drainWorker,
+    },
+  ],
+};
+
+const tokens: VerbGroup = {
+  name: "token",
+  summary: "make, list and revoke tokens",
+  verbs: [
+    {
+      name: "create",
+      summary: "make a token; it is shown once",
+      description:
+        "Makes a token and prints it on stdout, once. As soon as there is a token, every request over TCP needs one; the " +
+        "socket of the data directory never does. If no server has the data directory open, the next one there knows the token.",
+      isRemote: true,
+      flags: [
+        [
+          "--name <name>",
+          "the name of its user, for lists and the audit log (default: its role and the date)",
+        ],
+        ["--role <role>", "viewer, operator, admin or worker (default: operator)"],
+        ["--project <name>", "bind the token to one project"],
+        ["--expires <duration>", "how long the token is valid, such as 30d (default: until it is revoked)"],
+      ],
+      load: async () => (await import("../admin/tokens.ts")).createToken,
+    },
+    {
+      name: "list",
+      summary: "list tokens, without their secrets",
+      isRemote: true,
+      isDefault: true,
+      load: async () => (await import("../admin/tokens.ts")).listTokens,
+    },
+    {
+      name: "revoke <id>",
+      summary: "revoke a token",
+      isRemote: true,
+      load: async () => (await import("../admin/tokens.ts")).revokeToken,
+    },
+  ],
+};
+
+const ADMIN_VERBS: readonly (Verb | VerbGroup)[] = [
+  schedules,
+  deadLetters,
+  {
+    name: "ring",
+    summary: "show the nodes of the cluster",
+    isRemote: true,
+    load: async () => (await import("../admin/ring.ts")).showRing,
+  },
+  workers,
+  tokens,
+  {
+    name: "backup <file>",
+    summary: "write a copy of the whole store to a file, while it is in use",
+    isRemote: true,
+    load: async () => (await import("../admin/backup.ts")).backup,
+  },
+  {
+    name: "restore <file>",
+    summary: "make a data directory from a backup; no server may use the directory",
+    flags: [
+      [STORE, "file:<directory>, which must have no store (default: $RONDO_STORE, else file:.rondo)"],
+      ["--json", "print JSON"],
+    ],
+    load: async () => (await import("../admin/restore.ts")).restore,
+  },
+  {
+    name: "export <file>",
+    summary: "write a whole store as lines of JSON; no server may use the store",
+    description:
+      "Writes everything that a store holds as lines of JSON, to a new file or, for -, to stdout. `rondo import` makes a " +
+      "store of either kind from it. No server may use the store; open executions go on after the import.",
+    flags: [
+      [STORE, KEPT_STORE],
+      ["--json", "print the counts as JSON"],
+    ],
+    load: async () => (await import("../admin/export.ts")).exportToFile,
+  },
+  {
+    name: "import <file>",
+    summary: "make a store from a file of `rondo export`",
+    description:
+      "Makes a store from an export, from a file or, for -, from stdin. The place must have no store. An incomplete export " +
+      "is refused, and an interrupted import leaves nothing. With --damaged, the executions of the export replace the " +
+      "damaged ones of an existing store, and nothing else is changed.",
+    flags: [
+      [STORE, KEPT_STORE],
+      ["--damaged", "replace damaged executions of an existing store; no server may use the store"],
+      ["--json", "print the counts as JSON"],
+    ],
+    load: async () => (await import("../admin/import.ts")).importFromFile,
+  },
+  {
+    name: "migrate",
+    summary: "bring a database to this version of Rondo",
+    description:
+      "Brings the schema of a PostgreSQL database to this version; nodes do so themselves when they start. After a " +
+      "database was restored from a backup, --restored makes it usable: leases and tokens of attempts from before are void.",
+    flags: [
+      [STORE, "postgres://... (default: $RONDO_STORE)"],
+      ["--restored", "the database was restored from a backup; start the nodes after this"],
+      ["--json", "print JSON"],
+    ],
+    load: async () => (await import("../admin/migrate.ts")).migrate,
+  },
+  {
+    name: "openapi",
+    summary: "print the OpenAPI description of the API, also without a server",
+    isRemote: true,
+    load: async () => (await import("../admin/openapi.ts")).openapi,
+  },
+  {
+    name: "doctor",
+    summary: "show the settings with their origins, and check that Rondo works here",
+    isRemote: true,
+    flags: [
+      ["--host <address>", "as for start"],
+      ["--port <n>", "as for start"],
+      ["--broker <url>", "as for start"],
+    ],
+    load: async () => (await import("../admin/doctor.ts")).doctor,
+  },
+];
+
+/** All verbs, in the order of `rondo --help`. */
+export const VERBS: readonly (Verb | VerbGroup)[] = [
+  ...SERVING_VERBS,
+  ...READING_VERBS,
+  ...CHANGING_VERBS,
+  ...ADMIN_VERBS,
+];
