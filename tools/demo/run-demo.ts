@@ -115,7 +115,10 @@ async function stay(
 
 /** A page that is open when it begins shows more. */
 async function waitForPage(demo: Demo, screen: Screen): Promise<void> {
-  screen.print(["Open the page now", "bold"], "; it begins as soon as you have, by Enter, or in ten seconds.");
+  screen.print(
+    ["Open the page now", "bold"],
+    "; it begins as soon as you have, by Enter, or in ten seconds.",
+  );
   let timer: NodeJS.Timeout | null = null;
   const late = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, PAGE_MS).unref();
@@ -131,7 +134,8 @@ function tellBeginning(
 ): void {
   const { newest, isOpen, round } = now;
   const { id, tasks } = round;
-  const line = (what: string, ...rest: Piece[]): void => screen.print([`  ${what.padEnd(9)}`, "cyan"], ...rest);
+  const line = (what: string, ...rest: Piece[]): void =>
+    screen.print([`  ${what.padEnd(9)}`, "cyan"], ...rest);
   screen.print(
     ["Rondo demo", "bold"],
     `: ${showCount(tasks)} tasks, commands, a script, a timer; all of it durable, in ${options.store}`,
@@ -184,7 +188,9 @@ async function lookBack(
   const inFlight = deliveries.compare(facts);
   screen.print(["Found", "bold"], ` execution ${found.id} as the process before left it:`);
   screen.print(`  ${showCount(settled)} of ${showCount(tasks)} tasks are settled: kept, and not run again`);
-  screen.print(`  ${showCount(inFlight)} were in flight, delivered but not counted: they are delivered again`);
+  screen.print(
+    `  ${showCount(inFlight)} were in flight, delivered but not counted: they are delivered again`,
+  );
   screen.print(`  ${showCount(tasks - settled - inFlight)} are still to be done`);
   screen.print("");
   return { view: found, settled, inFlight };
