@@ -4,8 +4,10 @@
  */
 
 import type { Plan } from "../kernel/definition/plan.ts";
-import type { Verdict } from "../kernel/message.ts";
+import type { StartMessage, Verdict } from "../kernel/message.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
+import type { Clock } from "../std/clock.ts";
+import { defined } from "../std/defined.ts";
 import { newExecutionId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import type { Rejection } from "../std/rejection.ts";
@@ -115,4 +117,49 @@ export function newOwnId(engine: Pick<EnginePort, "isOwn">, now: number, random:
   let id = newExecutionId(now, random);
   for (let tries = 1; tries < TRIES_MAX && !engine.isOwn(id); tries++) id = newExecutionId(now, random);
   return id;
+}
+
+/** How an execution is started: its checked options, and the W3C trace context of the request. */
+export interface StartOptions {
+  readonly id?: string | undefined;
+  readonly project: string;
+  readonly tags: Readonly<Record<string, string>>;
+  readonly startAt?: number | undefined;
+  readonly deadline?: number | undefined;
+  readonly trace?: string | null;
+}
+
+/** A start on its way: the id is known before it is sent. */
+export interface PreparedStart {
+  readonly id: string;
+  send(options?: { readonly views?: boolean }): ReturnType<EnginePort["send"]>;
+}
+
+/**
+ * Starts an execution by its plan and its input as JSON text. Every start goes through here: of Rondo in this process, of
+ * the API, of schedules and of submitted commands.
+ */
+export function startExecution(
+  { engine, clock, random }: { engine: EnginePort; clock: Pick<Clock, "now">; random: Random },
+  plan: Plan,
+  input: string,
+  options: StartOptions,
+): PreparedStart {
+  const { project, tags, startAt, deadline, trace = null } = options;
+  const id = options.id ?? newOwnId(engine, clock.now(), random);
+  const plain: StartMessage = {
+    kind: "start",
+    execution: id,
+    workflow: plan.definition.name,
+    hash: plan.hash,
+    project,
+    input,
+    tags,
+  };
+  const isPlain = startAt === undefined && deadline === undefined && trace === null;
+  const message = isPlain
+    ? plain
+    : { ...plain, ...defined({ startAt, deadline, trace: trace ?? undefined }) };
+  const fresh = options.id === undefined;
+  return { id, send: (more = {}) => engine.send(id, message, { plan, fresh, ...more }) };
 }

@@ -3,16 +3,15 @@
  * `openRondo` gives.
  */
 
-import { newOwnId } from "../engine/engine-port.ts";
+import { startExecution } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { parseDefinition } from "../kernel/definition/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/definition/plan.ts";
 import { usableDefinition } from "../kernel/definition/read-definition.ts";
 import { Execution } from "../kernel/execution.ts";
 import { replay } from "../kernel/journal/replay.ts";
-import type { StartMessage } from "../kernel/message.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
-import { type CheckedStart, checkList, checkStart } from "../protocol/check-request.ts";
+import { checkList, checkStart } from "../protocol/check-request.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
 import { checkWorkflow } from "../sdk/check.ts";
 import type {
@@ -269,36 +268,20 @@ export class Rondo implements RondoClient {
   ): Promise<LocalHandle<Output>> {
     // Awaited only where there is something to wait for: a plain start goes out in the turn it was asked for.
     const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
-    const message = this.#startMessage(prepared, unwrap(checkStart(options)));
+    const checked = unwrap(checkStart(options));
+    const start = startExecution(this.#options, prepared.plan, prepared.text, checked);
     const { commands } = prepared.plan;
-    const refusal = commands.length === 0 ? null : await this.#options.admit?.(message.project, commands);
+    const refusal = commands.length === 0 ? null : await this.#options.admit?.(checked.project, commands);
     if (refusal !== null && refusal !== undefined) throw new RondoError(refusal);
     if (!this.#isStored.has(prepared.plan.hash)) await this.#store(prepared.plan);
-    const handle = new LocalHandle<Output>(message.execution, this.#parts);
+    const handle = new LocalHandle<Output>(start.id, this.#parts);
     if (waits) handle.watchEnd();
-    const start = { plan: prepared.plan, fresh: options.id === undefined };
-    const reply = await this.#options.engine.send(message.execution, message, start);
+    const reply = await start.send();
     if (isRejection(reply.answer)) {
       await handle[Symbol.asyncDispose]();
       throw new RondoError(reply.answer);
     }
     return reply.existed && waits ? new LocalHandle<Output>(handle.id, this.#parts) : handle;
-  }
-
-  #startMessage({ plan, text }: { plan: Plan; text: string }, options: CheckedStart): StartMessage {
-    const { engine, clock, random } = this.#options;
-    const { id, project, tags, startAt, deadline } = options;
-    const message: StartMessage = {
-      kind: "start",
-      execution: id ?? newOwnId(engine, clock.now(), random),
-      workflow: plan.definition.name,
-      hash: plan.hash,
-      project,
-      input: text,
-      tags,
-    };
-    const isPlain = startAt === undefined && deadline === undefined;
-    return isPlain ? message : { ...message, ...defined({ startAt, deadline }) };
   }
 
   /** The plan and the input as stored, where neither needs waiting for; else null. */

@@ -30,7 +30,7 @@ const submitRoute = route({
   id: "submitCommands",
   request: `POST ${PATH}`,
   tag: TAG,
-  summary: "Hand in command workflows",
+  summary: "Submit command workflows",
   description:
     "Durable when answered. Commands are sent one after another, each when the one before is complete. What comes as `{ steps }` is answered as one workflow, a whole document as a document. Handing in the same workflow under the same `workflow_id` again finds it; anything else under that id is a conflict. Without one, the Idempotency-Key makes it. A document is checked as a whole before any of it is started.",
   access: "operator",
@@ -91,7 +91,7 @@ const listRoute = route({
   id: "listCommands",
   request: `GET ${PATH}`,
   tag: TAG,
-  summary: "Command workflows of a project, the newest first",
+  summary: "List the command workflows of a project, the newest first",
   description:
     "Those that were handed in as documents. A page can be short or empty and not be the last: that one has no `next`.",
   access: "viewer",
@@ -106,7 +106,7 @@ const getRoute = route({
   id: "getCommands",
   request: `GET ${PATH}/{id}`,
   tag: TAG,
-  summary: "One workflow's commands, with their results",
+  summary: "Get the commands of a workflow, with their results",
   description: "Any execution of the project that has commands, however it was started.",
   access: "viewer",
   params: projectParams.extend({ id: executionId }),

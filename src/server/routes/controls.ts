@@ -134,7 +134,7 @@ const bulkRoute = route({
   id: "changeExecutions",
   request: "POST /v1/executions/bulk",
   tag: TAG,
-  summary: "Cancel, pause, resume or retry all that fit a filter",
+  summary: "Cancel, pause, resume or retry all executions that match a filter",
   description:
     "At most 1,000 a call, the newest first; `next` goes on. Those in a status that does not allow it are listed as refused.",
   access: "operator",

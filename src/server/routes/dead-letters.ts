@@ -27,7 +27,7 @@ const listRoute = route({
   id: "listDeadLetters",
   request: "GET /v1/dead-letters",
   tag: TAG,
-  summary: "What failed for good, the newest first",
+  summary: "List dead letters, the newest first",
   description:
     "One letter holds the tasks that one event settled as failed, or a broadcast of a command's result that was given up. A page with large errors ends early.",
   access: "viewer",
@@ -69,7 +69,7 @@ const retryRoute = route({
   id: "retryDeadLetter",
   request: "POST /v1/dead-letters/{id}/retry",
   tag: TAG,
-  summary: "Retry what a letter is of",
+  summary: "Retry the tasks or the broadcast of a dead letter",
   description:
     "Tasks: opens the next round of their execution, in which all that is not done runs again, and its letters are gone. A broadcast: it alone is made again.",
   access: "operator",
@@ -106,7 +106,7 @@ const dropRoute = route({
   id: "dropDeadLetter",
   request: "POST /v1/dead-letters/{id}/drop",
   tag: TAG,
-  summary: "Take a letter, or tasks of it, off the list",
+  summary: "Drop a dead letter, or some of its tasks, from the list",
   description: "The execution and its journal stay as they are.",
   access: "operator",
   params,

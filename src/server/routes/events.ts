@@ -70,7 +70,7 @@ const eventsRoute = route({
   id: "readEvents",
   request: "GET /v1/executions/{id}/events",
   tag: "executions",
-  summary: "Its journal: a page, or a stream",
+  summary: "Read the events of an execution, as a page or as a stream",
   description:
     "A stream ends at `workflow.finished` unless `follow=true`; comments keep the connection open; one that is not read is cut off. A stream about a damaged execution ends with an event of the kind `damaged` that has `code`, `message`, `hint` and `damage`.",
   access: "viewer",
@@ -116,7 +116,7 @@ const logsRoute = route({
   id: "readLogs",
   request: "GET /v1/executions/{id}/logs",
   tag: "executions",
-  summary: "What its tasks logged: a page, or a stream",
+  summary: "Read the log lines of an execution, as a page or as a stream",
   description: "In the order of storing. A stream ends with the execution unless `follow=true`.",
   access: "viewer",
   params: executionParams,

@@ -114,7 +114,7 @@ const getRoute = route({
   id: "getExecution",
   request: "GET /v1/executions/{id}",
   tag: TAG,
-  summary: "One execution, now or as it was",
+  summary: "Get an execution, as it is now or as it was after an event",
   description: "Has an ETag: with If-None-Match, 304 while nothing has changed.",
   access: "viewer",
   params: executionParams,
@@ -145,7 +145,7 @@ const whyRoute = route({
   id: "whyExecution",
   request: "GET /v1/executions/{id}/why",
   tag: TAG,
-  summary: "Why it is not further, in a sentence",
+  summary: "Explain in one sentence what an execution waits for",
   access: "viewer",
   params: executionParams,
   answers: {
@@ -170,7 +170,7 @@ const droppedRoute = route({
   id: "listDropped",
   request: "GET /v1/executions/{id}/dropped",
   tag: TAG,
-  summary: "Messages that changed nothing",
+  summary: "List duplicate and stale messages of an execution",
   description:
     "Duplicates and stale messages: a bounded list in the memory of the node that has the execution, never stored.",
   access: "viewer",

@@ -21,7 +21,7 @@ const attemptsRoute = route({
   id: "listAttempts",
   request: "GET /v1/attempts",
   tag: "node",
-  summary: "Attempts that are open now, and who has them",
+  summary: "List open attempts, with the workers that have them",
   access: "viewer",
   query: z.strictObject({ worker: z.string().max(200).optional(), limit: limit(100) }),
   answers: { 200: { description: "some of them", schema: pageOf(attemptSchema, "attempts") } },
@@ -38,7 +38,7 @@ const limitsRoute = route({
   id: "listLimits",
   request: "GET /v1/limits",
   tag: "node",
-  summary: "Limits in use, and who waits for them",
+  summary: "List the limits in use, and how many executions wait for them",
   access: "viewer",
   answers: { 200: { description: "all of them", schema: pageOf(limitSchema, "limits") } },
   async handle({ caller }, services) {
@@ -62,7 +62,7 @@ const timersRoute = route({
   id: "listTimers",
   request: "GET /v1/timers",
   tag: "node",
-  summary: "Timers, the soonest first",
+  summary: "List timers, the soonest first",
   access: "viewer",
   query: z.strictObject({
     until: integer(0, Number.MAX_SAFE_INTEGER, "due up to this time, in milliseconds since 1970").optional(),

@@ -22,7 +22,7 @@ const overviewRoute = route({
   id: "getOverview",
   request: "GET /v1/overview",
   tag: TAG,
-  summary: "How it all is: counts, rates, what waits, lights",
+  summary: "Get an overview of all nodes: counts, rates, waiting work, status lights",
   access: "viewer",
   query: z.strictObject({ seconds: integer(1, 899, "seconds of rates, 300 by default").default(300) }),
   answers: { 200: { description: "of all nodes", schema: overviewSchema } },
@@ -55,7 +55,7 @@ const countsRoute = route({
   id: "countExecutions",
   request: "GET /v1/counts",
   tag: TAG,
-  summary: "How many executions there are, by status",
+  summary: "Count executions by status",
   access: "viewer",
   query: z.strictObject({ project: name.optional(), workflow: name.optional() }),
   answers: { 200: { description: "the counts", schema: z.object({ counts }) } },
@@ -71,7 +71,7 @@ const progressRoute = route({
   id: "getProgress",
   request: "GET /v1/progress",
   tag: TAG,
-  summary: "How far some executions are: their phases, without what goes in and comes out",
+  summary: "Get the progress of some executions: their phases, without inputs and outputs",
   access: "viewer",
   query: z.strictObject({
     ids: z

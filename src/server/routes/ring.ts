@@ -55,7 +55,7 @@ export const ringRoute = route({
   id: "getRing",
   request: "GET /v1/ring",
   tag: "node",
-  summary: "The nodes of the cluster in their order, who has and who watches what",
+  summary: "Get the ring: the nodes of the cluster, their partitions and who watches their timers",
   access: "viewer",
   isGlobal: true,
   answers: { 200: { description: "as this node sees it", schema: ringSchema } },

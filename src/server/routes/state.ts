@@ -36,7 +36,7 @@ export const stateRoute = route({
   id: "getState",
   request: "GET /v1/state/{store}/{key}",
   tag: "state",
-  summary: "What a command has kept in a state store",
+  summary: "Get a value that a command saved in a state store",
   description:
     "The newest value under the key. A caller that is bound to a project sees what its project has written.",
   access: "viewer",

@@ -45,7 +45,7 @@ const lanesRoute = route({
   id: "listLanes",
   request: "GET /v1/executions/{id}/lanes",
   tag: "executions",
-  summary: "It over time: a lane per handler of a visit",
+  summary: "Get an execution over time: one lane for each handler of a visit",
   access: "viewer",
   params: executionParams,
   query: z.strictObject({
@@ -80,7 +80,7 @@ const rowsRoute = route({
   id: "listTasks",
   request: "GET /v1/executions/{id}/tasks",
   tag: "executions",
-  summary: "Tasks of a handler, by number",
+  summary: "List the tasks of a handler, in the order of their numbers",
   access: "viewer",
   params: executionParams,
   query: rowsQuery,
@@ -136,7 +136,7 @@ const statesRoute = route({
   id: "mapTasks",
   request: "GET /v1/executions/{id}/tasks/states",
   tag: "executions",
-  summary: "A byte per task of a handler",
+  summary: "Get a map of the tasks of a handler, one byte per task",
   description:
     "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. By `within`: 1 if it ran between `from` and `to`. What the bytes mean is in the header Rondo-Legend, as JSON.",
   access: "viewer",

@@ -1,6 +1,6 @@
 /** Starts executions for those outside: by the name of a workflow, the input checked by the definition's schema. */
 import type { TopicGuard } from "../../commands/topic-guard.ts";
-import { type EnginePort, newOwnId } from "../../engine/engine-port.ts";
+import { type EnginePort, startExecution } from "../../engine/engine-port.ts";
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { CheckedStart } from "../../protocol/check-request.ts";
@@ -61,27 +61,12 @@ export class ExecutionStarter {
     text: string,
     request: Omit<StartRequest, "workflow" | "input">,
   ): Promise<Started | Rejection> {
-    const { engine, clock, random } = this.#parts;
-    const { project, tags, startAt, deadline, trace, isAdmitted = false } = request;
-    const refusal = isAdmitted ? null : await this.#parts.topics.admit(project, known.plan.commands);
+    const { engine, topics } = this.#parts;
+    const refusal = request.isAdmitted ? null : await topics.admit(request.project, known.plan.commands);
     if (refusal !== null) return refusal;
-    const id = request.id ?? newOwnId(engine, clock.now(), random);
-    const { answer, existed, view } = await engine.send(
-      id,
-      {
-        kind: "start",
-        execution: id,
-        workflow: known.definition.name,
-        hash: known.hash,
-        project,
-        input: text,
-        tags,
-        ...(startAt === undefined ? {} : { startAt }),
-        ...(deadline === undefined ? {} : { deadline }),
-        ...(trace === null ? {} : { trace }),
-      },
-      { plan: known.plan, fresh: request.id === undefined, views: true },
-    );
+    const start = startExecution(this.#parts, known.plan, text, request);
+    const { answer, existed, view } = await start.send({ views: true });
+    const { id } = start;
     if (isRejection(answer)) return answer;
     if (view !== undefined) return { id, existed, view };
     // Another node has started it.
