@@ -335,7 +335,7 @@ export class Engine implements EnginePort {
       case "yielded":
         return this.cluster.yielded(output);
       case "store-home":
-        return this.#track(this.cluster.storeHome(output));
+        return this.#track(this.cluster.storeQuotas(output));
       case "damaged":
         return this.#track(this.#markDamaged(output.head));
       case "unreadable":

@@ -32,7 +32,7 @@ import type {
 } from "../store/store.ts";
 import type { AttemptFacts } from "./leases/attempt-facts.ts";
 import type { Handover, LeaseTable } from "./leases/lease-handover.ts";
-import type { StoredHome } from "./limits/quota-server.ts";
+import type { StoredQuotas } from "./limits/quota-server.ts";
 import type { PostOpTask } from "./post-ops/post-ops.ts";
 import type { Totals } from "./views/totals.ts";
 
@@ -408,7 +408,7 @@ export type Output =
   | { readonly kind: "mail-sent"; readonly partitions: readonly number[] }
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
   /** To be stored before permits are given out that it does not cover. */
-  | { readonly kind: "store-home"; readonly partition: number; readonly home: StoredHome }
+  | { readonly kind: "store-home"; readonly partition: number; readonly home: StoredQuotas }
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Others have these partitions: the node has let go of them. */
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }

@@ -332,7 +332,7 @@ export class NodeState {
     for (const permit of lease.permits) {
       if (moves !== null) this.limits.linger(permit, moves);
       // @plant permits not given back
-      else this.limits.give(permit);
+      else this.limits.release(permit);
     }
   }
 

@@ -180,7 +180,7 @@ export class EngineNode {
     this.#commits.flush();
     // @plant post-operation before its commit
     grantAll(node);
-    if (this.#cluster.permits.ask()) grantAll(node);
+    if (this.#cluster.permits.exchange()) grantAll(node);
     // Careful starts and marks queued by granting are written without waiting for the next input.
     this.#commits.flush();
     this.#cache.requestReads();
@@ -213,7 +213,7 @@ export class EngineNode {
         for (const { permits, reported } of queue.leases.values()) {
           if (reported) continue;
           for (const name of permits) {
-            const { max = Number.POSITIVE_INFINITY } = limits.look(name) ?? {};
+            const { max = Number.POSITIVE_INFINITY } = limits.find(name) ?? {};
             under.set(name, { open: (under.get(name)?.open ?? 0) + 1, max });
           }
         }

@@ -44,7 +44,7 @@ async function passOn(store: Store, owned: readonly Ownership[]): Promise<boolea
   for (const own of owned) {
     const left = await readLeases(store, [own]);
     const { leases, declared } = left;
-    const home = left.homes.get(own.partition);
+    const home = left.quotas.get(own.partition);
     if (leases.length === 0 && home === undefined) continue;
     if (leases.length > 0) remote = true;
     const table = { epoch: own.epoch, leases, declared, ...(home === undefined ? {} : { home }) };

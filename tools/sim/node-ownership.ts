@@ -7,8 +7,8 @@ import type {
 } from "../../src/cluster/ownership/ownership-io.ts";
 import type { Input } from "../../src/engine/io.ts";
 import { handoverOf, type LeaseTable, tableFor } from "../../src/engine/leases/lease-handover.ts";
-import type { StoredHome } from "../../src/engine/limits/quota-server.ts";
-import { homeFor } from "../../src/engine/limits/stored-quotas.ts";
+import type { StoredQuotas } from "../../src/engine/limits/quota-server.ts";
+import { quotasFor } from "../../src/engine/limits/stored-quotas.ts";
 import type { Vocabulary } from "../../src/kernel/journal/replay.ts";
 import type { SeededRandom } from "../../src/std/random.ts";
 import type { Membership } from "../../src/store/cluster-store.ts";
@@ -51,8 +51,8 @@ interface Listener {
   left(): void;
 }
 
-/** Converts a stored home to another clock. */
-export function shiftHome(home: StoredHome, ms: number): StoredHome {
+/** Converts stored quotas to another clock. */
+export function shiftHome(home: StoredQuotas, ms: number): StoredQuotas {
   const { unstoredSince } = home;
   return {
     ...home,
@@ -257,9 +257,9 @@ export class NodeOwnership {
       const table = tableFor(own, tables.getDocument("leases", String(own.partition)));
       if (table !== null) found.push({ own, table });
     }
-    const stored = new Map<number, StoredHome>();
+    const stored = new Map<number, StoredQuotas>();
     for (const own of owned) {
-      const home = homeFor(own, tables.getDocument("permits", String(own.partition)));
+      const home = quotasFor(own, tables.getDocument("permits", String(own.partition)));
       if (home !== null && own.uncleanEpoch === own.epoch - 1)
         stored.set(own.partition, shiftHome(home, this.#aheadMs));
     }

@@ -95,7 +95,7 @@ function endAll(node: NodeState, slot: Slot): void {
     }
   for (const handed of node.handedOver.get(slot.id) ?? []) {
     const { execution, phase, visit, handler, round, epoch, task, attempt, claim, worker, permits } = handed;
-    for (const permit of permits) node.limits.give(permit);
+    for (const permit of permits) node.limits.release(permit);
     const attempts = [
       { execution, phase, visit, handler, round, epoch, attempts: [{ task, attempt, claim }] },
     ];

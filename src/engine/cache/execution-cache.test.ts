@@ -133,7 +133,7 @@ describe("what fails is brought to its end by its next owner, though nobody serv
     bench.input({ kind: "lost", partitions: [0] });
     bench.holdsCommits = false;
     bench.settle();
-    const left = { leases: [], homes: new Map(), declared: {} };
+    const left = { leases: [], quotas: new Map(), declared: {} };
     bench.input({ kind: "taken", owned: own === undefined ? [] : [own], left });
     bench.settle();
   }

@@ -86,7 +86,7 @@ export function startChildren(node: NodeState, slot: Slot, queue: HandlerQueue):
     const task = queue.peek(node.now);
     if (task < 0) break;
     const who = waiterOf(slot, queue);
-    if (rate !== undefined && !node.limits.mayTake(rateName(scope), who, node.now)) {
+    if (rate !== undefined && !node.limits.mayAcquire(rateName(scope), who, node.now)) {
       waitForRate(node, scope, slot, queue);
       break;
     }

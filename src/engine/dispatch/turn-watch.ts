@@ -64,7 +64,7 @@ export class TurnWatch {
     const { id } = waiterOf(slot, queue);
     for (const { permits } of leases) {
       for (const name of permits) {
-        const limit = node.limits.look(name);
+        const limit = node.limits.find(name);
         for (const waiter of node.limits.waiting(name)) {
           const passed = this.#passed.get(`${name} ${waiter.id}`);
           if (passed?.entry !== waiter || waiter.priority < priority || waiter.id.startsWith(id)) continue;

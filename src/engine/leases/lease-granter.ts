@@ -15,7 +15,7 @@ import type { Ready } from "../dispatch/dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerQueue } from "../dispatch/handler-queue.ts";
 import { countsOf } from "../dispatch/phase-counts.ts";
 import type { RosterEntry } from "../dispatch/worker-roster.ts";
-import { isLimited, mayBegin, noteBegun, takePermits } from "../limits/permits.ts";
+import { acquirePermits, isLimited, mayBegin, noteBegun } from "../limits/permits.ts";
 import type { NodeState } from "../node-state.ts";
 import { addLease, ENUMERATION, type Lease } from "./lease.ts";
 
@@ -25,7 +25,7 @@ export function grantAll(node: NodeState): void {
   const { limits, dispatcher, roster } = node;
   for (let pass = 0; pass < PASSES_MAX; pass++) {
     if (dispatcher.size > 0 || roster.hasHold) serveWorkers(node);
-    if (!limits.isCallable || limits.call(node.now) === 0) return;
+    if (!limits.isCallable || limits.callWaiters(node.now) === 0) return;
   }
 }
 
@@ -180,7 +180,7 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
       fetchPage(node, slot, queue, task);
       break;
     }
-    const permits = takePermits(node, slot, queue, task);
+    const permits = acquirePermits(node, slot, queue, task);
     if (permits === "full") {
       isFull = true;
       break;
@@ -232,7 +232,7 @@ function grantAlone(
     fetchPage(node, slot, queue, task);
     return "given";
   }
-  const permits = takePermits(node, slot, queue, task);
+  const permits = acquirePermits(node, slot, queue, task);
   if (permits === "full") return "full";
   if (permits === "parked") return "given";
   queue.dequeue(task);

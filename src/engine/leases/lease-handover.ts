@@ -11,8 +11,8 @@ import type { Slot } from "../cache/slot.ts";
 import { receiptDueAt } from "../dispatch/command-work.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { Declared } from "../limits/limits.ts";
-import type { HandedHome, StoredHome } from "../limits/quota-server.ts";
-import { readHomes } from "../limits/stored-quotas.ts";
+import type { HandedQuotas, StoredQuotas } from "../limits/quota-server.ts";
+import { readQuotas } from "../limits/stored-quotas.ts";
 import type { NodeState } from "../node-state.ts";
 import type { Tenure } from "../partitions/tenures.ts";
 import { addLease, ENUMERATION, type Lease } from "./lease.ts";
@@ -31,7 +31,7 @@ export interface LeaseTable {
   readonly epoch: number;
   readonly leases: readonly HandedLease[];
   /** Limits that were at home in the partition; undefined: there are none. Null is of an earlier version: it did not know all. */
-  readonly home?: HandedHome | null;
+  readonly home?: HandedQuotas | null;
   /** The limits under which the leases count, where other nodes count under them too. */
   readonly declared?: Readonly<Record<string, Declared>>;
 }
@@ -40,12 +40,12 @@ export interface LeaseTable {
 export interface Handover {
   readonly leases: readonly HandedLease[];
   /** Limits at home in these partitions; null: they have to be asked for. */
-  readonly homes: ReadonlyMap<number, HandedHome | null>;
+  readonly quotas: ReadonlyMap<number, HandedQuotas | null>;
   readonly declared: Readonly<Record<string, Declared>>;
   /** Partitions whose tables are damaged: it is not known what is open there. */
   readonly doubtful?: readonly number[];
   /** Lasting limits as the last owners stored them, by partition. */
-  readonly stored?: ReadonlyMap<number, StoredHome>;
+  readonly stored?: ReadonlyMap<number, StoredQuotas>;
 }
 
 const KIND = "leases";
@@ -106,7 +106,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   for (const [execution, handed] of node.handedOver)
     if (node.tenures.of(execution) === tenure) leases.push(...handed);
   const { epoch } = tenure;
-  const home = tenure.home.hand(node.now);
+  const home = tenure.quotas.toHandover(node.now);
   const isEmpty = Object.keys(home).length === 1 && home.limits.length === 0;
   return { epoch, leases, ...(isEmpty ? {} : { home }), ...declaredOf(node, leases) };
 }
@@ -170,7 +170,7 @@ export async function readLeases(store: Store, owned: readonly Ownership[]): Pro
     }),
   );
   const unclean = owned.filter(({ epoch, uncleanEpoch }) => epoch > 1 && uncleanEpoch === epoch - 1);
-  return { ...handoverOf(tables.flat()), doubtful, stored: await readHomes(store, unclean) };
+  return { ...handoverOf(tables.flat()), doubtful, stored: await readQuotas(store, unclean) };
 }
 
 /** What was taken, where partitions whose lease tables are damaged count as if their last owner had not ended well. */
@@ -200,7 +200,7 @@ export function handoverOf(
 ): Handover {
   return {
     leases: tables.flatMap(({ table }) => table.leases),
-    homes: new Map(
+    quotas: new Map(
       tables.flatMap(({ own, table }) =>
         table.home === undefined ? [] : [[own.partition, table.home] as const],
       ),
@@ -227,7 +227,7 @@ export function noteHandedOver(
     const others = node.handedOver.get(lease.execution);
     if (others === undefined) node.handedOver.set(lease.execution, [lease]);
     else others.push(lease);
-    for (const permit of lease.permits) node.limits.take(permit);
+    for (const permit of lease.permits) node.limits.acquire(permit);
   }
 }
 
@@ -239,7 +239,7 @@ export function restoreHandedOver(node: NodeState, slot: Slot): void {
   for (const handed of leases) {
     const queue = slot.handlerQueue(handed);
     if (queue !== undefined && isOpen(queue, handed)) restoreLease(node, slot, queue, handed);
-    else for (const permit of handed.permits) node.limits.give(permit);
+    else for (const permit of handed.permits) node.limits.release(permit);
   }
 }
 

@@ -1,10 +1,10 @@
 /**
- * What must hold of limits after each turn of a node: the permits that are held are those of open attempts, and nobody
- * waits at a limit that has room.
+ * The invariants of limits after each turn of a node: held permits belong to open attempts, and nothing waits at a limit
+ * that has room.
  */
 import type { NodeState } from "../node-state.ts";
 
-/** What does not hold; null: everything does. */
+/** The violated invariant; null: all hold. */
 export function brokenLimit(node: NodeState): string | null {
   const held = new Map<string, number>();
   const count = (permits: readonly string[]) => {

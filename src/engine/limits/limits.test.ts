@@ -6,18 +6,18 @@ const declared = (max: number) => ({ max, declaredAt: 0, silenceMs: 0 });
 test("the limit of a key is forgotten when nobody holds or wants it", () => {
   const limits = new Limits();
   limits.declareKey("p/u#a", declared(1));
-  limits.take("p/u#a");
+  limits.acquire("p/u#a");
   expect(limits.hasRoom("p/u#a", 0)).toBe(false);
-  limits.give("p/u#a");
-  expect(limits.look("p/u#a")).toBeNull();
+  limits.release("p/u#a");
+  expect(limits.find("p/u#a")).toBeNull();
 });
 
 test("the limit of a handler stays", () => {
   const limits = new Limits();
   limits.declare("p/u", declared(1));
-  limits.take("p/u");
-  limits.give("p/u");
-  expect(limits.look("p/u")).toMatchObject({ max: 1, held: 0 });
+  limits.acquire("p/u");
+  limits.release("p/u");
+  expect(limits.find("p/u")).toMatchObject({ max: 1, held: 0 });
 });
 
 /** Lets one wait; gives the order in which waiters are called. */
@@ -32,19 +32,19 @@ describe("those who wait", () => {
   test("are called as there is room, the oldest newcomer first, each once", () => {
     const limits = new Limits();
     limits.declare("p/u", declared(1));
-    limits.take("p/u");
+    limits.acquire("p/u");
     const { called, wait } = waitingAt(limits, "p/u");
     wait("c", 3);
     wait("a", 1);
     wait("b", 2);
     wait("a", 1);
-    expect(limits.call(0)).toBe(0);
-    limits.give("p/u");
-    limits.call(0);
+    expect(limits.callWaiters(0)).toBe(0);
+    limits.release("p/u");
+    limits.callWaiters(0);
     expect(called).toEqual(["a"]);
     // It could not take it: the next one is called.
-    limits.call(0);
-    limits.call(0);
+    limits.callWaiters(0);
+    limits.callWaiters(0);
     expect(called).toEqual(["a", "b", "c"]);
   });
 
@@ -53,13 +53,13 @@ describe("those who wait", () => {
     limits.declare("p/u", declared(1));
     const { called, wait } = waitingAt(limits, "p/u");
     const a = { id: "a", age: 1, priority: 0 };
-    limits.take("p/u", a);
+    limits.acquire("p/u", a);
     wait("b", 2);
     wait("a", 1);
     wait("c", 3);
-    limits.give("p/u");
-    expect(limits.mayTake("p/u", a, 0)).toBe(false);
-    for (let i = 0; i < 3; i++) limits.call(0);
+    limits.release("p/u");
+    expect(limits.mayAcquire("p/u", a, 0)).toBe(false);
+    for (let i = 0; i < 3; i++) limits.callWaiters(0);
     expect(called).toEqual(["b", "c", "a"]);
   });
 
@@ -68,13 +68,13 @@ describe("those who wait", () => {
     limits.declare("p/u", declared(1));
     const { called, wait } = waitingAt(limits, "p/u");
     wait("a", 1);
-    limits.call(0);
-    limits.take("p/u", { id: "x", age: 9, priority: 0 });
+    limits.callWaiters(0);
+    limits.acquire("p/u", { id: "x", age: 9, priority: 0 });
     wait("x", 0);
     wait("b", 2);
     wait("a", 1);
-    limits.give("p/u");
-    limits.call(0);
+    limits.release("p/u");
+    limits.callWaiters(0);
     expect(called).toEqual(["a", "a"]);
   });
 
@@ -85,25 +85,25 @@ describe("those who wait", () => {
     wait("low", 1, -1);
     wait("high", 3, 5);
     wait("middle", 2);
-    expect(limits.mayTake("p/u", { id: "newer", age: 4, priority: 4 }, 0)).toBe(false);
-    expect(limits.mayTake("p/u", { id: "highest", age: 5, priority: 6 }, 0)).toBe(true);
-    limits.call(0);
-    limits.call(0);
+    expect(limits.mayAcquire("p/u", { id: "newer", age: 4, priority: 4 }, 0)).toBe(false);
+    expect(limits.mayAcquire("p/u", { id: "highest", age: 5, priority: 6 }, 0)).toBe(true);
+    limits.callWaiters(0);
+    limits.callWaiters(0);
     expect(called).toEqual(["high", "middle"]);
   });
 
   test("are called for a limit that grows, and not for one that shrinks", () => {
     const limits = new Limits();
     limits.declare("p/u", declared(1));
-    limits.take("p/u");
+    limits.acquire("p/u");
     const { called, wait } = waitingAt(limits, "p/u");
     for (const id of ["a", "b", "c"]) wait(id, 1);
     limits.declare("p/u", declared(3));
-    limits.call(0);
+    limits.callWaiters(0);
     expect(called).toEqual(["a"]);
     limits.declare("p/u", declared(0));
-    limits.give("p/u");
-    expect(limits.call(0)).toBe(0);
+    limits.release("p/u");
+    expect(limits.callWaiters(0)).toBe(0);
   });
 });
 
@@ -114,10 +114,14 @@ test("a block passes at its time, and then those who waited are called", () => {
   const { called, wait } = waitingAt(limits, "p/u");
   wait("a", 1);
   limits.unblock(99);
-  expect([limits.hasRoom("p/u", 99), limits.nextUnblockAt(), limits.call(99)]).toEqual([false, 100, 0]);
+  expect([limits.hasRoom("p/u", 99), limits.nextUnblockAt(), limits.callWaiters(99)]).toEqual([
+    false,
+    100,
+    0,
+  ]);
   limits.unblock(100);
   expect([limits.hasRoom("p/u", 100), limits.nextUnblockAt()]).toEqual([true, Number.POSITIVE_INFINITY]);
-  limits.call(100);
+  limits.callWaiters(100);
   expect(called).toEqual(["a"]);
 });
 

@@ -1,8 +1,8 @@
 /**
- * Limits: concurrency by project, by handler (project and use) and by key within it, and rates. Exact: a permit is taken
- * with a lease and given back when the lease ends; a start under a rate counts for as long as the rate looks back. Whoever
- * finds a limit full waits in its queue (wait-queue.ts), and is called in turn when there is room. In a cluster a node has
- * only its share of a limit (permit-desk.ts).
+ * Limits: concurrency by project, by handler (project and use) and by key within a handler, and rates. Limits are exact: a
+ * lease acquires a permit and releases it when it ends; a start under a rate counts for the length of the rate's window. A
+ * handler that finds a limit full waits in its queue (wait-queue.ts), and is called in turn when there is room. In a
+ * cluster a node has only a quota of a limit (quota-client.ts).
  */
 import { decodeName } from "../../kernel/definition/names.ts";
 import type { PermitGrant } from "../../protocol/permits.ts";
@@ -12,12 +12,12 @@ import { QuotaClient } from "./quota-client.ts";
 import { type Rate, RateWindow } from "./rate-window.ts";
 import { type Waiter, WaitQueue } from "./wait-queue.ts";
 
-/** A lease's permits move on with its partition. */
+/** How the permits of a lease move with its partition to another node. */
 export interface Moves {
   readonly partition: number;
   /** The tenure in which it was open here. */
   readonly epoch: number;
-  /** From when the partition was taken until they count there. */
+  /** The time from the takeover of the partition until they count there. */
   readonly ms: number;
 }
 
@@ -31,44 +31,44 @@ export function projectScope(project: string): string {
   return `project ${project}`;
 }
 
-/** A limit as a definition or a setting says it. */
+/** A limit as a definition or a setting declares it. */
 export interface Declared {
   readonly max: number;
-  /** When it was said: the newest counts. */
+  /** When it was declared: the newest value counts. */
   readonly declaredAt: number;
-  /** How long an attempt under it may go on after its node has fallen silent. */
+  /** How long an attempt under it may run after its node has become silent. */
   readonly silenceMs: number;
 }
 
 interface LimitState {
   max: number;
   held: number;
-  /** Forgotten when nobody holds or wants it: keys come and go. */
+  /** Whether it is dropped once it is unused, as limits of keys are. */
   isTransient: boolean;
-  /** It has room only when nothing is held. */
+  /** Whether it has room only while nothing is held. */
   isGate: boolean;
-  /** The starts that count, if it is a rate. */
+  /** The window of starts, if it is a rate. */
   window: RateWindow | null;
   readonly queue: WaitQueue;
-  /** Who has found room here, and waits at another limit. */
+  /** Waiters with reserved room here that wait at another limit. */
   readonly reserved: Set<string>;
 }
 
 export class Limits {
-  /** This node's share of what all nodes count; null: there is no other node. */
+  /** The quotas of this node in a cluster; null: there is no other node. */
   readonly shares: QuotaClient | null;
   readonly #limits = new Map<string, LimitState>();
   /** Rates, by the names of their limits. */
   readonly #windows = new Map<string, RateWindow>();
-  /** Limits at which somebody waits and there may be room. */
+  /** Limits with waiters that may have room. */
   readonly #callable = new Set<string>();
   readonly #reservations = new Heap<{ names: readonly string[]; who: string; until: number }>(
     (a, b) => a.until < b.until,
   );
   readonly #lingering = new Heap<{ name: string; until: number }>((a, b) => a.until < b.until);
-  /** Permits of leases whose partitions nobody has taken yet. */
+  /** Permits of leases whose partitions have no new owner yet. */
   #moving: ({ readonly name: string } & Moves)[] = [];
-  /** Nothing is granted under these names before the time: permits of a former owner may still be held. */
+  /** Limits that grant nothing before a time, since attempts of a former owner may still run. */
   readonly #blocked = new Map<string, number>();
 
   /** `shared`: other nodes count under the same limits. */
@@ -84,14 +84,14 @@ export class Limits {
     this.shares = shared === null ? null : new QuotaClient(shared.permitPatienceMs, usage);
   }
 
-  /** Declares a limit; the newest value counts from the next grant on, be it more or less than before. */
+  /** Declares a limit; the newest value counts from the next grant on. */
   declare(name: string, limit: Declared): void {
     Object.assign(this.#at(name), { max: limit.max, isTransient: false });
     this.shares?.declare(name, limit, false);
     this.#callable.add(name);
   }
 
-  /** Declares a rate; `usedUpAt`: starts of a former owner, not known here, may have used it up. */
+  /** Declares a rate. `usedUpAt`: unknown starts of a former owner may have used it up at that time. */
   declareRate(
     scope: string,
     rate: Rate,
@@ -108,7 +108,7 @@ export class Limits {
     this.declare(name, { max: rate.limit, declaredAt: at.declaredAt, silenceMs: rate.per });
   }
 
-  /** Notes a start under a rate. */
+  /** Counts a start under a rate. */
   start(scope: string, who: Waiter, now: number): void {
     const name = rateName(scope);
     const limit = this.#limits.get(name);
@@ -121,8 +121,8 @@ export class Limits {
   }
 
   /**
-   * A start that was noted then has begun now, and counts from now on. One that counts no more is counted again: in a
-   * cluster that takes no permit from the others, since none was free for it, but this node has less room meanwhile.
+   * A start that was counted at `noted` has begun now, and counts from now on. If it has left the window, it is counted
+   * again; in a cluster that takes no permit from other nodes, but this node has less room meanwhile.
    */
   began(scope: string, noted: number, now: number): void {
     const name = rateName(scope);
@@ -135,20 +135,20 @@ export class Limits {
     this.shares?.used(name);
   }
 
-  /** Whether a start that was noted then may begin now: it counts still, or there is room for one more. */
+  /** Whether a start that was counted at `noted` may begin now: it still counts, or there is room for one more. */
   mayBegin(scope: string, noted: number, now: number): boolean {
     const name = rateName(scope);
     return this.#limits.get(name)?.window?.counts(noted) === true || this.hasRoom(name, now);
   }
 
-  /** When the next start may be allowed, as far as it can be told; 0: there is nothing to wait for. */
+  /** When the next start is allowed, as far as this node knows; 0: now. */
   allowedAt(scope: string): number {
     const limit = this.#limits.get(rateName(scope));
     if (limit === undefined || limit.window === null || limit.held < limit.max) return 0;
     return limit.window.nextAt();
   }
 
-  /** Declares the limit of one key: remembered only while it is in use. */
+  /** Declares the limit of one key, which is dropped once it is unused. */
   declareKey(name: string, limit: Declared): void {
     const state = this.#at(name, true);
     if (limit.max > state.max) this.#callable.add(name);
@@ -161,18 +161,18 @@ export class Limits {
     this.#at(name, true).isGate = true;
   }
 
-  /** Whether a permit is to be had. */
+  /** Whether a permit is free. */
   hasRoom(name: string, now: number): boolean {
     return this.#room(name, now) > 0;
   }
 
-  /** Whether this one may have a permit: there is room, and nobody who waits goes before. */
-  mayTake(name: string, who: Waiter, now: number): boolean {
+  /** Whether this waiter may acquire a permit: there is room, and no other waiter goes first. */
+  mayAcquire(name: string, who: Waiter, now: number): boolean {
     // @plant permit returned to its giver
     return this.hasRoom(name, now) && this.#limits.get(name)?.queue.isBehind(who) !== true;
   }
 
-  /** How many permits are to be had. */
+  /** The number of free permits. */
   #room(name: string, now: number): number {
     const { max = Number.POSITIVE_INFINITY, held = 0, isGate = false } = this.#limits.get(name) ?? {};
     if (this.isBlocked(name, now) || (isGate && held > 0)) return 0;
@@ -180,7 +180,7 @@ export class Limits {
     return Math.min(max - held, this.shares?.room(name, held) ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Whether permits of a former owner may still be held. */
+  /** Whether the limit is blocked, since attempts of a former owner may still run. */
   isBlocked(name: string, now: number): boolean {
     return this.blockedUntil(name) > now;
   }
@@ -190,16 +190,16 @@ export class Limits {
     return this.#blocked.get(name) ?? 0;
   }
 
-  /** Takes a permit; `who`: whoever has waited for it, or could have. */
-  take(name: string, who?: Waiter): void {
+  /** Acquires a permit; `who`: the waiter that gets it. */
+  acquire(name: string, who?: Waiter): void {
     const limit = this.#at(name);
     limit.held++;
     if (who !== undefined) limit.queue.served(who.id, limit.max);
     this.shares?.used(name);
   }
 
-  /** Gives a permit back. */
-  give(name: string): void {
+  /** Releases a permit. */
+  release(name: string): void {
     const limit = this.#limits.get(name);
     if (limit === undefined) return;
     limit.held--;
@@ -211,14 +211,14 @@ export class Limits {
   }
 
   /**
-   * A permit still counts, though its lease is over here: its attempt goes on, and the next owner of its partition will
-   * have a permit for it. Until somebody has taken the partition, and for a while after that, it is counted here.
+   * Keeps a permit though its lease has ended here: its attempt goes on, and the next owner of its partition will have a
+   * permit for it. It counts here until some time after the partition has a new owner.
    */
   linger(name: string, moves: Moves): void {
     this.#moving.push({ name, ...moves });
   }
 
-  /** How often each partition has been taken, by the store's word. */
+  /** Applies the epochs of partitions, as the store has them: permits of partitions with a new owner begin to end. */
   moved(epochs: ReadonlyMap<number, number>, now: number): void {
     if (this.#moving.length === 0) return;
     this.#moving = this.#moving.filter(({ name, partition, epoch, ms }) => {
@@ -228,7 +228,7 @@ export class Limits {
     });
   }
 
-  /** Calls `run` once when it is this one's turn and there may be room; `who` waits only once. */
+  /** Calls `run` once when it is the waiter's turn and there may be room; a waiter waits only once. */
   wait(name: string, who: Waiter, run: () => void): void {
     const { queue, max } = this.#at(name);
     queue.add(who, max, run);
@@ -236,13 +236,13 @@ export class Limits {
     this.shares?.noteUse(name);
   }
 
-  /** Whether somebody who waits may have to be called. */
+  /** Whether a waiter may have to be called. */
   get isCallable(): boolean {
     return this.#callable.size > 0;
   }
 
-  /** Calls the next one at each limit that has room; gives how many. */
-  call(now: number): number {
+  /** Calls the next waiter of each limit that has room; returns how many were called. */
+  callWaiters(now: number): number {
     let called = 0;
     for (const name of [...this.#callable]) {
       const limit = this.#limits.get(name);
@@ -257,8 +257,8 @@ export class Limits {
   }
 
   /**
-   * Whoever waits at one limit keeps its room at those that come before it in the order of taking: so two nodes that need
-   * the same two permits cannot pass them to and fro.
+   * Reserves room for a waiter under the limits that precede the full one in the order of acquisition, so that two nodes
+   * that need the same two permits do not pass them back and forth.
    */
   reserve(names: readonly string[], who: string, until: number): void {
     if (this.shares === null) return;
@@ -267,7 +267,7 @@ export class Limits {
     if (names.length > 0) this.#reservations.push({ names: [...names], who, until });
   }
 
-  /** It is looked at anew. */
+  /** Ends the reservations of a waiter. */
   unreserve(names: readonly (string | null)[], who: string): void {
     if (this.shares === null) return;
     for (const name of names) {
@@ -276,7 +276,7 @@ export class Limits {
     }
   }
 
-  /** Executions are not this node's any more: nobody waits for them. */
+  /** Forgets the waiters of executions that are not this node's any more. */
   forget(isOver: (execution: string) => boolean): void {
     const isOf = (who: string) => isOver(decodeName(who.slice(0, who.indexOf("/"))) ?? "");
     for (const [name, { queue, reserved }] of this.#limits) {
@@ -287,14 +287,14 @@ export class Limits {
     }
   }
 
-  /** A home has spoken: whoever waits may go on. */
+  /** Applies a grant of a quota server; waiters may go on. */
   granted(grant: PermitGrant): void {
     if (this.shares?.granted(grant) === true) this.#callable.add(grant.name);
   }
 
-  /** Homes may have become silent: true, if somebody may go on with what this node has. */
+  /** Uses the quotas of silent quota servers again; true: waiters may go on. */
   useKept(): boolean {
-    const kept = this.shares?.takeKept() ?? [];
+    const kept = this.shares?.drainKept() ?? [];
     for (const name of kept) this.#callable.add(name);
     return kept.length > 0;
   }
@@ -303,7 +303,7 @@ export class Limits {
     this.#blocked.set(name, Math.max(this.#blocked.get(name) ?? 0, until));
   }
 
-  /** What has become free by time: blocks that have passed, starts that a rate looks back on no more. */
+  /** Frees what ends by time: blocks, starts that have left the window of their rate, reservations, moved permits. */
   unblock(now: number): void {
     for (const [name, window] of this.#windows) {
       if (window.expire(now) === 0) continue;
@@ -313,7 +313,7 @@ export class Limits {
     }
     for (const { name } of this.#lingering.popWhile(({ until }) => until <= now)) {
       this.shares?.forfeit(name);
-      this.give(name);
+      this.release(name);
     }
     for (const { names, who } of this.#reservations.popWhile(({ until }) => until <= now))
       this.unreserve(names, who);
@@ -324,7 +324,7 @@ export class Limits {
     }
   }
 
-  /** When `unblock` is to be called next; Infinity: nobody waits for it. */
+  /** When `unblock` must be called next; Infinity: never. */
   nextUnblockAt(): number {
     let next = Number.POSITIVE_INFINITY;
     for (const until of this.#blocked.values()) if (until < next) next = until;
@@ -340,22 +340,22 @@ export class Limits {
     return this.#limits;
   }
 
-  /** Permits of attempts that go on at other nodes, which may not count them yet; by the names of their limits. */
+  /** Names of the limits of permits that move to other nodes, which may not count them yet. */
   *leaving(): Generator<string> {
     for (const { name } of this.#moving) yield name;
     for (const { name } of this.#lingering.items()) yield name;
   }
 
-  /** Those who wait at a limit. */
+  /** The waiters at a limit. */
   waiting(name: string): Iterable<Waiter> {
     return this.#limits.get(name)?.queue.all() ?? [];
   }
 
-  look(name: string): { max: number; held: number } | null {
+  find(name: string): { max: number; held: number } | null {
     return this.#limits.get(name) ?? null;
   }
 
-  /** Every limit that is declared, with who waits; under a rate, starts that count now are held. */
+  /** Every declared limit with the number of its waiters; under a rate, `held` is the number of starts that count. */
   *all(now: number): Generator<{ name: string; max: number; held: number; waiting: number; perMs?: number }> {
     for (const [name, { max, held, queue, window }] of this.#limits) {
       if (max === Number.POSITIVE_INFINITY) continue;

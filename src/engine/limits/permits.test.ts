@@ -27,7 +27,7 @@ function homeSince(undeclaredSince: number | null, awaited: readonly string[] = 
 
 /** The home to which this one hands over, at a time. */
 function nextOf(home: QuotaServer, now: number, live: readonly string[]): QuotaServer {
-  const { limits, undeclaredMs, awaited = [] } = home.hand(now);
+  const { limits, undeclaredMs, awaited = [] } = home.toHandover(now);
   const undeclaredSince = undeclaredMs === undefined ? null : now - undeclaredMs;
   const next = new QuotaServer({ ...HOME, undeclaredSince, awaited, now }, limits);
   next.members(new Set(live), now);
@@ -65,7 +65,7 @@ describe("a home", () => {
     const home = homeSince(null);
     home.asked("a", ask({ n: 5, quota: 1 }), 0);
     expect(home.asked("a", ask({ n: 4, quota: 2 }), 0).size).toBe(0);
-    expect(home.hand(0).limits[0]?.holders).toEqual([{ node: "a", quota: 1, n: 5 }]);
+    expect(home.toHandover(0).limits[0]?.holders).toEqual([{ node: "a", quota: 1, n: 5 }]);
   });
 
   test("keeps what a dead node had until nothing of it can run", () => {
@@ -157,8 +157,8 @@ describe("a home", () => {
   });
 
   test("hands over how long it has waited for what nobody declared, also where it knows of no limit", () => {
-    expect(homeSince(0).hand(400)).toEqual({ limits: [], undeclaredMs: 400 });
-    expect(homeSince(null).hand(400)).toEqual({ limits: [] });
+    expect(homeSince(0).toHandover(400)).toEqual({ limits: [], undeclaredMs: 400 });
+    expect(homeSince(null).toHandover(400)).toEqual({ limits: [] });
   });
 });
 
@@ -273,7 +273,7 @@ describe("a node", () => {
 
 describe("a node that takes what another left when it died", () => {
   const MEMBERS = { kind: "members", self: "a", live: ["a"], epochs: new Map(), reads: 9 } as const;
-  const LEFT = { leases: [], homes: new Map(), declared: {} };
+  const LEFT = { leases: [], quotas: new Map(), declared: {} };
   const limited = () => [phase("a", { tasks: [1, 2], concurrency: 1, heartbeat: "1m" })];
   const HOME = partitionOf("default/w.a", 2);
 

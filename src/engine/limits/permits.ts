@@ -1,4 +1,4 @@
-/** Permits of limits: taken with a lease, by handler and by key; whoever finds a limit full waits at it. */
+/** Acquires the permits of a lease, by project, handler and key. A handler that finds a limit full waits at it. */
 
 import { encodeName } from "../../kernel/definition/names.ts";
 import type { Execution } from "../../kernel/execution.ts";
@@ -10,8 +10,8 @@ import type { NodeState } from "../node-state.ts";
 import { projectScope, rateName } from "./limits.ts";
 import type { Waiter } from "./wait-queue.ts";
 
-/** Permits for a task; `full`: its handler's limit is reached; `parked`: its key's is, and it was set aside. */
-export function takePermits(
+/** Acquires permits for a task. `full`: the limit of its handler is reached. `parked`: the limit of its key is reached. */
+export function acquirePermits(
   node: NodeState,
   slot: Slot,
   queue: HandlerQueue,
@@ -29,8 +29,8 @@ export function takePermits(
     return "full";
   }
   const adopted = adoptedScope(scope);
-  if (concurrencyPerKey !== undefined && (node.limits.look(adopted)?.held ?? 0) > 0) {
-    // Keys of attempts taken over from a former owner may not be known yet: until they are, none is given out.
+  if (concurrencyPerKey !== undefined && (node.limits.find(adopted)?.held ?? 0) > 0) {
+    // While the keys of adopted attempts are not known, no task with a key is leased.
     node.limits.declareGate(adopted);
     node.limits.wait(adopted, who, again);
     return "full";
@@ -45,7 +45,7 @@ export function takePermits(
   const permits: string[] = [];
   for (const name of names) {
     if (name === null) continue;
-    if (!node.limits.mayTake(name, who, node.now)) {
+    if (!node.limits.mayAcquire(name, who, node.now)) {
       node.limits.reserve(permits, who.id, until);
       node.limits.wait(name, who, again);
       return "full";
@@ -57,21 +57,21 @@ export function takePermits(
     const name = `${scope}#${key}`;
     const ofKey = { ...who, id: `${who.id}/${key}` };
     node.limits.declareKey(name, node.declared(concurrencyPerKey, plan, slot.age));
-    if (queue.hasOlderParked(key, task) || !node.limits.mayTake(name, ofKey, node.now)) {
+    if (queue.hasOlderParked(key, task) || !node.limits.mayAcquire(name, ofKey, node.now)) {
       node.limits.reserve(permits, who.id, until);
       queue.dequeue(task);
       queue.park(key, task);
       waitForKey(node, slot, queue, { key, name });
       return "parked";
     }
-    node.limits.take(name, ofKey);
-    // Those of this handler that wait for the key have their next turn after the others.
+    node.limits.acquire(name, ofKey);
+    // Other parked tasks of this handler wait for the key again, behind other handlers.
     if (queue.hasParked(key)) waitForKey(node, slot, queue, { key, name });
     permits.push(name);
   }
-  for (const name of names) if (name !== null && name !== ofRate) node.limits.take(name, who);
+  for (const name of names) if (name !== null && name !== ofRate) node.limits.acquire(name, who);
   if (rate !== undefined) node.limits.start(scope, who, node.now);
-  // That of the rate is not the lease's: it goes by time.
+  // The permit of a rate does not belong to the lease: it ends by time.
   // @plant permit of a project not given back
   return permits.filter((permit) => permit !== ofRate);
 }
@@ -100,19 +100,19 @@ export function findsRoom(node: NodeState, slot: Slot, queue: HandlerQueue): boo
   return concurrency === undefined || limits.hasRoom(scope, now);
 }
 
-/** How the handler waits at limits. */
+/** The handler as a waiter at limits. */
 export function waiterOf(slot: Slot, queue: HandlerQueue): Waiter {
   return { id: `${encodeName(slot.id)}/${queue.key}`, age: slot.age, priority: queue.state.plan.priority };
 }
 
-/** An attempt is known to have begun: under a rate it counts from now on, since what it calls sees it from now on. */
+/** An attempt has begun: under a rate it counts from now on. */
 export function noteBegun(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease): void {
   if (lease.rateAt === undefined) return;
   node.limits.began(`${slot.execution?.project}/${queue.state.plan.scope}`, lease.rateAt, node.now);
   lease.rateAt = node.now;
 }
 
-/** Whether a rate allows that what was taken before goes out now. */
+/** Whether a rate allows that an attempt that was leased before begins now. */
 export function mayBegin(node: NodeState, slot: Slot, queue: HandlerQueue, { rateAt }: Lease): boolean {
   if (rateAt === undefined) return true;
   return node.limits.mayBegin(`${slot.execution?.project}/${queue.state.plan.scope}`, rateAt, node.now);
@@ -120,20 +120,20 @@ export function mayBegin(node: NodeState, slot: Slot, queue: HandlerQueue, { rat
 
 const NO_PERMITS: readonly string[] = [];
 
-/** Counts the adopted attempts of a handler with a limit per key whose keys are not known yet. */
+/** The limit that counts the adopted attempts of a handler whose keys are not known yet. */
 function adoptedScope(scope: string): string {
   return `${scope}!`;
 }
 
-/** Whether an attempt of a former owner fits in; the wait after a takeover does not hold it up. */
+/** Whether there is room to adopt an attempt of a former owner; the block after a takeover does not count. */
 export function hasRoomToAdopt(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): boolean {
   return adoptedNames(node, slot, queue, task).every((name) => {
-    const limit = node.limits.look(name);
+    const limit = node.limits.find(name);
     return limit === null || limit.held < limit.max;
   });
 }
 
-/** Permits for an attempt that is taken over. */
+/** Acquires the permits of an adopted attempt. */
 export function adoptedPermits(
   node: NodeState,
   slot: Slot,
@@ -141,14 +141,14 @@ export function adoptedPermits(
   task: number,
 ): readonly string[] {
   const permits = adoptedNames(node, slot, queue, task);
-  for (const permit of permits) node.limits.take(permit);
+  for (const permit of permits) node.limits.acquire(permit);
   const { concurrencyPerKey } = queue.state.plan.definition;
   if (concurrencyPerKey !== undefined && taskText(node, slot, queue, task) === undefined)
     fetchPage(node, slot, queue, task);
   return permits;
 }
 
-/** A page has come: keys of adopted attempts may be known now. */
+/** After a page was read: adopted attempts whose keys are known now get the permits of their keys. */
 export function nameKeys(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   if (queue.state.plan.definition.concurrencyPerKey === undefined) return;
   const adopted = adoptedScope(`${slot.execution?.project}/${queue.state.plan.scope}`);
@@ -157,13 +157,13 @@ export function nameKeys(node: NodeState, slot: Slot, queue: HandlerQueue): void
     if (taskText(node, slot, queue, lease.task) === undefined)
       return fetchPage(node, slot, queue, lease.task);
     const names = keyNames(node, slot, queue, lease.task);
-    for (const name of names) node.limits.take(name);
+    for (const name of names) node.limits.acquire(name);
     lease.permits = [...lease.permits.filter((permit) => permit !== adopted), ...names];
-    node.limits.give(adopted);
+    node.limits.release(adopted);
   }
 }
 
-/** The limit of the task's key, if it has one; while its page is not there, that of all whose keys are not known. */
+/** The limit of the task's key, if it has one; while its page is not in memory, the limit of unknown keys. */
 function keyNames(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): string[] {
   const { plan } = queue.state;
   const { concurrencyPerKey } = plan.definition;
@@ -206,7 +206,7 @@ function offerAgain(node: NodeState, execution: string, queueKey: string): void 
   if (now !== null) node.offer(now.slot, now.queue);
 }
 
-/** The desk as it is now: a reload may have replaced the one that began to wait. */
+/** The current queue of a handler: a reload may have replaced the one that began to wait. */
 function queueNow(
   node: NodeState,
   execution: string,

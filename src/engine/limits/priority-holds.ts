@@ -1,6 +1,6 @@
 /**
- * Work of higher priority that only waits for its execution's commit. While it does, workers that serve it are given
- * nothing of lower priority in its project: it would be first if the commit were made.
+ * Holds for work of higher priority that waits only for the commit of its execution. Meanwhile workers that serve it get no
+ * work of lower priority of its project.
  */
 import type { Wanted } from "../../kernel/definition/plan.ts";
 
@@ -17,12 +17,12 @@ export interface Held {
 }
 
 export class PriorityHolds {
-  /** By project, then by priority and what is wanted. */
+  /** By project, then by priority and wanted code. */
   readonly #holds = new Map<string, Map<string, Hold>>();
-  /** What each execution with a commit under way holds. */
+  /** The holds of each execution with a commit in progress. */
   readonly #byExecution = new Map<string, readonly Held[]>();
 
-  /** An execution waits for its commit, and has this to give out after it. */
+  /** Adds the holds of an execution that waits for its commit. */
   add(execution: string, held: readonly Held[]): void {
     this.remove(execution);
     if (held.length === 0) return;
@@ -37,7 +37,7 @@ export class PriorityHolds {
     }
   }
 
-  /** The commit has a verdict. */
+  /** Removes the holds of an execution after its commit. */
   remove(execution: string): void {
     for (const { project, priority, wanted } of this.#byExecution.get(execution) ?? []) {
       const ofProject = this.#holds.get(project);
@@ -50,7 +50,7 @@ export class PriorityHolds {
     this.#byExecution.delete(execution);
   }
 
-  /** The priority below which a worker is given nothing of the project now. */
+  /** The lowest priority of the project that a worker may get now. */
   floor(project: string, serves: (wanted: Wanted) => boolean): number {
     let floor = Number.NEGATIVE_INFINITY;
     for (const { priority, wanted } of this.#holds.get(project)?.values() ?? [])

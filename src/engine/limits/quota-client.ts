@@ -1,13 +1,13 @@
 /**
- * A node's share of the limits of its cluster. Under each limit it may have as many attempts open as its quota says. It
- * asks the limit's home for more when somebody waits, and gives back what nobody here needs.
+ * The quotas of a node under the limits of its cluster: the number of attempts that it may have open under each limit. It
+ * asks the limit's quota server for more when a handler waits, and returns what it does not need.
  */
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 
-/** Permits that are asked for at a time, for each handler that waits. */
+/** Permits requested at a time, for each waiting handler. */
 const BATCH = 16;
 
-/** How many times longer than for an answer one waits to hear of a permit. */
+/** A request that was answered without a permit is repeated after this many times the patience for an answer. */
 export const WAITS = 5;
 
 interface Share {
@@ -17,16 +17,16 @@ interface Share {
   isTransient: boolean;
   quota: number;
   isContended: boolean;
-  /** The last word to the home. */
+  /** The number of the last request. */
   n: number;
   askedAt: number;
   isAnswered: boolean;
-  /** The home has not answered in time: until it does, this node keeps what it has and uses it again. */
+  /** The quota server has not answered in time: until it does, this node keeps its quota and uses it again. */
   isSilent: boolean;
   wants: number;
-  /** The highest priority that the home has been told of. */
+  /** The highest priority that was reported to the quota server. */
   priority: number;
-  /** Permits that were granted and have not been used yet. Where others wait, each is used once. */
+  /** Granted permits that have not been used yet. While other nodes wait, each is used once. */
   fresh: number;
 }
 
@@ -36,26 +36,26 @@ export interface Usage {
   /** Handlers that wait for a permit, and the highest priority among them. */
   readonly waiting: number;
   readonly priority: number;
-  /** Those that have found room, and wait at another limit. */
+  /** Handlers with reserved room that wait at another limit. */
   readonly reserved: number;
-  /** Permits of attempts that have moved on to other nodes. */
+  /** Permits of attempts that have moved to other nodes. */
   readonly moved: number;
-  /** It counts starts, and those have no permits of their own: what the home has not given is not had. */
+  /** The limit is a rate: starts hold no permits, so they never raise the quota. */
   readonly isRate: boolean;
 }
 
 export class QuotaClient {
   readonly #shares = new Map<string, Share>();
-  /** Limits whose use has changed since they were last asked about. */
+  /** Limits whose use has changed since the last request. */
   readonly #changed = new Set<string>();
-  /** Limits that a home thinks this node has something of, though it has forgotten them. */
+  /** Limits that this node has dropped, while a quota server still counts a quota for it. */
   readonly #disclaimed = new Set<string>();
-  /** Limits whose homes have become silent: what is had of them is used again. */
+  /** Limits whose quota servers have become silent: their quotas are used again. */
   readonly #kept = new Set<string>();
-  /** When to say a word again that was not answered. */
+  /** The time after which an unanswered request is repeated. */
   readonly #patienceMs: number;
   readonly #usage: (name: string) => Usage;
-  /** Grows with each word, of whatever limit: one that was forgotten goes on where it was. */
+  /** The number of the last request for any limit, so that a dropped limit continues with higher numbers. */
   #n = 0;
 
   constructor(patienceMs: number, usage: (name: string) => Usage) {
@@ -63,16 +63,16 @@ export class QuotaClient {
     this.#usage = usage;
   }
 
-  /** Those of keys come and go: they are declared whenever they are wanted. */
+  /** Declares a limit. Limits of keys are declared each time they are used. */
   declare(name: string, limit: Pick<Share, "max" | "declaredAt" | "silenceMs">, isTransient: boolean): void {
     const share = this.#shares.get(name);
     if (share !== undefined) {
-      // Its home hears of another value.
+      // The quota server must learn the new value.
       if (share.max !== limit.max) this.#changed.add(name);
       Object.assign(share, limit, { isTransient: share.isTransient && isTransient });
       return;
     }
-    // What was handed over may count under it already.
+    // Leases that were handed over may count under it already.
     this.#changed.add(name);
     this.#shares.set(name, {
       ...limit,
@@ -95,8 +95,8 @@ export class QuotaClient {
   }
 
   /**
-   * How many more attempts may be open. What is not declared has no limit. Where others wait, what was used goes back to
-   * the home, so that permits go round the nodes too.
+   * The number of further attempts that may be open. An undeclared limit is infinite. While other nodes wait, a used permit
+   * returns to the quota server, so that permits rotate among nodes.
    */
   room(name: string, held: number): number {
     const share = this.#shares.get(name);
@@ -106,30 +106,30 @@ export class QuotaClient {
     return isContended && !isSilent ? Math.min(quota - held, fresh) : quota - held;
   }
 
-  /** A permit was taken. */
+  /** A permit was acquired. */
   used(name: string): void {
     const share = this.#shares.get(name);
     if (share !== undefined) share.fresh = Math.max(0, share.fresh - 1);
     this.noteUse(name);
   }
 
-  /** A permit was taken or given back, or somebody began to wait. */
+  /** The use of a limit has changed: a permit was acquired or released, or a handler began to wait. */
   noteUse(name: string): void {
     if (this.#shares.has(name)) this.#changed.add(name);
   }
 
-  /** An attempt that was open here is another node's by now, and has its permit there. */
+  /** Drops the permit of an attempt that has moved to another node. */
   forfeit(name: string): void {
     const share = this.#shares.get(name);
     if (share === undefined || share.quota === 0) return;
     share.quota--;
-    // Said at once: the home thinks that there is more, and what it says of an earlier word does not hold.
+    // Reported at once. Answers to earlier requests are void, since the quota server still counts more.
     share.n = ++this.#n;
     share.isAnswered = false;
     share.askedAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** This node has another name by now: what it had under the old one it has no more, but for what is in use. */
+  /** This node has a new name: its quotas under the old one are lost, except for permits in use. */
   rename(): void {
     for (const [name, share] of this.#shares) {
       share.quota = 0;
@@ -140,13 +140,13 @@ export class QuotaClient {
     }
   }
 
-  /** Whether the home of the limit knows of all that this node has. */
+  /** Whether the quota server of the limit knows every permit that this node uses. */
   isConfirmed(name: string): boolean {
     const share = this.#shares.get(name);
     return share === undefined || (share.isAnswered && this.#usage(name).held <= share.quota);
   }
 
-  /** All that is had of these limits, for a home that has to know. */
+  /** Everything that this node has of these limits, for a new quota server. */
   declarations(isOf: (name: string) => boolean, now: number): PermitAsk[] {
     const asks: PermitAsk[] = [];
     for (const [name, share] of this.#shares) {
@@ -157,7 +157,7 @@ export class QuotaClient {
     return asks;
   }
 
-  /** What homes are to be told now. */
+  /** The requests to send to quota servers now. */
   asks(now: number): PermitAsk[] {
     const asks: PermitAsk[] = [];
     for (const name of this.#changed) {
@@ -182,14 +182,14 @@ export class QuotaClient {
     return asks;
   }
 
-  /** Limits whose homes have become silent since this was last asked. */
-  takeKept(): string[] {
+  /** Limits whose quota servers have become silent since the last call. */
+  drainKept(): string[] {
     const kept = [...this.#kept];
     this.#kept.clear();
     return kept;
   }
 
-  /** An answer may be lost, and so may what a home says later to those who wait. */
+  /** When a request is repeated, since its answer or a later grant may be lost. */
   #askAgainAt({ isAnswered, wants, askedAt }: Share): number {
     if (!isAnswered)
       // @plant lost quota requests never repeated
@@ -197,7 +197,7 @@ export class QuotaClient {
     return wants > 0 ? askedAt + WAITS * this.#patienceMs : Number.POSITIVE_INFINITY;
   }
 
-  /** When `asks` is to be looked at if nothing else happens; Infinity: never. */
+  /** When `asks` must be called next; Infinity: never. */
   nextAt(): number {
     let next = this.#disclaimed.size > 0 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY;
     for (const share of this.#shares.values()) next = Math.min(next, this.#askAgainAt(share));
@@ -205,9 +205,8 @@ export class QuotaClient {
   }
 
   /**
-   * A home's word; true: there may be room now. If it is about a word that is not the last one, the home may have heard
-   * them in another order: it is told again. Of what it says about one word, each has at least as much as those before:
-   * one that comes late takes nothing back.
+   * Applies a grant; true: there may be room now. If it does not answer the last request, the quota server may have got
+   * requests in another order, and the request is repeated. Grants for one request never decrease, so a late one is harmless.
    */
   granted({ name, n, quota: given, isContended }: PermitGrant): boolean {
     const share = this.#shares.get(name);
@@ -239,7 +238,7 @@ export class QuotaClient {
     return lacks || isSpare || (held > quota && !isRate);
   }
 
-  /** What is in use, or kept for those who wait at another limit: where others wait, only what they could use. */
+  /** Permits in use or reserved; while other nodes wait, only reservations that could be used count. */
   #needed(name: string, { isContended, isSilent, fresh }: Share): number {
     const { held, reserved } = this.#usage(name);
     return held + (isContended && !isSilent ? Math.min(reserved, fresh) : reserved);
@@ -253,10 +252,10 @@ export class QuotaClient {
   #ask(name: string, share: Share, now: number): PermitAsk {
     const { held, waiting, moved, isRate, priority } = this.#usage(name);
     const { max, declaredAt, silenceMs, isContended, isSilent } = share;
-    // Attempts that were taken over have their permits here.
+    // Adopted attempts have their permits here.
     const had = isRate ? share.quota : Math.max(held, share.quota);
-    // What is not in use is given back where others wait or nobody here does. While the home is silent nothing is given
-    // back: there may be nobody to give it to.
+    // Unused permits are returned if other nodes wait or no handler here does. While the quota server is silent, nothing is
+    // returned, since there may be no server.
     const isGivenBack = !isSilent && (waiting === 0 || isContended);
     const quota = isGivenBack ? Math.min(had, this.#needed(name, share)) : had;
     // @plant quota kept after it was given back

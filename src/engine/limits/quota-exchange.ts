@@ -1,4 +1,4 @@
-/** Limits between nodes: this node's words to the homes of limits, and those of the homes that are here. */
+/** Exchanges quotas between nodes: requests of this node to quota servers, and grants of the quota servers on this node. */
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 import type { Membership } from "../../store/cluster-store.ts";
 import type { ClusterInput, Members } from "../io.ts";
@@ -6,8 +6,8 @@ import { recordConfirmed } from "../leases/report-intake.ts";
 import type { NodeState } from "../node-state.ts";
 
 /**
- * Who is there, by the store's word. As long as partitions of a node that has gone are nobody else's, what runs there
- * counts as its own.
+ * The members of the cluster, as the store has them. A node that has gone counts as a member while its partitions have no
+ * other owner.
  */
 export function membersOf({ incarnation, nodes, partitions }: Membership): Members {
   const there = new Set(nodes.map((node) => node.incarnation));
@@ -19,18 +19,18 @@ export function membersOf({ incarnation, nodes, partitions }: Membership): Membe
 
 export class QuotaExchange {
   readonly #node: NodeState;
-  /** Homes elsewhere that want to know all that there is. */
+  /** Partitions whose new quota servers need a full declaration of this node. */
   readonly #toDeclare = new Set<number>();
-  /** When nodes that have not said what they have are called again. */
+  /** When nodes that have not declared are called again. */
   #callAt = Number.NEGATIVE_INFINITY;
-  /** When homes are stored again after the store failed. */
+  /** When quotas are stored again after the store failed. */
   #storeAt = Number.NEGATIVE_INFINITY;
 
   constructor(node: NodeState) {
     this.#node = node;
   }
 
-  /** Who is there. */
+  /** Applies the members of the cluster. */
   members(told: Members): void {
     const { members, tenures, limits, now } = this.#node;
     const { self, live, epochs } = told;
@@ -38,11 +38,11 @@ export class QuotaExchange {
     this.#node.members = told;
     limits.moved(epochs, now);
     const there = new Set(live);
-    for (const { home } of tenures.all()) home.members(there, now);
+    for (const { quotas } of tenures.all()) quotas.members(there, now);
   }
 
-  /** Says what there is to say; true: something was granted here. */
-  ask(): boolean {
+  /** Sends all pending requests and grants; true: something was granted to this node. */
+  exchange(): boolean {
     const node = this.#node;
     const { tenures, limits, members, now } = node;
     if (limits.shares === null) return false;
@@ -50,11 +50,11 @@ export class QuotaExchange {
     const elsewhere = new Map<number, PermitAsk[]>();
     for (const ask of limits.shares.asks(now)) {
       const partition = tenures.partitionOf(ask.name);
-      const home = tenures.at(partition)?.home;
-      if (home !== undefined) isGranted = this.#tell(home.asked(members.self, ask, now)) || isGranted;
+      const quotas = tenures.at(partition)?.quotas;
+      if (quotas !== undefined) isGranted = this.#deliver(quotas.asked(members.self, ask, now)) || isGranted;
       else elsewhere.set(partition, [...(elsewhere.get(partition) ?? []), ask]);
     }
-    // After the asks: what is granted now is used before it is asked about.
+    // After the requests: permits that are granted now are used before they are reported.
     isGranted = this.#tick() || isGranted;
     isGranted = limits.useKept() || isGranted;
     for (const [partition, asks] of elsewhere) node.emit({ kind: "ask-permits", partition, asks });
@@ -65,26 +65,26 @@ export class QuotaExchange {
     return isGranted;
   }
 
-  /** Another node says what it has; what is at home elsewhere by now it will say there. */
+  /** Answers requests of another node. It repeats requests for limits whose quota server has moved. */
   asked({ node: from, asks, declares }: Extract<ClusterInput, { kind: "permits-asked" }>): void {
     const { tenures, now } = this.#node;
     for (const ask of asks) {
-      const home = tenures.at(tenures.partitionOf(ask.name))?.home;
-      if (home !== undefined) this.#tell(home.asked(from, ask, now));
+      const quotas = tenures.at(tenures.partitionOf(ask.name))?.quotas;
+      if (quotas !== undefined) this.#deliver(quotas.asked(from, ask, now));
     }
-    for (const partition of declares) tenures.at(partition)?.home.declared(from);
+    for (const partition of declares) tenures.at(partition)?.quotas.declared(from);
   }
 
-  /** Homes want to know what this node has. */
+  /** New quota servers ask for a declaration of this node. */
   called(partitions: readonly number[]): void {
     for (const partition of partitions) this.#toDeclare.add(partition);
   }
 
-  /** A home was stored, or could not be: then it is tried again. */
+  /** Quotas were stored, or could not be: then the write is repeated. */
   stored({ partition, epoch, isStored }: Extract<ClusterInput, { kind: "home-stored" }>): void {
     const tenure = this.#node.tenures.at(partition);
     if (tenure === undefined || tenure.epoch !== epoch) return;
-    tenure.home.stored(isStored);
+    tenure.quotas.stored(isStored);
     if (!isStored) this.#storeAt = this.#node.now + this.#node.settings.permitPatienceMs;
   }
 
@@ -92,10 +92,10 @@ export class QuotaExchange {
     const { tenures, limits } = this.#node;
     if (limits.shares === null) return Number.POSITIVE_INFINITY;
     let next = limits.shares.nextAt();
-    for (const { home } of tenures.all()) {
-      next = Math.min(next, home.nextAt(this.#node.now));
-      if (home.awaited.size > 0) next = Math.min(next, this.#callAt);
-      if (home.isUnstored) next = Math.min(next, this.#storeAt);
+    for (const { quotas } of tenures.all()) {
+      next = Math.min(next, quotas.nextAt(this.#node.now));
+      if (quotas.undeclaredNodes.size > 0) next = Math.min(next, this.#callAt);
+      if (quotas.isUnstored) next = Math.min(next, this.#storeAt);
     }
     return next;
   }
@@ -103,20 +103,20 @@ export class QuotaExchange {
   #store(): void {
     const { tenures, now } = this.#node;
     if (now < this.#storeAt) return;
-    for (const { partition, home } of tenures.all()) {
-      const unstored = home.takeUnstored();
+    for (const { partition, quotas } of tenures.all()) {
+      const unstored = quotas.drainUnstored();
       if (unstored !== null) this.#node.emit({ kind: "store-home", partition, home: unstored });
     }
   }
 
-  /** Asks those whose word is needed before anything can be given out. */
+  /** Calls the nodes whose declaration is needed before anything can be granted. */
   #call(): boolean {
     const { tenures, settings, members, now } = this.#node;
     if (now < this.#callAt) return false;
     let isGranted = false;
     const calls = new Map<string, number[]>();
-    for (const { partition, home } of tenures.all())
-      for (const node of home.awaited) calls.set(node, [...(calls.get(node) ?? []), partition]);
+    for (const { partition, quotas } of tenures.all())
+      for (const node of quotas.undeclaredNodes) calls.set(node, [...(calls.get(node) ?? []), partition]);
     for (const [node, partitions] of calls) {
       if (node === members.self)
         for (const partition of partitions) isGranted = this.#declareHere(partition) || isGranted;
@@ -126,15 +126,15 @@ export class QuotaExchange {
     return isGranted;
   }
 
-  /** What this node has itself of the limits of a new home that is here. */
+  /** Declares what this node has to a new quota server on this node. */
   #declareHere(partition: number): boolean {
     const { tenures, members } = this.#node;
-    const home = tenures.at(partition)?.home;
-    if (home === undefined) return false;
+    const quotas = tenures.at(partition)?.quotas;
+    if (quotas === undefined) return false;
     let isGranted = false;
     for (const ask of this.#declarations(partition))
-      isGranted = this.#tell(home.asked(members.self, ask, this.#node.now)) || isGranted;
-    home.declared(members.self);
+      isGranted = this.#deliver(quotas.asked(members.self, ask, this.#node.now)) || isGranted;
+    quotas.declared(members.self);
     return isGranted;
   }
 
@@ -143,7 +143,7 @@ export class QuotaExchange {
     return limits.shares?.declarations((name) => tenures.partitionOf(name) === partition, now) ?? [];
   }
 
-  /** Everything of a partition's limits to their new home. */
+  /** Declares what this node has to the new quota server of a partition. */
   #declare(partition: number): void {
     if (this.#node.tenures.at(partition) !== undefined) return;
     const asks = this.#declarations(partition);
@@ -153,15 +153,15 @@ export class QuotaExchange {
   #tick(): boolean {
     const { tenures, now } = this.#node;
     let isGranted = false;
-    for (const { home } of tenures.all()) {
-      if (home.nextAt(now) > now) continue;
-      for (const { node, grant } of home.tick(now))
-        isGranted = this.#tell(new Map([[node, grant]])) || isGranted;
+    for (const { quotas } of tenures.all()) {
+      if (quotas.nextAt(now) > now) continue;
+      for (const { node, grant } of quotas.tick(now))
+        isGranted = this.#deliver(new Map([[node, grant]])) || isGranted;
     }
     return isGranted;
   }
 
-  #tell(told: ReadonlyMap<string, PermitGrant>): boolean {
+  #deliver(told: ReadonlyMap<string, PermitGrant>): boolean {
     const { self } = this.#node.members;
     const own = told.get(self);
     if (own !== undefined) {

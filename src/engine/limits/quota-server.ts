@@ -1,11 +1,11 @@
 /**
- * The home of limits: for those whose names fall into a partition of this node, it says how many permits each node has.
- * It believes what nodes declare, and gives out what is free, one by one to those who wait. The permits of a dead node come
- * back when none of its attempts can be adopted any more. Whoever adopts one tells the home before that.
+ * The quota server of a partition: for limits whose names fall into the partition, it decides how many permits each node has.
+ * It believes what nodes declare, and grants free permits to waiting nodes one by one. The permits of a dead node are free
+ * when none of its attempts can be adopted any more. A node that adopts one reports it before that.
  *
- * Limits of handlers and projects last: their home stores a bound for each node before it gives out more, so the next home
- * knows what dead nodes can have, even if this one dies. Limits of keys and rates come and go too fast for that. Their next
- * home passes on what living nodes declare and give back. The rest is given out when every node has declared, and when
+ * Limits of handlers and projects are lasting: their server stores a bound for each node before it grants more, so the next
+ * server knows the permits of dead nodes even if this one dies. Limits of keys and rates change too fast for that. Their
+ * next server passes on what living nodes declare and return. It grants the rest when every node has declared, and when
  * attempts of dead nodes cannot run any more.
  */
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
@@ -13,9 +13,9 @@ import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 interface Holder {
   quota: number;
   wants: number;
-  /** The highest priority among those that wait there. */
+  /** The highest priority that waits at the node. */
   priority: number;
-  /** Permits of attempts that went on to other nodes, by the node's word, and how many of them those nodes have by now. */
+  /** Permits of attempts that the node reports as moved to other nodes, and how many of them those nodes have reported. */
   moved: number;
   claimed: number;
   n: number;
@@ -24,30 +24,30 @@ interface Holder {
   /** When the node was seen to have gone; null: it is there. */
   goneAt: number | null;
   toldAt: number;
-  /** It has declared more than its stored bound: it is answered when the bound is stored. */
+  /** The node has declared more than its stored bound; it is answered when the bound is stored. */
   isUnanswered: boolean;
 }
 
-interface HomeLimit {
+interface ServedLimit {
   max: number;
   declaredAt: number;
   silenceMs: number;
-  /** Permits that living nodes had by their own word: no dead node can have those. */
+  /** Permits that living nodes have declared; no dead node can have those. */
   known: number;
-  /** What nodes may have of it is stored. */
+  /** Whether bounds of it are stored. */
   isLasting: boolean;
   /** In the order in which they get the next permit. */
   readonly holders: Map<string, Holder>;
 }
 
-/** What a home knows, for the next one, which goes on where this one was. */
-export interface HandedHome {
+/** The state of a quota server for its successor. Part of the stored lease table. */
+export interface HandedQuotas {
   readonly limits: readonly HandedLimit[];
-  /** How long ago it was that permits were left which nobody declared; undefined: never. */
+  /** Age of permits that no node has declared; undefined: there are none. */
   readonly undeclaredMs?: number;
-  /** How long ago a home of lasting limits ended that stored nothing; undefined: never. */
+  /** Time since a server of lasting limits ended without storing bounds; undefined: that never happened. */
   readonly unstoredMs?: number;
-  /** Nodes that have not said what they have. */
+  /** Nodes that have not declared. */
   readonly awaited?: readonly string[];
 }
 
@@ -57,7 +57,7 @@ export interface HandedLimit {
   readonly max: number;
   readonly declaredAt: number;
   readonly silenceMs: number;
-  /** Permits that living nodes had by their own word; undefined: not known. */
+  /** Permits that living nodes have declared; undefined: not known. */
   readonly known?: number;
   readonly isLasting?: true;
   readonly holders: readonly HandedHolder[];
@@ -74,12 +74,12 @@ interface HandedHolder {
   readonly goneMs?: number;
 }
 
-/** Lasting limits as a home stores them. */
-export interface StoredHome {
+/** Lasting limits as a quota server stores them. */
+export interface StoredQuotas {
   /** The epoch of the owner that stored it. */
   readonly epoch: number;
   readonly limits: readonly StoredLimit[];
-  /** When a home ended that had stored nothing, if permits of that time may still be out. */
+  /** When a server ended that had stored nothing, if its permits may still be in use. */
   readonly unstoredSince?: number;
 }
 
@@ -99,19 +99,19 @@ interface StoredHolder {
   readonly goneAt?: number;
 }
 
-interface HomeOptions {
+interface QuotaServerOptions {
   readonly epoch: number;
   /** From when a node is seen to have gone until others have its partitions and know what runs there. */
   readonly takeoverMs: number;
   /** How far the clocks of two nodes may differ. */
   readonly marginMs: number;
-  /** How often those who have permits are told that others wait. */
+  /** How often holders of permits are told that other nodes wait. */
   readonly reminderMs: number;
-  /** Since when permits that nobody declares may be held by what goes on without its node; null: there are none. */
+  /** Since when undeclared permits of dead nodes may be in use; null: there are none. */
   readonly undeclaredSince: number | null;
-  /** When the last home of lasting limits ended, if it stored nothing of use; null: all of them are known. */
+  /** When the last server ended, if it had not stored the bounds of lasting limits; null: all are known. */
   readonly unstoredSince: number | null;
-  /** Nodes whose word is needed before anything is given out that is not stored. */
+  /** Nodes that must declare before permits without a stored bound are granted. */
   readonly awaited: readonly string[];
   /** Nodes that are there. */
   readonly live: readonly string[];
@@ -119,23 +119,27 @@ interface HomeOptions {
 }
 
 export class QuotaServer {
-  readonly #limits = new Map<string, HomeLimit>();
+  readonly #limits = new Map<string, ServedLimit>();
   readonly #takeoverMs: number;
   readonly #reminderMs: number;
   readonly #epoch: number;
-  readonly awaited: Set<string>;
+  readonly undeclaredNodes: Set<string>;
   readonly #marginMs: number;
   #live: ReadonlySet<string>;
   #undeclaredSince: number | null;
   #unstoredSince: number | null;
-  /** Something may have become free that has not been looked at since. */
+  /** Whether `tick` must look for free permits. */
   #isFresh: boolean;
   /** Bounds that are stored, and those that are about to be. */
   #bounds: Bounds = new Map();
   #storing: Bounds | null = null;
   #isUnstored = false;
 
-  constructor(options: HomeOptions, handed: readonly HandedLimit[] = [], stored: StoredHome | null = null) {
+  constructor(
+    options: QuotaServerOptions,
+    handed: readonly HandedLimit[] = [],
+    stored: StoredQuotas | null = null,
+  ) {
     const { takeoverMs, reminderMs, marginMs, undeclaredSince, unstoredSince, live, now, epoch } = options;
     this.#takeoverMs = takeoverMs;
     this.#reminderMs = reminderMs;
@@ -143,7 +147,7 @@ export class QuotaServer {
     this.#undeclaredSince = undeclaredSince;
     this.#unstoredSince = unstoredSince;
     this.#marginMs = marginMs;
-    this.awaited = new Set(options.awaited);
+    this.undeclaredNodes = new Set(options.awaited);
     this.#live = new Set(live);
     this.#isFresh = handed.length > 0;
     for (const { holders, ...limit } of handed) {
@@ -161,8 +165,8 @@ export class QuotaServer {
     if (unstoredSince !== null) this.#isUnstored = true;
   }
 
-  /** Goes on with what the last home stored. */
-  #begin({ limits }: StoredHome, now: number): void {
+  /** Begins with what the last server stored. */
+  #begin({ limits }: StoredQuotas, now: number): void {
     for (const { holders, ...limit } of limits) {
       const at = new Map<string, Holder>();
       const bounds = new Map<string, number>();
@@ -170,7 +174,7 @@ export class QuotaServer {
         const had = { quota: bound, n: 0, silenceMs: limit.silenceMs };
         const isGone = goneAt !== undefined || !this.#live.has(node);
         at.set(node, { ...newHolder(had), goneAt: isGone ? (goneAt ?? now) : null });
-        // The next home must not begin this wait anew.
+        // Stored, so that the next server does not restart this wait.
         if (isGone && goneAt === undefined) this.#isUnstored = true;
         bounds.set(node, bound);
       }
@@ -184,8 +188,8 @@ export class QuotaServer {
     return this.#isUnstored && this.#storing === null;
   }
 
-  /** What is to be stored now; null: nothing, or it is being stored. */
-  takeUnstored(): StoredHome | null {
+  /** The quotas to store now; null: there are none, or they are being stored. */
+  drainUnstored(): StoredQuotas | null {
     if (!this.isUnstored) return null;
     this.#isUnstored = false;
     this.#storing = new Map();
@@ -207,7 +211,7 @@ export class QuotaServer {
     return { epoch: this.#epoch, limits, ...(since === null ? {} : { unstoredSince: since }) };
   }
 
-  /** What `takeUnstored` gave is stored; false: it is not. */
+  /** The result of storing what `drainUnstored` returned. */
   stored(isStored: boolean): void {
     if (this.#storing === null) return;
     if (isStored) this.#bounds = this.#storing;
@@ -220,10 +224,10 @@ export class QuotaServer {
   }
 
   /**
-   * The bounds to store: what nodes have, what is free for those who wait, and some slack, so that a permit that goes
-   * round the nodes of a large limit is not stored each time. If this home dies, the slack is missing for a while.
+   * The bounds to store: permits of nodes, free permits for waiting nodes, and some slack, so that a permit that rotates
+   * among the nodes of a large limit is not stored each time. If this server dies, the slack is missing for a while.
    */
-  #boundsFor({ max, holders }: HomeLimit): Map<string, number> {
+  #boundsFor({ max, holders }: ServedLimit): Map<string, number> {
     const bounds = new Map(Array.from(holders, ([node, { quota }]) => [node, quota]));
     let free = max + Math.floor(max / SLACK_OF);
     for (const { quota } of holders.values()) free -= quota;
@@ -241,21 +245,21 @@ export class QuotaServer {
     return bounds;
   }
 
-  /** The bound that is stored. While another one is being stored, it is not known which of them counts. */
+  /** The stored bound. While another one is being stored, the lower one counts. */
   #boundOf(name: string, node: string): number {
     const bound = this.#bounds.get(name)?.get(node) ?? 0;
     return this.#storing === null ? bound : Math.min(bound, this.#storing.get(name)?.get(node) ?? 0);
   }
 
-  /** Whether the node may have what it has by what is stored. */
-  #isCovered(name: string, { isLasting }: HomeLimit, node: string, quota: number): boolean {
+  /** Whether the stored bound covers the quota of the node. */
+  #isCovered(name: string, { isLasting }: ServedLimit, node: string, quota: number): boolean {
     // @plant permits given out before their bound is stored
     return !isLasting || quota <= this.#boundOf(name, node);
   }
 
-  /** A node has said all that it has. */
+  /** A node has declared all that it has. */
   declared(node: string): void {
-    this.awaited.delete(node);
+    this.undeclaredNodes.delete(node);
   }
 
   /** The clock was set forward: no time has passed. */
@@ -266,7 +270,7 @@ export class QuotaServer {
       for (const holder of holders.values()) if (holder.goneAt !== null) holder.goneAt += ms;
   }
 
-  /** Who is there now. */
+  /** Applies the living nodes. */
   members(live: ReadonlySet<string>, now: number): void {
     this.#live = live;
     for (const [name, limit] of this.#limits) {
@@ -280,19 +284,19 @@ export class QuotaServer {
       for (const node of this.#bounds.get(name)?.keys() ?? [])
         if (!live.has(node) && !limit.holders.has(node)) this.#isUnstored = true;
     }
-    for (const node of this.awaited) {
+    for (const node of this.undeclaredNodes) {
       if (live.has(node)) continue;
-      this.awaited.delete(node);
+      this.undeclaredNodes.delete(node);
       this.#undeclaredSince = now;
       if (this.#unstoredSince !== null) this.#unstoredSince = now;
     }
     this.#forgetUnstored(now);
   }
 
-  /** Permits that an earlier home gave out without storing them are gone after a while: later homes need not wait for them. */
+  /** Forgets permits that an earlier server granted without storing them, once no attempt under them can run. */
   #forgetUnstored(now: number): void {
     const since = this.#unstoredSince;
-    if (since === null || this.awaited.size > 0) return;
+    if (since === null || this.undeclaredNodes.size > 0) return;
     let silenceMs = UNSTORED_MS;
     for (const limit of this.#limits.values()) silenceMs = Math.max(silenceMs, limit.silenceMs);
     if (now < since + this.#takeoverMs + silenceMs) return;
@@ -300,7 +304,7 @@ export class QuotaServer {
     this.#isUnstored = true;
   }
 
-  /** A node's word; gives what nodes are to be told now, the one who asked in any case. */
+  /** Applies a request; returns the grants to send, always including one for the node that asked unless it waits for a bound. */
   asked(node: string, ask: PermitAsk, now: number): Map<string, PermitGrant> {
     const told = new Map<string, PermitGrant>();
     const { name, max, declaredAt, silenceMs, quota, wants, n } = ask;
@@ -316,17 +320,17 @@ export class QuotaServer {
     const known = limit.holders.get(node);
     if (known !== undefined && known.n >= n) return told;
     this.#limits.set(name, limit);
-    // A home of an earlier version may have handed the limit over.
+    // A server of an earlier version may have handed over the limit without this field.
     limit.isLasting ||= isLasting;
     if (declaredAt >= limit.declaredAt) Object.assign(limit, { max, declaredAt });
     limit.silenceMs = Math.max(limit.silenceMs, silenceMs);
-    // What a node has beyond what it was given here, it had from a former home or has taken over.
+    // Permits beyond those granted here come from a former server or from adopted attempts.
     if (ask.moved !== undefined) limit.known += Math.max(0, quota - ask.moved - (known?.quota ?? 0));
-    // Whoever gives something back has had its turn.
+    // A node that returns permits has had its turn.
     if (known !== undefined && quota < known.quota + known.claimed) limit.holders.delete(node);
     const holder = known ?? newHolder(ask);
     const { priority = 0, moved = 0 } = ask;
-    // A permit that comes back may be one that another node has by now.
+    // A returned permit may be one that another node has by now.
     const claimed = Math.min(moved, Math.max(0, holder.claimed - Math.max(0, holder.moved - moved)));
     const excess = quota - moved - (known === undefined ? 0 : known.quota);
     Object.assign(holder, { quota: quota - claimed, wants, priority, moved, claimed, n });
@@ -340,10 +344,10 @@ export class QuotaServer {
     return told;
   }
 
-  /** Tells a node what it has, as soon as that is stored. */
+  /** Adds the grant for a node, if its quota is covered by a stored bound. */
   #answer(
     name: string,
-    limit: HomeLimit,
+    limit: ServedLimit,
     { node, holder, told }: { node: string; holder: Holder; told: Map<string, PermitGrant> },
   ): void {
     holder.isUnanswered = !this.#isCovered(name, limit, node, holder.quota);
@@ -354,7 +358,7 @@ export class QuotaServer {
     }
   }
 
-  /** What has become free by time; gives what nodes are to be told. */
+  /** Grants what has become free by time; returns the grants to send. */
   tick(now: number): { node: string; grant: PermitGrant }[] {
     const all: { node: string; grant: PermitGrant }[] = [];
     this.#isFresh = false;
@@ -369,7 +373,7 @@ export class QuotaServer {
     return all;
   }
 
-  /** When `tick` is needed again, if no word comes; Infinity: never. */
+  /** When `tick` must be called next; Infinity: never. */
   nextAt(now: number): number {
     let next = Number.POSITIVE_INFINITY;
     if (this.#isFresh) return now;
@@ -377,7 +381,7 @@ export class QuotaServer {
       const { holders } = limit;
       if (!isAwaited(holders)) continue;
       if (this.#isBlocked(limit, now)) {
-        // Until then there is nothing to give and nobody to remind. While nodes have not declared, time alone changes nothing.
+        // Until then nothing can be granted. While nodes have not declared, time alone changes nothing.
         const until = this.#blockedUntil(limit);
         if (until > now) next = Math.min(next, until);
         continue;
@@ -391,8 +395,8 @@ export class QuotaServer {
     return next;
   }
 
-  /** What the next home begins with. */
-  hand(now: number): HandedHome {
+  /** The state for the next server. */
+  toHandover(now: number): HandedQuotas {
     const limits = Array.from(this.#limits, ([name, limit]) => ({
       name,
       max: limit.max,
@@ -416,36 +420,36 @@ export class QuotaServer {
       limits,
       ...(undeclared === null ? {} : { undeclaredMs: Math.max(0, now - undeclared) }),
       ...(unstored === null ? {} : { unstoredMs: Math.max(0, now - unstored) }),
-      ...(this.awaited.size === 0 ? {} : { awaited: [...this.awaited] }),
+      ...(this.undeclaredNodes.size === 0 ? {} : { awaited: [...this.undeclaredNodes] }),
     };
   }
 
-  #sinceOf({ isLasting }: HomeLimit): number | null {
+  #sinceOf({ isLasting }: ServedLimit): number | null {
     return isLasting ? this.#unstoredSince : this.#undeclaredSince;
   }
 
-  #blockedUntil(limit: HomeLimit): number {
+  #blockedUntil(limit: ServedLimit): number {
     const since = this.#sinceOf(limit);
     return since === null ? 0 : since + this.#takeoverMs + limit.silenceMs;
   }
 
-  /** Permits may be out that are not known here. */
-  #isBlocked(limit: HomeLimit, now: number): boolean {
+  /** Whether permits may be in use that this server does not know. */
+  #isBlocked(limit: ServedLimit, now: number): boolean {
     const isKnown = limit.isLasting && this.#unstoredSince === null;
     // @plant home grants before all have declared
-    return !isKnown && (this.awaited.size > 0 || this.#blockedUntil(limit) > now);
+    return !isKnown && (this.undeclaredNodes.size > 0 || this.#blockedUntil(limit) > now);
   }
 
   /** From when on no attempt of a dead node can be adopted; Infinity: the node is there. */
-  #endOf({ isLasting }: HomeLimit, { goneAt, silenceMs }: Holder): number {
+  #endOf({ isLasting }: ServedLimit, { goneAt, silenceMs }: Holder): number {
     if (goneAt === null) return Number.POSITIVE_INFINITY;
     return goneAt + silenceMs + (isLasting ? this.#marginMs : this.#takeoverMs);
   }
 
-  /** Gives what is free to those who wait, one permit at a time, in turn. */
+  /** Grants free permits to waiting nodes, one at a time, in turn. */
   #share(
     name: string,
-    limit: HomeLimit,
+    limit: ServedLimit,
     { now, told }: { now: number; told: Map<string, PermitGrant> },
   ): void {
     const { holders } = limit;
@@ -462,19 +466,19 @@ export class QuotaServer {
       if (next === undefined) break;
       const [node, holder] = next;
       if (!this.#isCovered(name, limit, node, holder.quota + 1)) {
-        // It gets the permit when its bound is stored. Nobody overtakes it meanwhile.
+        // The node gets the permit when its bound is stored. No other node overtakes it.
         this.#isUnstored = true;
         break;
       }
       holder.quota++;
       holder.wants--;
       out++;
-      // Whoever got one is the last to get the next.
+      // The node moves to the end of the order.
       holders.delete(node);
       holders.set(node, holder);
       told.set(node, grantOf(name, holder));
     }
-    // A new home asks for nothing that it could not pass on.
+    // A blocked server does not ask for permits that it could not pass on.
     const isContended = isAwaited(holders) && most > 0;
     for (const [node, holder] of holders) {
       const isThere = holder.goneAt === null && holder.quota > 0;
@@ -483,7 +487,7 @@ export class QuotaServer {
         holder.isContended = isContended;
         told.set(node, grantOf(name, holder));
       }
-      // A node hears nothing that it could take for an answer before its bound is stored.
+      // No grant goes out before the bound of its node is stored.
       if (told.has(node)) {
         holder.toldAt = now;
         this.#answer(name, limit, { node, holder, told });
@@ -494,7 +498,7 @@ export class QuotaServer {
 
 /** Bounds may exceed the limit by this part of it. */
 const SLACK_OF = 4;
-/** How long permits are waited for that an earlier home may have given out without storing them, at least. */
+/** The shortest wait for permits that an earlier server may have granted without storing them. */
 const UNSTORED_MS = 600_000;
 
 type Bounds = Map<string, Map<string, number>>;
@@ -516,8 +520,8 @@ function newHolder({ quota, n, silenceMs }: { quota: number; n: number; silenceM
 }
 
 /**
- * A node has permits that this home did not give it: those of attempts that it took over. As many are taken from nodes that
- * say that attempts of theirs went on to others, so that none counts twice.
+ * A node has permits of adopted attempts that this server did not grant. As many are taken from nodes that report moved
+ * attempts, so that none counts twice.
  */
 function claimMoved(holders: ReadonlyMap<string, Holder>, by: Holder, excess: number): void {
   let left = excess;
@@ -544,7 +548,7 @@ function isNameOfLasting(name: string): boolean {
   return !name.includes("#") && !name.startsWith("rate ");
 }
 
-/** Whether somebody waits. */
+/** Whether a node waits. */
 function isAwaited(holders: ReadonlyMap<string, Holder>): boolean {
   for (const { wants } of holders.values()) if (wants > 0) return true;
   return false;

@@ -43,7 +43,7 @@ export class RateWindow {
     return this.#rate.per;
   }
 
-  /** How many times are remembered. */
+  /** The number of remembered times. */
   get size(): number {
     return this.#times.length;
   }
@@ -76,7 +76,7 @@ export class RateWindow {
     return this.#first < this.#times.length && this.#bucket(time) >= (this.#times[this.#first] as number);
   }
 
-  /** A start that was counted from `from` on happened at `time`, and counts from then on; false: it counts no more. */
+  /** Moves a start from `from` to `time`; false: it has left the window. */
   move(from: number, time: number): boolean {
     const i = this.#times.lastIndexOf(this.#bucket(from));
     const n = this.#counts[i] ?? 0;
@@ -87,7 +87,7 @@ export class RateWindow {
     return true;
   }
 
-  /** Lets go of starts that are older than the window; gives how many. */
+  /** Removes starts that are older than the window; returns how many. */
   expire(now: number): number {
     const before = this.#used;
     while (this.#first < this.#times.length && this.nextAt() <= now) {

@@ -4,8 +4,8 @@ import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
 import { SeededRandom } from "../../std/random.ts";
 import { MemoryStore } from "../../store/memory/memory-store.ts";
 import { MemoryTables } from "../../store/memory/memory-tables.ts";
-import { QuotaServer, type StoredHome } from "./quota-server.ts";
-import { homeFor, readHomes, storeHome } from "./stored-quotas.ts";
+import { QuotaServer, type StoredQuotas } from "./quota-server.ts";
+import { quotasFor, readQuotas, storeQuotas } from "./stored-quotas.ts";
 
 const OPTIONS = {
   epoch: 1,
@@ -17,7 +17,7 @@ const OPTIONS = {
   awaited: [],
 };
 
-function homeAt(now: number, live: readonly string[], stored: StoredHome | null = null): QuotaServer {
+function homeAt(now: number, live: readonly string[], stored: StoredQuotas | null = null): QuotaServer {
   return new QuotaServer({ ...OPTIONS, live, now }, [], stored);
 }
 
@@ -32,8 +32,8 @@ function quotas(told: Iterable<readonly [string, PermitGrant]>): Record<string, 
   return Object.fromEntries(Array.from(told, ([node, { quota }]) => [node, quota]));
 }
 
-function store(home: QuotaServer): StoredHome {
-  const stored = home.takeUnstored();
+function store(home: QuotaServer): StoredQuotas {
+  const stored = home.drainUnstored();
   if (stored === null) throw new Error("there is nothing to store");
   home.stored(true);
   return stored;
@@ -46,7 +46,7 @@ describe("a home of lasting limits", () => {
   test("gives out a permit only after its bound is stored", () => {
     const home = homeAt(0, ["a"]);
     expect(quotas(home.asked("a", ask({ wants: 1 }), 0))).toEqual({ a: 0 });
-    expect(home.takeUnstored()).toMatchObject({
+    expect(home.drainUnstored()).toMatchObject({
       limits: [{ name: "l", holders: [{ node: "a", bound: 2 }] }],
     });
     expect(ticked(home, 1)).toEqual({});
@@ -57,10 +57,10 @@ describe("a home of lasting limits", () => {
   test("stores again what could not be stored", () => {
     const home = homeAt(0, ["a"]);
     home.asked("a", ask({ wants: 1 }), 0);
-    const first = home.takeUnstored();
-    expect(home.takeUnstored()).toBeNull();
+    const first = home.drainUnstored();
+    expect(home.drainUnstored()).toBeNull();
     home.stored(false);
-    expect(home.takeUnstored()).toEqual(first);
+    expect(home.drainUnstored()).toEqual(first);
   });
 
   test("confirms what a node has adopted only when that is stored", () => {
@@ -94,7 +94,7 @@ describe("a home of lasting limits", () => {
   });
 
   test("remembers when it first saw that a node was gone, though it did not see it die", () => {
-    const stored: StoredHome = {
+    const stored: StoredQuotas = {
       epoch: 1,
       limits: [{ name: "l", max: 2, declaredAt: 1, silenceMs: 50, holders: [{ node: "a", bound: 2 }] }],
     };
@@ -122,13 +122,15 @@ test("a home gives out nothing by a bound that is about to be lowered", () => {
   // x gives back all; y waits: bounds for y are stored, and x asks again meanwhile.
   home.asked("x", ask({ max: 7, n: 2, quota: 0 }), 2);
   home.asked("y", ask({ max: 7, wants: 7 }), 3);
-  expect(home.takeUnstored()).toMatchObject({ limits: [{ holders: [{ node: "y" }] }] });
+  expect(home.drainUnstored()).toMatchObject({ limits: [{ holders: [{ node: "y" }] }] });
   expect(quotas(home.asked("x", ask({ max: 7, n: 3, wants: 7 }), 4))).not.toMatchObject({ x: 7 });
   home.stored(true);
   ticked(home, 5);
-  const next = homeAt(6, ["z"], home.takeUnstored() ?? { epoch: 0, limits: [] });
-  expect(next.hand(6).limits[0]?.holders.reduce((sum, { quota }) => sum + quota, 0)).toBeGreaterThanOrEqual(
-    home.hand(6).limits[0]?.holders.reduce((sum, { quota }) => sum + quota, 0) ?? 0,
+  const next = homeAt(6, ["z"], home.drainUnstored() ?? { epoch: 0, limits: [] });
+  expect(
+    next.toHandover(6).limits[0]?.holders.reduce((sum, { quota }) => sum + quota, 0),
+  ).toBeGreaterThanOrEqual(
+    home.toHandover(6).limits[0]?.holders.reduce((sum, { quota }) => sum + quota, 0) ?? 0,
   );
 });
 
@@ -140,7 +142,7 @@ test("a permit of an attempt that went on to another node counts once", () => {
   // x hands its partition over with the attempt, and keeps the permit until y has it.
   home.asked("x", ask({ max: 1, n: 2, quota: 1, moved: 1 }), 2);
   home.asked("y", ask({ max: 1, quota: 1, moved: 0 }), 3);
-  expect(home.hand(3).limits[0]?.holders).toMatchObject([
+  expect(home.toHandover(3).limits[0]?.holders).toMatchObject([
     { node: "x", quota: 0, moved: 1, claimed: 1 },
     { node: "y", quota: 1 },
   ]);
@@ -170,7 +172,7 @@ test("permits that were not stored are waited for once, and then forgotten", () 
   const home = new QuotaServer({ ...OPTIONS, unstoredSince: 0, live: ["a"], now: 0 });
   expect(store(home)).toMatchObject({ unstoredSince: 0 });
   home.members(new Set(["a"]), 600_999);
-  expect(home.takeUnstored()).toBeNull();
+  expect(home.drainUnstored()).toBeNull();
   home.members(new Set(["a"]), 601_000);
   expect(store(home)).not.toHaveProperty("unstoredSince");
 });
@@ -178,23 +180,23 @@ test("permits that were not stored are waited for once, and then forgotten", () 
 test("a stored home counts from the epoch on from which all owners store theirs", () => {
   const own = { partition: 0, epoch: 9, uncleanEpoch: 8 };
   const body = JSON.stringify({ epoch: 5, limits: [] });
-  expect(homeFor({ ...own, limitsStoredFrom: 5 }, body)).toEqual({ epoch: 5, limits: [] });
+  expect(quotasFor({ ...own, limitsStoredFrom: 5 }, body)).toEqual({ epoch: 5, limits: [] });
   // An owner of an older version was there between.
-  expect(homeFor({ ...own, limitsStoredFrom: 6 }, body)).toBeNull();
-  expect(homeFor({ ...own, limitsStoredFrom: 6 }, null)).toBeNull();
+  expect(quotasFor({ ...own, limitsStoredFrom: 6 }, body)).toBeNull();
+  expect(quotasFor({ ...own, limitsStoredFrom: 6 }, null)).toBeNull();
   // Nothing was ever given out.
-  expect(homeFor({ ...own, limitsStoredFrom: 1 }, null)).toEqual({ epoch: 0, limits: [] });
+  expect(quotasFor({ ...own, limitsStoredFrom: 1 }, null)).toEqual({ epoch: 0, limits: [] });
 });
 
 test("a damaged document says nothing, and the next home that is stored replaces it", async () => {
   const store = new MemoryStore(new MemoryTables({ random: new SeededRandom(1) }));
   await store.open();
   const own = { partition: 0, epoch: 9, uncleanEpoch: 8, limitsStoredFrom: 1 };
-  expect([...(await readHomes(store, [own])).values()]).toEqual([{ epoch: 0, limits: [] }]);
+  expect([...(await readQuotas(store, [own])).values()]).toEqual([{ epoch: 0, limits: [] }]);
   await store.putDocument("permits", "0", "{}");
-  expect((await readHomes(store, [own])).size).toBe(0);
-  expect(await storeHome(store, 0, { epoch: 9, limits: [] })).toBe(true);
-  expect((await readHomes(store, [own])).get(0)).toEqual({ epoch: 9, limits: [] });
+  expect((await readQuotas(store, [own])).size).toBe(0);
+  expect(await storeQuotas(store, 0, { epoch: 9, limits: [] })).toBe(true);
+  expect((await readQuotas(store, [own])).get(0)).toEqual({ epoch: 9, limits: [] });
   // A former owner that stood still writes nothing any more.
-  expect(await storeHome(store, 0, { epoch: 8, limits: [] })).toBe(false);
+  expect(await storeQuotas(store, 0, { epoch: 8, limits: [] })).toBe(false);
 });

@@ -1,17 +1,17 @@
 /**
- * Those who wait at one limit, in a fair order: higher priority first, then whoever has got the least, then in turn.
- * Whoever was served goes to the end of the ring, and so do newcomers; among newcomers that have the same place, the oldest
- * execution is first. What one has got counts only as far as it is more than the others have, and up to the size of the
- * limit: so an execution that came first and took all permits at once loses its lead, and a newcomer makes up for no more
- * than that. Now and then a call goes round the ring, whoever has got what: so a stream of newcomers starves nobody.
+ * The waiters at one limit, in a fair order: higher priority first, then the waiter that was served least, then in turn.
+ * Served waiters and newcomers go to the end of a ring; among newcomers at the same place, the oldest execution is first. The
+ * number of times that a waiter was served counts only up to the size of the limit: so an execution that took all permits at
+ * once loses its lead, and a newcomer makes up for no more than that. Now and then a call follows the ring alone, so that a
+ * stream of newcomers starves no waiter.
  *
- * A waiter that is called leaves the queue and tries to take a permit. If it cannot (its execution waits for a commit, or
- * no worker has room), the next one is called. When it comes back, it has the place that it had, and is called before the
- * others of its priority: those that were called after it take nothing past it.
+ * A called waiter leaves the queue and tries to acquire a permit. If it cannot (its execution waits for a commit, or no
+ * worker has room), the next one is called. When it returns, it keeps its place and is called before the others of its
+ * priority; waiters that were called after it do not overtake it.
  */
 import { Heap } from "../../std/heap.ts";
 
-/** Who waits: a handler of an execution, or such a handler with one key. */
+/** A waiter: a handler of an execution, perhaps for one key. */
 export interface Waiter {
   readonly id: string;
   /** When its execution was created. */
@@ -20,56 +20,55 @@ export interface Waiter {
 }
 
 interface Entry extends Waiter {
-  /** Its place in the ring: grows each time somebody who was served comes back. */
+  /** Its place in the ring, which grows each time a served waiter returns. */
   readonly turn: number;
-  /** How much it has got. */
+  /** How often it was served. */
   readonly got: number;
   /** The order of arrival. */
   readonly n: number;
-  /** The number of the call after which it came back; Infinity: it was not called. */
+  /** The number of the call after which it returned; Infinity: it was not called. */
   readonly call: number;
   readonly run: () => void;
   isGone: boolean;
 }
 
-/** After so many calls one goes round the ring: twice as many as the limit has permits, within these bounds. */
+/** Bounds of the number of calls after which one follows the ring; by default it is twice the size of the limit. */
 const RING_EVERY_MIN = 4;
 const RING_EVERY_MAX = 16;
-/** How many of those that were called or served are remembered. */
+/** The most called and served waiters that are remembered. */
 const REMEMBERED = 4_096;
 
 export class WaitQueue {
   readonly #entries = new Map<string, Entry>();
   readonly #ring = new Heap<Entry>((a, b) => isBefore(a, b, a.turn - b.turn));
   readonly #least = new Heap<Entry>((a, b) => isBefore(a, b, a.got - b.got || a.turn - b.turn));
-  /** Those that were called and have come back. */
+  /** Waiters that were called and have returned. */
   readonly #again = new Heap<Entry>((a, b) => isBefore(a, b, a.call - b.call));
-  /** The places of those that were called and have not been served since. */
+  /** The places of called waiters that have not been served since. */
   readonly #called = new Map<string, Pick<Entry, "turn" | "n" | "call">>();
-  /** What those have got that were served, and whether they have come back since. */
+  /** Served waiters: how often they were served, and whether they have returned since. */
   readonly #served = new Map<string, { got: number; isBack: boolean }>();
   #turn = 0;
   #arrivals = 0;
   #calls = 0;
   #sinceRing = 0;
-  /** The most that one has got. */
+  /** The highest `got` of any waiter. */
   #most = 0;
 
   get size(): number {
     return this.#entries.size;
   }
 
-  /** Those who wait. */
   all(): Iterable<Waiter> {
     return this.#entries.values();
   }
 
-  /** The highest priority that waits; -Infinity: nobody does. */
+  /** The highest priority that waits; -Infinity: none. */
   get priority(): number {
     return top(this.#ring)?.priority ?? Number.NEGATIVE_INFINITY;
   }
 
-  /** `run` is called once, when the waiter's turn has come; a waiter waits only once. `max` is the size of the limit. */
+  /** Adds a waiter, if it does not wait yet. `run` is called once, in its turn. `max` is the size of the limit. */
   add({ id, age, priority }: Waiter, max: number, run: () => void): void {
     if (this.#entries.has(id)) return;
     const served = this.#served.get(id);
@@ -91,8 +90,8 @@ export class WaitQueue {
   }
 
   /**
-   * Whether somebody waits who goes before this one: only those that were called go before others that wait, and not before
-   * one that was called earlier and has come back.
+   * Whether another waiter goes before this one. A called waiter goes before those that were not called, but not before one
+   * that was called earlier and has returned.
    */
   isBehind({ id, priority }: Waiter): boolean {
     const called = this.#called.get(id);
@@ -118,7 +117,7 @@ export class WaitQueue {
     next.run();
   }
 
-  /** It has got what it waited for: next time it is behind all that wait now. */
+  /** A waiter was served; next time it is behind all that wait now. */
   served(id: string, max: number): void {
     const got = Math.max(this.#served.get(id)?.got ?? 0, this.#most - max) + 1;
     this.#called.delete(id);
@@ -130,7 +129,7 @@ export class WaitQueue {
     forgetOldest(this.#served);
   }
 
-  /** Those for whom this holds do not wait any more. */
+  /** Removes the waiters with these ids. */
   forget(isOver: (id: string) => boolean): void {
     for (const id of this.#entries.keys()) if (isOver(id)) this.#leave(id);
     for (const id of this.#called.keys()) if (isOver(id)) this.#called.delete(id);
@@ -152,7 +151,7 @@ export class WaitQueue {
   }
 }
 
-/** The first that still waits. */
+/** The first entry that still waits. */
 function top(order: Heap<Entry>): Entry | undefined {
   for (;;) {
     const first = order.peek();

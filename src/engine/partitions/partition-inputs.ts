@@ -4,7 +4,7 @@ import { Pending } from "../commit/pending-replies.ts";
 import type { ClusterNotice } from "../driver-options.ts";
 import type { Input, Output } from "../io.ts";
 import { inDoubt, type LeaseTable, readLeases, storeLeases } from "../leases/lease-handover.ts";
-import { storeHome } from "../limits/stored-quotas.ts";
+import { storeQuotas } from "../limits/stored-quotas.ts";
 
 export class PartitionInputs {
   readonly #store: Store;
@@ -54,10 +54,10 @@ export class PartitionInputs {
   }
 
   /** Stores the home of a partition's limits, and says whether that was possible. */
-  async storeHome({ partition, home }: Extract<Output, { kind: "store-home" }>): Promise<void> {
+  async storeQuotas({ partition, home }: Extract<Output, { kind: "store-home" }>): Promise<void> {
     let isStored = false;
     try {
-      isStored = await storeHome(this.#store, partition, home);
+      isStored = await storeQuotas(this.#store, partition, home);
     } catch (thrown) {
       // The home tries again; until then it gives out no more than is stored.
       this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));

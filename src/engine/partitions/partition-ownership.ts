@@ -63,13 +63,13 @@ export class PartitionOwnership {
     this.#parts = parts;
   }
 
-  taken(owned: readonly Ownership[], { leases, homes, declared, stored }: Handover): void {
+  taken(owned: readonly Ownership[], { leases, quotas, declared, stored }: Handover): void {
     const node = this.#node;
     const { cache, timers, mailbox } = this.#parts;
     // Taken anew without being lost before: what is in memory is of the former tenure.
     this.lost(owned.map(({ partition }) => partition));
     const { live } = node.members;
-    node.tenures.take(owned, node.now, { homes, live, stored });
+    node.tenures.take(owned, node.now, { quotas, live, stored });
     // @plant handed-over leases forgotten
     noteHandedOver(node, leases, declared);
     for (const { execution } of leases) cache.slot(execution);

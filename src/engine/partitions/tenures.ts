@@ -12,7 +12,7 @@ import {
   type UncleanEnd,
 } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
-import { type HandedHome, QuotaServer, type StoredHome } from "../limits/quota-server.ts";
+import { type HandedQuotas, QuotaServer, type StoredQuotas } from "../limits/quota-server.ts";
 
 export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   openedAt: number;
@@ -20,7 +20,7 @@ export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   /** Its executions in memory. */
   readonly slots: Set<Slot>;
   /** Limits whose names fall into it. */
-  readonly home: QuotaServer;
+  readonly quotas: QuotaServer;
   /**
    * Claims that lapsed in it, and executions that were purged from it: the first claim number of whatever is loaded or
    * started from now on. So no claim has a number that an earlier one of the same attempt had.
@@ -32,28 +32,28 @@ export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   isOver: boolean;
 }
 
-type HomeSettings = Pick<
+type QuotaSettings = Pick<
   ConstructorParameters<typeof QuotaServer>[0],
   "takeoverMs" | "marginMs" | "reminderMs"
 >;
 
 /** What is known of the limits that are at home in what is taken. */
-interface HomesLeft {
+interface QuotasLeft {
   /** What former homes handed over, by partition; null: they did not know all (so said earlier versions). */
-  readonly homes: ReadonlyMap<number, HandedHome | null>;
+  readonly quotas: ReadonlyMap<number, HandedQuotas | null>;
   /** The other nodes. */
   readonly live: readonly string[];
   /** Lasting limits as the last owners stored them, by partition. */
-  readonly stored: ReadonlyMap<number, StoredHome> | undefined;
+  readonly stored: ReadonlyMap<number, StoredQuotas> | undefined;
 }
 
-interface NewHome {
+interface NewQuotas {
   readonly own: Ownership;
   readonly live: readonly string[];
   readonly now: number;
 }
 
-const NOTHING_HANDED: HandedHome = { limits: [] };
+const NOTHING_HANDED: HandedQuotas = { limits: [] };
 
 export class Tenures {
   readonly #partitions: number;
@@ -63,10 +63,10 @@ export class Tenures {
   #scope: Partitions = null;
   #uncleanSince: number | null = null;
   #succeedsSince: number | null = null;
-  readonly #homes: HomeSettings;
+  readonly #quotaSettings: QuotaSettings;
 
-  constructor(info: StoreInfo, now: number, homes: HomeSettings) {
-    this.#homes = homes;
+  constructor(info: StoreInfo, now: number, quotas: QuotaSettings) {
+    this.#quotaSettings = quotas;
     this.#partitions = info.partitions;
     this.#generation = info.generation;
     this.#fence = fenceOf(info);
@@ -113,22 +113,22 @@ export class Tenures {
   take(
     owned: readonly Ownership[],
     now: number,
-    { homes = new Map(), live = [], stored }: Partial<HomesLeft> = {},
+    { quotas: handed = new Map(), live = [], stored }: Partial<QuotasLeft> = {},
   ): void {
     for (const own of owned) {
       const { partition } = own;
-      const left = homes.get(partition);
+      const left = handed.get(partition);
       const isAfterCrash = own.uncleanEpoch > 0 && own.uncleanEpoch === own.epoch - 1;
-      const home =
+      const quotas =
         /* @plant home knows of no crash before it */ isAfterCrash || left === null
-          ? this.#homeAfterCrash({ own, live, now, stored: stored?.get(partition) ?? null })
-          : this.#homeHanded({ own, live, now, left: left ?? NOTHING_HANDED });
+          ? this.#quotasAfterCrash({ own, live, now, stored: stored?.get(partition) ?? null })
+          : this.#quotasHanded({ own, live, now, left: left ?? NOTHING_HANDED });
       this.#held.set(partition, {
         ...own,
         uncleanEnds: own.uncleanEnds ?? [],
         openedAt: now,
         slots: new Set(),
-        home,
+        quotas,
         lapses: 0,
         isYielding: false,
         isOver: false,
@@ -138,18 +138,23 @@ export class Tenures {
   }
 
   /** The last home ended uncleanly: lasting limits are as it stored them. */
-  #homeAfterCrash({ own, live, now, stored }: NewHome & { readonly stored: StoredHome | null }): QuotaServer {
+  #quotasAfterCrash({
+    own,
+    live,
+    now,
+    stored,
+  }: NewQuotas & { readonly stored: StoredQuotas | null }): QuotaServer {
     const endedAt = own.uncleanEnds?.find(({ epoch }) => epoch === own.epoch - 1)?.at ?? now;
     const unstoredSince = stored === null ? endedAt : (stored.unstoredSince ?? null);
-    const options = { ...this.#homes, epoch: own.epoch, undeclaredSince: endedAt, unstoredSince };
+    const options = { ...this.#quotaSettings, epoch: own.epoch, undeclaredSince: endedAt, unstoredSince };
     return new QuotaServer({ ...options, awaited: live, live, now }, [], stored);
   }
 
   /** The last home handed over what it knew. */
-  #homeHanded({ own, live, now, left }: NewHome & { readonly left: HandedHome }): QuotaServer {
+  #quotasHanded({ own, live, now, left }: NewQuotas & { readonly left: HandedQuotas }): QuotaServer {
     const since = (ms: number | undefined) => (ms === undefined ? null : now - ms);
     const options = {
-      ...this.#homes,
+      ...this.#quotaSettings,
       epoch: own.epoch,
       undeclaredSince: since(left.undeclaredMs),
       unstoredSince: since(left.unstoredMs),
@@ -162,7 +167,7 @@ export class Tenures {
     for (const tenure of this.#held.values()) {
       tenure.openedAt += ms;
       tenure.uncleanEnds = tenure.uncleanEnds.map(({ epoch, at }) => ({ epoch, at: at + ms }));
-      tenure.home.extend(ms);
+      tenure.quotas.extend(ms);
     }
     this.#changed();
   }

@@ -281,7 +281,7 @@ test("what was owed is not performed when the partition was lost before it could
   expect(bench.errands).toEqual([]);
   // It comes back to the same process.
   bench.holdsCommits = false;
-  const left = { leases: [], homes: new Map(), declared: {} };
+  const left = { leases: [], quotas: new Map(), declared: {} };
   bench.input({ kind: "taken", owned: own === undefined ? [] : [own], left });
   bench.settle();
   expect(shown(bench)).toEqual(["persistence 0#1"]);

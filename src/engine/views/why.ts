@@ -54,7 +54,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
   const wanted = queue.wantsEnumeration(node.now) ? plan.enumerator : plan.wanted;
   const running = queue.openLeases - (queue.leases.has(ENUMERATION) ? 1 : 0);
   const scope = `${execution.project}/${plan.scope}`;
-  const limit = node.limits.look(scope);
+  const limit = node.limits.find(scope);
   const left = state.total - state.tasks.settled.size;
   const command = whyCommand(node, execution, { queue, at });
   if (command !== null) return command;
@@ -89,7 +89,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
     const ms = node.limits.allowedAt(scope) - node.now;
     return `${at} runs ${running}; ${left - running} more wait ${ms > 0 ? `${showDuration(ms)} ` : ""}because of the rate of ${most} in ${showDuration(per)}.`;
   }
-  const ofProject = node.limits.look(projectScope(execution.project));
+  const ofProject = node.limits.find(projectScope(execution.project));
   if (ofProject !== null && ofProject.held >= ofProject.max && left > running)
     return `${at} runs ${running}; ${left - running} more wait because the project "${execution.project}" holds ${ofProject.held} of ${ofProject.max}.`;
   if (
