@@ -1,5 +1,4 @@
-/** What goes into a driver, and what those who use it hold. */
-
+/** The options of a driver, and the types that its callers use. */
 import type { Answer } from "../kernel/message.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import type { Beat, Grant, ReportPlace, SentAt, Serves } from "../protocol/work.ts";

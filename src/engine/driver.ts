@@ -1,6 +1,6 @@
 /**
- * The driver: does the I/O that an engine node asks for, and nothing else decides here. It feeds inputs in, performs
- * outputs, wakes the node when its time comes, and backs off when the store fails.
+ * The driver: performs the I/O that an engine node requests, and decides nothing. It passes inputs to the node, performs its
+ * outputs, wakes it when a time is due, and backs off when the store fails.
  */
 import type { Verdict } from "../kernel/message.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";

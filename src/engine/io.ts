@@ -1,6 +1,6 @@
 /**
- * What goes into an engine node and what comes out of it: the contract between the deterministic node and its
- * driver (real or simulated). The node never waits: it asks by an output and goes on when the input comes.
+ * The inputs and outputs of an engine node: the contract between the deterministic node and its driver (real or simulated).
+ * The node never waits: it requests something by an output, and continues when the input comes.
  */
 import type { CommandView } from "../kernel/command/command-view.ts";
 import type { Plan } from "../kernel/definition/plan.ts";
@@ -139,7 +139,7 @@ export type Input =
   | { readonly kind: "yield"; readonly partitions: readonly number[] }
   /** These are not this node's any more. */
   | { readonly kind: "lost"; readonly partitions: readonly number[] }
-  /** A node says what it has of limits that are at home here. */
+  /** A node sends requests to the quota servers of this node. */
   | {
       readonly kind: "permits-asked";
       readonly node: string;
@@ -147,11 +147,11 @@ export type Input =
       /** Partitions of which this is all that the node has. */
       readonly declares: readonly number[];
     }
-  /** A home says what this node has. */
+  /** A quota server sends grants to this node. */
   | { readonly kind: "permits-granted"; readonly grants: readonly PermitGrant[] }
-  /** New homes want to know all that this node has in their partitions. */
+  /** New quota servers ask for a declaration of all that this node has. */
   | { readonly kind: "permits-called"; readonly partitions: readonly number[] }
-  /** The home of a partition's limits is stored, or could not be. */
+  /** The quotas of a partition were stored, or could not be. */
   | {
       readonly kind: "home-stored";
       readonly partition: number;
@@ -159,7 +159,7 @@ export type Input =
       readonly isStored: boolean;
     }
   | ({ readonly kind: "members" } & Members)
-  /** There may be letters in the store that others have stored. */
+  /** Other nodes may have stored mailbox messages for this node. */
   | { readonly kind: "mail-stored" }
   /** Timers that others watch are past due. */
   | { readonly kind: "timers-due"; readonly timers: readonly StoredTimer[] }
@@ -390,7 +390,7 @@ export type Output =
       readonly seq: number;
       readonly end: Ending | null;
     }
-  /** To the owner of a partition, about limits that are at home there. */
+  /** Requests to the quota server of a partition. */
   | {
       readonly kind: "ask-permits";
       readonly partition: number;
@@ -404,7 +404,7 @@ export type Output =
       readonly set: readonly StoredTimer[];
       readonly ended: readonly StoredTimer[];
     }
-  /** Letters were stored for executions of these partitions of others. */
+  /** Mailbox messages were stored for executions in these partitions of other nodes. */
   | { readonly kind: "mail-sent"; readonly partitions: readonly number[] }
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
   /** To be stored before permits are given out that it does not cover. */

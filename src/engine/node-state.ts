@@ -1,5 +1,4 @@
-/** What the parts of an engine node share. */
-
+/** The shared state of the parts of an engine node. */
 import { TopicRules } from "../kernel/command/topic-rules.ts";
 import type { HandlerPlan, Plan } from "../kernel/definition/plan.ts";
 import type { Execution } from "../kernel/execution.ts";
@@ -52,18 +51,18 @@ export class NodeState {
   readonly topics: TopicRules;
   /** Leases that the last owner left, by execution: those that are not in memory yet. */
   readonly handedOver = new Map<string, HandedLease[]>();
-  /** Receivers of letters that cannot be read, as the last scan found them. */
+  /** Receivers of damaged mailbox messages, as the last scan found them. */
   readonly damagedMail = new Map<string, Damage>();
   /**
    * Executions that were let go of while attempts of a former owner may still run, with the handlers: written since, they
    * do not show it.
    */
   readonly suspects = new Map<string, readonly string[]>();
-  /** Leases of adopted attempts that homes of limits have not confirmed yet, with their executions. */
+  /** Leases of adopted attempts that quota servers have not confirmed yet, with their executions. */
   readonly unconfirmed = new Map<Lease, string>();
   /** Slots with messages to step, in the order they got them. */
   readonly runnable: Slot[] = [];
-  /** The nodes of the cluster, as of the last word about them. */
+  /** The nodes of the cluster, by the last input about them. */
   // @plant timer discarded by a node not first 2
   members: Members = {
     // @plant timer discarded by a node not first 3
@@ -179,8 +178,7 @@ export class NodeState {
     }
   }
 
-  /** The limit of a project, by the settings. */
-  /** Attempts of any handler hold the permits of a project: they count as long as the longest silence among them. */
+  /** Declares the limit of a project. Attempts of all handlers hold its permits, so the longest silence counts. */
   #declareProject(project: string, plan: Plan): void {
     const concurrency = this.settings.projects[project]?.concurrency;
     if (concurrency === undefined) return;
@@ -261,7 +259,7 @@ export class NodeState {
   /** Forgets that time. */
   unwake: (slot: Slot) => void = () => {};
 
-  /** Whether post-operations of the execution are under way. Set by the node, which has the desk. */
+  /** Whether post-operations of the execution are in progress. Set by the node, which has their queue. */
   performs: (execution: string) => boolean = () => false;
 
   /** The highest version of events that may be written: every node that is there reads it. */

@@ -1,5 +1,4 @@
-/** Performs the reads of a node: each output becomes one call of the store, and the result becomes the input that the node waits for. */
-
+/** Performs the reads of a node: each output becomes a call of the store, whose result is the input that the node waits for. */
 import { compilePlan, type Plan } from "../kernel/definition/plan.ts";
 import { readDefinition } from "../kernel/definition/read-definition.ts";
 import { FOLD_VERSION } from "../kernel/journal/snapshot.ts";

@@ -1,8 +1,8 @@
 /**
- * Executions whose stored data cannot be read. Such an execution leaves memory, its head says `damaged` with the reason,
- * and whoever asks is shown what can be read. Nothing else of the node is touched: other executions go on.
+ * Executions whose stored data cannot be read. Such an execution leaves memory, its head gets the status `damaged` with the
+ * reason, and views show the readable part. Other executions go on. A damaged execution can be dropped: then a parent that
+ * waits for it gets a failure.
  */
-
 import { endOfChild } from "../../kernel/advance.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { type Damage, damageRemedy, describeDamage } from "../../kernel/journal/damage.ts";
@@ -18,17 +18,17 @@ import type { Slot } from "./slot.ts";
 
 const ERROR_CHARS = 500;
 
-/** What was found, with what can be shown. */
+/** A damage that was found, with the readable part of the execution. */
 export interface Found {
   readonly damage: Damage;
   readonly head: StoredHead;
-  /** The state up to the damaged row; null: nothing of it can be read. */
+  /** The state before the damaged row; null: nothing can be read. */
   readonly readable: Execution | null;
 }
 
 /**
- * The head is to say that the execution is damaged, whoever asked or follows it is told, and what the node holds of it
- * ends. Followers are told once: whoever begins to follow it later is told when they look at it.
+ * Marks the head as damaged, answers inspections, notifies subscribers once, and ends everything that the node holds of the
+ * execution.
  */
 export function declareDamaged(node: NodeState, slot: Slot, found: Found): void {
   if (found.head.status !== DAMAGED) {
@@ -42,7 +42,7 @@ export function declareDamaged(node: NodeState, slot: Slot, found: Found): void 
   endAll(node, slot);
 }
 
-/** How a damaged execution is shown: what its readable rows say, with the damage named. */
+/** The view of a damaged execution: its readable state, and the damage. */
 function inspectDamaged(found: Found, now: number): Inspection {
   const { damage, head } = found;
   const remedy = damageRemedy(damage, head.id);
@@ -50,14 +50,14 @@ function inspectDamaged(found: Found, now: number): Inspection {
   return { view: viewDamaged(found, now), why: `It is damaged: ${describeDamage(damage)}. ${toDo}` };
 }
 
-/** What whoever wants to change a damaged execution is told. */
+/** The rejection of a change of a damaged execution. */
 export function refuseDamaged({ damage, head }: Found): Rejection {
   return reject("wrong_status", `execution ${head.id} is damaged: ${describeDamage(damage)}`, {
     hint: damageRemedy(damage, head.id),
   });
 }
 
-/** The head of a damaged execution: nobody works on it, lists show why, and without an end no retention takes it. */
+/** The head of a damaged execution. It wants no work, and without `finishedAt` retention leaves it alone. */
 function damagedHead({ head, damage }: Found): StoredHead {
   const error = describeDamage(damage).slice(0, ERROR_CHARS);
   return { ...head, status: DAMAGED, want: "nothing", finishedAt: null, error };
@@ -81,12 +81,12 @@ function viewDamaged(found: Found, now: number): ExecutionView {
   try {
     return { ...viewExecution(readable, now), ...shown };
   } catch {
-    // The readable part ends in the middle of something that cannot be shown by itself.
+    // The readable part ends in a state that cannot be shown.
     return { ...nothing, revision: readable.seq };
   }
 }
 
-/** Ends what the node holds of the execution: open leases, and what a former owner handed over. */
+/** Ends open leases of the execution, leases that a former owner handed over, and pending beats. */
 function endAll(node: NodeState, slot: Slot): void {
   for (const queue of slot.allQueues)
     for (const lease of [...queue.leases.values()]) {
@@ -111,7 +111,7 @@ function endAll(node: NodeState, slot: Slot): void {
   slot.beats.splice(0);
 }
 
-/** Drops it; a rejection says why not. */
+/** Drops a damaged execution; a rejection: it is not damaged. */
 export async function dropDamaged(
   parts: { readonly store: Pick<Store, "dropDamaged">; readonly engine: Pick<EnginePort, "purge"> },
   view: ExecutionView,
@@ -126,7 +126,7 @@ export async function dropDamaged(
         hint: "cancel it, or wait until it has ended and is purged",
       },
     );
-  // Whoever has the partition here looks for letters once more.
+  // The owner of the partition scans the mailbox again.
   engine.purge([id]);
   return null;
 }

@@ -1,7 +1,7 @@
 /**
- * Which executions are in memory: those with work, up to a window; those that messages came for; a few idle ones.
- * What does not fit stays in the store, which knows what wants work, and comes in as others leave: oldest first, by
- * (project, workflow), so that no pair keeps another out.
+ * The cache of executions: those with work, up to a window; those with messages; a few idle ones (LRU). Other executions with
+ * work stay in the store and are loaded by scans as room becomes free: oldest first, for each pair of project and workflow,
+ * so that no pair keeps another out.
  */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { assert } from "../../std/assert.ts";
@@ -15,14 +15,14 @@ import { declareDamaged, type Found, refuseDamaged } from "./damages.ts";
 import { canWant, hashInJournal, restoreSlot } from "./restore-execution.ts";
 import { type Queued, Slot } from "./slot.ts";
 
-/** Who goes on with what comes into memory. */
+/** The part of a node that continues with loaded executions. */
 interface OwnershipView {
   becameClean(slot: Slot): void;
-  /** Nothing came of a message. */
+  /** A message was not applied, since another node owns the execution. */
   turnAway(execution: string, queued: Queued): void;
-  /** Nothing will come of a message: its execution is damaged. */
+  /** A message is refused, since its execution is damaged. */
   refuse(queued: Queued, why: Rejection): void;
-  /** An execution or its head was damaged and is not any more. */
+  /** A damaged execution or head is readable again. */
   mended(slot: Slot): void;
 }
 
@@ -36,21 +36,21 @@ export class ExecutionCache {
   /** Clean slots with nothing to do, oldest first. */
   readonly #idle = new Set<Slot>();
   readonly #sent: SentSlots;
-  /** There is work in the store that is not in memory. */
+  /** Whether the store may have work that is not in memory. */
   #backlog = true;
   readonly #scan = new StoreScan();
   #after: Record<string, number> = {};
   #working = 0;
   /** Executions with work in memory, by (project, workflow). */
   readonly #perPair = new Map<string, number>();
-  /** Pairs known to have more work in the store. */
+  /** Pairs that have more work in the store. */
   readonly #behind = new Set<string>();
-  /** Those that became so while a scan was under way, which does not show it; true: only by new executions. */
+  /** Pairs that got more work in the store during a scan; true: only new executions. */
   readonly #meanwhile = new Map<string, boolean>();
 
   readonly #ownership: () => OwnershipView;
   readonly #isMailKnown: () => boolean;
-  /** Slots of executions that were damaged and seem not to be any more: letters to them may tell otherwise. */
+  /** Slots of executions that seem repaired, until the mailbox is scanned: a message to them may be damaged. */
   readonly #waitingForMail = new Set<Slot>();
 
   constructor(node: NodeState, ownership: () => OwnershipView, isMailKnown: () => boolean) {
@@ -60,7 +60,7 @@ export class ExecutionCache {
     this.#isMailKnown = isMailKnown;
   }
 
-  /** The slot of an execution; if it is not in memory, it is loaded. */
+  /** The slot of an execution, which is loaded if it is not in memory. */
   slot(id: string): Slot {
     const known = this.#node.slots.get(id);
     if (known !== undefined) {
@@ -73,7 +73,7 @@ export class ExecutionCache {
     return slot;
   }
 
-  /** A slot for an execution whose id was just made and that cannot exist. */
+  /** A slot for an execution with a fresh id, which cannot be in the store. */
   freshSlot(id: string): Slot {
     const slot = this.#newSlot(id);
     slot.status = "clean";
@@ -89,21 +89,21 @@ export class ExecutionCache {
     return slot;
   }
 
-  /** Whether one that was just counted may stay: the first of a pair always may, so no pair keeps another out. */
+  /** Whether an execution that was just counted may stay in memory; the first of a pair always may. */
   hasRoomBeside(pair: string): boolean {
     return this.#working <= this.#node.settings.windowMax || this.#perPair.get(pair) === 1;
   }
 
-  /** What cannot be kept in memory waits in the store. */
+  /** Notes that an execution of the pair waits in the store. */
   noteBacklog(pair: string, isNew: boolean): void {
     this.#backlog = true;
     this.#behind.add(pair);
-    // A new one is younger than all that was looked at; any other may have been passed over.
+    // A new execution is behind the cursor of the scan; any other may be before it.
     if (!isNew) delete this.#after[pair];
     if (this.#scan.isRunning) this.#meanwhile.set(pair, isNew && (this.#meanwhile.get(pair) ?? true));
   }
 
-  /** New workers may serve what was passed over: look at everything again. */
+  /** Scans everything again, since new workers may serve executions that were passed over. */
   rescan(): void {
     this.#after = {};
     this.#backlog = true;
@@ -111,13 +111,13 @@ export class ExecutionCache {
     for (const slot of this.#node.slots.values()) this.count(slot);
   }
 
-  /** Reload after a commit that failed: the messages stay, the state goes. */
+  /** Drops the state after a failed commit and reloads it; messages stay. */
   drop(slot: Slot): void {
     slot.reset();
     this.#load(slot.id);
   }
 
-  /** Something of it could not be read: it is loaded anew, all of its journal, which shows whether it is damaged. */
+  /** Reloads an execution with its whole journal, after a part of it could not be read. */
   recheck(slot: Slot): void {
     slot.isDoubted = true;
     if (slot.status === "clean") this.drop(slot);
@@ -156,7 +156,7 @@ export class ExecutionCache {
     node.emit({ kind: "purge", ids: free });
   }
 
-  /** They are gone, or could not be purged. A new execution with one of these ids has other attempt ids than the old. */
+  /** The purge is done, or failed. New executions with these ids get other attempt ids than the old ones. */
   purged(ids: readonly string[]): void {
     for (const id of ids) {
       this.#purging.delete(id);
@@ -165,6 +165,7 @@ export class ExecutionCache {
     }
   }
 
+  /** Emits the loads and the scan that are needed now. */
   requestReads(): void {
     const node = this.#node;
     if (this.#waitingForMail.size > 0 && this.#isMailKnown()) this.#loadWaiting();
@@ -214,7 +215,7 @@ export class ExecutionCache {
       if (known === undefined && mayBeServed(this.#node, head)) {
         const isFirst = !this.#perPair.has(pair) && !coming.has(pair);
         if (this.#working + this.#toLoad.length >= windowMax && !isFirst) {
-          // From here on the rest of the pair waits: its cursor stays.
+          // The rest of the pair waits: its cursor stays here.
           cut.add(pair);
           this.#behind.add(pair);
           continue;
@@ -237,7 +238,7 @@ export class ExecutionCache {
 
   loaded(load: number, id: string, loaded: LoadedExecution | null): void {
     const slot = this.#node.slots.get(id);
-    // What a load of an earlier tenure found may be older than what was written since.
+    // The result of an earlier load may be older than a commit since.
     if (slot === undefined || slot.status !== "loading" || slot.load !== load) return;
     if (loaded === null) {
       this.#node.damagedMail.delete(id);
@@ -256,7 +257,7 @@ export class ExecutionCache {
     }
   }
 
-  /** `damage`: why the definition cannot be read; without it, a plan of null is of a newer version. */
+  /** `damage`: why the definition cannot be read. Without it, null means that a newer version wrote the definition. */
   definition(hash: string, plan: Plan | null, damage?: string): void {
     const waiting = this.#waitingForPlan.get(hash) ?? [];
     this.#waitingForPlan.delete(hash);
@@ -271,7 +272,7 @@ export class ExecutionCache {
     }
   }
 
-  /** After a commit or a load: counts the slot, and lets go of it if nothing needs it in memory. */
+  /** After a commit or a load: evicts the slot, or makes it idle, if nothing needs it in memory. */
   settle(slot: Slot): void {
     const node = this.#node;
     if (
@@ -289,9 +290,9 @@ export class ExecutionCache {
       return;
     }
     if (execution.ended && node.performs(slot.id)) return;
-    // What has ended and has events to be published is let go of like what is idle.
+    // An ended execution with unpublished events counts as idle.
     if (slot.want === "time" && !execution.ended) {
-      // Let go of only when the store knows it too, or nobody would bring it back.
+      // Evicted only after the store has this want, or no scan would load it again.
       if (slot.storedWant !== "time" || slot.retryFired) return node.requestCommit(slot);
     } else if (!execution.ended && isServed(this.#node, slot)) {
       this.#idle.delete(slot);
@@ -304,17 +305,17 @@ export class ExecutionCache {
       this.#idle.delete(oldest);
       if (oldest.status !== "clean" || oldest.queue.length > 0) continue;
       if (oldest.leaseCount > oldest.sentLeases) continue;
-      // Somebody serves it by now: the scan has passed it over, since it is in memory.
+      // A worker serves it by now, and the scan has passed it over.
       if (oldest.want !== "time" && isServed(this.#node, oldest)) continue;
       this.evict(oldest);
       return;
     }
   }
 
-  /** One that was brought in by a message or a look, beside a full window, goes back to wait for its turn. */
+  /** Evicts an execution that was loaded for a message or an inspection while the window is full. */
   #letWait(slot: Slot): void {
     const pair = slot.countedAs;
-    // What was made here has been asked after its first commit (clean-up.ts), which knows that it is new.
+    // For a new execution, AfterCommit decides after its first commit.
     if (!slot.wasLoaded || pair === null || slot.storedWant !== "work" || this.hasRoomBeside(pair)) return;
     this.noteBacklog(pair, false);
     this.evict(slot);
@@ -374,7 +375,7 @@ export class ExecutionCache {
     this.#ready(slot);
   }
 
-  /** Looks a second time, at the whole journal and past what is cached of it, before it is called damaged. */
+  /** Reloads the whole journal once, without a snapshot, before the execution is declared damaged. */
   #damaged(slot: Slot, found: Found): void {
     if (!slot.isDoubted) {
       slot.isDoubted = true;

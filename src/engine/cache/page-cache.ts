@@ -1,10 +1,9 @@
 /**
- * Task pages in memory, up to a number of characters. A full cache refuses new pages rather than dropping old ones: tasks
- * are given out oldest first, so the oldest pages are the ones about to be needed. A page that was read because it is
- * needed now takes their place: by then they are given out, and only what is retried or waits is left of them.
+ * A cache of task pages, up to a number of characters. A full cache refuses new pages, because tasks are leased oldest first
+ * and the oldest pages are needed next. Only a page that was read because it is needed now replaces old pages.
  */
 
-/** So many are kept whatever their size: whoever waits for a permit needs its page still when that comes. */
+/** This many pages are kept regardless of their size, since tasks that wait for a permit still need theirs. */
 const PAGES_MIN = 64;
 
 export interface Page {
@@ -26,7 +25,7 @@ export class PageCache {
     return this.#pages.get(key(execution, seq));
   }
 
-  /** Keeps a page if there is room; `isNeeded`: in any case, in place of others. */
+  /** Keeps a page if there is room; `isNeeded`: replaces old pages if there is none. */
   put(execution: string, seq: number, page: Page, isNeeded = false): void {
     const size = pageChars(page);
     const at = key(execution, seq);

@@ -1,11 +1,10 @@
-/** Plans by their hashes, those that were used last: what is in memory has its own, and any other is in the store. */
+/** An LRU cache of plans by their hashes. Slots have references to their own plans, and all definitions are in the store. */
 import type { Plan } from "../../kernel/definition/plan.ts";
 
-/** As many as executions have work in memory: commands that are submitted once have a definition each. */
+/** The size of the window: each submitted command has a definition of its own. */
 const PLANS_MAX = 1_024;
 
 export class PlanCache {
-  /** The one that was used last is last. */
   readonly #plans = new Map<string, Plan>();
   #newest: Plan | null = null;
 

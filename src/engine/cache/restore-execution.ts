@@ -1,5 +1,4 @@
-/** Executions come into memory: their state from a snapshot and rows, and what a former owner may have left open. */
-
+/** Restores a slot from the store: its state from a snapshot and rows, and leases that a former owner left open. */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { Execution } from "../../kernel/execution.ts";
 import { type Damage, DamagedData, damageOf, WRONG_CHECKSUM } from "../../kernel/journal/damage.ts";
@@ -27,7 +26,7 @@ export type Unreadable =
       readonly readable: Execution | null;
     };
 
-/** Makes the slot what was loaded; else gives why that cannot be. */
+/** Restores the slot from what was loaded; the result says why that failed. */
 export function restoreSlot(
   node: NodeState,
   slot: Slot,
@@ -46,7 +45,7 @@ export function restoreSlot(
   slot.want = loaded.head.want;
   slot.storedWant = loaded.head.want;
   slot.headKey = `${loaded.head.status}/${loaded.head.phase}/${loaded.head.want}`;
-  // Whether a retry row exists is not known; the next commit sets it right.
+  // Whether a retry row exists is not known; the next commit corrects it.
   const mayHaveRow = loaded.head.want === "time" || execution.postops.size > 0 || execution.draining;
   slot.retryRow = mayHaveRow ? -1 : 0;
   slot.refreshQueues();
@@ -54,7 +53,7 @@ export function restoreSlot(
     queue.carefulBelow = Math.max(queue.carefulBelow, slot.opened[carefulMark(queue)] ?? 0);
   const suspects = node.suspects.get(slot.id);
   node.suspects.delete(slot.id);
-  // An epoch that has not been yet is damaged: then it is not known what was open.
+  // An epoch in the future is damaged: then it is not known which attempts were open.
   const { uncleanEpoch, epoch } = slot.tenure;
   // @plant suspects treated as clean after a takeover
   const isSuspect = loaded.epoch <= uncleanEpoch || loaded.epoch > epoch;
@@ -66,8 +65,7 @@ export function restoreSlot(
 }
 
 /**
- * Replays what was loaded. Whatever is thrown here comes from the stored data of this one execution, since the fold is
- * the same for all of them: so it concerns this execution alone.
+ * Replays what was loaded. Errors here come from the stored data of this execution, so they concern this execution only.
  */
 function fold(node: NodeState, id: string, loaded: LoadedExecution, plan: Plan): Execution | Unreadable {
   const { events: reads, fold: version } = node.settings.vocabulary;
@@ -94,7 +92,7 @@ function fold(node: NodeState, id: string, loaded: LoadedExecution, plan: Plan):
   }
 }
 
-/** The hash of the definition as the first event has it; as the head has it, if that event cannot be read. */
+/** The hash of the definition in the first event, or in the head if that event cannot be read. */
 export function hashInJournal({ head, entries }: LoadedExecution): string {
   const [first] = entries;
   if (first?.seq !== 1) return head.hash;
@@ -115,9 +113,9 @@ interface Suspicion {
 }
 
 /**
- * Leases of a former owner may be open. Attempts whose starts are recorded have until a heartbeat after the last owner
- * ended to show themselves; then they are lost. Tasks without a recorded start may run too: they are given out a
- * heartbeat after the last owner ended that gave tasks out without a record, and from then on with one.
+ * Handles leases of a former owner that may be open. Attempts with a recorded start are lost unless they beat or report
+ * within a heartbeat after the last owner ended. Tasks without a recorded start may run too: they are leased a heartbeat
+ * after the last owner ended that leased tasks without recording starts, and from then on with recorded starts.
  */
 function suspect(node: NodeState, slot: Slot, { committedIn, handlers }: Suspicion): void {
   const { settings } = node;
@@ -136,7 +134,7 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers }: Suspici
       slot.carefulMarks[freeEpochMark(queue)] = free.epoch;
       slot.carefulMarks[freeBelowMark(queue)] = queue.carefulBelow;
     }
-    // The others were judged before it was let go of, be it without a commit that says how careful to be.
+    // The other handlers were decided before the slot was evicted.
     if (handlers !== undefined && !handlers.includes(queue.key)) {
       queue.suspectsJudged = true;
       continue;
@@ -151,9 +149,9 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers }: Suspici
 }
 
 /**
- * The last epoch in which tasks of the handler may have been given out without a record. The owner after an unclean end
- * writes it down with its first commit, and records every start up to the page it found open. If more pages are open, it
- * is the epoch of the last commit: nothing has been committed since the next unclean end.
+ * The last epoch in which tasks of the handler may have been leased without a recorded start. The owner after an unclean end
+ * stores it with its first commit, and records every start in the pages that were open then. If more pages are open now, it
+ * is the epoch of the last commit.
  */
 function freeSince(slot: Slot, queue: HandlerQueue, committedIn: number): number {
   const epoch = slot.opened[freeEpochMark(queue)];
@@ -161,22 +159,22 @@ function freeSince(slot: Slot, queue: HandlerQueue, committedIn: number): number
   return epoch === undefined || queue.offeredEnd > below ? committedIn : Math.min(epoch, committedIn);
 }
 
-/** The mark that keeps tasks careful beyond the epoch after an unclean stop. */
+/** The mark for tasks whose starts are recorded before they are leased, also in later epochs. */
 function carefulMark(queue: HandlerQueue): string {
   return `${queue.markName}?`;
 }
 
-/** Whether a head's want can be right. Scans pass over a head with another one, so nobody would give out its tasks. */
+/** Whether the want of a head fits the state. With a wrong one, scans would never load the execution. */
 export function canWant({ execution }: Slot, { want }: StoredHead): boolean {
   return want === "time" || want === (execution?.ended === true ? "nothing" : "work");
 }
 
-/** The mark with the last epoch in which tasks were given out without a record. */
+/** The mark with the last epoch in which tasks were leased without a recorded start. */
 function freeEpochMark(queue: HandlerQueue): string {
   return `${queue.markName}?epoch`;
 }
 
-/** The mark with the tasks to which the last epoch applies: those below this number. */
+/** The mark with the number below which tasks are covered by `freeEpochMark`. */
 function freeBelowMark(queue: HandlerQueue): string {
   return `${queue.markName}?below`;
 }

@@ -1,8 +1,7 @@
 /**
- * One execution in memory. Clean: its state is what is committed, so it may grant and be read. Dirty: a commit with
- * its events is under way, so its messages wait. That alone keeps every gate on committed state.
+ * One execution in memory. Clean: its state is committed, so it can be leased from and read. Dirty: a commit with its events
+ * is in progress, and its messages wait. So every decision is based on committed state.
  */
-
 import { holdsTasks } from "../../kernel/command/owed-op.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { Execution, HandlerState, Visit } from "../../kernel/execution.ts";
@@ -18,21 +17,21 @@ export interface HeldGrant {
   readonly grant: Grant;
 }
 
-/** A message as it waits for its turn, with whom to answer. */
+/** An input in the queue of a slot. */
 export type Queued =
   | {
       readonly kind: "message";
       readonly message: Message;
       readonly request: number | null;
       readonly plan?: Plan | undefined;
-      /** Whoever asked wants to know how the execution is after it. */
+      /** Whether the reply has a view of the execution. */
       readonly views?: boolean | undefined;
-      /** A grant that is given out once this message (its start) is committed. */
+      /** A grant that is sent once this message (its start) is committed. */
       readonly held?: HeldGrant;
-      /** The letter that brought it: gone with the commit that applies it. */
+      /** The id of the mailbox message that brought it, which the commit deletes. */
       readonly mail?: string;
     }
-  /** Writes marks: pages opened, or the start of an enumeration after an unclean stop. */
+  /** Requests a commit, perhaps with a mark: pages opened, or the start of an enumeration after an unclean stop. */
   | {
       readonly kind: "mark";
       readonly mark: { readonly name: string; readonly value: number } | null;
@@ -54,7 +53,7 @@ export interface ReportAnswer {
   open: number;
 }
 
-/** Somebody waits for how the execution is, and perhaps one of its attempts. */
+/** An inspection of the execution, and perhaps of one attempt. */
 export interface SlotInspection {
   readonly request: number;
   readonly attempt: ReportedAttempt | null;
@@ -69,49 +68,49 @@ export class Slot {
   inspections: SlotInspection[] = [];
   /** Beats that came while it was loading. */
   readonly beats: { beat: Beat; worker: string }[] = [];
-  /** Claims that were given back while it was loading. */
+  /** Releases that came while it was loading. */
   readonly releases: { beat: Beat; worker: string }[] = [];
   queues: HandlerQueue[] = [];
-  /** Desks of visits that are over once the commit under way is. */
+  /** Queues of visits that end with the commit in progress. */
   closedQueues: HandlerQueue[] = [];
   chain = "";
-  /** What the store's head row says, to write it only when it changes. */
+  /** A summary of the stored head, which is written only when it changes. */
   headKey = "";
   want: Want = "work";
   /** The want in the store's head row. */
   storedWant: Want = "work";
   /** The due time of the retry row in the store; 0: none. */
   retryRow = 0;
-  /** Its time has come: if it changes nothing, it has to go, or it would come again with every scan. */
+  /** Whether the retry row was due. Then the next commit updates it, or each scan would find it again. */
   retryFired = false;
   rowsSinceSnapshot = 0;
   opened: Record<string, number> = {};
-  /** Marks that go along with the next write, whatever that is. */
+  /** Marks for the next write. */
   carefulMarks: Record<string, number> = {};
   /** Loaded after an unclean stop: leases of a former owner may be open. */
   suspect = false;
-  /** In the node's list of slots with messages to step. */
+  /** Whether it is in the node's list of slots with messages to step. */
   isRunnable = false;
   /** The retry wake-up in the node's heap; 0: none. */
   wakeAt = 0;
-  /** A scan for work saw it while it was in memory, and has gone past it. */
+  /** Whether a scan for work passed it while it was in memory. */
   wasPassed = false;
-  /** It came from the store. */
+  /** Whether it was loaded from the store. */
   wasLoaded = false;
   /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
   countedAs: string | null = null;
 
-  /** The version of the events that it goes on with: above what may be written, its messages wait. */
+  /** The version of its next events. While it is above the version that may be written, its messages wait. */
   needs = 0;
-  /** How far its events are published, and given out to be; and whether the store says that some are not. */
+  /** The last published event, the last one sent to the publisher, and whether the store has a row for unpublished ones. */
   published = 0;
   publishing = 0;
   hasEventsRow = false;
 
-  /** Something of it could not be read: its next load is of the whole journal, and decides whether it is damaged. */
+  /** Whether a part of it could not be read: its next load reads the whole journal and decides whether it is damaged. */
   isDoubted = false;
 
-  /** The load that it waits for, by its number. */
+  /** The number of the load that it waits for. */
   load = 0;
 
   constructor(id: string, tenure: Tenure) {
@@ -119,7 +118,7 @@ export class Slot {
     this.tenure = tenure;
   }
 
-  /** Forgets everything that came from steps whose commit failed; leases stay with their desks. */
+  /** Drops the state after a failed commit; leases stay in their queues. */
   reset(): void {
     this.execution = null;
     this.status = "loading";
@@ -132,12 +131,12 @@ export class Slot {
     this.opened = {};
   }
 
-  /** How old the execution is, as a number that grows with its time of creation: the same wherever it was between. */
+  /** The creation time of the execution. */
   get age(): number {
     return this.execution?.createdAt ?? 0;
   }
 
-  /** Handlers whose attempts of a former owner may still run, or are lost and the journal does not say so yet. */
+  /** Handlers with attempts of a former owner that may still run, or whose loss is not journaled yet. */
   get suspects(): readonly string[] {
     if (!this.suspect) return [];
     return this.queues
@@ -151,14 +150,14 @@ export class Slot {
     return n;
   }
 
-  /** Open leases of commands that the broker has. */
+  /** The number of open leases of commands at a broker. */
   get sentLeases(): number {
     let n = 0;
     for (let i = 0; i < this.queues.length; i++) n += (this.queues[i] as HandlerQueue).sentLeases;
     return n;
   }
 
-  /** Those of them that the store knows. */
+  /** The number of those that the store has marks of. */
   get markedLeases(): number {
     let n = 0;
     for (const queue of this.queues)
@@ -173,12 +172,12 @@ export class Slot {
     return n;
   }
 
-  /** With those of visits that end, as it seems, by what is not committed: until it is, their leases are open. */
+  /** All queues, including those of visits whose end is not committed: their leases are open until then. */
   get allQueues(): readonly HandlerQueue[] {
     return this.closedQueues.length === 0 ? this.queues : [...this.queues, ...this.closedQueues];
   }
 
-  /** Makes the desks fit the current visit and round, keeping those that still do (with their leases). */
+  /** Makes the queues fit the current visit and round; those that already fit stay, with their leases. */
   refreshQueues(): void {
     const visit = this.execution?.current ?? null;
     if (visit === null || visit.status !== "running") {
@@ -203,7 +202,7 @@ export class Slot {
     return true;
   }
 
-  /** The desk of a handler: the one it has, or a new one, which takes over the leases of one whose state was dropped. */
+  /** The queue of a handler: the one it has, or a new one that inherits the leases of a queue whose state was dropped. */
   #queueFor(visit: Visit, state: HandlerState, kept: Set<HandlerQueue>): HandlerQueue {
     const isSame = (queue: HandlerQueue) => queue.serves(visit, state.plan.name);
     const same = this.queues.find(isSame) ?? this.closedQueues.find(isSame);
@@ -227,13 +226,13 @@ export class Slot {
     );
   }
 
-  /** What the execution needs from its owner at `now`. */
+  /** What the execution wants from its owner at `now`: work, a time, or nothing. */
   computeWant(now: number): Want {
     const { execution } = this;
     if (execution === null) return "nothing";
-    // Its retry row brings back what owes post-operations.
+    // The retry row brings back an execution with owed post-operations.
     if (execution.ended) return execution.postops.size > 0 ? "time" : "nothing";
-    // What waits to be stepped may be the end of a lease that nothing else tells of.
+    // A queued message may be the only record of the end of a lease.
     if (this.queue.length > 0) return "work";
     if (execution.draining) return this.#isLeftToOthers(execution) ? "time" : "work";
     if (execution.status === "paused") return this.openLeases > this.sentLeases ? "work" : "time";
@@ -241,7 +240,7 @@ export class Slot {
     return this.queues.every((queue) => queue.waitsForTimeOnly(now)) ? "time" : "work";
   }
 
-  /** The earliest time at which something here becomes ready by itself. */
+  /** The earliest time at which something becomes ready without a message. */
   nextDue(now: number, checkMs: number): number {
     let due = Number.POSITIVE_INFINITY;
     const isRunning = this.execution?.status === "running";
@@ -255,15 +254,15 @@ export class Slot {
     return due;
   }
 
-  /** What drains waits for its attempts; once only children or post-operations are open, their ends bring it back. */
+  /** Whether a draining execution waits only for children or post-operations, whose ends bring it back. */
   #isLeftToOthers(execution: Execution): boolean {
     if (this.openLeases > 0) return false;
     return (execution.current?.openChildren ?? 0) > 0 || holdsTasks(execution);
   }
 
   /**
-   * When what is owed is due, be it in the past; Infinity: nothing is. That is post-operations, and the end of what drains:
-   * no worker is needed for it, so whoever has the execution next must not wait for one before it looks.
+   * When owed work is due, perhaps in the past; Infinity: there is none. Owed are post-operations and the end of a draining
+   * visit. They need no worker, so a new owner must load the execution even if no worker serves it.
    */
   get owedDue(): number {
     const { execution } = this;

@@ -1,5 +1,4 @@
-/** Tasks' texts and keys out of the pages in memory; a page that is not there is asked for. */
-
+/** Reads texts and keys of tasks from the pages in memory, and requests pages that are not there. */
 import { nameOf, pointedAt } from "../../kernel/definition/task-name.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { decodeReadable, type Entry } from "../../kernel/journal/journal-entry.ts";
@@ -31,7 +30,7 @@ function inputKey(slot: Slot, queue: HandlerQueue): string | undefined {
   return queue.inputKey ?? undefined;
 }
 
-/** The page with the task, if it is in memory; the desk remembers the last one, since tasks come in order. */
+/** The page with the task, if it is in memory; the queue remembers the last one, since tasks come in order. */
 function pageAt(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): Page | undefined {
   const last = queue.page;
   if (last !== null && task >= last.from && task < last.from + last.tasks.length) return last;
@@ -48,7 +47,7 @@ export function fetchPage(node: NodeState, slot: Slot, queue: HandlerQueue, task
   node.emit({ kind: "read-page", execution: slot.id, seq });
 }
 
-/** A page that was asked for has come: the desk has it, whatever else is in memory by then. False: it cannot be read. */
+/** Keeps a requested page in the cache and in the queue. False: it cannot be read. */
 export function pageRead(
   node: NodeState,
   slot: Slot,

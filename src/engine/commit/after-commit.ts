@@ -1,6 +1,6 @@
 /**
- * What follows a verdict. After a commit: leases end, grants that waited go out, answers are given, timers set,
- * observers told; then the clean execution is looked at: drain it, lose what is lost, open pages, offer work.
+ * The effects of a verdict. After a commit: leases end, held grants are sent, requests are answered, timers are set,
+ * subscribers are notified. Then the clean execution continues: it drains, loses attempts, opens pages, offers work.
  */
 import { viewCommands } from "../../kernel/command/command-view.ts";
 import { holdsTasks } from "../../kernel/command/owed-op.ts";
@@ -56,7 +56,7 @@ export class AfterCommit {
     this.#timers = timers;
   }
 
-  /** After the commit of what was stepped, or if nothing had to be written. */
+  /** Performs the effects of a step after its commit, or if nothing had to be written. */
   finish(stepped: Stepped): void {
     const node = this.#node;
     const { slot, write } = stepped;
@@ -105,7 +105,7 @@ export class AfterCommit {
     if (write !== null) this.#admit(slot, write.create);
   }
 
-  /** Others watch the timers of this node. */
+  /** Announces changed timers to the nodes that watch the timers of this node. */
   #announceTimers(execution: string, { timersSet, timersCleared }: ExecutionWrite): void {
     const set = timersSet.filter(({ timer }) => timer !== EVENTS_TIMER);
     const ended = timersCleared.filter((timer) => timer !== EVENTS_TIMER);
@@ -121,11 +121,11 @@ export class AfterCommit {
     });
   }
 
-  /** An execution with work that there is no room for waits in the store. */
+  /** Evicts an execution that has no room in memory; it waits in the store. */
   #admit(slot: Slot, isNew: boolean): void {
     const { execution } = slot;
     if (execution === null || slot.leaseCount > 0 || slot.queue.length > 0 || slot.status !== "clean") return;
-    // One that begins by waiting may wait for long, and those that wait are many: it is not kept in memory.
+    // An execution that begins by waiting may wait for long, and there may be many: it is not kept in memory.
     const isWaiting = slot.want === "time" && slot.storedWant === "time" && !slot.hasEventsRow;
     if (isNew && isWaiting) return this.#cache.evict(slot);
     if (slot.want !== "work" || slot.storedWant !== "work" || slot.inspections.length > 0) return;
@@ -135,7 +135,7 @@ export class AfterCommit {
     this.#cache.evict(slot);
   }
 
-  /** After a commit that failed: the messages go back to the front, grants that waited are taken back. */
+  /** After a failed commit: messages return to the front of the queue, and held grants are withdrawn. */
   retry(stepped: Stepped): void {
     const { slot } = stepped;
     const back = stepped.taken.filter(({ queued }) => {
@@ -150,8 +150,8 @@ export class AfterCommit {
   }
 
   /**
-   * What was stepped has events that a node of the cluster does not read yet: it is as if it had not been. Reports and
-   * what the store knows of wait here; whoever asks is told.
+   * Undoes a step whose events some node of the cluster cannot read yet. Reports and stored messages wait; requests get a
+   * rejection.
    */
   holdBack(stepped: Stepped): void {
     const { slot } = stepped;
@@ -164,7 +164,7 @@ export class AfterCommit {
     });
   }
 
-  /** After the commit of what was stepped, if its partition is no longer this node's: only answers are left to give. */
+  /** Answers the messages of a step whose partition is no longer this node's. */
   answer({ slot, taken, totals }: Stepped, isWritten: boolean): void {
     if (isWritten) addTotals(this.#node.totals, totals);
     for (const { queued, answer, existed } of taken) {
@@ -175,7 +175,7 @@ export class AfterCommit {
     }
   }
 
-  /** Nothing came of a message: whoever waits for its answer is told to ask the owner. */
+  /** Answers a message that was not applied: the caller must ask the owner. */
   turnAway(execution: string, queued: Queued): void {
     if (queued.kind === "report")
       // @plant report about a lost partition acknowledged
@@ -184,7 +184,7 @@ export class AfterCommit {
       this.#node.emit({ kind: "reply", request: queued.request, answer: notOwner(execution) });
   }
 
-  /** Nothing will come of a message, since its execution is damaged. A letter stays in the store. */
+  /** Refuses a message to a damaged execution. A mailbox message stays in the store. */
   refuse(queued: Queued, why: Rejection): void {
     if (queued.kind === "report") this.#verdict(queued, ["stale"]);
     if (queued.kind !== "message") return;
@@ -192,7 +192,7 @@ export class AfterCommit {
     if (queued.request !== null) this.#node.emit({ kind: "reply", request: queued.request, answer: why });
   }
 
-  /** Its next commit says so in the head. Timers and letters that came meanwhile were refused: they come again. */
+  /** A damaged execution is readable again: its next commit corrects the head, and refused timers and messages are rescanned. */
   mended(slot: Slot): void {
     this.#node.requestCommit(slot);
     // @plant timers of a mended execution do not fire
@@ -202,7 +202,7 @@ export class AfterCommit {
     this.#mailbox.rescan();
   }
 
-  /** The execution's state is what is committed: see what it needs. */
+  /** Continues with an execution whose state is committed. */
   becameClean(slot: Slot): void {
     const node = this.#node;
     if (slot.isDoubted) return this.#cache.drop(slot);
@@ -211,7 +211,7 @@ export class AfterCommit {
       for (const { beat: late, worker } of slot.beats.splice(0)) beat(node, slot, late, worker);
     if (slot.releases.length > 0)
       for (const { beat: late, worker } of slot.releases.splice(0)) workerReleases(node, worker, [late]);
-    // Before anything is given out: broadcasts go before the next command.
+    // Before anything is leased: broadcasts go before the next command.
     this.#postOps.startDue(slot);
     if (execution !== null && !execution.ended) {
       for (const queue of slot.queues) this.#expireSuspects(slot, queue);
@@ -234,7 +234,7 @@ export class AfterCommit {
     else this.#cache.settle(slot);
   }
 
-  /** Answers those who asked how it is. */
+  /** Answers inspections. */
   inspect(slot: Slot): void {
     const node = this.#node;
     if (slot.inspections.length === 0) return;
@@ -265,7 +265,7 @@ export class AfterCommit {
     return execution === null ? null : viewExecution(execution, this.#node.now, runningOf(slot));
   }
 
-  /** What became of one report; the worker hears when all of its batch are judged. */
+  /** Records the verdict on a report; the worker gets the verdicts when its whole batch has one. */
   #verdict({ answer, index }: Extract<Queued, { kind: "report" }>, verdicts: readonly Verdict[]): void {
     answer.verdicts[index] = verdicts;
     answer.open--;
@@ -274,13 +274,13 @@ export class AfterCommit {
     this.#node.emit({ kind: "verdicts", worker, report, verdicts: answer.verdicts });
   }
 
-  /** Pages that were just journaled are kept in memory while there is room: they are needed soon. */
+  /** Keeps pages that were just journaled in the cache while there is room, since they are needed soon. */
   #keepPages({ slot, pages }: Stepped): void {
     for (const { seq, event } of pages)
       if (event.kind === "tasks.enumerated") this.#node.pages.put(slot.id, seq, event);
   }
 
-  /** Pages are settled mostly in order: those before the first open task are not needed any more. */
+  /** Drops the pages before the first open task. */
   #dropSettledPages(slot: Slot, queue: HandlerQueue): void {
     const { pageFrom, pageSeq, tasks, total } = queue.state;
     while (queue.pagesDropped < pageSeq.length) {
@@ -291,7 +291,7 @@ export class AfterCommit {
     }
   }
 
-  /** A loss that is journaled ends the lease, and the worker is told. */
+  /** Ends the leases of attempts whose loss is journaled, and notifies their workers. */
   #endLost(slot: Slot, message: Message): void {
     if (message.kind !== "lost" && message.kind !== "enumeration.lost") return;
     const queue = slot.handlerQueue(message);
@@ -307,7 +307,7 @@ export class AfterCommit {
     }
   }
 
-  /** Leases of a visit that is over: whoever still works on it is told to stop. */
+  /** Ends the leases of visits that have ended, and stops their workers. */
   #closeQueues(slot: Slot): void {
     for (const queue of slot.closedQueues.splice(0)) {
       for (const lease of [...queue.leases.values()]) {
@@ -319,7 +319,7 @@ export class AfterCommit {
     }
   }
 
-  /** Failing or cancelling: attempts are told to stop, and when none is open, the visit can end. */
+  /** Drains a failing or cancelled visit: stops its attempts, and ends the visit when none is open. */
   #drain(slot: Slot): void {
     const { execution } = slot;
     if (execution === null) return;
@@ -327,7 +327,7 @@ export class AfterCommit {
       for (const lease of queue.leases.values())
         if (!lease.reported) requestStop(this.#node, slot, { queue, lease }, "cancel");
     if (this.#node.roster.queued === null) endSent(this.#node, slot);
-    // Attempts of a former owner may still show themselves.
+    // Attempts of a former owner may still beat.
     if (slot.queues.some((queue) => !queue.state.finished && queue.isSuspect(this.#node.now))) return;
     const isAsked = slot.queue.some(
       (queued) => queued.kind === "message" && queued.message.kind === "drained",
@@ -348,7 +348,7 @@ export class AfterCommit {
     });
   }
 
-  /** When the wait after a takeover is over, recorded starts that did not show themselves are lost. */
+  /** After the wait that follows a takeover, recorded starts without a beat are lost. */
   #expireSuspects(slot: Slot, queue: HandlerQueue): void {
     const node = this.#node;
     loseUnconfirmed(node, slot, queue);
@@ -376,7 +376,7 @@ export class AfterCommit {
     }
   }
 
-  /** Forces a commit if tasks wait only for their pages to be marked as opened. */
+  /** Requests a commit if tasks wait only for their pages to be marked as opened. */
   #openPages(slot: Slot): void {
     if (slot.queue.length > 0 || slot.execution?.open !== true) return;
     const isStuck = slot.queues.some(
@@ -401,7 +401,7 @@ function verdictsOf(answer: Answer): readonly Verdict[] {
   return answer.verdicts ?? [answer.kind === "applied" ? "accepted" : "duplicate"];
 }
 
-/** Children that were asked for while nothing may start (a pause came first) are asked for again later. */
+/** Requeues children that could not be started because of a pause, so that they are started later. */
 function requeueChildren(slot: Slot, message: Message): void {
   if (message.kind !== "children") return;
   const queue = slot.handlerQueue(message);

@@ -1,6 +1,6 @@
 /**
- * Commits: steps the executions that have messages, writes what they did in as few commits as may be under way, and
- * hands the verdicts on. An execution is in at most one commit under way.
+ * Commits: steps the executions that have messages, writes the results in a bounded number of concurrent commits, and
+ * forwards the verdicts. An execution is in at most one commit in progress.
  */
 import { assert } from "../../std/assert.ts";
 import type { CommitVerdict } from "../../store/store.ts";
@@ -18,7 +18,7 @@ const SHARE_MIN = 16;
 
 interface UnderWay {
   readonly stepped: readonly Stepped[];
-  /** Letters that go with it without a write of their own. */
+  /** Mailbox messages that the commit deletes without a write of their receivers. */
   readonly mailDone: readonly ReceivedMessage[];
 }
 
@@ -53,7 +53,7 @@ export class Committer {
     return this.#underWay.size;
   }
 
-  /** Steps what waits and asks for commits of it, as many as may be under way. */
+  /** Steps waiting executions and emits commits, up to the limit of concurrent commits. */
   flush(): void {
     const { runnable, settings } = this.#node;
     while (this.#underWay.size < settings.commitsMax && runnable.length > 0) this.#flushOne();
@@ -98,7 +98,7 @@ export class Committer {
     for (const letter of underWay.mailDone) this.#mailbox.applied(letter.to, [letter.id]);
     // @plant message lost with an unknown commit
     this.#mailbox.rescan();
-    // It may have been made: then timers are set that nobody here has seen.
+    // The commit may have been written, with timers that are not in memory.
     this.#timers.rescan();
     for (const stepped of underWay.stepped) {
       if (stepped.slot.tenure.isOver) this.#afterCommit.answer(stepped, false);
@@ -110,13 +110,13 @@ export class Committer {
     }
   }
 
-  /** They do not wait for this commit any more. */
+  /** Ends the priority holds of the commit. */
   #unhold({ stepped }: UnderWay): void {
     const { holds } = this.#node.dispatcher;
     if (!holds.isEmpty) for (const { slot } of stepped) holds.remove(slot.id);
   }
 
-  /** Others have these partitions: nothing of them was written, and nothing of them is this node's any more. */
+  /** Other nodes own these partitions: nothing of them was written, and this node drops them. */
   #fenced({ stepped }: UnderWay, verdict: CommitVerdict): void {
     const partitions = verdict.kind === "fenced" ? verdict.partitions : verdict.fenced;
     const why = verdict.kind === "fenced" ? verdict.why : "another owner has the partition";
@@ -125,7 +125,7 @@ export class Committer {
     if (verdict.kind === "fenced") for (const one of stepped) this.#afterCommit.answer(one, false);
   }
 
-  /** Steps a share of what waits: the rest goes into the next commit, which is stepped while this one is written. */
+  /** Steps a share of the waiting executions; the rest is stepped for the next commit while this one is written. */
   #flushOne(): void {
     const node = this.#node;
     const { commitsMax, commitMessagesMax, commitCharsMax } = node.settings;

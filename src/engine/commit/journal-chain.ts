@@ -1,4 +1,4 @@
-/** The journal's chain hash: each write's hash covers the one before it, so a row changed anywhere shows. */
+/** The hash chain of a journal: the hash of each write covers the previous one, so that any changed row is detected. */
 import { hash } from "node:crypto";
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 

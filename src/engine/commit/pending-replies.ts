@@ -1,4 +1,4 @@
-/** Those who wait for what comes out of a node: askers, workers with reports, and whoever follows an execution. */
+/** Pending requests, inspections and reports of an engine, and subscribers to executions and their logs. */
 import type { Verdict } from "../../kernel/message.ts";
 import type { Rejection } from "../../std/rejection.ts";
 import type { Progress, Reply } from "../driver-options.ts";
@@ -13,29 +13,30 @@ export class PendingReplies {
   readonly watchers = new Subscribers<Progress>();
   readonly logWatchers = new Subscribers<() => void>();
 
-  deliver(word: ReplyOutput): void {
-    switch (word.kind) {
+  /** Delivers an output of the node to the caller or the subscribers. */
+  deliver(output: ReplyOutput): void {
+    switch (output.kind) {
       case "reply": {
-        const { answer, existed = false, view } = word;
-        return this.replies.answer(word.request, {
+        const { answer, existed = false, view } = output;
+        return this.replies.answer(output.request, {
           answer,
           existed,
           ...(view === undefined ? {} : { view }),
         });
       }
       case "inspected":
-        return this.inspections.answer(word.request, word.inspection);
+        return this.inspections.answer(output.request, output.inspection);
       case "verdicts":
-        return this.verdicts.answer(`${word.worker}/${word.report}`, word.verdicts);
+        return this.verdicts.answer(`${output.worker}/${output.report}`, output.verdicts);
       case "progressed":
-        for (const progress of this.watchers.of(word.execution)) progress(word.seq, word.end);
+        for (const progress of this.watchers.of(output.execution)) progress(output.seq, output.end);
         return;
       case "logged":
-        for (const logged of this.logWatchers.of(word.execution)) logged();
+        for (const logged of this.logWatchers.of(output.execution)) logged();
     }
   }
 
-  /** Nothing more comes out. */
+  /** Answers everything that is pending, since the engine stops. */
   dismiss(answer: Rejection): void {
     this.replies.answerAll({ answer, existed: false });
     this.inspections.answerAll(answer);
@@ -44,33 +45,32 @@ export class PendingReplies {
   }
 }
 
-/** Questions that wait for an answer, by number or name. */
+/** Promises of answers, by a key. */
 export class Pending<K, T> {
   readonly #waiting = new Map<K, (answer: T) => void>();
 
-  /** Resolves with the answer to this question. */
   ask(key: K): Promise<T> {
     return new Promise((resolve) => this.#waiting.set(key, resolve));
   }
 
-  /** The answer has come; nobody may wait for it any more. */
+  /** Resolves the promise, if there is one. */
   answer(key: K, answer: T): void {
     const resolve = this.#waiting.get(key);
     this.#waiting.delete(key);
     resolve?.(answer);
   }
 
-  /** Nothing else will come: the same answer for all. */
+  /** Resolves all promises with the same answer. */
   answerAll(answer: T): void {
     for (const key of [...this.#waiting.keys()]) this.answer(key, answer);
   }
 }
 
-/** Those who follow executions, by id. */
+/** Subscribers by execution. */
 export class Subscribers<T> {
   readonly #byExecution = new Map<string, Set<T>>();
 
-  /** Adds one; the returned function takes it away. */
+  /** Adds a subscriber; the returned function removes it. */
   add(execution: string, watcher: T): () => void {
     const watchers = this.#byExecution.get(execution) ?? new Set();
     watchers.add(watcher);
@@ -82,7 +82,7 @@ export class Subscribers<T> {
     };
   }
 
-  /** Those of an execution, as they are now. */
+  /** A copy of the subscribers of an execution. */
   of(execution: string): readonly T[] {
     const watchers = this.#byExecution.get(execution);
     return watchers === undefined ? [] : [...watchers];

@@ -1,6 +1,6 @@
 /**
- * Words that changed nothing, for those who look at an execution: of so many executions, those that were spoken to last.
- * Most come when an execution is over and no longer in memory. Never stored.
+ * Keeps the most recent reports of each execution that changed nothing (LRU over executions), for the dashboard's Events tab.
+ * Most of them come after the end of an execution, when it is not in memory. They are never stored.
  */
 import type { Verdict } from "../../kernel/message.ts";
 import type { Report } from "../../protocol/work.ts";
@@ -13,12 +13,12 @@ const EXECUTIONS_MAX = 500;
 export class RecentDuplicates {
   readonly #lists = new Map<string, Dropped[]>();
 
-  /** Those of an execution, newest last. */
+  /** The reports of an execution, newest last. */
   of(execution: string): readonly Dropped[] {
     return this.#lists.get(execution) ?? [];
   }
 
-  /** Notes what was a duplicate, stale, late, gone or refused in a report. */
+  /** Records the parts of a report that were not accepted. */
   note(
     { report, worker }: Pick<Extract<Queued, { kind: "report" }>, "report" | "worker">,
     verdicts: readonly Verdict[],
@@ -40,7 +40,7 @@ export class RecentDuplicates {
     for (const execution of executions) this.#lists.delete(execution);
   }
 
-  /** The list of an execution, which is the newest by that. */
+  /** The list of an execution, which becomes the most recently used one. */
   #listOf(execution: string): Dropped[] {
     const list = this.#lists.get(execution) ?? [];
     this.#lists.delete(execution);

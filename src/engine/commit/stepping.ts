@@ -1,8 +1,7 @@
 /**
- * Drain, step, write: takes the messages of clean executions, steps them, and builds one commit for all. Nothing
- * leaves the node here: answers, grants and notices wait in the commit under way until its verdict.
+ * Steps the queued messages of a clean execution and builds its part of a commit. Nothing leaves the node here: answers,
+ * grants and notifications wait for the verdict of the commit.
  */
-
 import { endOfChild } from "../../kernel/advance.ts";
 import { EVENT_VERSION, type Recorded, type TasksSettled } from "../../kernel/event.ts";
 import type { Execution } from "../../kernel/execution.ts";
@@ -31,26 +30,26 @@ import type { NodeState } from "../node-state.ts";
 import { countEvent, noTotals, type Totals } from "../views/totals.ts";
 import { extendChain } from "./journal-chain.ts";
 
-/** The name of the row that brings an execution back for its earliest retry. */
+/** The timer row that loads an execution for its earliest retry. */
 export const RETRY_TIMER = "~retry";
 
 export interface Stepped {
   readonly slot: Slot;
   readonly write: ExecutionWrite | null;
   readonly taken: readonly { readonly queued: Queued; readonly answer: Answer; readonly existed: boolean }[];
-  /** The commit takes its time and events are large: only those are kept that mean something after it. */
+  /** Events are large, so only their number, pages and totals are kept until the verdict. */
   readonly eventCount: number;
-  /** The version that readers of its events must know; 0: everybody does. */
+  /** The version that readers of its events must know; 0: every node does. */
   readonly needs: number;
   readonly pages: readonly Recorded[];
   readonly totals: Totals;
   readonly messages: number;
   readonly chars: number;
-  /** Letters that were applied. */
+  /** Mailbox messages that were applied. */
   readonly mail: readonly string[];
 }
 
-/** Steps what waits at one slot. */
+/** Steps the queued messages of a slot. */
 export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Stepped {
   const snapshot = takeSnapshot(node, slot);
   const before = slot.execution?.seq ?? 0;
@@ -112,7 +111,7 @@ function totalsOf(events: readonly Recorded[]): Totals {
   return totals;
 }
 
-/** What a step owes besides its events. */
+/** The effects of a step besides its events. */
 interface Effects {
   readonly sent: Sent[];
   readonly logs: LogRow[];
@@ -171,7 +170,7 @@ function stepOne(
   return { answer: created.answer, existed: false };
 }
 
-/** Lines of a live attempt are stored with this commit. */
+/** Adds the log lines of a live attempt to this commit. */
 function keepLines(
   node: NodeState,
   slot: Slot,
@@ -193,7 +192,7 @@ function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage
   return stepped.answer;
 }
 
-/** The same start again is answered with what is there; anything else under its id is a conflict. */
+/** The answer to a start of an existing execution: a repeat is applied, another input is a conflict. */
 function repeatedStart(execution: Execution, message: StartMessage): Answer {
   const sameWorkflow = execution.plan.definition.name === message.workflow;
   if (
@@ -207,8 +206,8 @@ function repeatedStart(execution: Execution, message: StartMessage): Answer {
 }
 
 /**
- * The first start of a child finds it there: its parent was purged and began anew. What has not ended will say so; what
- * is done says so again; anything else is tried again. One of another input is not the child that is wanted.
+ * Joins an existing child to a parent that was purged and began anew. A running child will report its end; a child that is
+ * done reports it again; one that failed is retried; one with another input is reported as cancelled.
  */
 function rejoin(
   node: NodeState,
@@ -218,7 +217,7 @@ function rejoin(
 ): void {
   const { parent } = message;
   const execution = slot.execution as Execution;
-  // A letter that is stepped twice, after a commit of unknown outcome, is of the same life.
+  // A message that is stepped twice, after a commit of unknown outcome, comes from the same parent.
   if (parent === undefined || message.again === true || parent.since === execution.parent?.since) return;
   if (answer.kind === "rejection") {
     const payload = JSON.stringify({ code: answer.code, message: answer.message });
@@ -247,7 +246,7 @@ function canonical(text: string): string {
   return canonicalJson(JSON.parse(text) as Json);
 }
 
-/** Adds the events of a step, which are nobody else's: those of the first one become the list. */
+/** Adds the events of a step. The array of the first step is reused as the list. */
 function collect(into: Collected, more: Recorded[]): void {
   if (into.events === NO_EVENTS) into.events = more;
   else for (const event of more) into.events.push(event);
@@ -258,7 +257,7 @@ interface Parts {
   readonly events: readonly Recorded[];
   readonly entries: ExecutionWrite["entries"];
   readonly snapshot: Snapshot | null;
-  /** Rows of timers that are not armed any more. */
+  /** Rows of timers that are not set any more. */
   readonly stale: readonly string[];
   readonly marks: Readonly<Record<string, number>>;
   readonly effects: Effects;
@@ -276,10 +275,10 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
       const tasks = failedIn(event);
       if (tasks.length > 0) deadLetters.push({ seq, tasks });
     } else if (event.kind === "postop.failed") {
-      // A persistence that failed for good has failed its task.
+      // A persistence that failed for good has failed its task, which is in the list by then.
       if (event.until === null && event.op === "broadcast") deadLetters.push({ seq, tasks: [event.task] });
     } else if (event.kind === "retried") {
-      // What is done again is the visit that was reopened, and what came after it; broadcasts are not.
+      // The reopened visit and everything after it is repeated, except for broadcasts.
       clearedFrom = execution.redoneFrom;
       deadLetters = deadLetters.filter(({ seq: before }) => before < clearedFrom);
       // @plant retry forgets broadcasts that were given up
@@ -292,7 +291,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   }
   const opened = markOpened(node, slot, parts.marks);
   const want = slot.computeWant(node.now);
-  // What is owed is found again by its time, whatever else the execution waits for.
+  // Owed post-operations need a row in any case, so that a new owner finds them.
   // @plant owed post-operations not found again
   const retryDue = Math.min(
     slot.owedDue,
@@ -337,7 +336,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
     entries: parts.entries,
     chain: slot.chain,
     head: headChanged ? head : null,
-    // A timer set and cleared in one step leaves nothing; the later word counts.
+    // A timer that is set and cleared in one step leaves no row.
     timersSet: timersSet.filter(
       ({ timer, due }) => isOwnRow(timer) || execution.timers.get(timer)?.due === due,
     ),
@@ -354,7 +353,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   return write;
 }
 
-/** A row of the engine, of which the execution knows nothing. */
+/** Whether the timer is a row of the engine, which is not part of the execution's state. */
 function isOwnRow(timer: string): boolean {
   return timer === RETRY_TIMER || timer === EVENTS_TIMER;
 }
@@ -367,7 +366,7 @@ function failedIn({ tasks, statuses }: TasksSettled): number[] {
   return failed;
 }
 
-/** Opens pages ahead of need in this commit, so that leases on them never wait for one of their own. */
+/** Marks pages as opened ahead of need, so that leases do not need a commit of their own. */
 function markOpened(
   node: NodeState,
   slot: Slot,
@@ -405,7 +404,7 @@ function takeSnapshot(node: NodeState, slot: Slot): Snapshot | null {
   };
 }
 
-/** The small row that lists show. */
+/** The head of an execution: the small row that lists show. */
 export function headOf(execution: Execution, partition: number, want: Want): Head {
   return {
     id: execution.id,

@@ -1,11 +1,11 @@
-/** Patience with a store that fails: waits longer each time, and tells those who would wait for it in vain. */
+/** Exponential back-off for a failing store. */
 import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import { sleep } from "../../std/within.ts";
 import { StoreFault } from "../../store/store.ts";
 
 const RETRY = { minMs: 50, maxMs: 5_000 } as const;
-/** A commit that failed is tried again sooner; if it was not, nobody needs it any more. */
+/** A commit fault older than this is stale: a failed commit would have been repeated by then. */
 const TRIED_AGAIN_MS = 2 * RETRY.maxMs;
 
 export class StoreBackoff {
@@ -20,39 +20,39 @@ export class StoreBackoff {
     this.#onFault = onFault;
   }
 
-  /** Whether the last thing that was tried failed. */
+  /** Whether the last call of the store failed. */
   get isFailing(): boolean {
     return this.#backOff.failures > 0;
   }
 
-  /** Why the store takes no commits just now; null: it takes them, as far as is known. */
+  /** The fault of the last commit; null: it was written, as far as is known. */
   get commitFault(): StoreFault | null {
     return this.#refusal?.fault ?? null;
   }
 
-  /** The store works. */
+  /** A call of the store succeeded. */
   succeeded(): void {
     this.#backOff.reset();
     this.#refusal = null;
   }
 
-  /** The node's lease was renewed. That says nothing of commits, but a fault of long ago says nothing of now either. */
+  /** The node's lease was renewed: forgets a stale commit fault. */
   renewed(): void {
     if (this.#refusal !== null && this.#clock.now() - this.#refusal.at > TRIED_AGAIN_MS) this.#refusal = null;
   }
 
-  /** A commit was not taken: tells of the fault and waits. */
+  /** Reports the fault of a commit and waits. */
   async commitFailed(fault: StoreFault): Promise<void> {
     this.#refusal = { fault, at: this.#clock.now() };
     await this.wait(fault);
   }
 
-  /** Resolves when the store fails. */
+  /** Resolves at the next fault. */
   nextFault(): Promise<void> {
     return new Promise((resolve) => this.#onFaulty.push(resolve));
   }
 
-  /** Does it until it works, or until it is over: then null. */
+  /** Repeats the work until it succeeds; null: `isOver` became true first. */
   async with<T>(work: () => Promise<T>, isOver: () => boolean): Promise<T | null> {
     while (!isOver()) {
       try {
@@ -65,7 +65,7 @@ export class StoreBackoff {
     return null;
   }
 
-  /** Tells of the fault and waits. */
+  /** Reports a fault and waits. */
   async wait(fault: StoreFault): Promise<void> {
     this.#onFault?.(fault);
     for (const resolve of this.#onFaulty.splice(0)) resolve();

@@ -1,6 +1,6 @@
 /**
- * Starts children: tasks of a handler that names a workflow. No worker takes them: the owner asks its own execution to
- * start them, as far as the handler's limit goes, and the messages to the children go out with that commit.
+ * Starts children: tasks of a handler that names a workflow. They need no worker: the owner sends its own execution a message
+ * to start them, within the handler's limits, and that commit stores the messages to the children.
  */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { Slot } from "../cache/slot.ts";
@@ -13,7 +13,7 @@ import type { HandlerQueue } from "./handler-queue.ts";
 /** Children asked for in one message. */
 const STARTS_MAX = 256;
 
-/** How often what was missing is asked for again. */
+/** How often missing definitions are requested again. */
 const ASK_AGAIN_MS = 30_000;
 
 /** The newest definitions of workflows that are named by handlers. */
@@ -21,10 +21,10 @@ export class NewestPlans {
   readonly #plans = new Map<string, Plan | null>();
   readonly #asking = new Set<string>();
   #nextAskAt = 0;
-  /** Asked for before a newer definition was stored: the answer may be too old. */
+  /** Requested before a newer definition was stored: the answer may be outdated. */
   readonly #stale = new Set<string>();
 
-  /** The plan; null: there is no such workflow; undefined: it is asked for. */
+  /** The plan; null: there is no such workflow; undefined: it was requested. */
   get(node: NodeState, workflow: string): Plan | null | undefined {
     const known = this.#plans.get(workflow);
     if (known !== undefined || this.#asking.has(workflow)) return known;
@@ -33,7 +33,7 @@ export class NewestPlans {
     return undefined;
   }
 
-  /** False: a newer one may have been stored since it was asked for. */
+  /** Keeps an answer. False: a newer definition may have been stored since the request. */
   found(workflow: string, plan: Plan | null): boolean {
     this.#asking.delete(workflow);
     if (this.#stale.delete(workflow)) return false;
@@ -47,7 +47,7 @@ export class NewestPlans {
     if (this.#asking.has(workflow)) this.#stale.add(workflow);
   }
 
-  /** Workflows that were not there and are worth asking for again: the word that another node stored one may be lost. */
+  /** Missing workflows to request again, since the notification of another node may be lost. */
   missingAgain(now: number): readonly string[] {
     if (now < this.#nextAskAt) return [];
     this.#nextAskAt = now + ASK_AGAIN_MS;
@@ -60,7 +60,7 @@ export class NewestPlans {
   }
 }
 
-/** Executions with children of this workflow that can be looked at now. */
+/** Clean executions with children of this workflow. */
 export function waitingFor(node: NodeState, workflow: string): readonly Slot[] {
   return [...node.slots.values()].filter(
     ({ status, queues }) =>
@@ -68,7 +68,7 @@ export function waitingFor(node: NodeState, workflow: string): readonly Slot[] {
   );
 }
 
-/** Asks for the children that can start now. */
+/** Starts the children that can start now. */
 export function startChildren(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   const { state } = queue;
   const { workflow, concurrency = Number.POSITIVE_INFINITY, rate } = state.plan.definition;
@@ -112,7 +112,7 @@ export function startChildren(node: NodeState, slot: Slot, queue: HandlerQueue):
   });
 }
 
-/** Asks again when the rate allows it; if the slot is dirty then, it asks when it is clean. */
+/** Starts children again when the rate allows it; a slot that is dirty then does so when it is clean. */
 function waitForRate(node: NodeState, scope: string, parent: Slot, waiting: HandlerQueue): void {
   const { key } = waiting;
   node.limits.wait(rateName(scope), waiterOf(parent, waiting), () => {

@@ -1,4 +1,4 @@
-/** What goes out for a task: the task itself, or the command that it stands for, with its references resolved. */
+/** The text of a lease: the task itself, or its command with resolved references. */
 import { topicError } from "../../kernel/command/command-state.ts";
 import { resolveCommand } from "../../kernel/command/reference.ts";
 import { ENGINE } from "../../kernel/timers.ts";
@@ -9,8 +9,8 @@ import type { NodeState } from "../node-state.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
 /**
- * When the receipt of a command that goes out now must have come: whoever has it may well be alive and say nothing. A
- * worker counts too, from when it begins, and has a little longer to say so; who takes it out of a queue does not count.
+ * When a command without a receipt times out. A worker measures the timeout itself, so it gets a little longer to report it;
+ * a consumer of a queue does not.
  */
 export function receiptDueAt(
   node: NodeState,
@@ -22,7 +22,7 @@ export function receiptDueAt(
   return from + timeoutMs + (queued ? 0 : node.settings.askMs);
 }
 
-/** The text to give out; undefined: its page is not in memory; null: it cannot be sent, and its task fails. */
+/** The text to lease; undefined: its page is not in memory; null: it cannot be sent, and its task fails. */
 export function workText(
   node: NodeState,
   slot: Slot,

@@ -1,6 +1,6 @@
 /**
- * Who is next: fair across projects, then (within a project, higher priority first) across handlers and the
- * executions that wait in them, in rings. Holds only who is ready; what to give is decided at the desk.
+ * Decides which handler is served next: fair across projects; within a project, higher priority first, then fair across
+ * handlers and their executions (round robin). It has only handlers with something ready; their queues choose the task.
  */
 import type { Wanted } from "../../kernel/definition/plan.ts";
 import type { Slot } from "../cache/slot.ts";
@@ -8,7 +8,7 @@ import { PriorityHolds } from "../limits/priority-holds.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 import type { RosterEntry, WorkerRoster } from "./worker-roster.ts";
 
-/** A handler of an execution with something to give out to those who serve what is wanted. */
+/** A handler of an execution with work for workers that serve `wanted`. */
 export interface Ready {
   readonly slot: Slot;
   readonly queue: HandlerQueue;
@@ -25,7 +25,7 @@ class Ring {
     this.wanted = wanted;
   }
 
-  /** Those among them whose executions are not in memory any more. */
+  /** The number of entries whose executions have left memory. */
   #gone = 0;
 
   get size(): number {
@@ -49,12 +49,12 @@ class Ring {
         this.#head = 0;
       }
       if (ready.queue.queued.includes(this.wanted.key)) return ready;
-      // Withdrawn; where its execution was being reloaded then, nobody could tell this ring.
+      // Withdrawn. If its execution was being reloaded then, this ring did not count it.
       this.#gone = Math.max(0, this.#gone - 1);
     }
   }
 
-  /** The execution of one of them has left memory: it must not be kept by its place here. */
+  /** Counts an entry whose execution has left memory, and removes such entries once they are many. */
   leave(): void {
     this.#gone++;
     if (this.#gone < 64 || this.#gone * 2 < this.#items.length - this.#head) return;
@@ -70,7 +70,7 @@ interface Level {
 }
 
 export class Dispatcher {
-  /** Only what has something ready is here; the order of the map is the order of turns. */
+  /** Projects with ready work, in the order of their turns. */
   readonly #projects = new Map<string, Level[]>();
   /** Handlers in the rings. */
   size = 0;
@@ -87,7 +87,7 @@ export class Dispatcher {
     this.size++;
   }
 
-  /** An execution leaves memory, and with it what it had ready. */
+  /** Removes the handlers of an execution that leaves memory. */
   withdraw(slot: Slot): void {
     for (const queue of slot.queues) {
       for (const key of queue.queued.splice(0)) {
@@ -102,7 +102,7 @@ export class Dispatcher {
     return level?.rings.get(key);
   }
 
-  /** The next handler this worker can serve, taken out of its ring: from the project whose turn it is. */
+  /** Removes and returns the next handler that this worker can serve, from the project whose turn it is. */
   next(worker: RosterEntry, roster: WorkerRoster): Ready | undefined {
     for (const [project, levels] of this.#projects) {
       if (!worker.isFor(project)) continue;
@@ -113,7 +113,7 @@ export class Dispatcher {
         if (level.priority < floor) break;
         const ready = this.#fromLevel(level, project, { worker, roster });
         if (ready === undefined) continue;
-        // The only one has the next turn too.
+        // A single project keeps its turn.
         if (this.#projects.size === 1 && level.rings.size > 0) return ready;
         this.#projects.delete(project);
         const left = level.rings.size > 0 ? levels : levels.filter((other) => other !== level);

@@ -1,8 +1,7 @@
 /**
- * What one handler of the current visit has to give out, and to whom it has given it: fresh tasks by a cursor, tasks
- * that came back, tasks parked at a full key, the leases. Reads the execution's state; never journals anything.
+ * The queue of one handler in the current visit, with its leases: fresh tasks by a cursor, requeued tasks, tasks parked at a
+ * full key. It reads the execution's state and never journals anything.
  */
-
 import type { Place } from "../../kernel/event.ts";
 import type { HandlerState, Visit } from "../../kernel/execution.ts";
 import type { PhaseCounts, ReportPlace } from "../../protocol/work.ts";
@@ -12,17 +11,17 @@ import { SparseMap, SparseSet } from "../../std/sparse.ts";
 import type { Page } from "../cache/page-cache.ts";
 import { ENUMERATION, isSent, type Lease } from "../leases/lease.ts";
 
-/** Task numbers parked at full keys; beyond this many, scanning waits. */
+/** The most tasks parked at full keys; beyond that, no fresh tasks are dequeued. */
 const PARKED_MAX = 100_000;
-/** How long a task steps aside that must run alone and finds no empty worker. */
+/** The back-off of a task that must run alone and finds no empty worker. */
 const ASIDE = { minMs: 5_000, maxMs: 60_000 } as const;
-/** Tasks whose retry time has come that are held at once; the others are taken as these leave. */
+/** The most due retries in the queue; the others follow as these leave. */
 const BACK_MAX = 4_096;
-/** Commands of one handler whose results wait to be persisted at once. */
+/** The most commands of one handler whose results wait to be persisted. */
 const HELD_MAX = 64;
 /** Most commands at a broker with which a handler may leave memory. */
 const SENT_MAX = 16;
-/** Longest time between two looks after a command at a broker, as a multiple of the first. */
+/** The longest time between two checks of a command at a broker, as a multiple of the first. */
 const CHECKS_MAX = 8;
 /** A task that took its process down this often runs alone. */
 export const ALONE_AFTER_CRASHES = 2;
@@ -32,30 +31,30 @@ export class HandlerQueue {
   readonly state: HandlerState;
   readonly round: number;
   readonly leases = new SparseMap<number, Lease>();
-  /** How far pages are durably marked as opened: tasks beyond are not given out. */
+  /** The end of the pages that are durably marked as opened: tasks beyond are not leased. */
   opened: number;
   /** Tasks below this number may have been started before an unclean stop: their starts are journaled first. */
   carefulBelow = 0;
   /** Until then tasks without a recorded start may still run at workers of a former owner. */
   suspectUntil = 0;
-  /** Until then attempts whose starts a former owner recorded may show themselves. */
+  /** Until then attempts whose starts a former owner recorded may beat. */
   lostAt = 0;
   suspectsJudged = false;
-  /** Attempts of a former owner are on their way to the journal as lost: until then nothing is given out. */
+  /** Whether the loss of attempts of a former owner is being journaled: until then nothing is leased. */
   isLosing = false;
   /** The page that was looked at last. */
   page: Page | null = null;
-  /** The key of the one task that is the input; null: it has none; undefined: nobody has asked yet. */
+  /** The key of the one task that is the input; null: it has none; undefined: not computed yet. */
   inputKey: string | null | undefined;
   /** Pages before this index are settled and out of memory. */
   pagesDropped = 0;
-  /** What earlier phases came to, for code that reads it. */
+  /** The counts of earlier phases, for grants. */
   counts: PhaseCounts | null = null;
   /** The page being read from the store; -1: none. */
   fetching = -1;
-  /** Tasks that were taken out and wait for an empty worker. */
+  /** The number of dequeued tasks that wait for an empty worker. */
   heldAlone = 0;
-  /** The turn in which it gave something out last. */
+  /** The turn in which it was last served. */
   servedAt = 0;
   /** Leases whose receipt has not come. */
   openLeases = 0;
@@ -65,7 +64,7 @@ export class HandlerQueue {
   readonly #back = new Heap<number>(isBefore);
   readonly #isBack = new SparseSet<number>();
   #parked: Map<string, number[]> | null = null;
-  /** The number of the first claim of each attempt: above all that were given out before the desk was made. */
+  /** The number of the first claim of each attempt, above all claims before this queue was created. */
   #firstClaim: number;
   /** Claims of a task's next attempt that lapsed unstarted. */
   #lapsed: Map<number, number> | null = null;
@@ -81,12 +80,12 @@ export class HandlerQueue {
     this.opened = firstPageEnd(state);
   }
 
-  /** Identifies the handler, visit and round this desk serves. */
+  /** Identifies the handler, visit and round of this queue. */
   get key(): string {
     return `${this.visit.plan.name}.${this.visit.visit}.${this.state.plan.name}.${this.round}`;
   }
 
-  /** Whether this is the desk of that handler in that visit and its present round. */
+  /** Whether this is the queue of that handler in that visit and its current round. */
   serves(visit: Visit, handler: string): boolean {
     return (
       this.visit.plan.name === visit.plan.name &&
@@ -111,7 +110,7 @@ export class HandlerQueue {
     return `${this.visit.plan.name}.${this.visit.visit}.${this.state.plan.name}`;
   }
 
-  /** Where fresh tasks go on: all before it are settled, given out or back, whoever settled them. */
+  /** The first task that may be fresh: all before it are settled, leased or requeued. */
   get cursor(): number {
     this.#advanceCursor();
     return this.#cursor;
@@ -121,14 +120,14 @@ export class HandlerQueue {
     return this.#parkedCount;
   }
 
-  /** Tasks that may be given out now, as far as the opened mark goes. */
+  /** The end of the tasks that may be leased now, by the opened mark. */
   get offeredEnd(): number {
     return this.state.paged
       ? Math.min(this.state.total, Math.max(this.opened, firstPageEnd(this.state)))
       : this.state.offered;
   }
 
-  /** Open leases of commands that the broker has, where they are few: nothing of them needs memory. */
+  /** The number of open leases of commands at a broker, if they are few; such leases need no memory. */
   get sentLeases(): number {
     if (this.state.plan.command === null || this.leases.size > SENT_MAX) return 0;
     let n = 0;
@@ -136,7 +135,7 @@ export class HandlerQueue {
     return n;
   }
 
-  /** When a command here has to be looked after, be it in the past: its receipt is overdue, or it may be lost. */
+  /** When a command must be checked, perhaps in the past: its receipt is overdue, or it may be lost. */
   receiptDue(now: number, checkMs: number): number {
     const { command, timeoutMs } = this.state.plan;
     let due = Number.POSITIVE_INFINITY;
@@ -157,11 +156,11 @@ export class HandlerQueue {
     return !failed && until <= now && !this.leases.has(ENUMERATION) && this.suspectUntil <= now;
   }
 
-  /** Whether tasks can be taken at `now`. */
+  /** Whether tasks can be dequeued at `now`. */
   hasTasks(now: number): boolean {
     if (this.state.plan.waits || this.suspectUntil > now || this.isLosing || this.fetching >= 0) return false;
     if (this.state.impliesTask && this.leases.has(ENUMERATION)) return false;
-    // Results that wait to be persisted are in memory: no more are asked for meanwhile.
+    // Results that wait to be persisted are in memory, so their number is limited.
     if (this.state.receipted.size > 0 && this.state.held >= HELD_MAX) return false;
     this.refill(now);
     this.#dropSettled();
@@ -170,7 +169,7 @@ export class HandlerQueue {
     return this.#advanceCursor() >= 0;
   }
 
-  /** Moves tasks whose retry time has come to those that are back. */
+  /** Requeues tasks whose retry time has come. */
   refill(now: number): void {
     const { tasks } = this.state;
     for (const [task, aside] of this.#aside ?? []) {
@@ -187,7 +186,7 @@ export class HandlerQueue {
     }
   }
 
-  /** The oldest task that can be taken, or -1. */
+  /** The oldest task that can be dequeued, or -1. */
   peek(now: number): number {
     if (!this.hasTasks(now)) return -1;
     const back = this.#back.peek();
@@ -196,14 +195,14 @@ export class HandlerQueue {
     return fresh < 0 || back < fresh ? back : fresh;
   }
 
-  /** Takes the task that `peek` gave. */
+  /** Removes the task that `peek` returned. */
   dequeue(task: number): void {
     if (!this.#isBack.delete(task)) this.#cursor = task + 1;
     else if (this.#back.peek() === task) this.#back.pop();
     else this.#back.remove(task);
   }
 
-  /** A task that must run alone found no empty worker: it tries again later, each time a little later. */
+  /** Sets a task aside that must run alone and found no empty worker; it is requeued after a back-off. */
   setAside(task: number, now: number): void {
     this.#aside ??= new Map();
     const tries = (this.#aside.get(task)?.tries ?? 0) + 1;
@@ -216,7 +215,7 @@ export class HandlerQueue {
     return false;
   }
 
-  /** A task that was taken and is pending again. */
+  /** Adds a task that was dequeued and is pending again. */
   requeue(task: number): void {
     if (this.#isBack.has(task) || this.state.isClosed(task)) return;
     this.#isBack.add(task);
@@ -227,7 +226,7 @@ export class HandlerQueue {
   park(key: string, task: number): void {
     this.#parked ??= new Map();
     const parked = this.#parked.get(key) ?? [];
-    // One that was brought back and found the key full again is older than the others.
+    // In order: a task that was unparked and found the key full again is older than the others.
     let at = parked.length;
     while (at > 0 && (parked[at - 1] as number) > task) at--;
     parked.splice(at, 0, task);
@@ -240,7 +239,7 @@ export class HandlerQueue {
     return (this.#parked?.get(key)?.[0] ?? Number.POSITIVE_INFINITY) < task;
   }
 
-  /** Brings back the oldest task parked at the key. */
+  /** Requeues the oldest task parked at the key. */
   unpark(key: string): boolean {
     const parked = this.#parked?.get(key);
     if (parked === undefined) return false;
@@ -272,7 +271,7 @@ export class HandlerQueue {
     return this.#parked?.has(key) ?? false;
   }
 
-  /** True if all that is left waits for a later retry time: then nothing needs to stay in memory. */
+  /** Whether all open tasks wait for a time or for children, so that the execution can leave memory. */
   waitsForTimeOnly(now: number): boolean {
     const { state } = this;
     if (state.finished || state.plan.waits) return true;
@@ -301,7 +300,7 @@ export class HandlerQueue {
     return next;
   }
 
-  /** Takes over the leases of a desk for the same handler, visit and round whose state was dropped. */
+  /** Inherits the leases of a queue for the same handler, visit and round whose state was dropped. */
   inherit(before: HandlerQueue): void {
     // All of them: the messages that ended some of them are stepped again, and end them then.
     for (const [task, lease] of before.leases) this.leases.set(task, lease);
@@ -315,12 +314,12 @@ export class HandlerQueue {
     this.isLosing = before.isLosing;
   }
 
-  /** Whether attempts of a former owner may still show themselves. */
+  /** Whether attempts of a former owner may still beat. */
   isSuspect(now: number): boolean {
     return this.suspectUntil > now || this.lostAt > now;
   }
 
-  /** A former owner recorded the start of an attempt that has neither shown itself nor been lost. */
+  /** Whether a former owner recorded a start of the task whose attempt has neither beaten nor been lost. */
   #isInDoubt(task: number): boolean {
     // @plant recorded attempts given out again while they are in doubt
     return this.lostAt > 0 && !this.suspectsJudged && this.state.tasks.startOf(task) !== undefined;
@@ -336,18 +335,18 @@ export class HandlerQueue {
     return this.#lapsed?.get(task) ?? 0;
   }
 
-  /** A claim lapsed before it started: no attempt is burnt, but the same attempt gets another claim number. */
+  /** Counts a claim that lapsed before it started: the same attempt gets another claim number. */
   lapse(task: number): void {
     this.#lapsed ??= new Map();
     this.#lapsed.set(task, this.lapsesOf(task) + 1);
   }
 
-  /** The attempt is over, and the next one has another number. */
+  /** Forgets the lapsed claims of an attempt that has ended. */
   forgetLapses(task: number): void {
     this.#lapsed?.delete(task);
   }
 
-  /** Tasks that were settled while they were back. What is parked may have been waiting for their turn to end. */
+  /** Removes requeued tasks that were settled meanwhile, and unparks tasks that may have waited for them. */
   #dropSettled(): void {
     let isOne = false;
     for (
@@ -381,7 +380,7 @@ export class HandlerQueue {
   }
 }
 
-/** When a command that was sent then is looked after next: later each time, and from some time on regularly. */
+/** The next check of a command: the interval doubles up to a maximum. */
 function nextCheck(sentAt: number, now: number, checkMs: number): number {
   let step = checkMs;
   let at = sentAt + step;

@@ -1,18 +1,17 @@
-/** What the phases so far came to, as grants carry it for code that reads earlier results. */
-
+/** Counts of the phases so far, which grants carry for code that reads earlier results. */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import type { Grant, PhaseCounts } from "../../protocol/work.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** What earlier phases came to does not change while a visit lasts; only a decision looks at its own visit too. */
+/** The counts for a grant. They do not change during a visit, except for a decision, which sees its own visit too. */
 export function countsOf(queue: HandlerQueue, execution: Execution, work: Grant["do"]): PhaseCounts {
   if (work === "next") return phaseCounts(execution);
   queue.counts ??= phaseCounts(execution);
   return queue.counts;
 }
 
-/** Counts of every visit so far, the current one as far as it is; phases that were not visited have none. */
+/** Counts of every visit so far, including the current one. */
 function phaseCounts(execution: Execution): PhaseCounts {
   const { current, visited, plan } = execution;
   const isOpen = current !== null && current.status === "running";

@@ -1,10 +1,10 @@
-/** What a worker that passes work on to queues is told of executions, besides its grants. */
+/** Notices to the worker that forwards work to queues of a broker. */
 import type { ReportPlace } from "../../protocol/work.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { NodeState } from "../node-state.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** Paused, failing or cancelled: what waits in queues is not to begin. */
+/** Withdraws queued work of an execution that is paused, failing or cancelled. */
 export function withdrawQueued(node: NodeState, slot: Slot): void {
   const worker = node.roster.queued?.id;
   if (worker === undefined) return;
@@ -16,7 +16,7 @@ export function withdrawQueued(node: NodeState, slot: Slot): void {
   }
 }
 
-/** The visit of a handler is over. */
+/** Announces the end of a handler's visit. */
 export function notifyClosed(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   const { queued } = node.roster;
   if (queued === null) return;

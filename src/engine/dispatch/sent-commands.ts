@@ -1,7 +1,7 @@
 /**
- * Commands that the broker has confirmed. Nothing is known of them until a receipt comes, so their executions need no
- * memory. A mark in the store, named after task and attempt, says when each was sent. By it the lease is made again
- * when the execution comes back for a receipt, a timeout, a cancel or a look.
+ * Commands that the broker has confirmed. Until a receipt comes, their executions can leave memory. A mark in the store has
+ * the time at which each was sent. From it the lease is restored when the execution is loaded for a receipt, a timeout, a
+ * cancel or an inspection.
  */
 import type { Outcome } from "../../kernel/message.ts";
 import { type Beat, BROKER_WORKER } from "../../protocol/work.ts";
@@ -14,7 +14,7 @@ import type { NodeState } from "../node-state.ts";
 import { receiptDueAt } from "./command-work.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** The broker has confirmed these commands; gives the executions that they are of. */
+/** Records that the broker has confirmed these commands; returns their executions. */
 export function noteSent(node: NodeState, worker: string, beats: readonly Beat[]): readonly Slot[] {
   const touched: Slot[] = [];
   for (const beat of beats) {
@@ -31,7 +31,7 @@ export function noteSent(node: NodeState, worker: string, beats: readonly Beat[]
   return touched;
 }
 
-/** The marks that let the execution leave memory; empty: the store has them all. */
+/** The marks to write before the execution can leave memory. */
 function marksToWrite(slot: Slot): readonly Queued[] {
   const marks: Queued[] = [];
   for (const queue of slot.queues) {
@@ -50,8 +50,8 @@ function marksToWrite(slot: Slot): readonly Queued[] {
 }
 
 /**
- * Executions in memory whose commands are at the broker, which the store does not know yet. Most receipts come soon, so
- * the marks are written only for those that have waited longest, as soon as there are many.
+ * Executions in memory with commands at the broker whose marks are not stored. Most receipts come soon, so marks are written
+ * only for the oldest ones, once there are many.
  */
 export class SentSlots {
   readonly #node: NodeState;
@@ -74,7 +74,7 @@ export class SentSlots {
     return isKnown;
   }
 
-  /** All that are too many: events that are published late hold some up, and these are made up for later. */
+  /** Writes the marks of the oldest executions above the limit. */
   #markOldest(): void {
     const { settings } = this.#node;
     for (const oldest of this.#slots) {
@@ -87,7 +87,7 @@ export class SentSlots {
   }
 }
 
-/** Leases of sent commands leave memory with their execution; the row in the store brings it back in time. */
+/** Drops the leases of sent commands when their execution leaves memory; a timer row brings it back. */
 export function forgetSent(node: NodeState, slot: Slot): void {
   for (const queue of slot.queues)
     for (const { reported, worker } of queue.leases.values()) {
@@ -97,7 +97,7 @@ export function forgetSent(node: NodeState, slot: Slot): void {
   node.unwake(slot);
 }
 
-/** Makes the leases of commands that the marks say are at the broker. */
+/** Restores the leases of commands at the broker from their marks. */
 export function restoreSent(node: NodeState, slot: Slot): void {
   for (const queue of slot.queues) {
     const { plan, tasks } = queue.state;
@@ -130,7 +130,7 @@ export function restoreSent(node: NodeState, slot: Slot): void {
   }
 }
 
-/** The worker that queues commands is asked whether these are still where it put them. */
+/** Asks the worker that queues commands to check whether these are still in their queues. */
 export function checkSent(node: NodeState, slot: Slot): void {
   const worker = node.roster.queued?.id;
   if (worker === undefined) return;
@@ -153,14 +153,14 @@ export function checkSent(node: NodeState, slot: Slot): void {
   }
 }
 
-/** Without the broker nobody gives back what was sent there. */
+/** Ends the leases of sent commands when no worker forwards to the broker. */
 export function endSent(node: NodeState, slot: Slot): void {
   for (const queue of slot.queues)
     for (const lease of [...queue.leases.values()])
       if (lease.sentAt > 0 && !lease.reported) node.lapse(slot, queue, lease);
 }
 
-/** Commands whose receipt is overdue count as killed. */
+/** Kills the attempts of commands whose receipt is overdue. */
 export function expireCommands(node: NodeState, slot: Slot): void {
   for (const queue of slot.queues) {
     if (queue.state.plan.command === null || queue.state.plan.timeoutMs === null) continue;

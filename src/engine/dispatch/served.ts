@@ -1,11 +1,11 @@
-/** Whether somebody serves what an execution has to give out: only such executions take up room in the window. */
+/** Whether a worker serves the work of an execution: only such executions count in the window. */
 import type { HandlerPlan } from "../../kernel/definition/plan.ts";
 import type { StoredHead } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { NodeState } from "../node-state.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** Whether somebody serves what the execution has to give out; what drains needs nobody. */
+/** Whether a worker serves the work of the execution; a draining execution needs none. */
 export function isServed(node: NodeState, slot: Slot): boolean {
   if (slot.execution?.draining === true) return true;
   const project = slot.execution?.project ?? "";
@@ -18,14 +18,14 @@ export function isServed(node: NodeState, slot: Slot): boolean {
   );
 }
 
-/** Whether all that it has to give out is an enumeration, and those who serve its code only process. */
+/** Whether its only work is an enumeration, and the workers that serve its code only process. */
 function waitsForEnumerator({ roster }: NodeState, { state }: HandlerQueue, project: string): boolean {
   const { plan, sealed, total, tasks } = state;
   if (plan.enumerateUse === null || sealed || total > tasks.settled.size) return false;
   return roster.isOnlyProcessed(plan.enumerator, project);
 }
 
-/** False if it is known that nobody serves the phase that a stored execution is in. */
+/** Whether a worker may serve the phase of a stored execution. */
 export function mayBeServed(node: NodeState, head: StoredHead): boolean {
   const phase = node.plans.get(head.hash)?.byName.get(head.phase ?? "");
   if (phase === undefined || head.status === "cancelling") return true;

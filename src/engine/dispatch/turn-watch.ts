@@ -1,6 +1,6 @@
 /**
- * What must hold of the grants of a node's turns: nothing is given out past work of higher priority that only waits for its
- * commit, and nobody who waits at a limit is passed again and again by the same one. It knows a turn by what it left behind.
+ * Checks invariants of grants: nothing is leased before work of higher priority that waits only for its commit, and no waiter
+ * at a limit is passed again and again by the same handler. It compares the state of the node after each turn.
  */
 import type { Grant } from "../../protocol/work.ts";
 import type { Slot } from "../cache/slot.ts";
@@ -23,7 +23,7 @@ export class TurnWatch {
   /** By limit and waiter. */
   #passed = new Map<string, Passed>();
 
-  /** What did not hold of a turn that gave this; null: all did. */
+  /** The violated invariant of a turn with these outputs; null: all hold. */
   broken(node: NodeState, outputs: readonly Output[]): string | null {
     let broken: string | null = null;
     const committed = outputs.flatMap((output) => (output.kind === "commit" ? output.content.writes : []));

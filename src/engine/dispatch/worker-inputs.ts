@@ -1,5 +1,4 @@
-/** What workers say to a node: they come and go, ask for work, report, beat, give back, and have passed commands on. */
-
+/** Inputs from workers: they join, claim work, report, beat, release claims, confirm sent commands and leave. */
 import type { Beat } from "../../protocol/work.ts";
 import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { ReportAnswer, Slot } from "../cache/slot.ts";
@@ -12,7 +11,6 @@ import type { NodeState } from "../node-state.ts";
 import { noteSent } from "./sent-commands.ts";
 import { RosterEntry } from "./worker-roster.ts";
 
-/** What workers do, beside vouching for an attempt when they are asked. */
 type WorkerInputKind = "joined" | "claims" | "reports" | "beats" | "releases" | "sent" | "left";
 
 export class WorkerInputs {
@@ -24,7 +22,6 @@ export class WorkerInputs {
     this.#parts = parts;
   }
 
-  /** What a worker says. */
   handle(input: Extract<Input, { kind: `worker-${WorkerInputKind}` }>): void {
     const node = this.#node;
     switch (input.kind) {
@@ -76,7 +73,7 @@ export class WorkerInputs {
     }
   }
 
-  /** What is not in memory is loaded first: its commands may be at a broker. */
+  /** Releases claims. Executions that are not in memory are loaded first: their commands may be at a broker. */
   #releases({ worker, beats }: Extract<Input, { kind: "worker-releases" }>): void {
     const node = this.#node;
     for (const one of beats) {
@@ -90,7 +87,7 @@ export class WorkerInputs {
   }
 }
 
-/** A worker joins, be it again: it holds what it held. */
+/** Adds a worker, or replaces it; open leases of the same worker stay. */
 export function workerJoined(node: NodeState, input: JoinOptions & { readonly worker: string }): void {
   const entry = new RosterEntry(input.worker, input);
   for (const slot of node.slots.values()) {
@@ -107,7 +104,7 @@ export function workerJoined(node: NodeState, input: JoinOptions & { readonly wo
   offerSingles(node);
 }
 
-/** Notes how much a worker asks for; true: what nobody served before may be served now. */
+/** Sets the number of items that a worker asks for; true: it may serve executions that were passed over. */
 export function workerClaims(
   node: NodeState,
   id: string,
@@ -121,7 +118,7 @@ export function workerClaims(
   return isNew;
 }
 
-/** Claims that nobody has begun are pending again; gives the executions that they were of. */
+/** Requeues claims that have not begun; returns their executions. */
 export function workerReleases(node: NodeState, worker: string, beats: readonly Beat[]): readonly Slot[] {
   const touched = new Set<Slot>();
   for (const beat of beats) {
@@ -139,7 +136,7 @@ export function workerReleases(node: NodeState, worker: string, beats: readonly 
   return [...touched];
 }
 
-/** A worker goes; true: work that it kept from others, since it enumerates, may be given out now. */
+/** Removes a worker; true: it enumerated, so tasks that waited for it to leave may be leased now. */
 export function workerLeft(node: NodeState, id: string): boolean {
   const worker = node.roster.workers.get(id);
   if (worker !== undefined) endHold(node, worker);
@@ -149,7 +146,7 @@ export function workerLeft(node: NodeState, id: string): boolean {
   return enumerated;
 }
 
-/** Offers the tasks again that were kept from a worker because it enumerates. */
+/** Offers tasks that must not go to enumerating code again. */
 function offerSingles(node: NodeState): void {
   for (const slot of node.slots.values())
     if (slot.queues.some(({ state }) => state.needsSingleCode)) node.offerAll(slot);

@@ -1,4 +1,4 @@
-/** The workers of a driver, and what they are told. */
+/** The links of a driver to its workers. */
 import type { Serves } from "../../protocol/work.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
 import type { WorkerLink } from "../driver-options.ts";
@@ -12,7 +12,7 @@ type WorkerOutput = Extract<
 export class WorkerLinks {
   readonly #links = new Map<string, WorkerLink>();
 
-  /** A worker comes; those that queue hear what it serves. */
+  /** Adds a worker, and announces what it serves to workers that queue. */
   add(worker: string, link: WorkerLink, serves: readonly Serves[]): void {
     this.#links.set(worker, link);
     for (const other of this.#links.values()) if (other !== link) other.joined?.(serves);
@@ -40,7 +40,7 @@ export class WorkerLinks {
     }
   }
 
-  /** How an execution is, with what the worker that queues knows of its commands. */
+  /** Adds what the worker that queues knows of an execution's commands to an inspection. */
   async explain(inspection: Inspection | Rejection): Promise<Inspection | Rejection> {
     if (isRejection(inspection) || inspection.commands?.some(({ queued }) => queued !== undefined) !== true)
       return inspection;

@@ -1,4 +1,4 @@
-/** What the node says about one attempt to those who ask, and what it checks of what they say about runs of a script. */
+/** Answers questions about one attempt, and checks log lines about runs of a script. */
 import { finishedRuns, indexOfRun } from "../../kernel/tasks/script-runs.ts";
 import { type ReportedAttempt, type ScriptWork, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
@@ -9,10 +9,10 @@ import { ENUMERATION } from "./lease.ts";
 import { scriptOf } from "./lease-granter.ts";
 import { holderOf, isLive, queueOf } from "./report-intake.ts";
 
-/** Who holds the lease of an attempt. */
+/** The holder of an attempt's lease. */
 export interface AttemptHolder {
   readonly worker: string;
-  /** The attempt is to stop. */
+  /** Whether the attempt must stop. */
   readonly isCancelled: boolean;
   /** Of a command: which one of its workflow, counted from 0. */
   readonly step?: number;
@@ -27,13 +27,13 @@ export interface AttemptFacts extends AttemptHolder {
 /** How far an attempt of a script is. */
 export interface ScriptFacts {
   readonly runs: ScriptWork["runs"];
-  /** How many of them are finished. */
+  /** The number of finished runs. */
   readonly finished: number;
   /** The state before the next run: a JSON text, or the sequence number of the event that holds it. */
   readonly state: string | number;
 }
 
-/** How an attempt is, from committed state; one of a former owner is adopted by the question. Null: it has no lease. */
+/** The facts of an attempt from committed state; an attempt of a former owner is adopted. Null: it has no lease. */
 export function attemptFacts(node: NodeState, slot: Slot, at: ReportedAttempt): AttemptFacts | null {
   if (!isLive(node, slot, at, UNKNOWN_WORKER)) return null;
   const holder = holderOf(slot, at);
@@ -48,7 +48,7 @@ export function attemptFacts(node: NodeState, slot: Slot, at: ReportedAttempt): 
   return { ...holder, script: { runs, finished: finished.length, state: finished.at(-1)?.seq ?? begin } };
 }
 
-/** The lines of a row without those that say that a run began or crashed which the script does not have. */
+/** The lines of a row without those about runs that the script does not have. */
 export function knownRuns(
   slot: Slot,
   row: LogRow,

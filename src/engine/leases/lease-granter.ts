@@ -1,9 +1,7 @@
 /**
- * Gives work to workers: leases on tasks and enumerations, from clean executions only. A task that may have been
- * started before an unclean stop is given out only after its start is committed; one that took its process down
- * twice gets a worker for itself.
+ * Grants leases on tasks and enumerations of clean executions to workers. A task that may have been started before an unclean
+ * stop is granted only after its start is committed; a task that crashed its process twice gets a worker for itself.
  */
-
 import type { HandlerPlan } from "../../kernel/definition/plan.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { journaledRuns } from "../../kernel/tasks/script-runs.ts";
@@ -19,7 +17,7 @@ import { acquirePermits, isLimited, mayBegin, noteBegun } from "../limits/permit
 import type { NodeState } from "../node-state.ts";
 import { addLease, ENUMERATION, type Lease } from "./lease.ts";
 
-/** Serves every worker that has room, in turn; then calls those who wait at limits that have room, until none does. */
+/** Serves every worker with room, in turn; then calls the waiters of limits with room, until there are none. */
 export function grantAll(node: NodeState): void {
   if (node.closing) return;
   const { limits, dispatcher, roster } = node;
@@ -29,7 +27,7 @@ export function grantAll(node: NodeState): void {
   }
 }
 
-/** So that no mistake in the order of limits can hold the node up for ever. */
+/** A bound, so that a bug in the order of limits cannot block the node. */
 const PASSES_MAX = 10_000;
 
 function serveWorkers(node: NodeState): void {
@@ -42,7 +40,7 @@ function serveWorkers(node: NodeState): void {
       if (worker.queued && !hasRoomFor(worker, ready)) passed.push(ready);
       else serve(node, ready, worker);
     }
-    // Not for this one now, but perhaps for another.
+    // Another worker may have room for these.
     for (const { slot, queue } of passed) node.offer(slot, queue);
   }
 }
@@ -59,8 +57,8 @@ function hasRoomFor(worker: RosterEntry, { slot, queue }: Ready): boolean {
 }
 
 /**
- * A task that must run alone gets the worker when it is empty. Others are held back for it only so long: one that runs
- * and has not killed its process yet gets company, and one that waits in vain steps aside and tries again later.
+ * Serves a task that must run alone once its worker is empty. Other tasks are held back for a limited time: after that, a
+ * running task gets company, and a waiting task is set aside for a while.
  */
 function tendAlone(node: NodeState, worker: RosterEntry): void {
   const { alone } = worker;
@@ -90,7 +88,7 @@ function tendAlone(node: NodeState, worker: RosterEntry): void {
   }
 }
 
-/** A worker goes: the task that waited for it to be empty waits for another. */
+/** A worker leaves: requeues the task that waited for it to be empty. */
 export function endHold(node: NodeState, worker: RosterEntry): void {
   const { alone } = worker;
   worker.alone = null;
@@ -152,7 +150,7 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
   const { state } = queue;
   const plain: GrantItem[] = [];
   const careful: GrantItem[] = [];
-  // Under a limit permits are few: where others are ready too, a turn is short.
+  // Under a limit permits are few: if other handlers are ready, a turn is short.
   const isShort = node.dispatcher.size > 0 && isLimited(node, slot, queue);
   const quantum = isShort ? LIMITED_QUANTUM : node.settings.quantum;
   let left = Math.min(Math.max(quantum, batchOf(state.plan)), worker.room);
@@ -215,10 +213,10 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
   return isFull ? "full" : "given";
 }
 
-/** Tasks given out under a limit before others that are ready have their turn. */
+/** Tasks granted under a limit before other ready handlers have their turn. */
 const LIMITED_QUANTUM = 1;
 
-/** One task for a worker that has nothing else; its start is journaled first. */
+/** Grants one task to an empty worker, after its start is journaled. */
 function grantAlone(
   node: NodeState,
   slot: Slot,
@@ -251,7 +249,7 @@ function grantAlone(
   return "given";
 }
 
-/** The lease counts as begun from its grant on. */
+/** Counts a lease as begun from its grant on. */
 function beginNow(node: NodeState, queue: HandlerQueue, lease: Lease): void {
   lease.recorded = true;
   lease.startedAt = node.now;
@@ -259,7 +257,7 @@ function beginNow(node: NodeState, queue: HandlerQueue, lease: Lease): void {
   lease.dueAt = receiptDueAt(node, queue, { task: lease.task, from: node.now, queued: false });
 }
 
-/** The start is committed first; the grant goes out with that commit. */
+/** Commits the start first; the grant is sent after that commit. */
 function recordThenGrant(node: NodeState, slot: Slot, worker: RosterEntry, grant: Grant): void {
   const { phase, visit, handler, round } = grant;
   const attempts = grant.items.map(({ number, attempt }) => ({ task: number, attempt, worker: worker.id }));
@@ -342,7 +340,7 @@ function newGrant(
 
 type Writable = { -readonly [Field in keyof Grant]: Grant[Field] };
 
-/** What earlier attempts journaled, as it is now: a sleep that is over is so by this clock, whatever the worker's says. */
+/** The checkpoints of earlier attempts. Sleeps that are over are marked, so that the worker's clock does not matter. */
 function checkpointsOf(node: NodeState, queue: HandlerQueue, task: number): readonly Checkpoint[] | null {
   const progress = queue.state.progress.tasks.get(task);
   if (progress === undefined || progress.checkpoints.length === 0) return null;

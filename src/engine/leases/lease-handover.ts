@@ -1,6 +1,6 @@
 /**
- * The lease table of an owner that ends gracefully while attempts still run at workers of other processes. It is stored,
- * and the next owner begins with it: those attempts go on, everything else is given out at once, nothing is in doubt.
+ * The lease table of an owner that ends gracefully while attempts run at workers of other processes. The table is stored, and
+ * the next owner begins with it: those attempts go on, and all other tasks can be leased at once.
  */
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import type { ReportPlace } from "../../protocol/work.ts";
@@ -36,10 +36,10 @@ export interface LeaseTable {
   readonly declared?: Readonly<Record<string, Declared>>;
 }
 
-/** What former owners left. */
+/** The leases and quotas that former owners handed over. */
 export interface Handover {
   readonly leases: readonly HandedLease[];
-  /** Limits at home in these partitions; null: they have to be asked for. */
+  /** Quotas of the limits in these partitions; null: nodes must declare them. */
   readonly quotas: ReadonlyMap<number, HandedQuotas | null>;
   readonly declared: Readonly<Record<string, Declared>>;
   /** Partitions whose tables are damaged: it is not known what is open there. */
@@ -73,7 +73,7 @@ export function leaseTables(node: NodeState): ReadonlyMap<number, LeaseTable> | 
   return tables;
 }
 
-/** Everything of a partition that is open at workers elsewhere; null: something is open in this process, and ends with it. */
+/** The open leases of a partition at remote workers; null: a local attempt is open, and ends with this process. */
 export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
   const leases: HandedLease[] = [];
   for (const slot of tenure.slots) {
@@ -81,7 +81,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
       const place = { ...queue.place, execution: slot.id, round: queue.round };
       for (const lease of queue.leases.values()) {
         if (lease.local) return null;
-        // A word that is held back is said again to the next owner: until then the lease is open.
+        // A report that is held back will be repeated to the next owner: until then the lease is open.
         if (lease.reported && !node.isHeldBack(slot)) continue;
         const { task, attempt, claim, epoch, worker, position, lastLine, permits } = lease;
         const isStarted = lease.startedAt > 0;
@@ -102,7 +102,7 @@ export function leaseTable(node: NodeState, tenure: Tenure): LeaseTable | null {
       }
     }
   }
-  // Those that nobody has asked for since the last owner.
+  // Leases of the last owner whose executions have not been loaded.
   for (const [execution, handed] of node.handedOver)
     if (node.tenures.of(execution) === tenure) leases.push(...handed);
   const { epoch } = tenure;
@@ -127,8 +127,8 @@ function declaredOf({ limits }: NodeState, leases: readonly HandedLease[]): Pick
 }
 
 /**
- * Stores the table; false: it could not be, and what is open is in doubt. Whoever stood still while it wrote does not
- * cover what a later owner has left.
+ * Stores the table by compare-and-set; false: it was not stored, so open attempts are in doubt. A stalled owner never
+ * overwrites the table of a later one.
  */
 export async function storeLeases(
   store: Pick<Store, "getDocument" | "putDocument" | "swapDocument">,
@@ -157,7 +157,7 @@ export async function storeAllLeases(
   return isStored;
 }
 
-/** What the last owners left of these partitions, as far as they ended well. */
+/** Reads what the last owners of these partitions handed over, if they ended cleanly. */
 export async function readLeases(store: Store, owned: readonly Ownership[]): Promise<Handover> {
   const clean = owned.filter(({ epoch, uncleanEpoch }) => epoch > 1 && uncleanEpoch !== epoch - 1);
   const doubtful: number[] = [];
@@ -173,7 +173,7 @@ export async function readLeases(store: Store, owned: readonly Ownership[]): Pro
   return { ...handoverOf(tables.flat()), doubtful, stored: await readQuotas(store, unclean) };
 }
 
-/** What was taken, where partitions whose lease tables are damaged count as if their last owner had not ended well. */
+/** The ownerships; partitions with damaged lease tables count as ended uncleanly. */
 export function inDoubt(owned: readonly Ownership[], { doubtful = [] }: Handover): readonly Ownership[] {
   return owned.map((own) =>
     doubtful.includes(own.partition) ? { ...own, uncleanEpoch: own.epoch - 1 } : own,
@@ -194,7 +194,7 @@ async function readTable(
   }
 }
 
-/** What these tables leave. */
+/** The handover in these tables. */
 export function handoverOf(
   tables: readonly { readonly own: Ownership; readonly table: LeaseTable }[],
 ): Handover {
@@ -209,13 +209,13 @@ export function handoverOf(
   };
 }
 
-/** What a stored table leaves to this owner; null: it is of an owner long before it. */
+/** The stored table, if the previous owner wrote it. */
 export function tableFor({ partition, epoch }: Ownership, body: string | null): LeaseTable | null {
   const table = body === null ? null : parseDocument(FORM, String(partition), body);
   return table?.epoch === epoch - 1 ? table : null;
 }
 
-/** Limits count these from now on; each is a lease again as soon as its execution is in memory. */
+/** Keeps handed-over leases: limits count them at once, and each becomes a lease when its execution is loaded. */
 export function noteHandedOver(
   node: NodeState,
   leases: readonly HandedLease[],
@@ -231,7 +231,7 @@ export function noteHandedOver(
   }
 }
 
-/** An execution has come into memory: what was handed over of it is leased as it was. */
+/** Restores the handed-over leases of an execution that was loaded. */
 export function restoreHandedOver(node: NodeState, slot: Slot): void {
   const leases = node.handedOver.get(slot.id);
   if (leases === undefined) return;

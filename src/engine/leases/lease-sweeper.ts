@@ -1,12 +1,11 @@
-/** The sweep: claims that never started go back; attempts that went silent are lost. */
-
+/** Sweeps leases: claims that never started are requeued, and silent attempts are lost. */
 import type { Slot } from "../cache/slot.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { NodeState } from "../node-state.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
 import { requestStop } from "./report-intake.ts";
 
-/** Looks at all leases of remote workers; gives the executions whose claims lapsed, null if there are no such leases. */
+/** Checks all leases of remote workers; returns the executions whose claims lapsed, or null if there are no such leases. */
 export function sweepLeases(node: NodeState): Slot[] | null {
   let isWatching = false;
   const lapsed: Slot[] = [];
@@ -31,7 +30,7 @@ export function sweepLeases(node: NodeState): Slot[] | null {
   return isWatching ? lapsed : null;
 }
 
-/** Whoever was heard of in time has as much of it left as before the clock was set forward. */
+/** Extends all leases after the clock was set forward, since workers were not silent in that time. */
 export function extendLeases(node: NodeState, ms: number): void {
   node.tenures.extend(ms);
   for (const slot of node.slots.values()) {
@@ -46,7 +45,7 @@ export function extendLeases(node: NodeState, ms: number): void {
   }
 }
 
-/** Before the verdict the workers are asked; that gives the attempts a little time, once. */
+/** Asks workers about silent attempts before they are lost; that extends their leases once. */
 function ask(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly Lease[]): void {
   const place = queue.placeIn(slot.id);
   for (const lease of silent) {
@@ -62,8 +61,8 @@ function ask(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly 
 }
 
 /**
- * Adopted attempts that the homes of their limits have not confirmed in time are lost: from now on the homes give the
- * permits of their first owner to others.
+ * Loses adopted attempts that the quota servers of their limits have not confirmed in time: from now on those servers grant
+ * the permits of their first owner to other nodes.
  */
 export function loseUnconfirmed(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   if (node.unconfirmed.size === 0 || queue.suspectUntil > node.now) return;

@@ -1,6 +1,6 @@
 /**
- * What workers say: starts, pages, receipts, beats. Reports become messages when their execution is stepped; leases
- * decide whether an attempt is live. After the commit the leases they ended are dropped.
+ * Reports of workers: starts, pages, receipts, beats. Reports become messages when their execution is stepped; leases decide
+ * whether an attempt is live. After the commit, the leases that they ended are dropped.
  */
 import type { Message, Receipt, Verdict } from "../../kernel/message.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
@@ -20,7 +20,7 @@ import type { NodeState } from "../node-state.ts";
 import type { AttemptHolder } from "./attempt-facts.ts";
 import { addLease, ENUMERATION, isSameAttempt, type Lease } from "./lease.ts";
 
-/** Notes at once that the worker has its hands free, and that attempts have begun. */
+/** Updates leases before the commit: reported attempts free their worker, and started attempts have begun. */
 export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
   const queue = queueOf(slot, report);
   if (queue === undefined) return;
@@ -133,7 +133,7 @@ export function toMessage(
   }
 }
 
-/** What is said to a report that needs no message: the end of an enumeration may be said again, all else is too late. */
+/** The verdict on a report that needs no message: a repeated end of an enumeration is a duplicate, all else is stale. */
 export function verdictOnRest(slot: Slot, report: Report): Verdict {
   const state = queueOf(slot, report)?.state;
   const isRepeat =
@@ -169,7 +169,7 @@ export function toLogRow(
   };
 }
 
-/** Whether an attempt holds its lease, be it by adoption now. */
+/** Whether an attempt holds its lease; an attempt of a former owner is adopted if possible. */
 export function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker: string): boolean {
   const { task, attempt, claim, epoch } = at;
   const lease = queueOf(slot, at)?.leases.get(task);
@@ -178,7 +178,7 @@ export function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker:
     : adopt(node, slot, at, { task, attempt, claim, worker });
 }
 
-/** Starts that no commit has recorded yet: they ride along with the next one. */
+/** Messages for starts that are not recorded yet; the next commit records them. */
 export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }>[] {
   const messages: Exclude<Message, { kind: "start" }>[] = [];
   for (const queue of slot.queues) {
@@ -201,7 +201,7 @@ export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }
   return messages;
 }
 
-/** After the commit of a report: the leases it ended are dropped; whoever works on what is settled is told to stop. */
+/** After the commit of a report: ends its leases, and stops other attempts at settled tasks. */
 export function endReported(node: NodeState, slot: Slot, report: Report): void {
   const queue = slot.handlerQueue(report);
   if (queue === undefined) return;
@@ -221,7 +221,7 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
     const lease = queue.leases.get(receipt.task);
     if (lease === undefined) continue;
     const isOwn = isRound && isSameAttempt(lease, receipt.attempt, receipt.claim, report.epoch);
-    // A word of an earlier claim or attempt, which changed nothing.
+    // A report of an earlier claim or attempt, which changed nothing.
     if (!isOwn && !queue.state.isClosed(receipt.task)) continue;
     if (!isOwn) requestStop(node, slot, { queue, lease }, "cancel");
     const isOver =
@@ -234,7 +234,7 @@ export function endReported(node: NodeState, slot: Slot, report: Report): void {
   }
 }
 
-/** A beat keeps its attempts; one whose lease is gone, or that is to stop, is told so. */
+/** Extends the leases of a beat; attempts without a lease, or that must stop, are cancelled. */
 export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): void {
   const queue = queueOf(slot, beat);
   const gone: { task: number; attempt: number; claim: number }[] = [];
@@ -264,7 +264,7 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
     node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: stopped }], why: "cancel" });
 }
 
-/** Who holds the lease of an attempt, and whether it is to stop; null: nobody does, as far as is known in memory. */
+/** The holder of an attempt's lease, and whether it must stop; null: there is no such lease in memory. */
 export function holderOf(slot: Slot | undefined, at: ReportedAttempt): AttemptHolder | null {
   const queue = slot === undefined ? undefined : queueOf(slot, at);
   const lease = queue?.leases.get(at.task);
@@ -326,7 +326,7 @@ function start(node: NodeState, queue: HandlerQueue, lease: Lease): void {
   if (!lease.queued) lease.until = node.now + node.heartbeatMs(queue.state.plan);
 }
 
-/** After a takeover, an attempt of a former owner that shows itself in time is taken over as it is. */
+/** Adopts an attempt of a former owner that beats or reports in time after a takeover. */
 function adopt(
   node: NodeState,
   slot: Slot,
@@ -373,8 +373,8 @@ function adopt(
 }
 
 /**
- * Records the starts of adopted attempts as soon as the homes of their limits know of them. From then on the next owner
- * knows of them too, even if this one ends uncleanly. Before, they have the time that their first owner left them.
+ * Records the starts of adopted attempts once the quota servers of their limits have confirmed them. From then on the next
+ * owner knows them too, even if this one ends uncleanly.
  */
 export function recordConfirmed(node: NodeState): void {
   const { limits, unconfirmed } = node;
@@ -393,7 +393,7 @@ export function recordConfirmed(node: NodeState): void {
 }
 
 /**
- * The desk that a word is about; undefined: its visit or round is over. A word of an earlier round says nothing about
+ * The queue that a report is about; undefined: its visit or round has ended. A report of an earlier round does not concern
  * the leases of this one, though their attempts may have the same number.
  */
 export function queueOf(slot: Slot, place: ReportPlace): HandlerQueue | undefined {

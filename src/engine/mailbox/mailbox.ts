@@ -17,17 +17,17 @@ import { StoreScan } from "../store-scan.ts";
 
 const SCAN_MAX = 1_000;
 
-/** What the checksum of a letter covers besides its body (std/seal.ts). */
+/** The text that the checksum of a message covers besides its body (std/seal.ts). */
 function mailKey({ id, to }: Pick<MailboxMessage, "id" | "to">): string {
   return `${id}\n${to}`;
 }
 
-/** What is sent, as it is stored. */
+/** A sent message in its stored form. */
 export function toMailboxMessage({ id, to, message }: Sent): MailboxMessage {
   return { id, to, body: seal(JSON.stringify(message), mailKey({ id, to })) };
 }
 
-/** A letter that a commit takes without a write of its receiver. */
+/** A message that a commit deletes without a write of its receiver. */
 export type ReceivedMessage = Pick<MailboxMessage, "id" | "to">;
 
 export class Mailbox {
@@ -59,7 +59,7 @@ export class Mailbox {
     this.#cache = cache;
   }
 
-  /** Asks for letters in the store, if there may be some that are not in memory. */
+  /** Requests a scan, if the store may have messages that are not in memory. */
   requestScan(): void {
     if (!this.#wantsScan || this.#scan.isRunning || this.#open.size >= SCAN_MAX || this.#node.closing) return;
     const { tenures } = this.#node;
@@ -75,7 +75,7 @@ export class Mailbox {
     return !this.#wantsScan && !this.#scan.isRunning;
   }
 
-  /** A commit's outcome is not known: its letters may be in the store. */
+  /** Scans everything again: a commit of unknown outcome may have stored messages. */
   rescan(): void {
     this.#after = 0;
     this.#isCut = false;
@@ -115,7 +115,7 @@ export class Mailbox {
     this.#scan.invalidate();
   }
 
-  /** Puts a committed letter into its receiver's queue. */
+  /** Puts a committed message into its receiver's queue. */
   deliver(mail: MailboxMessage & Pick<StoredMailboxMessage, "damage">): void {
     if (this.#open.has(mail.id) || this.#node.tenures.of(mail.to) === undefined) return;
     const message = readMessage(mail);
@@ -131,18 +131,18 @@ export class Mailbox {
     else this.#enqueue(mail, message, plan);
   }
 
-  /** A letter stays in the store, and its receiver cannot go on without it. */
+  /** A damaged message stays in the store, and its receiver is checked. */
   #damaged({ id, to }: MailboxMessage, why: string): void {
     this.#node.damagedMail.set(to, { table: "letters", execution: to, row: id, why });
     this.#cache.recheck(this.#cache.slot(to));
   }
 
-  /** Nobody takes this letter now: it stays in the store, and the next scan brings it again. */
+  /** Drops a message from memory: it stays in the store, and the next scan finds it again. */
   putBack(id: string): void {
     this.#open.delete(id);
   }
 
-  /** The definition of a start has come; without it the letter stays where it is. */
+  /** Delivers the starts that waited for a definition; without it they stay in the store. */
   definition(hash: string, plan: Plan | null): void {
     const waiting = this.#waiting.get(hash) ?? [];
     this.#waiting.delete(hash);
@@ -153,7 +153,7 @@ export class Mailbox {
     }
   }
 
-  /** These letters changed nothing, so no write takes them: they go with the next commit. */
+  /** These messages changed nothing; the next commit deletes them. */
   // @plant message removed before it is applied 2
   applied(to: string, ids: readonly string[]): void {
     for (const id of ids) {
@@ -164,7 +164,7 @@ export class Mailbox {
     }
   }
 
-  /** Another owner has the receivers' partition by now: their letters are its to bring. */
+  /** Forgets the messages to executions of other owners. */
   forget(isOver: (execution: string) => boolean): void {
     for (const [id, to] of this.#open) if (isOver(to)) this.#applied.delete(id);
     this.#done = this.#done.filter(({ to }) => !isOver(to));
@@ -191,7 +191,7 @@ export class Mailbox {
     this.#isVoid = this.#scan.isRunning;
   }
 
-  /** These letters went with a commit. */
+  /** A commit deleted these messages. */
   close(ids: readonly string[]): void {
     for (const id of ids) {
       this.#open.delete(id);
@@ -200,7 +200,7 @@ export class Mailbox {
     }
   }
 
-  /** Those that go with the commit that is being made. */
+  /** The messages that the next commit deletes. */
   drainDone(): ReceivedMessage[] {
     const done = this.#done;
     this.#done = [];
@@ -234,7 +234,7 @@ export class Mailbox {
   }
 }
 
-/** The message of a letter; a text: why it cannot be read. */
+/** Parses a stored message; a text: why it cannot be read. */
 function readMessage(mail: MailboxMessage & Pick<StoredMailboxMessage, "damage">): Sent["message"] | string {
   if (mail.damage !== undefined) return mail.damage;
   const { text, state } = unseal(mail.body, mailKey(mail));

@@ -1,7 +1,7 @@
 /**
- * Events on their way out to a broker. A mark says how far an execution's journal is published; while it is behind, a row
- * among the timers, which is never due, says so: whoever comes after this process finds it there. Both are written by
- * the commits that have events, and once more when all is published and nothing else is to be written.
+ * The outbox of events for a broker. A mark has the last published event of an execution. While it is behind, a timer row
+ * that is never due exists, so that the next process finds the execution. Both are written by commits with events, and once
+ * more when all events are published.
  */
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import type { Partitions } from "../../store/store.ts";
@@ -29,7 +29,7 @@ export function outboxMark(slot: Slot, row: "set" | "cleared" | null): Readonly<
   return slot.opened[MARK] === slot.published ? {} : { [MARK]: slot.published };
 }
 
-/** An execution came from the store: what is behind is given out again. One of before there was a broker is not. */
+/** Restores the outbox of a loaded execution. Without a mark, its events count as published. */
 export function restoreOutbox(slot: Slot): void {
   const seq = slot.execution?.seq ?? 0;
   const mark = slot.opened[MARK];
@@ -38,7 +38,7 @@ export function restoreOutbox(slot: Slot): void {
   slot.hasEventsRow = mark !== undefined && mark < seq;
 }
 
-/** Rows that were just committed go out; what is large is read from the journal when it is its turn. */
+/** Publishes rows that were just committed; large ones are read from the journal later. */
 export function publishEvents(node: NodeState, slot: Slot, rows: readonly Entry[]): void {
   const [first] = rows;
   const last = rows.at(-1);
@@ -51,7 +51,7 @@ export function publishEvents(node: NodeState, slot: Slot, rows: readonly Entry[
   node.emit({ kind: "publish", execution: slot.id, from: first.seq, to, rows: isSmall ? rows : null, plan });
 }
 
-/** A clean execution that is behind and has nothing under way gives out the rest, to be read from the journal. */
+/** Publishes the remaining events of a clean execution from its journal. */
 export function catchUpEvents(node: NodeState, slot: Slot): void {
   const { execution } = slot;
   if (execution === null || slot.publishing >= execution.seq) return;
@@ -75,7 +75,7 @@ export function areEventsOut({ settings }: NodeState, { published, execution }: 
   return !settings.outbox || published >= (execution?.seq ?? 0);
 }
 
-/** What was given out and not published is given out again. */
+/** Sends unconfirmed events to the publisher again. */
 export function publishAgain(node: NodeState): void {
   for (const slot of node.slots.values()) {
     slot.publishing = slot.published;
@@ -115,7 +115,7 @@ export class OutboxPort {
     this.#input({ kind: "published", execution, seq });
   }
 
-  /** What was given out and not published is given out again. */
+  /** Sends unconfirmed events to the publisher again. */
   again(): void {
     this.#input({ kind: "publish-again" });
   }

@@ -1,4 +1,4 @@
-/** An engine as its cluster sees it: partitions are given to it and taken from it, and the others speak to it. */
+/** The cluster's interface to an engine: it gains and loses partitions, and gets notices of other nodes. */
 import type { Ownership, Store } from "../../store/store.ts";
 import { Pending } from "../commit/pending-replies.ts";
 import type { ClusterNotice } from "../driver-options.ts";
@@ -13,7 +13,7 @@ export class PartitionInputs {
   /** Partitions whose last owners' words are being read. */
   readonly #coming = new Set<Ownership>();
   readonly #taking = new Set<Promise<void>>();
-  /** Who waits for partitions to be handed over; null: they were lost instead. */
+  /** Pending handovers of partitions; null: the partition was lost instead. */
   readonly #yields = new Pending<number, LeaseTable | null>();
 
   constructor(store: Store, input: (input: Input) => void, onFault: (fault: Error) => void) {
@@ -38,8 +38,8 @@ export class PartitionInputs {
   }
 
   /**
-   * Lets go of partitions as soon as nothing is under way in them; what runs at workers is left to their next owners.
-   * False: they are not clean, since something may still run that nobody knows of.
+   * Yields partitions once no commit of them is in progress; attempts at remote workers are handed over to the next owners.
+   * False: the end is not clean, since unknown attempts may still run.
    */
   async yield(partitions: readonly number[]): Promise<boolean> {
     // What has not begun cannot be let go of.
@@ -53,13 +53,13 @@ export class PartitionInputs {
     return stored.every((isStored) => isStored);
   }
 
-  /** Stores the home of a partition's limits, and says whether that was possible. */
+  /** Stores the quotas of a partition's limits, and reports the result to the node. */
   async storeQuotas({ partition, home }: Extract<Output, { kind: "store-home" }>): Promise<void> {
     let isStored = false;
     try {
       isStored = await storeQuotas(this.#store, partition, home);
     } catch (thrown) {
-      // The home tries again; until then it gives out no more than is stored.
+      // The quota server repeats this; until then it grants no more than is stored.
       this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
     }
     this.#input({ kind: "home-stored", partition, epoch: home.epoch, isStored });
@@ -69,7 +69,7 @@ export class PartitionInputs {
     this.#yields.answer(partition, leases);
   }
 
-  /** What the cluster has to say. */
+  /** Passes a notice of the cluster to the node. */
   notify(word: ClusterNotice): void {
     if (word.kind === "lost") this.#lost(word.partitions);
     this.#input(word);

@@ -1,7 +1,7 @@
 /**
- * Partitions come and go. What is taken is looked at as after a start. What is to be handed over gives out nothing more
- * and is let go of once nothing of it is under way. What is lost is dropped at once: its new owner has it all from the
- * store, and whoever waited for an answer is told to ask there.
+ * The partitions of a node. A taken partition is scanned as after a start. A yielding partition leases nothing more, and is
+ * released once no commit of it is in progress. A lost partition is dropped at once: its new owner has everything from the
+ * store, and pending requests are told to ask there.
  */
 import { isPlainId } from "../../kernel/definition/names.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
@@ -55,7 +55,7 @@ export function whyNotTaken(node: NodeState, execution: string): Rejection | nul
 export class PartitionOwnership {
   readonly #node: NodeState;
   readonly #parts: Parts;
-  /** Those that are being handed over. */
+  /** Tenures that are being handed over. */
   readonly #yielding = new Set<Tenure>();
 
   constructor(node: NodeState, parts: Parts) {
@@ -88,7 +88,7 @@ export class PartitionOwnership {
     }
   }
 
-  /** Lets go of what nothing is under way in. */
+  /** Releases yielding partitions without a commit in progress. */
   release(): void {
     for (const tenure of this.#yielding) {
       // @plant lease table written before commits end

@@ -1,5 +1,4 @@
-/** What a node of a cluster shares with the others: partitions that come and go, and limits that all count under. */
-
+/** Handles the inputs of a node from its cluster: partitions, quotas, members, timers and mail. */
 import type { ExecutionCache } from "../cache/execution-cache.ts";
 import type { AfterCommit } from "../commit/after-commit.ts";
 import type { ClusterInput, Members } from "../io.ts";

@@ -1,7 +1,7 @@
 /**
- * Places for one kind of post-operations: so many in the node and so many of one execution. A target may have as many as
- * are free besides, so one that hangs never has them all, and neither have several. Who finds no place waits by target,
- * and targets take turns.
+ * A pool for one kind of post-operations, with a maximum for the node and for each execution. A target may use at most as
+ * many places as stay free, so hanging targets never use them all. Executions without a place wait by target, and targets
+ * take turns.
  */
 interface Taken {
   readonly execution: string;

@@ -1,7 +1,7 @@
 /**
- * Which post-operations are under way: so many of each kind, of one target and of one execution (post-op-pool.ts), in
- * the order in which they are owed. What is owed is a function of committed state, so nothing here has to survive: after
- * a restart, a takeover or a commit of unknown outcome it is given out again, with the same id.
+ * Starts owed post-operations, oldest first, with limits for each kind, target and execution (post-op-pool.ts). Owed
+ * post-operations follow from committed state, so nothing here is stored: after a restart, a takeover or a commit of unknown
+ * outcome they are started again, with the same id.
  */
 import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
 import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
@@ -34,7 +34,7 @@ export class PostOpQueue {
     return this.#pools.persistence.has(execution) || this.#pools.broadcast.has(execution);
   }
 
-  /** Gives out what a clean execution owes and what is due. */
+  /** Starts the due post-operations of a clean execution. */
   // @plant post-operation before its commit 4
   startDue(slot: Slot): void {
     const { execution } = slot;
@@ -59,7 +59,7 @@ export class PostOpQueue {
     }
   }
 
-  /** A try has ended: its execution hears of it, and others have room. */
+  /** An attempt has ended: sends the result to its execution, and starts waiting ones. */
   performed({ execution, op, attempt, outcome }: Extract<Input, { kind: "performed" }>): void {
     for (const pool of Object.values(this.#pools)) pool.release(op);
     if (this.#node.tenures.of(execution) !== undefined) {
@@ -69,7 +69,7 @@ export class PostOpQueue {
     for (const pool of Object.values(this.#pools)) this.#fill(pool);
   }
 
-  /** These were given out in a tenure that ended before anybody could begin. */
+  /** Releases the places of attempts whose tenure ended before they began. */
   releaseUnstarted(tasks: readonly PostOpTask[]): void {
     if (tasks.length === 0) return;
     for (const { id, op } of tasks) this.#pools[op].release(id);
@@ -109,7 +109,7 @@ function taskOf(execution: Execution, owed: OwedOp): PostOpTask {
   };
 }
 
-/** What may hang: a state store, or the host of an address. */
+/** The target that limits apply to: a state store, or the host of an address. */
 function placeOf({ plan }: PostOpTask): string {
   const target = targetOf(plan);
   return "url" in plan && URL.canParse(target) ? new URL(target).host : target;

@@ -1,8 +1,7 @@
 /**
- * Has post-operations performed and tells the node how each try ended. A try that does not end in its time counts as
- * failed, so that a performer that hangs holds nothing up for ever.
+ * Runs post-operations and reports the outcome of each attempt to the node. An attempt that exceeds its time counts as failed,
+ * so that a hanging performer blocks nothing.
  */
-
 import type { PostOpOutcome } from "../../kernel/message.ts";
 import type { Clock } from "../../std/clock.ts";
 import { atMost } from "../../std/within.ts";

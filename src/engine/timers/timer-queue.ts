@@ -1,7 +1,6 @@
 /**
- * The nearest timers in memory, fed from the store: those due within the horizon, at most so many. A timer is
- * forgotten only when a commit cleared its row; firing it twice is harmless, since firing is decided in the
- * execution.
+ * The nearest timers, loaded from the store: those due within the horizon, up to a maximum. A timer is dropped only after a
+ * commit has cleared its row. Firing it twice is harmless, since the execution ignores a timer that is not set.
  */
 import { Heap } from "../../std/heap.ts";
 import type { StoredTimer } from "../../store/store.ts";
@@ -43,7 +42,7 @@ export class TimerQueue {
     return this.#due.get(`${execution}/${timer}`);
   }
 
-  /** A timer is past due, says somebody who watches it: it fires, if it is still set. */
+  /** Another node reports that a timer is past due: it fires, if it is still set. */
   remind({ execution, timer, due }: StoredTimer, now: number): void {
     if (due > now || this.#due.has(`${execution}/${timer}`)) return;
     this.#due.set(`${execution}/${timer}`, due);
@@ -54,7 +53,7 @@ export class TimerQueue {
     this.#due.delete(`${execution}/${timer}`);
   }
 
-  /** Everything is to be looked at again: there are partitions whose timers are not known. */
+  /** Scans everything again, since timers of new partitions are not known. */
   rescan(): void {
     this.#nextScanAt = 0;
     this.#scan.invalidate();
