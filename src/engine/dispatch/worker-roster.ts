@@ -18,7 +18,7 @@ export interface Alone {
   readonly until: number;
   readonly slot: Slot;
   readonly queue: HandlerQueue;
-  /** Taken out of the desk while it waits. */
+  /** Removed from the queue while it waits. */
   readonly task: number;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Letters: messages from one execution to another. They are in the store from the sender's commit to the receiver's; this
- * desk brings them to the receiver's queue: at once after the sender's commit, and by a scan after a start or a commit of
+ * mailbox brings them to the receiver's queue: at once after the sender's commit, and by a scan after a start or a commit of
  * unknown outcome. Each is applied once: the end of a child, say, would end the next attempt as well. So a message that a
  * commit of unknown outcome took is applied again only if a later scan finds it in the store.
  */
