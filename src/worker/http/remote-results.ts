@@ -45,7 +45,7 @@ export class RemoteResults implements ResultsSource {
 
   async checkpoint(_execution: string, number: number): Promise<KeptCheckpoint> {
     const kept = this.#kept.get(number);
-    if (kept === undefined) throw new Error("the attempt that this was kept for is over");
+    if (kept === undefined) throw new Error("the attempt of this checkpoint is over");
     return kept;
   }
 
@@ -63,7 +63,7 @@ export class RemoteResults implements ResultsSource {
           yield { task, text: JSON.stringify(data ?? null) };
       } catch (thrown) {
         if ((thrown as { problem?: { status?: unknown } }).problem?.status !== 422) throw thrown;
-        throw new TasksUnknown("the server is of a version that does not tell tasks", { cause: thrown });
+        throw new TasksUnknown("the version of the server has no route to read tasks", { cause: thrown });
       }
     }
   }

@@ -9,7 +9,7 @@ import { inParallel } from "../in-parallel.ts";
 import { NODE_FLAGS } from "../scenario.ts";
 import { fan, steps } from "../workflows.ts";
 
-/** Executions of five steps, `width` at a time; or one execution with this many tasks. */
+/** Executions of five steps, `atATime` of them at a time; or one execution with this many tasks. */
 export type Load =
   | { readonly kind: "chains"; readonly executions: number; readonly atATime: number }
   | { readonly kind: "tasks"; readonly tasks: number };

@@ -22,7 +22,7 @@ const ASK_MS = 250;
 /** The number of executions of the node that ends. */
 const LEFT = 200;
 const ENDS = 3;
-/** Longer than the lease of a killed node. */
+/** How long executions sleep. They wake while the lease of the killed node still runs. */
 const NAP_MS = 8_000;
 const TAKE_OVER_MS = 60_000;
 const SETTLE_MS = 3_000;
