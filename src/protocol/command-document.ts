@@ -124,6 +124,7 @@ export interface StepSubmission {
   };
 }
 
+/** A workflow as it is submitted. */
 export interface WorkflowSubmission {
   /**
    * The id. The same workflow under the same id is submitted once.
