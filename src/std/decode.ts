@@ -187,17 +187,21 @@ export function mapOf<T>(
 ): Decode<Readonly<Record<string, T>>> {
   return (value) => {
     const given = plainObject(value);
-    const entries = Object.entries(given);
-    checkSize(entries.length, min, max);
-    const found: [string, T][] = [];
+    const names = Object.keys(given);
+    checkSize(names.length, min, max);
     let isSame = true;
-    for (const [name, one] of entries) {
-      at(name, key, name);
-      const decoded = at(name, item, one);
-      isSame &&= decoded === one;
-      found.push([name, decoded]);
-    }
-    return (isSame ? given : Object.fromEntries(found)) as Readonly<Record<string, T>>;
+    const found = names.map((name) => {
+      try {
+        key(name);
+        const decoded = item(given[name]);
+        isSame &&= decoded === given[name];
+        return decoded;
+      } catch (thrown) {
+        throw within(name, thrown);
+      }
+    });
+    if (isSame) return given as Readonly<Record<string, T>>;
+    return Object.fromEntries(names.map((name, i) => [name, found[i] as T]));
   };
 }
 
@@ -272,19 +276,25 @@ export function object<const F extends Readonly<Record<string, Decode<unknown>>>
   fields: F,
   { others = "refused", ignores = [], what }: ObjectOptions = {},
 ): Decode<ObjectOf<F>> {
-  const entries = Object.entries(fields);
+  const names = Object.keys(fields);
+  const readers = Object.values(fields);
   return (value) => {
     const given = plainObject(value);
     if (others === "refused")
       for (const name in given)
-        if (!Object.hasOwn(fields, name) && !ignores.includes(name))
-          throw unknownField(name, Object.keys(fields), what);
-    let found = others === "dropped" || ignores.length > 0 ? {} : given;
-    for (const [name, read] of entries) {
-      const decoded = at(name, read, given[name]);
-      if (decoded === found[name]) continue;
-      if (found === given) found = { ...given };
-      (found as Record<string, unknown>)[name] = decoded;
+        if (!Object.hasOwn(fields, name) && !ignores.includes(name)) throw unknownField(name, names, what);
+    let found: Fields = others === "dropped" || ignores.length > 0 ? {} : given;
+    let i = 0;
+    try {
+      for (; i < names.length; i++) {
+        const name = names[i] as string;
+        const decoded = (readers[i] as Decode<unknown>)(given[name]);
+        if (decoded === found[name]) continue;
+        if (found === given) found = { ...given };
+        (found as Record<string, unknown>)[name] = decoded;
+      }
+    } catch (thrown) {
+      throw within(names[i] as string, thrown);
     }
     return found as ObjectOf<F>;
   };
@@ -348,10 +358,15 @@ export function at<T>(part: string | number, read: Decode<T>, value: unknown): T
   try {
     return read(value);
   } catch (thrown) {
-    if (thrown instanceof Undecodable)
-      thrown.path = join(typeof part === "number" ? `[${part}]` : part.slice(0, PART_MAX), thrown.path);
-    throw thrown;
+    throw within(part, thrown);
   }
+}
+
+/** The error with the name of the part before its path. */
+function within(part: string | number, thrown: unknown): unknown {
+  if (thrown instanceof Undecodable)
+    thrown.path = join(typeof part === "number" ? `[${part}]` : part.slice(0, PART_MAX), thrown.path);
+  return thrown;
 }
 
 function checkSize(size: number, min: number, max: number): void {
