@@ -8,7 +8,12 @@ import type { Grant } from "../../protocol/work.ts";
 import { unwrap } from "../../std/rejection.ts";
 import { MemoryStore } from "../../store/memory/memory-store.ts";
 import { MemoryTables } from "../../store/memory/memory-tables.ts";
-import type { LoadedExecution, Store, StoredMailboxMessage } from "../../store/store.ts";
+import {
+  type LoadedExecution,
+  type Store,
+  type StoredMailboxMessage,
+  StoreFault,
+} from "../../store/store.ts";
 import { VirtualClock } from "../../testing/virtual-clock.ts";
 import { Engine } from "../driver.ts";
 
@@ -16,6 +21,8 @@ import { Engine } from "../driver.ts";
 interface Damages {
   loaded?: (loaded: LoadedExecution) => LoadedExecution;
   letter?: (message: StoredMailboxMessage) => StoredMailboxMessage;
+  /** The answers of commits are lost. */
+  losesAnswers?: boolean;
 }
 
 async function open(
@@ -37,6 +44,8 @@ async function open(
         const answer = await Reflect.apply(method, target, given);
         if (name === "load" && damages.loaded !== undefined)
           return (answer as (LoadedExecution | null)[]).map((one) => one && damages.loaded?.(one));
+        if (name === "commit" && damages.losesAnswers === true)
+          throw new StoreFault("the answer is lost", { retryable: true, nothingWritten: false });
         if (name === "scanMail") await lettersFrom;
         if (name === "scanMail" && damages.letter !== undefined)
           return (answer as StoredMailboxMessage[]).map(damages.letter);
@@ -70,6 +79,9 @@ async function start({ engine, store, clock }: Opened, id: string, phases: unkno
   await clock.settle();
   return answer;
 }
+
+const claimsOf = ({ items }: Grant) =>
+  items.map(({ number, attempt, claim }) => `${number}.${attempt}.${claim}`);
 
 const control = { id: "c1", by: "jo", reason: null };
 
@@ -162,6 +174,36 @@ describe("a damaged row", () => {
     expect(await r.engine.inspect("e1")).toMatchObject({ view: { status: "running" } });
     await r.clock.settle();
     expect(await r.store.countHeads({})).toEqual({ running: 2 });
+  });
+
+  test("that is mended where attempts were given out: these are waited for, and not given out again under their claims", async () => {
+    const damages: Damages = {};
+    const r = await open(new MemoryTables(), damages, { suspectMs: 5_000 });
+    const granted: Grant[] = [];
+    const lost: string[] = [];
+    const link = {
+      take: (grant: Grant) => void granted.push(grant),
+      cancel: (_: unknown, why: string) => void lost.push(why),
+    };
+    r.engine.join("w1", link, { serves: [{ use: "w.a" }], capacity: 5, local: true });
+    await start(r, "e1");
+    expect(granted.map(claimsOf)).toEqual([["0.1.0"]]);
+
+    damages.losesAnswers = true;
+    damages.loaded = damageOf("e1");
+    void r.engine.send("e1", { kind: "signal", id: "s1", signal: "x", data: "1" });
+    await r.clock.settle();
+    damages.losesAnswers = false;
+    await r.clock.advance(100);
+    expect(await r.engine.inspect("e1")).toMatchObject({ view: { status: "damaged" } });
+    expect(lost).toEqual(["lost"]);
+
+    delete damages.loaded;
+    expect(await r.engine.inspect("e1")).toMatchObject({ view: { status: "running" } });
+    await r.clock.advance(4_000);
+    expect(granted).toHaveLength(1);
+    await r.clock.advance(60_000);
+    expect(granted.map(claimsOf)).toEqual([["0.1.0"], [expect.stringMatching(/^0\.1\.[1-9]/)]]);
   });
 
   test("of what has ended keeps the execution from being purged, until it is mended", async () => {

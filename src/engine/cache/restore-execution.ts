@@ -6,7 +6,7 @@ import { decodeEntry, UnknownVersion } from "../../kernel/journal/journal-entry.
 import { replay } from "../../kernel/journal/replay.ts";
 import { readSnapshot, snapshotKey } from "../../kernel/journal/snapshot.ts";
 import { sealState } from "../../std/seal.ts";
-import type { LoadedExecution, StoredHead } from "../../store/store.ts";
+import { DAMAGED, type LoadedExecution, type StoredHead } from "../../store/store.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import { restoreSent } from "../dispatch/sent-commands.ts";
 import { enumerationMark } from "../leases/lease-granter.ts";
@@ -57,8 +57,10 @@ export function restoreSlot(
   const { uncleanEpoch, epoch } = slot.tenure;
   // @plant suspects treated as clean after a takeover
   const isSuspect = loaded.epoch <= uncleanEpoch || loaded.epoch > epoch;
-  if (suspects !== undefined || isSuspect)
-    suspect(node, slot, { committedIn: Math.min(loaded.epoch, uncleanEpoch), handlers: suspects });
+  // The leases of a damaged execution were dropped, and its attempts may still run.
+  const isMended = loaded.head.status === DAMAGED;
+  if (suspects !== undefined || isSuspect || isMended)
+    suspect(node, slot, { committedIn: Math.min(loaded.epoch, uncleanEpoch), handlers: suspects, isMended });
   restoreHandedOver(node, slot);
   restoreSent(node, slot);
   return null;
@@ -110,6 +112,8 @@ interface Suspicion {
   readonly committedIn: number;
   /** The handlers concerned; undefined: all. */
   readonly handlers: readonly string[] | undefined;
+  /** It was damaged: its leases were dropped just now, as far as is known. */
+  readonly isMended: boolean;
 }
 
 /**
@@ -117,16 +121,19 @@ interface Suspicion {
  * within a heartbeat after the last owner ended. Tasks without a recorded start may run too: they are leased a heartbeat
  * after the last owner ended that leased tasks without recording starts, and from then on with recorded starts.
  */
-function suspect(node: NodeState, slot: Slot, { committedIn, handlers }: Suspicion): void {
+function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isMended }: Suspicion): void {
   const { settings } = node;
   const { tenure } = slot;
   slot.suspect = true;
   for (const queue of slot.queues) {
     if (queue.state.finished || queue.state.plan.waits) continue;
     const isChildren = queue.state.plan.mode === "workflow" && queue.state.plan.enumerateUse === null;
-    const last = uncleanEndFrom(tenure, tenure.uncleanEpoch);
+    const unclean = uncleanEndFrom(tenure, tenure.uncleanEpoch);
+    const last = isMended ? { epoch: tenure.epoch, at: node.now } : unclean;
     const free =
-      node.roster.queued === null ? uncleanEndFrom(tenure, freeSince(slot, queue, committedIn)) : last;
+      node.roster.queued === null && !isMended
+        ? uncleanEndFrom(tenure, freeSince(slot, queue, committedIn))
+        : last;
     if (!isChildren) {
       // @plant suspects started unrecorded
       queue.carefulBelow = Math.max(queue.carefulBelow, queue.offeredEnd);
