@@ -341,7 +341,12 @@ const words: Rule = (files) =>
 /** Lines under which a file with one importer beside it belongs into that importer. */
 const CRUMB_LINES = 60;
 /** Small files that are seams, each with the reason. A file with a test of its own is one without a reason. */
-const SEAMS: Readonly<Record<string, string>> = {};
+const SEAMS: Readonly<Record<string, string>> = {
+  "src/cli/run-cli.ts": "tests run the CLI in their own process by it, without ending that process",
+  "src/config/post-op-settings.ts": "loaded only when post-operations are configured",
+  "src/server/route-table.ts": "the list of all routes",
+  "src/server/services/schema-thread.ts": "the entry of a thread",
+};
 
 const crumbs: Rule = (files) => {
   const own = sources(files).filter(({ path }) => path.startsWith("src/"));
@@ -423,6 +428,7 @@ const ALL_RULES = {
   lockFile,
   markers,
   words,
+  crumbs,
   map,
   glossary,
 } satisfies Record<string, Rule>;

@@ -1,7 +1,9 @@
 import { CommanderError } from "commander";
-import { EXIT } from "./exit-code.ts";
-import { printError } from "./print-error.ts";
+import { toCliError } from "./cli-error.ts";
+import { EXIT, type ExitCode } from "./exit-code.ts";
+import { visible } from "./output/visible.ts";
 import { buildProgram } from "./program/program.ts";
+import { isColoured, Painter } from "./style.ts";
 
 /** Runs one verb and tells what went wrong; gives its exit code. */
 export async function runCli(args: readonly string[]): Promise<number> {
@@ -15,5 +17,14 @@ export async function runCli(args: readonly string[]): Promise<number> {
     if (thrown instanceof CommanderError) return thrown.exitCode === 0 ? EXIT.ok : EXIT.usage;
     return printError(thrown);
   }
+  return exit;
+}
+
+/** Prints an error to stderr: what happened and what to do. Returns the exit code. */
+export function printError(thrown: unknown): ExitCode {
+  const { exit, message, more } = toCliError(thrown);
+  const painter = new Painter(isColoured(process.stderr));
+  const lines = [painter.line([["rondo: ", "red"], message]), ...more.map((line) => `  ${visible(line)}`)];
+  process.stderr.write(`${lines.join("\n")}\n`);
   return exit;
 }

@@ -1,6 +1,6 @@
 /** Entry point of `npm run demo`. */
 import { leaveQuietlyOnClosedPipe } from "../../src/cli/output/closed-pipe.ts";
-import { printError } from "../../src/cli/print-error.ts";
+import { printError } from "../../src/cli/run-cli.ts";
 import { runDemo } from "./run-demo.ts";
 
 leaveQuietlyOnClosedPipe();

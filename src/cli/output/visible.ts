@@ -1,7 +1,7 @@
 /**
  * Text of others (errors, logs, ids, keys) as it may reach a terminal: control characters would move the cursor, change
  * colours and titles, or hide what is said, so each is shown as a sign instead. Everything for people goes through here:
- * pieces of lines in style.ts, plain lines in print.ts and print-error.ts, values as JSON in `jsonText`.
+ * pieces of lines in style.ts, plain lines in print.ts and run-cli.ts, values as JSON in `jsonText`.
  */
 
 const PICTURES = 0x2400;
