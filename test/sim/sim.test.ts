@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { describe, expect, it } from "vitest";
+import { PLANTED_BUGS } from "../../tools/sim/bugs.ts";
 import { HAPPENINGS, type Happening } from "../../tools/sim/faults.ts";
 import { nodesOf, runSeed } from "../../tools/sim/run.ts";
 import { effort } from "../fixtures/long.ts";
@@ -89,7 +90,8 @@ describe("the simulator", () => {
   });
 
   it("plants a bug in a copy, and fails unless a seed finds it", async () => {
-    const args = ["--bugs", "--only", "counter instead of set", "--json"];
+    const [bug] = PLANTED_BUGS;
+    const args = ["--bugs", "--only", bug?.name ?? "", "--json"];
     const found = JSON.parse(await simulate([...args, "--replay"])) as object;
     expect(found).toMatchObject({ bugs: 1, missed: 0, found: [{ seed: expect.any(Number) }] });
     const unfound: unknown = await simulate([...args, "--within", "0"]).catch((thrown: unknown) => thrown);
