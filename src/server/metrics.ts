@@ -1,6 +1,6 @@
 /**
- * Figures for Prometheus, behind a small facade: nothing else names the library. Labels are routes, methods and
- * statuses; never an execution, a worker or a user's text.
+ * Prometheus metrics, behind a small facade: no other file imports the library. Labels are routes, methods and statuses, never
+ * an execution, a worker or a user's text.
  */
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
@@ -12,12 +12,12 @@ import type { CommitVerdict, ExecutionStore } from "../store/store.ts";
 import { Pulse } from "./views/pulse.ts";
 import { countWorkers } from "./worker-protocol/worker-views.ts";
 
-/** How often the event loop is timed: each time wakes the process, also one that has nothing to do. */
+/** How often the event loop delay is measured. Each measurement wakes the process. */
 const LOOP_MS = 100;
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 export class Metrics {
-  /** What was done in the last minutes, for the overview. */
+  /** Activity of the last minutes, for the overview. */
   readonly pulse = new Pulse();
   readonly #registry = new Registry();
   readonly #delay: IntervalHistogram = monitorEventLoopDelay({ resolution: LOOP_MS });
@@ -35,7 +35,7 @@ export class Metrics {
     "Event streams cut off: their clients read nothing",
   );
 
-  /** What the engine holds, as it was found for the text under way. */
+  /** The engine's figures for the present scrape. */
   #seen: Overview | null = null;
 
   constructor() {
@@ -52,7 +52,7 @@ export class Metrics {
     this.#gauge("rondo_process_resident_bytes", "Resident memory", () => process.memoryUsage.rss());
   }
 
-  /** Adds what the engine holds now and what became of things so far, looked up once when somebody asks. */
+  /** Adds the engine's figures, which are read once per scrape. */
   watchEngine(look: () => Overview): void {
     this.pulse.totals = () => look().totals;
     const seen = (): Overview => {
@@ -76,7 +76,7 @@ export class Metrics {
     this.#totalBy("rondo_tasks_settled_total", "Tasks settled", () => seen().totals.settled);
   }
 
-  /** Adds how the broker stands. */
+  /** Adds the state of the broker. */
   watchBroker(view: () => BrokerView): void {
     this.#gauge("rondo_broker_up", "1 while the broker takes messages", () =>
       view().state === "up" ? 1 : 0,
@@ -116,7 +116,6 @@ export class Metrics {
     this.#commitSeconds.observe(ms / 1_000);
   }
 
-  /** The text that Prometheus reads. */
   async text(): Promise<{ type: string; body: string }> {
     this.#seen = null;
     return { type: this.#registry.contentType, body: await this.#registry.metrics() };
@@ -130,7 +129,7 @@ export class Metrics {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
-  /** Something that is counted elsewhere. */
+  /** A counter whose value is kept elsewhere. */
   #total(name: string, help: string, look: () => number): void {
     const collect = function (this: Counter): void {
       this.reset();
@@ -139,7 +138,7 @@ export class Metrics {
     new Counter({ name, help, registers: [this.#registry], collect });
   }
 
-  /** The same, by status. */
+  /** A counter by status, whose values are kept elsewhere. */
   #totalBy(name: string, help: string, look: () => Readonly<Record<string, number>>): void {
     const collect = function (this: Counter): void {
       this.reset();
@@ -168,7 +167,7 @@ export class Metrics {
   }
 }
 
-/** The store, with every commit counted and timed. */
+/** Counts and times every commit of a store. */
 export function withMetrics<S extends ExecutionStore>(store: S, metrics: Metrics, clock: Clock): S {
   return decorate<ExecutionStore>(store, {
     commit: async (content) => {

@@ -1,6 +1,6 @@
 /**
- * What a node knows of itself alone (its workers, open attempts, limits), asked of every node: lists are of the whole
- * cluster, whichever node serves them. Nodes that do not answer are left out, and named in the header `Rondo-Missing`.
+ * Asks all nodes for facts that only each node knows (its workers, open attempts, limits), so that lists show the whole cluster
+ * at every node. Nodes that do not answer are left out and named in the header `Rondo-Missing`.
  */
 import { z } from "@hono/zod-openapi";
 import type { RingView } from "../cluster/ring/io.ts";
@@ -13,20 +13,20 @@ import { type Answer, type Ask, json, type Route } from "./route.ts";
 import type { PulseSeconds } from "./schemas/node.ts";
 import { scalingOf } from "./worker-protocol/worker-views.ts";
 
-/** What one node asks another. */
+/** A question to another node. */
 export interface NodeQuestion {
   readonly v: 1;
-  /** Open attempts are wanted too. */
+  /** Return open attempts, too. */
   readonly attempts?: AttemptFilter;
-  /** How many seconds of the pulse are wanted. */
+  /** Return this many seconds of activity. */
   readonly pulse?: number;
-  /** The ring's token as it was last seen is wanted. */
+  /** Return the last token of the ring. */
   readonly token?: true;
-  /** This worker is to be told to end, if it is there. */
+  /** Tell this worker to leave, if it is there. */
   readonly drain?: string;
 }
 
-/** A worker as `GET /v1/workers` shows it; what is not named here is as its node says. */
+/** A worker of `GET /v1/workers`; other fields are passed on as its node sends them. */
 interface ShownWorker {
   readonly id: string;
   readonly kind: string;
@@ -36,26 +36,26 @@ interface ShownWorker {
   readonly draining: boolean;
 }
 
-/** What a node says of itself. */
+/** The answer of a node. */
 export interface NodeFacts {
   readonly overview: Holdings;
   readonly workers: readonly ShownWorker[];
   readonly attempts: readonly OpenAttempt[];
   readonly pulse?: PulseSeconds;
   readonly token?: RingView["token"];
-  /** The worker was there, and will be told. */
+  /** The worker was there and will be told to leave. */
   readonly drained: boolean;
 }
 
-/** The other nodes of a cluster, as the API asks them. */
+/** The other nodes of a cluster, for the API. */
 export interface OtherNodes {
-  /** Asks all of them; `facts` is null where there was no answer in good time. It does not throw. */
+  /** Asks all nodes; `facts` is null for a node that did not answer in time. Never throws. */
   ask(question: NodeQuestion): Promise<readonly { readonly url: string; readonly facts: NodeFacts | null }[]>;
-  /** Gets what is to answer their questions, which are checked there. */
+  /** Sets the function that answers questions of other nodes, and checks them. */
   serve(answer: (question: unknown) => Promise<NodeFacts | Rejection>): void;
   /**
-   * Has a request answered by the node that has the execution: `here` answers if that is this node by now, and gives null if
-   * it is not. A rejection: no node has answered in time.
+   * Has a request answered by the owner of the execution. `here` answers if this node is the owner by then, and returns null if
+   * it is not. A rejection means that no node answered in time.
    */
   atOwner(
     execution: string,
@@ -67,15 +67,15 @@ export interface OtherNodes {
   ): Promise<{ readonly value: Answer } | Rejection>;
 }
 
-/** What all nodes say. */
+/** The answers of all nodes. */
 export interface ClusterFacts {
   readonly nodes: readonly NodeFacts[];
-  /** The header that names those who did not answer. */
+  /** The header that names nodes without an answer. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
 const ATTEMPTS_MAX = 1_000;
-/** The header of a request that another node has passed on: it is not passed on again. */
+/** The header of a request that another node passed on. It is not passed on again. */
 const PASSED_HEADER = "rondo-passed";
 
 const questionSchema = z.strictObject({
@@ -93,7 +93,7 @@ const questionSchema = z.strictObject({
   drain: z.string().max(200).optional(),
 });
 
-/** Open attempts of an execution, whichever node has it; throws if that cannot be known just now. */
+/** Open attempts of an execution, at any node. Throws if they cannot be determined now. */
 export async function attemptsOf(
   { engine, otherNodes }: Pick<ApiParts, "engine"> & { readonly otherNodes?: Pick<OtherNodes, "ask"> },
   execution: string,
@@ -107,12 +107,12 @@ export async function attemptsOf(
   return others.flatMap(({ facts }) => facts?.attempts ?? []);
 }
 
-/** The nodes of a cluster as one: this one, and the others. */
+/** All nodes of a cluster: this one and the others. */
 export class AllNodes {
   readonly #parts: Pick<ApiParts, "engine" | "otherNodes" | "metrics" | "clock" | "ring">;
   readonly #routes: readonly Route[];
 
-  /** `routes`: those of workers, as this node alone answers them. */
+  /** `routes`: the worker routes that this node answers alone. */
   constructor(
     parts: Pick<ApiParts, "engine" | "otherNodes" | "metrics" | "clock" | "ring">,
     routes: readonly Route[],
@@ -127,7 +127,6 @@ export class AllNodes {
     });
   }
 
-  /** What all of them say. */
   async ask(question: Omit<NodeQuestion, "v">): Promise<ClusterFacts> {
     const { otherNodes } = this.#parts;
     const asked = { v: 1, ...question } as const;
@@ -139,7 +138,7 @@ export class AllNodes {
     };
   }
 
-  /** The routes of workers, as all nodes answer them together. */
+  /** The worker routes, answered by all nodes together. */
   routes(): readonly Route[] {
     if (this.#parts.otherNodes === undefined) return this.#routes;
     const handlers: Readonly<Record<string, Route["handle"]>> = {
@@ -167,7 +166,7 @@ export class AllNodes {
     });
   }
 
-  /** Passes what is said of an attempt on to the node that has its execution. The token was checked before. */
+  /** Passes a request of an attempt on to the owner of its execution. The token was checked before. */
   async #atOwner({ path, method, handle }: Route, ask: Ask): Promise<Answer> {
     const here = async (): Promise<Answer | null> => {
       const answer = await handle(ask);
@@ -213,14 +212,14 @@ export class AllNodes {
     };
   }
 
-  /** What this node alone answers; these routes look at nothing but their parameters. */
+  /** Answers on behalf of this node alone. These routes use only their parameters. */
   async #handle(id: string, ask: Pick<Partial<Ask>, "params">): Promise<Answer> {
     const route = this.#routes.find((one) => one.id === id);
     return route === undefined ? reject("not_found", "there are no workers here") : route.handle(ask as Ask);
   }
 }
 
-/** What several nodes hold, as if it were one. A worker that is connected to many of them counts once. */
+/** Merges the figures of several nodes. A worker with sessions at several nodes counts once. */
 export function mergeOverviews(overviews: readonly Holdings[]): Holdings {
   const sum = (of: (overview: Holdings) => number): number =>
     overviews.reduce((all, overview) => all + of(overview), 0);
@@ -247,7 +246,7 @@ export function mergeOverviews(overviews: readonly Holdings[]): Holdings {
   };
 }
 
-/** Workers of several nodes. One in a node's own process is that node's, whatever it is called. */
+/** Merges workers of several nodes. A worker inside a node belongs to that node, whatever its name. */
 function mergeWorkers<
   T extends Pick<ShownWorker, "id" | "capacity" | "held"> & {
     readonly kind?: string;

@@ -1,4 +1,4 @@
-/** What the API is built over. */
+/** The parts that the API is built over. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OwnershipView } from "../cluster/ownership/ownership-io.ts";
 import type { RingView } from "../cluster/ring/io.ts";
@@ -18,20 +18,20 @@ import type { Route } from "./route.ts";
 import type { Definitions } from "./services/definitions.ts";
 import type { ExecutionStarter } from "./services/start-executions.ts";
 
-/** Bounds of what is taken from one client. */
+/** Limits for one client. */
 export interface ApiLimits {
-  /** The largest body of a request; what workers send may be four times as large. */
+  /** The largest body of a request; workers may send four times as much. */
   readonly bodyBytes: number;
-  /** Most keys in a body. */
+  /** The most keys in a body. */
   readonly bodyKeys: number;
-  /** Requests a second, per token or peer address; twice as many at once. */
+  /** Requests a second, per token or client address; twice as many in a burst. */
   readonly requestsPerSecond: number;
-  /** How long the headers, the whole request, and the answer may take. */
+  /** Time limits of the headers, the whole request and the answer. */
   readonly headerMs: number;
   readonly requestMs: number;
   readonly answerMs: number;
   readonly connections: number;
-  /** Open streams, bytes given to one before it has taken those before, and how long it may take none. */
+  /** The most open streams, the most unread bytes of a stream, and how long its client may read nothing. */
   readonly streams: number;
   readonly streamBytes: number;
   readonly streamStallMs: number;
@@ -54,44 +54,44 @@ export const DEFAULT_API_LIMITS: ApiLimits = {
 export interface ShownSetting {
   readonly name: string;
   readonly value: unknown;
-  /** Where it came from: a flag, the environment, a file, the default. */
+  /** Where it comes from: a flag, the environment, a file, the default. */
   readonly origin: string;
   readonly isSecret?: boolean;
 }
 
 export interface ApiConfig {
   readonly host: string;
-  /** 0: any that is free; null: only the directory's socket. */
+  /** 0 for any free port; null for the directory's socket only. */
   readonly port: number | null;
-  /** The store's directory, where the socket is; null: there is none. */
+  /** The store's directory, which contains the socket; null if there is none. */
   readonly directory: string | null;
-  /** The address under which others reach this server. */
+  /** The address at which others reach this server. */
   readonly advertise: string | null;
   readonly hosts: readonly string[];
-  /** RONDO_ADMIN_TOKEN. */
+  /** The environment variable RONDO_ADMIN_TOKEN. */
   readonly adminToken: string | null;
-  /** What differs from the default. */
+  /** Limits that differ from the default. */
   readonly limits: Partial<ApiLimits>;
   readonly version: string;
   readonly settings: readonly ShownSetting[];
-  /** The folder with the dashboard's files; null or one that is not there: no dashboard. */
+  /** The folder of the dashboard; null, or a folder that is missing: no dashboard. */
   readonly pages: string | null;
 }
 
-/** Routes and pages of one server alone, such as the demo's. */
+/** Additional routes and pages of one server, for example of the demo. */
 export interface ApiExtension {
   readonly routes: readonly Route[];
-  /** First parts of addresses that the dashboard has pages for, besides its usual ones. */
+  /** First path segments of additional dashboard pages. */
   readonly pages: readonly string[];
 }
 
-/** What other nodes ask of this one: everything below this path is theirs. */
+/** The routes for other nodes, below this path. */
 export interface PeerPort {
   readonly path: string;
   answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<PeerAnswer>;
 }
 
-/** What is to be written; `streamed`: it is being written. */
+/** The answer to write; `streamed` if it is being written already. */
 export type PeerAnswer =
   | { readonly kind: "json"; readonly status: 200; readonly body: unknown }
   | { readonly kind: "streamed" }
@@ -100,15 +100,15 @@ export type PeerAnswer =
 /** A cluster as one node sees it. */
 export interface ClusterShown {
   readonly ring: RingView;
-  /** What only this node's own clock gives a meaning to is not shown. */
+  /** Without times of this node's own clock. */
   readonly ownership: Omit<OwnershipView, "mayActUntil" | "nodes" | "stableSince">;
 }
 
-/** What the API asks about post-operations. */
+/** Post-operations, for the API. */
 export interface PostOpPort {
-  /** What is kept at a place; null: nothing is. */
+  /** The value at a place; null if there is none. */
   readState(place: StatePlace): Promise<StateEntry | null | Rejection>;
-  /** Why nothing can be kept at a place, as far as it and the settings tell; null: it may be. */
+  /** Why no value can be stored at a place, by its name and the settings; null if one can. */
   refusalOf(place: StatePlace): Promise<Rejection | null>;
 }
 
@@ -124,26 +124,26 @@ export interface ApiParts {
   readonly starts: ExecutionStarter;
   readonly schedules: Schedules;
   readonly postOps: PostOpPort;
-  /** Which topics may be used. */
+  /** The rules for topics. */
   readonly topics: TopicGuard;
-  /** Routes of other parts: workers. */
+  /** Routes of the worker protocol. */
   readonly routes: readonly Route[];
-  /** What this server has beyond what every server has. */
+  /** Additional routes of this server. */
   readonly extension?: ApiExtension;
-  /** Faults and bugs that a request ran into, and that its client is told of in general words only. */
+  /** Called with faults and bugs during a request. The client gets a general message only. */
   readonly onFault: (fault: Error) => void;
-  /** Writes a copy of the whole store to a file that is not there yet; left out: this store cannot. */
+  /** Writes a copy of the whole store to a new file; missing if the store cannot. */
   readonly backup?: (file: string) => Promise<void>;
-  /** In a cluster: answers what other nodes ask. */
+  /** In a cluster: answers requests of other nodes. */
   readonly peers?: PeerPort;
-  /** In a cluster: asks the other nodes what only they know, and answers the same. Left out: there are none. */
+  /** In a cluster: asks the other nodes; missing without other nodes. */
   readonly otherNodes?: OtherNodes;
-  /** In a cluster: what the workers inside other nodes show. */
+  /** In a cluster: the token of workers inside other nodes. */
   readonly nodeToken?: string;
-  /** In a cluster: how it is. Left out: this server is alone. */
+  /** In a cluster: its state. Missing for a single server. */
   readonly ring?: () => ClusterShown;
-  /** How the broker stands; left out, or null: there is none. */
+  /** The state of the broker; missing or null without a broker. */
   readonly broker?: { readonly view: BrokerView } | null;
-  /** Tells those who come second to the store where this server listens. */
+  /** Publishes the address of this server to processes that open the same store. */
   readonly announce?: (url: string) => Promise<void>;
 }

@@ -1,12 +1,12 @@
 /**
- * Remembers in the store that workers of other processes have joined in this epoch: if it ends uncleanly, their attempts
- * may still run, and whoever opens the store next leaves such tasks alone for a while.
+ * Stores that remote workers have joined in this epoch. If the epoch ends uncleanly, their attempts may still run, and the next
+ * owner of the store waits for them.
  */
 import { REMOTE_MARK, remoteEpoch } from "../store/remote-epoch.ts";
 import type { DocumentStore, StoreInfo } from "../store/store.ts";
 import type { Route } from "./route.ts";
 
-/** Whether attempts of remote workers may still run from before this opening; then they may after the next one too. */
+/** Whether attempts of remote workers from before this opening may still run; then they may after the next one too. */
 export async function mayRunRemotely(store: DocumentStore, { owned }: StoreInfo): Promise<boolean> {
   const uncleanEpoch = Math.max(0, ...owned.map((own) => own.uncleanEpoch));
   if (uncleanEpoch === 0) return false;
@@ -19,13 +19,13 @@ export async function mayRunRemotely(store: DocumentStore, { owned }: StoreInfo)
   return true;
 }
 
-/** Notes that attempts may run at workers of other processes from now on. */
+/** Stores that attempts may run at remote workers from now on. */
 export async function noteRemote(store: DocumentStore, { owned }: StoreInfo): Promise<void> {
   const epoch = Math.max(0, ...owned.map((own) => own.epoch));
   await store.putDocument(REMOTE_MARK.of, REMOTE_MARK.id, JSON.stringify({ epoch }));
 }
 
-/** The routes of workers, the registration of which is remembered before it is answered. */
+/** Wraps the worker routes so that a registration is stored before it is answered. */
 export function rememberRemote(
   routes: readonly Route[],
   store: DocumentStore,

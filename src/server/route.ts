@@ -1,7 +1,7 @@
 /**
- * One entry of the route table. From it come the checks of a request (access, parameters, query, body), its limits, its
- * place in the OpenAPI document, in the metrics and in the audit log. A handler gets what has been checked (`Ask`) and
- * gives an answer as a value, or a rejection, which becomes an RFC 9457 problem.
+ * One entry of the route table. It defines the checks of a request (access, parameters, query, body), its limits, its OpenAPI
+ * description, its metrics and its audit entry. A handler gets a checked request (`Ask`) and returns an answer, or a rejection,
+ * which becomes an RFC 9457 problem.
  */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { z } from "@hono/zod-openapi";
@@ -11,20 +11,20 @@ import type { Sent } from "./schemas/shape.ts";
 
 export type Method = "get" | "post" | "put" | "delete";
 
-/** Who may ask: a role (and those above it), several, anybody who is let in at all, everybody. */
+/** Who may use a route. */
 export type Access =
-  /** Callers of this role, or above it. */
+  /** Callers with this role, or a higher one. */
   | Role
   | readonly Role[]
-  /** Every caller that is known, whatever the role. */
+  /** Every authenticated caller. */
   | "known"
-  /** Everybody, without a token. */
+  /** Everyone, without a token. */
   | "everyone"
-  /** Whoever brings the token of the attempt that the path's `id` names, as a bearer; what it still opens the handler knows. */
+  /** The bearer of the token of the attempt in the path. The handler decides what it may still do. */
   | "attempt";
 
 export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends Answers> {
-  /** The operation's name in the OpenAPI document; unique. */
+  /** The unique operation id in the OpenAPI document. */
   readonly id: string;
   /** The method and the path, with parameters in braces: `GET /v1/executions/{id}`. */
   readonly request: `${Uppercase<Method>} /${string}`;
@@ -32,24 +32,24 @@ export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z
   readonly summary: string;
   readonly description?: string;
   readonly access: Access;
-  /** True: about the whole server, so a caller that is bound to one project is refused. */
+  /** True if it concerns the whole server, so that callers bound to a project are refused. */
   readonly isGlobal?: boolean;
   readonly params?: P;
   readonly query?: Q;
-  /** The JSON body. Objects are strict: what they do not name is refused. */
+  /** The JSON body. Unknown fields are refused. */
   readonly body?: B;
-  /** True: the body may be left out; it is then `{}`. */
+  /** True if the body may be missing; it is then `{}`. */
   readonly isBodyOptional?: boolean;
-  /** Headers that the route reads, for the document. */
+  /** Headers that the route reads, for the OpenAPI document. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly bodyBytesMax?: number;
   readonly bodyKeysMax?: number;
-  /** How long the answer may take; null: as long as it likes (streams). */
+  /** The time limit of the answer; null for none (streams). */
   readonly timeMs?: number | null;
-  /** What the route answers with, by status; refusals are added from `refusals`. */
+  /** Answers by status; refusals are added from `refusals`. */
   readonly answers: A;
   readonly refusals?: readonly RejectionCode[];
-  /** What it is called in the audit log; left out for reads, and for what workers do. */
+  /** The name in the audit log; missing for reads and for routes of workers. */
   readonly audit?: string;
 }
 
@@ -57,20 +57,20 @@ export type Answers = Readonly<Record<number, AnswerSpec>>;
 
 export interface AnswerSpec {
   readonly description: string;
-  /** The JSON that comes back; none: no body, or one of `types`. */
+  /** The JSON answer; missing for no body, or one of `types`. */
   readonly schema?: z.ZodType;
-  /** Other media types that come back. */
+  /** Other media types of the answer. */
   readonly types?: readonly string[];
   readonly example?: unknown;
 }
 
-/** A request whose every part has been checked. */
+/** A checked request. */
 export interface Ask<P = unknown, Q = unknown, B = unknown> {
   readonly params: P;
   readonly query: Q;
   readonly body: B;
   readonly caller: Caller;
-  /** What the request brought as `Authorization: Bearer`; for routes by an attempt's token. */
+  /** The bearer token, for routes of attempts. */
   readonly bearer: string | null;
   readonly idempotencyKey: string | null;
   /** A W3C trace context. */
@@ -80,11 +80,11 @@ export interface Ask<P = unknown, Q = unknown, B = unknown> {
   readonly outgoing: ServerResponse;
   /** Aborted when the client has gone or the server closes. */
   readonly signal: AbortSignal;
-  /** Says what a change was made to, for the audit log; by default it is the path's parameter. */
+  /** Sets the target of a change for the audit log; by default it is the path's parameter. */
   target(name: string, project?: string): void;
 }
 
-/** What a handler gives back. */
+/** The answer of a handler. */
 export type Answer<T = unknown> =
   | {
       readonly kind: "json";
@@ -103,19 +103,19 @@ export type Answer<T = unknown> =
   | { readonly kind: "streamed" }
   | Rejection;
 
-/** A route over its services, as the application serves it. */
+/** A route with its services. */
 export interface Route extends Omit<RouteSpec<z.ZodType, z.ZodType, z.ZodType, Answers>, "request"> {
   readonly method: Method;
   readonly path: string;
   readonly handle: (ask: Ask) => Answer | Promise<Answer>;
 }
 
-/** A route of the table: its handler gets the services with each request. */
+/** A route of the table; its handler gets the services with each request. */
 export interface RouteOver<S> extends Omit<Route, "handle"> {
   readonly handle: (ask: Ask, services: S) => Answer | Promise<Answer>;
 }
 
-/** The JSON bodies that a route may answer with: those of its schemas, and none (204). */
+/** The JSON bodies of a route's schemas, and none for 204. */
 type BodyOf<A extends Answers> = {
   [Status in keyof A]: A[Status] extends { readonly schema: infer S extends z.ZodType } ? Sent<S> : null;
 }[keyof A];
@@ -146,12 +146,11 @@ export function routesOver<S>() {
   };
 }
 
-/** Routes with the services that their handlers work with. */
+/** Binds routes to their services. */
 export function bindRoutes<S>(routes: readonly RouteOver<S>[], services: S): readonly Route[] {
   return routes.map((route) => ({ ...route, handle: (ask) => route.handle(ask, services) }));
 }
 
-/** An answer in JSON. */
 export function json<const T>(
   body: T,
   options: { readonly status?: number; readonly headers?: Readonly<Record<string, string>> } = {},
@@ -160,10 +159,9 @@ export function json<const T>(
   return { kind: "json", status, body, ...(headers === undefined ? {} : { headers }) };
 }
 
-/** An answer without a body. */
 export const NO_CONTENT = json(null, { status: 204 });
 
-/** An answer of bytes, or of JSON that is text already. */
+/** An answer of bytes, or of JSON text. */
 export function bytes(
   body: string | Uint8Array,
   options: { readonly type?: string; readonly headers?: Readonly<Record<string, string>> } = {},

@@ -1,4 +1,4 @@
-/** Puts the parts of a server together over an engine: worker sessions, schedules, the API; and takes them apart again. */
+/** Assembles a server over an engine (worker sessions, schedules, API), and closes it. */
 
 import { SUBMISSION_NAMES } from "../commands/submission-definition.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
@@ -24,24 +24,24 @@ export interface RondoServer {
   readonly socket: string | null;
   readonly rondo: Rondo;
   readonly engine: EnginePort;
-  /** Gives workers nothing more; resolves when whatever none of them has got is on its way back to the engine. */
+  /** Gives no more work to workers. Resolves when work that no worker has received is handed back. */
   quiesce(): Promise<void>;
-  /** Ends gracefully: streams and requests, then the engine. */
+  /** Closes gracefully: streams and requests first, then the engine. */
   close(options?: { readonly graceMs?: number }): Promise<void>;
 }
 
 export interface ServeParts extends Omit<ApiParts, "definitions" | "starts" | "schedules" | "routes"> {
   readonly heartbeatMs: number;
   readonly leaseMs: number;
-  /** How long what is over is kept; 0: forever. */
+  /** How long ended executions are kept; 0 for ever. */
   readonly retentionMs: number;
-  /** In a cluster: calls back when other nodes have other executions. */
+  /** In a cluster: calls back when executions have moved. */
   readonly onMoved?: (listener: () => void) => () => void;
-  /** In a cluster: where workers find its nodes. */
+  /** In a cluster: the URLs of its nodes, for workers. */
   readonly nodes?: () => readonly string[];
 }
 
-/** How an execution is; null: there is none. */
+/** The view of an execution; null if there is none. */
 async function viewOf(engine: EnginePort, execution: string): Promise<ExecutionView | null> {
   const found = await engine.inspect(execution);
   if (!isRejection(found)) return found.view;
@@ -49,7 +49,6 @@ async function viewOf(engine: EnginePort, execution: string): Promise<ExecutionV
   throw new RondoError(found);
 }
 
-/** Serves the API of an engine. */
 export async function serveApi(parts: ServeParts): Promise<RondoServer> {
   const { engine, store, clock, random, rondo, heartbeatMs, leaseMs, onFault } = parts;
   const { onMoved, topics } = parts;

@@ -1,6 +1,6 @@
 /**
- * The HTTP server over an engine: listens on TCP and on the directory's socket, refuses what must not come in, hands the
- * rest to the application (app.ts), and ends gracefully: streams end, waiting requests are told, open ones finish.
+ * The HTTP server: listens on TCP and on the directory's socket, refuses invalid requests, passes the others to the application
+ * (app.ts), and closes gracefully: streams end, waiting requests are answered, open ones finish.
  */
 import { rmSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
@@ -35,9 +35,9 @@ import { LaneIndex } from "./views/lanes.ts";
 import { TaskIndexes } from "./views/task-indexes.ts";
 
 const ADMIN_TOKEN_CHARS_MIN = 16;
-/** How often connections that are idle are ended while the server closes. */
+/** How often idle connections are closed while the server closes. */
 const IDLE_MS = 50;
-/** Asked by whatever watches over the process, under whatever name; they tell nobody anything. */
+/** Health checks, which are answered under any host name and reveal nothing. */
 const PROBES: readonly string[] = ["/healthz", "/readyz"];
 
 export class ApiServer {
@@ -50,7 +50,7 @@ export class ApiServer {
   readonly #keys: IdempotencyKeys;
   readonly #pages: PageFiles;
   readonly #access: Pick<Services, "tokens" | "endedSessions">;
-  /** Requests that wait for something: each is told when the server closes. */
+  /** Waiting requests, which are answered when the server closes. */
   readonly #waiting: Waiting = new Map();
   readonly #servers: Server[] = [];
   #isClosing = false;
@@ -127,7 +127,7 @@ export class ApiServer {
     if (broker) metrics.watchBroker(() => broker.view);
   }
 
-  /** Listens. Refused: an address that others can reach, while there is no token. */
+  /** Listens. Refuses an address that others can reach while there is no token. */
   static async open(parts: ApiParts): Promise<ApiServer> {
     const { config, store, clock, random, onFault } = parts;
     const { adminToken, host } = config;
@@ -160,7 +160,7 @@ export class ApiServer {
     return server;
   }
 
-  /** Where it is reached over TCP; by its socket, if that is all it listens at. */
+  /** Its TCP address; the path of its socket if it does not listen on TCP. */
   get url(): string {
     return this.#url;
   }
@@ -170,7 +170,7 @@ export class ApiServer {
     return this.#socket;
   }
 
-  /** Takes nothing new, lets what is under way finish for so long. The engine stays open. */
+  /** Accepts nothing new and lets open requests finish within the grace time. The engine stays open. */
   async close(options: { readonly graceMs?: number } = {}): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
@@ -218,7 +218,7 @@ export class ApiServer {
           via,
         }),
       {
-        // The process is somebody else's too: its globals stay as they are.
+        // The process may belong to a user's program, so its globals stay unchanged.
         overrideGlobalObjects: false,
         autoCleanupIncoming: false,
         errorHandler: (thrown) => this.#unreadable(thrown),
@@ -243,7 +243,7 @@ export class ApiServer {
     };
   }
 
-  /** Nodes are known by their signatures, and are not counted or limited as clients are. */
+  /** Nodes are authenticated by their signatures, and are not counted or limited like clients. */
   async #answerPeer(peers: PeerPort, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const answer = await peers.answer(incoming, outgoing);
     dropBody(incoming);
@@ -260,7 +260,7 @@ export class ApiServer {
     return this.#hostCheck.check(headers, socket.localAddress);
   }
 
-  /** A request line that no address can be made of. */
+  /** A request line without a valid address. */
   #unreadable(thrown: unknown): Response {
     const isTheirs = thrown instanceof Error && thrown.name === "RequestError";
     if (!isTheirs) this.#fault(thrown);
@@ -280,7 +280,7 @@ export class ApiServer {
   }
 }
 
-/** Whether other nodes work on the store too: only an embedded one has a single partition. */
+/** Whether other nodes use the store too: only an embedded store has a single partition. */
 function isShared({ engine }: ApiParts): boolean {
   return engine.info.partitions > 1;
 }
@@ -294,7 +294,7 @@ function closeServer(server: Server, clock: Clock): Promise<void> {
       cancel = clock.after(IDLE_MS, look);
     };
     look();
-    // One that never listened is closed already.
+    // A server that never listened is closed already.
     server.close(() => {
       cancel();
       resolve();

@@ -1,6 +1,6 @@
 /**
- * Who is let in. The directory's socket is admin. Over TCP without any token: everybody on this machine, as admin, if
- * the server listens on loopback. Once there is a token, every request needs one, as a bearer or by a session's cookie.
+ * Authentication. The directory's socket is admin. Without any token, every TCP client of this machine is admin if the server
+ * listens on loopback. Once there is a token, every request over TCP needs one, as a bearer or by a session cookie.
  */
 
 import { timingSafeEqual } from "node:crypto";
@@ -16,7 +16,7 @@ import type { EndedSessions } from "./ended-sessions.ts";
 import { readSession, type Session } from "./session-cookie.ts";
 import { mayBeToken, type Token, type Tokens } from "./tokens.ts";
 
-/** Where a connection came from. */
+/** Where a connection comes from. */
 export type Via = "socket" | "tcp";
 
 export interface AccessOptions {
@@ -25,18 +25,18 @@ export interface AccessOptions {
   readonly clock: Clock;
   /** Signs session cookies and the tokens of attempts. */
   readonly key: string;
-  /** In a cluster: what the workers inside other nodes show. */
+  /** In a cluster: the token of workers inside other nodes. */
   readonly nodeToken?: string | undefined;
   /** Whether the server listens on a loopback address. */
   readonly isLocal: boolean;
 }
 
-/** How long who is not known waits for the store. */
+/** How long an unknown caller waits for the store. */
 const LOOK_MS = 5_000;
 /** The worker inside another node. */
 const NODE: Caller = { name: "node", role: "worker", project: null, token: null, countedBy: null };
 const SOCKET: Caller = { name: "socket", role: "admin", project: null, token: null, countedBy: null };
-/** Of routes that need no caller. */
+/** The caller of routes without authentication. */
 const ANYBODY: Caller = { name: "anybody", role: "viewer", project: null, token: null, countedBy: null };
 
 export class Access {
@@ -46,7 +46,7 @@ export class Access {
     this.#options = options;
   }
 
-  /** Who asks; a rejection if they have to say so and do not. */
+  /** The caller of a request, or a rejection. */
   identify(incoming: IncomingMessage, via: Via): Caller | Rejection {
     if (via === "socket") return SOCKET;
     if (this.#isNode(incoming)) return NODE;
@@ -67,8 +67,8 @@ export class Access {
   }
 
   /**
-   * The same for one who was refused, once it is known here what other nodes have done; null: there is nothing more to
-   * know. Who brings nothing that could be a token does not have the store read.
+   * Identifies a refused caller again after the changes of other nodes are read; null if there are none. A request without
+   * anything like a token causes no read.
    */
   identifyAnew(incoming: IncomingMessage, via: Via): Promise<Caller | Rejection> | null {
     if (!mayBeToken(bearerOf(incoming)) && this.#sessionOf(incoming) === null) return null;
@@ -76,7 +76,7 @@ export class Access {
     return renewed === null ? null : this.#inTime(renewed.then(() => this.identify(incoming, via)));
   }
 
-  /** A store that hangs is not waited for: nobody has been let in yet. */
+  /** A store that hangs is not waited for. */
   #inTime<T>(work: Promise<T>): Promise<T | Rejection> {
     return within<T | Rejection>(this.#options.clock, LOOK_MS, work, () =>
       reject("store_unavailable", "the store does not say whether this token is known"),
@@ -102,7 +102,7 @@ export class Access {
     return readSession(headers.cookie, key, clock.now());
   }
 
-  /** The caller of an attempt's own routes: whoever has its token. What it still opens is the route's to know. */
+  /** The caller of an attempt's own routes: the bearer of its token. The route decides what it may still do. */
   identifyAttempt(incoming: IncomingMessage, attempt: string): Caller | Rejection {
     const bearer = bearerOf(incoming);
     if (bearer === null) return reject("unauthorised", "the attempt's token is needed as the bearer");
@@ -130,22 +130,22 @@ export class Access {
   }
 }
 
-/** The caller of a route for everybody. */
+/** The caller of a public route. */
 export function anybody(incoming: IncomingMessage): Caller {
   return { ...ANYBODY, countedBy: peerOf(incoming) };
 }
 
-/** The address of the other end. */
+/** The client's address. */
 export function peerOf(incoming: IncomingMessage): string {
   return incoming.socket.remoteAddress ?? "";
 }
 
-/** What stands behind `Authorization: Bearer`. */
+/** The bearer token of a request. */
 export function bearerOf(incoming: IncomingMessage): string | null {
   return /^Bearer +([\x21-\x7e]{1,500})$/i.exec(incoming.headers.authorization ?? "")?.[1] ?? null;
 }
 
-/** In a time that does not depend on where they differ. */
+/** Compares in constant time. */
 function isSame(right: string, given: string): boolean {
   const [one, other] = [Buffer.from(right), Buffer.from(given)];
   return one.length === other.length && timingSafeEqual(one, other);

@@ -1,18 +1,18 @@
-/** Who asks, and what they may do: viewer < operator < admin; worker stands apart, and admin includes it. */
+/** Callers and roles: viewer < operator < admin; worker is separate, and admin includes it. */
 
 export const ROLES = ["viewer", "operator", "admin", "worker"] as const;
 
 export type Role = (typeof ROLES)[number];
 
 export interface Caller {
-  /** The name of the token; `socket` or `local` where none is needed. */
+  /** The name of the token; `socket` or `local` if none is needed. */
   readonly name: string;
   readonly role: Role;
-  /** The one project that it may see and change; null: all. */
+  /** The only project that it may see and change; null for all. */
   readonly project: string | null;
-  /** The id of the token; null: none was needed. */
+  /** The id of the token; null if none was needed. */
   readonly token: string | null;
-  /** What requests are counted by for the rate limit; null: not limited. */
+  /** The key of its rate limit; null if it is not limited. */
   readonly countedBy: string | null;
 }
 
@@ -28,7 +28,7 @@ export function includes(role: Role, wanted: Role): boolean {
   return INCLUDES[role].includes(wanted);
 }
 
-/** Whether the caller may see what is of a project. */
+/** Whether the caller may see a project. */
 export function seesProject(caller: Caller, project: string): boolean {
   return caller.project === null || caller.project === project;
 }

@@ -1,6 +1,6 @@
 /**
- * Sessions that were ended before their time: their cookies open nothing any more. Kept until they would have ended.
- * Those that are ended at another node are known here within a few seconds.
+ * Sessions that were ended early, whose cookies are invalid. Each is kept until its regular end. Sessions that end at another
+ * node are known here within a few seconds.
  */
 import type { Clock } from "../../std/clock.ts";
 import { number } from "../../std/decode.ts";
@@ -20,15 +20,15 @@ export interface EndedSessionsParts {
 }
 
 const KIND = "ended-session";
-/** The form of ended sessions: until when each would have counted. */
+/** The form of ended sessions: the regular end of each. */
 export const SESSION_FORM = jsonForm<number>(KIND, number);
-/** Nobody ends so many within the life of one. */
+/** More than can end within the life of a session. */
 const ENDED_MAX = 10_000;
 
 export class EndedSessions {
   readonly #store: DocumentStore;
   readonly #clock: Clock;
-  /** When each would have ended, by the hash of its signature. */
+  /** The regular end of each session, by the hash of its signature. */
   readonly #until = new Map<string, number>();
   #copy: FreshCopy | null = null;
 
@@ -37,7 +37,6 @@ export class EndedSessions {
     this.#clock = clock;
   }
 
-  /** With all that were ended before. */
   static async open(parts: EndedSessionsParts): Promise<EndedSessions> {
     const { store, clock, isShared = false, onFault = () => undefined } = parts;
     const ended = new EndedSessions(store, clock);
@@ -55,7 +54,7 @@ export class EndedSessions {
     return this.#until.size > 0 && this.#until.has(hashSecret(signature));
   }
 
-  /** Ends a session; durable when resolved. */
+  /** Ends a session. Resolves when that is durable. */
   async end({ signature, until }: Session): Promise<Rejection | null> {
     await this.#forget();
     if (this.#until.size >= ENDED_MAX)
@@ -68,14 +67,14 @@ export class EndedSessions {
     return null;
   }
 
-  /** None is ever taken back, so what is known already stays. */
+  /** An ended session never becomes valid again, so known ones stay. */
   async #read(): Promise<void> {
-    // A session that ended stays ended, even if it is not known until when that matters.
+    // A damaged entry still ends its session.
     for await (const ended of allDocuments(this.#store, SESSION_FORM))
       this.#until.set(ended.id, ended.damage === undefined ? ended.value : Number.POSITIVE_INFINITY);
   }
 
-  /** Those that would be over by now need not be remembered. */
+  /** Forgets sessions that are over by now. */
   async #forget(): Promise<void> {
     const now = this.#clock.now();
     for (const [id, until] of [...this.#until]) {

@@ -1,6 +1,6 @@
 /**
- * Keeps what is in memory like what is in a store that other nodes write to: reads it again every so often, and at once
- * for who has to know. Reads do not overlap, and there is a pause between them, however many ask.
+ * Keeps a copy in memory of data that other nodes write to the store. It reads the data again from time to time, and at once on
+ * request. Reads do not overlap, and there is a pause between them.
  */
 
 import type { Clock } from "../../std/clock.ts";
@@ -8,20 +8,20 @@ import { sleep } from "../../std/within.ts";
 
 export interface FreshCopyOptions {
   readonly clock: Clock;
-  /** Reads it all. */
+  /** Reads all data. */
   readonly read: () => Promise<void>;
-  /** A read that nobody waits for has failed: there will be another. */
+  /** A background read failed; the next one follows. */
   readonly onFault: (fault: Error) => void;
 }
 
-/** How old it gets. */
+/** The greatest age of the copy. */
 const EVERY_MS = 2_000;
-/** The least pause between the beginnings of two reads. */
+/** The shortest time between the beginnings of two reads. */
 const PAUSE_MS = 100;
 
 export class FreshCopy {
   readonly #options: FreshCopyOptions;
-  /** The read that has not begun yet, and that all who ask now wait for. */
+  /** The next read, which has not begun yet; all present callers wait for it. */
   #next: Promise<void> | null = null;
   #last: Promise<void> = Promise.resolve();
   #begunAt = Number.NEGATIVE_INFINITY;
@@ -33,7 +33,7 @@ export class FreshCopy {
     this.#later();
   }
 
-  /** Resolves when it was read, by a read that has begun after this was asked for. Throws if that fails. */
+  /** Resolves after a read that began after this call. Throws if it fails. */
   renew(): Promise<void> {
     this.#next ??= this.#afterLast();
     return this.#next;
@@ -45,7 +45,7 @@ export class FreshCopy {
   }
 
   async #afterLast(): Promise<void> {
-    // Whether that one failed is told to those who asked for it.
+    // Its failure is reported to its own callers.
     await this.#last.catch(() => undefined);
     const { clock, read } = this.#options;
     const ms = this.#begunAt + PAUSE_MS - clock.now();

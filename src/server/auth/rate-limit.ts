@@ -1,4 +1,4 @@
-/** A token bucket per token or peer address: so many requests a second, twice as many at once. */
+/** A token bucket for each token or client address: a number of requests a second, and twice as many in a burst. */
 import type { Clock } from "../../std/clock.ts";
 
 interface Bucket {
@@ -6,7 +6,7 @@ interface Bucket {
   at: number;
 }
 
-/** Buckets kept; one that is not among the last used is full again anyway, unless somebody has many addresses. */
+/** The most buckets. A bucket that was not used lately is full again. */
 const BUCKETS_MAX = 10_000;
 
 export class RateLimit {
@@ -19,7 +19,7 @@ export class RateLimit {
     this.#perSecond = perSecond;
   }
 
-  /** Takes `cost` requests out of a bucket: 0 if they were there, else the seconds until they are. */
+  /** Takes `cost` requests out of a bucket. Returns 0, or the seconds until they are available. */
   take(key: string, cost = 1): number {
     const now = this.#clock.now();
     const burst = this.#perSecond * 2;
@@ -32,7 +32,7 @@ export class RateLimit {
     return 0;
   }
 
-  /** Keeps the bucket as the one used last. */
+  /** Marks the bucket as the most recently used. */
   #keep(key: string, bucket: Bucket): void {
     this.#buckets.delete(key);
     this.#buckets.set(key, bucket);

@@ -8,18 +8,18 @@ export function drawSecret(random: Random, bytes: number): Buffer {
   return secret.subarray(0, bytes);
 }
 
-/** What is kept of a secret: its SHA-256, in hex. */
+/** The SHA-256 of a secret, in hex, which is stored instead of it. */
 export function hashSecret(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");
 }
 
-/** Whether two texts are equal, in a time that does not depend on where they differ. */
+/** Compares two texts in constant time. */
 export function isSameSecret(a: string, b: string): boolean {
   const [x, y] = [Buffer.from(a), Buffer.from(b)];
   return x.length === y.length && timingSafeEqual(x, y);
 }
 
-/** A text's signature by the store's key; `use` keeps signatures for different uses apart. */
+/** Signs a text with the store's key; `use` separates signatures for different purposes. */
 export function sign(key: string, use: string, text: string): string {
   return createHmac("sha256", key).update(`${use}\n${text}`).digest("base64url");
 }

@@ -1,7 +1,7 @@
 /**
- * The dashboard's session: a token is traded for a cookie that scripts cannot read and other sites cannot send. The
- * cookie names the token and when it ends, signed with the store's key; revoking the token ends it, and so does
- * deleting the session (ended-sessions.ts).
+ * The dashboard's session: a token is exchanged for a cookie that scripts cannot read and other sites cannot send. The cookie
+ * contains the token's id and the end of the session, signed with the store's key. Revoking the token ends the session, and so
+ * does deleting it (ended-sessions.ts).
  */
 import { isSameSecret, sign } from "./secrets.ts";
 
@@ -9,9 +9,9 @@ const COOKIE = "rondo_session";
 /** How long a session lasts. */
 export const SESSION_MS = 12 * 3_600_000;
 
-/** A session, as its cookie says. */
+/** A session, from its cookie. */
 export interface Session {
-  /** The id of the token that it was traded for. */
+  /** The id of the token that it was exchanged for. */
   readonly token: string;
   readonly until: number;
   readonly signature: string;
@@ -34,7 +34,7 @@ export function endedCookie(isSecure: boolean): string {
   return `${COOKIE}=; ${attributes(0, isSecure)}`;
 }
 
-/** The session of a request; null: it has none that holds. */
+/** The valid session of a request; null if there is none. */
 export function readSession(cookies: string | undefined, key: string, now: number): Session | null {
   if (cookies === undefined) return null;
   for (const part of cookies.split(";")) {

@@ -1,10 +1,8 @@
 /**
- * API tokens: made here, shown once, kept as hashes in the store's documents. A token reads `rondo_<id>_<secret>`: the
- * id finds it, the secret (32 random bytes) is compared by its hash in constant time. One more may come from the
- * environment (RONDO_ADMIN_TOKEN); it is not stored.
- *
- * Over a store that is shared, what another node makes or revokes counts here within a few seconds; and who brings a
- * token that is not known is refused only after the store was read again.
+ * API tokens. A token is shown once and stored as a hash. It has the form `rondo_<id>_<secret>`: the id finds it, and the
+ * secret (32 random bytes) is compared by its hash in constant time. RONDO_ADMIN_TOKEN gives one more, which is not stored.
+ * In a cluster, tokens that another node creates or revokes are known here within a few seconds. An unknown token is refused
+ * only after the store was read again.
  */
 
 import { guardedBy, TOKEN_FORM } from "../../commands/bound-projects.ts";
@@ -17,12 +15,12 @@ import type { Role } from "./caller.ts";
 import { FreshCopy } from "./fresh-copy.ts";
 import { drawSecret, hashSecret, isSameSecret } from "./secrets.ts";
 
-/** A token as others may see it. */
+/** A token without its secret. */
 export interface Token {
   readonly id: string;
   readonly name: string;
   readonly role: Role;
-  /** The project that it is bound to; null: none. */
+  /** The project that it is bound to; null for none. */
   readonly project: string | null;
   readonly createdAt: number;
   readonly createdBy: string;
@@ -38,7 +36,7 @@ export interface DamagedToken {
   readonly id: string;
   readonly damage: string;
   readonly hint: string;
-  /** The project that it keeps guarded; `*`: every one; null: none. */
+  /** The project that it still guards; `*` for all; null for none. */
   readonly guards: string | null;
 }
 
@@ -46,15 +44,15 @@ export interface TokenParts {
   readonly store: DocumentStore;
   readonly clock: Clock;
   readonly random: Random;
-  /** RONDO_ADMIN_TOKEN. */
+  /** The environment variable RONDO_ADMIN_TOKEN. */
   readonly adminToken: string | null;
-  /** Other nodes make and revoke tokens too. */
+  /** Other nodes create and revoke tokens too. */
   readonly isShared?: boolean;
   readonly onFault?: (fault: Error) => void;
 }
 
 const KIND = "token";
-/** The id of the token from the environment. */
+/** The id of the token of the environment. */
 const FROM_ENVIRONMENT = "env";
 const STORED = TOKEN_FORM as DocumentForm<StoredToken>;
 const FORM = /^rondo_([0-9a-z]{1,40})_/;
@@ -62,12 +60,12 @@ const FORM = /^rondo_([0-9a-z]{1,40})_/;
 export class Tokens {
   readonly #parts: TokenParts;
   #tokens = new Map<string, StoredToken>();
-  /** Damaged tokens: they open nothing, and what they guard stays guarded. */
+  /** Damaged tokens. They are not accepted, and the projects that they guard stay guarded. */
   #damaged = new Map<string, DamagedToken>();
-  /** Changes made here: what was read while one was made is read again. */
+  /** The number of changes made here: a read during a change is repeated. */
   #changes = 0;
   #copy: FreshCopy | null = null;
-  /** Told of tokens that another node has revoked. */
+  /** Called with tokens that another node has revoked. */
   onRevoked: (id: string) => void = () => undefined;
   #onBound: (projects: ReadonlySet<string>) => void = () => undefined;
 
@@ -87,7 +85,6 @@ export class Tokens {
       });
   }
 
-  /** With all tokens of the store. */
   static async open(parts: TokenParts): Promise<Tokens> {
     const tokens = new Tokens(parts);
     await tokens.#read();
@@ -96,13 +93,13 @@ export class Tokens {
     return tokens;
   }
 
-  /** Calls `listener` with the projects that a token is bound to: now, and when they may have changed. */
+  /** Calls `listener` with the projects that tokens are bound to, now and after changes. */
   set onBound(listener: (projects: ReadonlySet<string>) => void) {
     this.#onBound = listener;
     this.#noteBound();
   }
 
-  /** Resolves when all that other nodes had done before this is known here; null: there are no others. */
+  /** Resolves when all earlier changes of other nodes are known here; null without other nodes. */
   renew(): Promise<void> | null {
     return this.#copy?.renew() ?? null;
   }
@@ -111,19 +108,19 @@ export class Tokens {
     this.#copy?.close();
   }
 
-  /** Whether there is any: then every request over TCP needs one. */
+  /** Whether there is a token: then every request over TCP needs one. */
   get any(): boolean {
     return this.#tokens.size + this.#damaged.size > 0;
   }
 
-  /** Whether there is one that opens everything, and always will. */
+  /** Whether there is an admin token without an end. */
   get hasAdmin(): boolean {
     return this.list().some(
       ({ role, project, expiresAt }) => role === "admin" && project === null && expiresAt === null,
     );
   }
 
-  /** The token that a text is; null: none, or one that has expired. */
+  /** The valid token of a text; null if there is none. */
   find(text: string): Token | null {
     const id = FORM.exec(text)?.[1];
     const hash = hashSecret(text);
@@ -134,25 +131,24 @@ export class Tokens {
     return null;
   }
 
-  /** A token by its id; null: there is none, or it has expired. */
+  /** A valid token by its id; null if there is none. */
   get(id: string): Token | null {
     const token = this.#tokens.get(id);
     return token === undefined ? null : this.#unlessExpired(token);
   }
 
-  /** All tokens, oldest first, without what proves them. */
+  /** All tokens, oldest first, without their secrets. */
   list(): readonly Token[] {
     return [...this.#tokens.values()]
       .map(({ hash: _, ...token }) => token)
       .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1));
   }
 
-  /** Tokens that cannot be read. */
   get damaged(): readonly DamagedToken[] {
     return [...this.#damaged.values()];
   }
 
-  /** Makes a token; its text is given out here and never again. */
+  /** Creates a token. Its text is returned here and never again. */
   async create(
     wanted: Pick<Token, "name" | "role" | "project" | "createdBy" | "expiresAt">,
   ): Promise<{ token: Token; text: string }> {
@@ -168,7 +164,7 @@ export class Tokens {
     return { token, text };
   }
 
-  /** Revokes a token of the store; false: there is none of that id. */
+  /** Revokes a token of the store; false if there is none with this id. */
   async remove(id: string): Promise<boolean> {
     if (id === FROM_ENVIRONMENT || !(this.#tokens.has(id) || this.#damaged.has(id))) return false;
     await this.#parts.store.putDocument(KIND, id, null);
@@ -180,7 +176,7 @@ export class Tokens {
     return true;
   }
 
-  /** Reads all tokens of the store; those that are gone open nothing any more. */
+  /** Reads all tokens of the store. Tokens that are gone become invalid. */
   async #read(): Promise<void> {
     const read = new Map<string, StoredToken>();
     const changes = this.#changes;
@@ -224,7 +220,7 @@ function damagedToken(token: {
   };
 }
 
-/** Whether a text looks like a token of the store. */
+/** Whether a text has the form of a stored token. */
 export function mayBeToken(text: string | null): boolean {
   return text !== null && FORM.test(text);
 }

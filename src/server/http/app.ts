@@ -1,6 +1,6 @@
 /**
- * Turns the route table into an HTTP application. For every request, in this order: who asks, how often, may they; are
- * path, query and body what the route says; then the handler, within its time; then the audit log, and the answer.
+ * Builds an HTTP application from the route table. For every request, in this order: authentication, rate limit, authorisation;
+ * checks of path, query and body; the handler, within its time limit; the audit log; the answer.
  */
 
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -29,7 +29,7 @@ import { dropBody } from "./read-body.ts";
 import { type CheckedRequest, checkRequest } from "./request-check.ts";
 import { cutIfUnread, sendAnswer, sendProblem } from "./send-answer.ts";
 
-/** What a request brings beside itself. */
+/** Data of a request besides the request itself. */
 export interface Bindings {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
@@ -40,7 +40,7 @@ export type App = OpenAPIHono<{ Bindings: Bindings }>;
 
 type AppContext = Context<{ Bindings: Bindings }>;
 
-/** Requests that wait, each with the token that it came with. */
+/** Waiting requests, each with its token. */
 export type Waiting = Map<AbortController, string | null>;
 
 export interface AppParts {
@@ -53,20 +53,19 @@ export interface AppParts {
   readonly clock: Clock;
   readonly limits: ApiLimits;
   readonly onFault: (fault: Error) => void;
-  /** Why the store takes no writes just now; null: it does. */
+  /** Why the store takes no writes; null if it does. */
   readonly storeFault: () => Error | null;
-  /** What must be told when the server closes, or its token is gone: requests that wait for something. */
+  /** Waiting requests, which are aborted when the server closes or their token is revoked. */
   readonly waiting: Waiting;
 }
 
-/** A wrong token costs as much as so many requests. */
+/** The cost of a wrong token, in requests. */
 const WRONG_TOKEN_COST = 10;
-/** After so long a request does not wait any longer for a store that takes no writes. */
+/** How long a request waits for a store that takes no writes. */
 const STORE_WAIT_MS = 5_000;
-/** Refusals after which nobody knows whether it was done. */
+/** Refusals with an unknown outcome. */
 const UNKNOWN_OUTCOME: readonly Refusal["code"][] = ["timeout", "store_unavailable", "internal"];
 
-/** The application. */
 export function buildApp(parts: AppParts): App {
   const app: App = new OpenAPIHono();
   for (const route of parts.routes) {
@@ -79,7 +78,7 @@ export function buildApp(parts: AppParts): App {
   return app;
 }
 
-/** Runs one request to its end, whatever happens in it. */
+/** Serves one request to its end. */
 async function serve(
   c: AppContext,
   parts: AppParts,
@@ -95,7 +94,7 @@ async function serve(
     } catch (thrown) {
       sent = sendProblem(outgoing, refusalOf(thrown, parts));
     }
-    // Streams look after their clients themselves.
+    // Streams handle their clients themselves.
     if (sent === "streamed") return 200;
     cutIfUnread(outgoing, { clock: parts.clock, stallMs: parts.limits.streamStallMs });
     return sent;
@@ -120,7 +119,7 @@ async function answer(c: AppContext, parts: AppParts, route: Route): Promise<num
   return sendAnswer(outgoing, given, incoming.headers["if-none-match"]);
 }
 
-/** Runs a request under its Idempotency-Key, if it has one. */
+/** Serves a request under its Idempotency-Key, if it has one. */
 async function withKey(
   c: AppContext,
   { caller, body, idempotencyKey: key }: Asked,
@@ -143,7 +142,7 @@ async function withKey(
   }
 }
 
-/** A path that no route has, or not with this method. Who is not let in does not learn which. */
+/** Answers for an unknown path or method. A caller without access does not learn which. */
 async function nowhere(c: AppContext, parts: AppParts): Promise<number> {
   const { outgoing } = c.env;
   const caller = await admit(c, parts, { access: "known" });
@@ -160,7 +159,7 @@ async function nowhere(c: AppContext, parts: AppParts): Promise<number> {
   return sendProblem(outgoing, { code: "method_not_allowed", message: `${path} takes ${allow}` }, { allow });
 }
 
-/** Who asks, if they may. */
+/** Authenticates and authorises the caller. */
 async function admit(
   c: AppContext,
   { access, rateLimit }: AppParts,
@@ -169,7 +168,7 @@ async function admit(
   const { incoming, via } = c.env;
   let caller = identify(c, access, route);
   if (isRejection(caller)) {
-    // Paid for before the store is read, and by those who are known after all too.
+    // Charged before the store is read, also to callers that turn out to be known.
     const wait = rateLimit.take(peerOf(incoming), WRONG_TOKEN_COST);
     if (wait > 0) return tooMany(wait);
     if (route.access !== "attempt") caller = (await access.identifyAnew(incoming, via)) ?? caller;
@@ -190,7 +189,7 @@ function identify(c: AppContext, access: Access, route: Pick<Route, "access">): 
   return isRejection(known) && route.access === "everyone" ? anybody(incoming) : known;
 }
 
-/** The handler's answer; a refusal if it takes too long. What it then does is done, and its answer is dropped. */
+/** The handler's answer, or a refusal after its time limit. The handler continues, and its late answer is dropped. */
 async function inTime(route: Route, asked: Asked, parts: AppParts): Promise<Answer | Refusal> {
   const { clock, limits, storeFault } = parts;
   const timeMs = route.timeMs === undefined ? limits.answerMs : route.timeMs;
@@ -209,7 +208,7 @@ async function inTime(route: Route, asked: Asked, parts: AppParts): Promise<Answ
   });
 }
 
-/** The store takes no writes: what was asked for waits in memory, and is done if the store comes back before a restart. */
+/** The store takes no writes: the request waits in memory, and is done if the store recovers before a restart. */
 function notWritten(fault: Error): Refusal {
   return {
     code: "store_unavailable",
@@ -222,11 +221,11 @@ function notWritten(fault: Error): Refusal {
 async function note(route: Route, { caller, named }: Asked, { audit }: AppParts): Promise<void> {
   const { name: who, role } = caller;
   const noted = audit.note({ who, role, action: route.audit ?? "", ...named });
-  // What only admins do is in the log before it is answered; the rest a moment later.
+  // Actions of admins are logged before they are answered; others a moment later.
   if (route.access === "admin") await noted;
 }
 
-/** What a client is told of something that was thrown. */
+/** The refusal for an exception. */
 function refusalOf(thrown: unknown, parts: AppParts): Refusal {
   if (thrown instanceof DamagedData) {
     const { code, message, hint } = damagedRow(thrown);
@@ -243,7 +242,7 @@ function refusalOf(thrown: unknown, parts: AppParts): Refusal {
     : { code: "internal", message: "the server failed to answer" };
 }
 
-/** Whether a path of the table fits one that was asked for. */
+/** Whether a path matches a pattern of the table. */
 function fits(pattern: string, path: string): boolean {
   const [wanted, given] = [pattern.split("/"), path.split("/")];
   return (
@@ -263,7 +262,7 @@ class Asked implements Ask {
   readonly outgoing: ServerResponse;
   readonly #waiting: Waiting;
   #abort: AbortController | null = null;
-  /** What the audit log says that it was about. */
+  /** The target in the audit log. */
   named: { target: string; project: string | null };
 
   constructor(parts: {
@@ -303,7 +302,7 @@ class Asked implements Ask {
     return this.#abort.signal;
   }
 
-  /** Bound, like `target`: handlers take what they need out of their ask. */
+  /** Bound, like `target`, because handlers destructure their `ask`. */
   readonly header = (name: string): string | undefined => {
     const value = this.incoming.headers[name.toLowerCase()];
     return Array.isArray(value) ? value[0] : value;
@@ -313,7 +312,7 @@ class Asked implements Ask {
     this.named = { target: name, project: project ?? this.named.project };
   };
 
-  /** It is over: answered, or the client has gone. */
+  /** The request is over: answered, or the client has gone. */
   end(): void {
     if (this.#abort === null) return;
     this.#waiting.delete(this.#abort);
@@ -323,7 +322,7 @@ class Asked implements Ask {
 
 const TRACEPARENT = /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/;
 
-/** Runs a request inside a span; `run` gives the status that was sent. */
+/** Runs a request inside a span; `run` returns the status that was sent. */
 export async function inSpan(
   incoming: IncomingMessage,
   route: { readonly method: string; readonly path: string },
@@ -349,7 +348,7 @@ export async function inSpan(
   }
 }
 
-/** The trace context to carry on: the request's span where it is recorded, else what the client sent. */
+/** The trace context to pass on: the request's span if it is recorded, else the client's. */
 export function traceOf(incoming: IncomingMessage): string | null {
   const span: Span | undefined = trace.getSpan(context.active());
   if (span?.isRecording() === true) {

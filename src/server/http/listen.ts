@@ -1,4 +1,4 @@
-/** Where the server listens: a TCP address, and a socket in the store's directory that only its owner can open. */
+/** Listens on a TCP address, and on a socket in the store's directory that only its owner can open. */
 import { chmodSync, rmSync } from "node:fs";
 import { createServer, type RequestListener, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
@@ -11,18 +11,18 @@ import { PROBLEM_TYPE, type ProblemCode, problemOf } from "./problem.ts";
 const HEADER_BYTES_MAX = 16_384;
 const HEADERS_MAX = 100;
 const KEEP_ALIVE_MS = 65_000;
-/** The longest path that a socket can have. */
+/** The longest path of a socket. */
 const SOCKET_PATH_MAX = 103;
 const SOCKET_NAME = "rondo.sock";
 
 /** The connections of each server. */
 const connections = new WeakMap<Server, Set<Socket>>();
 
-/** An HTTP server with its limits; it does not listen yet. */
+/** An HTTP server with its limits, which does not listen yet. */
 export function makeServer(limits: ApiLimits, listener: RequestListener): Server {
   const server = createServer(
     {
-      // Node refuses headers that may take longer than the whole.
+      // Node refuses a header time limit above the request time limit.
       headersTimeout: Math.min(limits.headerMs, limits.requestMs),
       requestTimeout: limits.requestMs,
       connectionsCheckingInterval: Math.max(50, Math.min(limits.headerMs, limits.requestMs) / 4),
@@ -43,13 +43,13 @@ export function makeServer(limits: ApiLimits, listener: RequestListener): Server
   return server;
 }
 
-/** Ends connections that nobody uses. To Node, one on which nothing has come yet waits for its first request. */
+/** Closes idle connections. Node does not count a connection without a first request as idle. */
 export function endIdle(server: Server): void {
   server.closeIdleConnections();
   for (const socket of connections.get(server) ?? []) if (socket.bytesRead === 0) socket.destroy();
 }
 
-/** Listens on TCP; gives the port. */
+/** Listens on TCP. Returns the port. */
 export async function listenTcp(server: Server, host: string, port: number): Promise<number> {
   try {
     await listening(server, () => server.listen({ host, port }));
@@ -59,11 +59,11 @@ export async function listenTcp(server: Server, host: string, port: number): Pro
   return (server.address() as AddressInfo).port;
 }
 
-/** Listens on the directory's socket; gives its path, or null if the path is too long for one. */
+/** Listens on the directory's socket. Returns its path, or null if the path is too long. */
 export async function listenSocket(server: Server, directory: string): Promise<string | null> {
   const path = socketPath(directory);
   if (path === null) return null;
-  // Whoever owns the directory's lock owns this name: what is there was left behind.
+  // The owner of the directory's lock owns this path: an existing socket was left behind.
   rmSync(path, { force: true });
   const mask = process.umask(0o177);
   try {
@@ -80,7 +80,7 @@ export async function listenSocket(server: Server, directory: string): Promise<s
   return resolve(path);
 }
 
-/** The path of a directory's socket, as short as it can be written; null: too long all the same. */
+/** The shortest path of a directory's socket; null if it is too long. */
 export function socketPath(directory: string): string | null {
   const absolute = resolve(directory, SOCKET_NAME);
   const short = relative(process.cwd(), absolute);
@@ -115,7 +115,7 @@ function explain(error: NodeJS.ErrnoException, where: string): Error {
   }
 }
 
-/** What a client did wrong before it was a request. */
+/** Errors of a client before its request could be read. */
 const CLIENT_ERRORS: Readonly<Record<string, readonly [code: ProblemCode, message: string]>> = {
   HPE_HEADER_OVERFLOW: ["headers_too_large", `the headers are larger than ${HEADER_BYTES_MAX} bytes`],
   ERR_HTTP_REQUEST_TIMEOUT: ["request_timeout", "the request was not complete in time"],
@@ -138,7 +138,7 @@ function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
   );
 }
 
-/** The address under which a server on this host and port is reached from here. */
+/** The URL of a server on this host and port, seen from this machine. */
 export function urlOf(host: string, port: number): string {
   const isAny = host === "0.0.0.0" || host === "::" || host === "";
   const name = isAny ? "127.0.0.1" : host.includes(":") && !host.startsWith("[") ? `[${host}]` : host;

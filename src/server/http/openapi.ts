@@ -4,7 +4,7 @@ import type { Access, Route } from "../route.ts";
 import { problemSchema } from "../schemas/problem.ts";
 import { PROBLEM_TYPE, PROBLEMS, type ProblemCode } from "./problem.ts";
 
-/** What every route may be refused with, beside its own. */
+/** Refusals that every route may return. */
 const ALWAYS: readonly ProblemCode[] = [
   "forbidden",
   "invalid_input",
@@ -30,7 +30,7 @@ const DESCRIPTION = [
   "Over TCP, once a token exists every request but `/healthz` and `/readyz` needs one; the socket in the store's directory needs none. Bodies are at most 4 MiB, pages at most 1,000 items.",
 ].join("\n\n");
 
-/** A route as the registry of the document takes it. */
+/** A route as the OpenAPI registry takes it. */
 export function describeRoute(route: Route): RouteConfig {
   const { id, method, path, tag, summary, description, params, query, body } = route;
   const headers = headerParameters(route);
@@ -59,7 +59,6 @@ export function describeRoute(route: Route): RouteConfig {
   };
 }
 
-/** The whole document. */
 export function openApiDocument(
   app: OpenAPIHono<never>,
   options: { readonly version: string; readonly url: string },
@@ -105,7 +104,7 @@ function answers(route: Route): RouteConfig["responses"] {
   );
 }
 
-/** Refusals by status: a status stands for all codes that have it. */
+/** Refusals by status; a status stands for all its codes. */
 function refusals(route: Route): RouteConfig["responses"] {
   const codes = new Set<ProblemCode>([
     ...ALWAYS,

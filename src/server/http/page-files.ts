@@ -1,8 +1,7 @@
 /**
- * The dashboard's files: read once from the folder that the build writes, held in memory with a compressed copy, and sent
- * with headers under which a page can run nothing but its own scripts. Files whose names carry a hash of their content
- * may be kept forever; the page itself is asked for each time. Addresses of the dashboard's own pages all get the page,
- * which finds out by itself what to show; everything else is the API's.
+ * Serves the dashboard's files: read once from the build folder, kept in memory with a compressed copy, and sent with a strict
+ * content security policy. Files with a hash in their names may be cached for ever; the page itself is revalidated each time.
+ * All page addresses of the dashboard get the same HTML page; every other path belongs to the API.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import type { IncomingMessage, ServerResponse } from "node:http";
@@ -17,11 +16,11 @@ interface PageFile {
   readonly body: Buffer;
   readonly etag: string;
   readonly isHashed: boolean;
-  /** Made when somebody first takes it. */
+  /** Compressed on first use. */
   zipped: Promise<Buffer> | null;
 }
 
-/** First parts of the addresses that the dashboard has pages for; "" is the overview. */
+/** First path segments of the dashboard's pages; "" is the overview. */
 const PAGES: readonly string[] = [
   "",
   "executions",
@@ -44,7 +43,7 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-/** Only what comes from here, no inline script or style, and no way to make markup of a text. */
+/** Allows only own resources, no inline script or style, and no conversion of text to markup. */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -65,7 +64,7 @@ export class PageFiles {
 
   readonly #pages: readonly string[];
 
-  /** `folder`: what the build wrote; one that is not there has no pages. `more`: pages of this server alone. */
+  /** `folder`: the build folder; without it there are no pages. `more`: additional pages of this server. */
   constructor(folder: string | null, more: readonly string[] = []) {
     this.#pages = [...PAGES, ...more];
     if (folder === null || !existsSync(join(folder, INDEX))) return;
@@ -80,12 +79,11 @@ export class PageFiles {
     }
   }
 
-  /** Whether there are any. */
   get any(): boolean {
     return this.#files.size > 0;
   }
 
-  /** Sends what a request is for; false: it is for somebody else. */
+  /** Sends a file; false if the request is not for the dashboard. */
   answer(incoming: IncomingMessage, outgoing: ServerResponse): boolean {
     if (incoming.method !== "GET" && incoming.method !== "HEAD") return false;
     const file = this.#find(incoming.url ?? "");
@@ -120,7 +118,7 @@ export class PageFiles {
     const [path = ""] = url.split(/[?#]/, 1);
     const found = this.#files.get(path);
     if (found !== undefined) return found;
-    // A path that begins with two slashes has an empty first part too, and is no page.
+    // A path that begins with two slashes has an empty first segment too, and is no page.
     const isPage = path === "/" || this.#pages.includes(path.split("/")[1] || "?");
     return isPage ? this.#files.get(INDEX) : undefined;
   }

@@ -1,7 +1,7 @@
-/** Refusals on the wire: RFC 9457 problems, with their status and a next step from one table. */
+/** Refusals on the wire: RFC 9457 problems, with status and hint from one table. */
 import type { RejectionCode } from "../../std/rejection.ts";
 
-/** Every code of a problem: those of rejections, and what only HTTP can get wrong. */
+/** All problem codes: those of rejections, and those of HTTP alone. */
 export type ProblemCode =
   | RejectionCode
   | "bad_request"
@@ -10,7 +10,7 @@ export type ProblemCode =
   | "headers_too_large"
   | "internal";
 
-/** The one table: status, title, and the next step where the rejection names none. */
+/** For each code its status, title, and the hint if the rejection has none. */
 export const PROBLEMS: Readonly<
   Record<ProblemCode, { readonly status: number; readonly title: string; readonly hint: string }>
 > = {
@@ -43,13 +43,13 @@ export const PROBLEMS: Readonly<
   timeout: { status: 504, title: "Not done in time", hint: "it may still be done; look, then ask again" },
 };
 
-/** A refusal with any code of a problem. */
+/** A refusal with any problem code. */
 export interface Refusal {
   readonly code: ProblemCode;
   readonly message: string;
   readonly hint?: string;
   readonly path?: string;
-  /** Seconds after which asking again makes sense. */
+  /** Seconds until a retry makes sense. */
   readonly retryAfterS?: number;
 }
 
@@ -66,7 +66,6 @@ export interface Problem {
 /** The media type of problems. */
 export const PROBLEM_TYPE = "application/problem+json";
 
-/** The problem that tells of a refusal. */
 export function problemOf(refusal: Refusal): Problem {
   const { status, title, hint } = PROBLEMS[refusal.code];
   return {

@@ -1,4 +1,4 @@
-/** Reads the body of a request, up to a size; what is over it is refused and dropped, never kept. */
+/** Reads the body of a request up to a size limit. A larger body is refused and discarded. */
 
 import type { IncomingMessage } from "node:http";
 import { JSON_DEPTH_MAX } from "../../std/json.ts";
@@ -9,20 +9,20 @@ export interface BodyLimits {
   readonly keysMax: number;
 }
 
-/** Levels that a request wraps around the user's value, which has its own limit. */
+/** Levels that a request adds around the user's value, which has its own limit. */
 const ENVELOPE_DEPTH = 10;
-/** What is read and thrown away of a refused body, so that the client gets to see the refusal. */
+/** How much of a refused body is read and discarded, so that the client can read the refusal. */
 const DROPPED_BYTES_MAX = 33_554_432;
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
 
-/** A value from outside, wrapped: it may look like anything, also like a rejection. */
+/** A value from outside, wrapped, because it may look like a rejection. */
 export interface Parsed {
   readonly kind: "parsed";
   readonly value: unknown;
 }
 
-/** The value of a JSON body; `undefined` if there is no body. */
+/** The value of a JSON body; `undefined` without a body. */
 export async function readJsonBody(
   incoming: IncomingMessage,
   limits: BodyLimits,
@@ -77,7 +77,7 @@ function readBytes(incoming: IncomingMessage, max: number): Promise<Uint8Array |
   });
 }
 
-/** Throws away what is left of a body that nobody wants; a client that sends on and on is cut off. */
+/** Discards the rest of a body. A client that keeps sending is cut off. */
 export function dropBody(incoming: IncomingMessage): void {
   if (incoming.complete || incoming.destroyed) return;
   let dropped = 0;
@@ -98,8 +98,8 @@ const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 
 /**
- * Counts nesting and keys in the bytes of a JSON text before anything is built from them; null: within the limits.
- * It does not check that the text is JSON: the parser does.
+ * Counts nesting and keys in the bytes of a JSON text before it is parsed; null if they are within the limits. It does not
+ * validate the JSON.
  */
 export function scanJson(bytes: Uint8Array, limits: ScanLimits): Rejection | null {
   let depth = 0;

@@ -1,4 +1,4 @@
-/** Checks path, query, headers and body of a request by what its route says of them. */
+/** Checks path, query, headers and body of a request by its route. */
 
 import type { IncomingMessage } from "node:http";
 import { z } from "@hono/zod-openapi";
@@ -7,7 +7,6 @@ import type { ApiLimits } from "../parts.ts";
 import type { Route } from "../route.ts";
 import { type Parsed, readJsonBody } from "./read-body.ts";
 
-/** The parts of a request, checked. */
 export interface CheckedRequest {
   readonly params: unknown;
   readonly query: unknown;
@@ -15,7 +14,7 @@ export interface CheckedRequest {
   readonly idempotencyKey: string | null;
 }
 
-/** The parts of a request as they came. */
+/** The unchecked parts of a request. */
 export interface RawRequest {
   readonly incoming: IncomingMessage;
   readonly params: Readonly<Record<string, string>>;
@@ -25,14 +24,14 @@ export interface RawRequest {
 const NO_QUERY = z.strictObject({});
 const KEY_CHARS_MAX = 200;
 
-/** The request's parts, or the first thing that is wrong with one. */
+/** The checked parts, or the first mistake. */
 export async function checkRequest(
   request: RawRequest,
   route: Route,
   limits: ApiLimits,
 ): Promise<CheckedRequest | Rejection> {
   const params = checkPart(route.params ?? z.unknown(), request.params, "path");
-  // Nothing has a name that no thing could have.
+  // An invalid name cannot exist, so the answer is "not found".
   if (isRejection(params)) return { ...params, code: "not_found" };
   const repeated = Object.entries(request.query).find(([, values]) => values.length > 1);
   if (repeated !== undefined)
@@ -62,7 +61,7 @@ async function checkBody(
   if (isRejection(sent)) return sent;
   if (sent.value === undefined && route.isBodyOptional !== true)
     return reject("invalid_json", "a body is needed, and there is none");
-  // Where fields are open it would be dropped without a word.
+  // Where unknown fields are allowed, it would be dropped silently.
   if (typeof sent.value === "object" && sent.value !== null && Object.hasOwn(sent.value, "__proto__"))
     return reject("unknown_field", "__proto__: there is no such field", { path: "__proto__" });
   return checkPart(route.body, sent.value === undefined ? {} : sent.value, "body");
@@ -79,7 +78,7 @@ function checkKey(incoming: IncomingMessage): string | null | Rejection {
 
 type Issue = z.core.$ZodIssue;
 
-/** The value as its schema gives it, or the first thing that is wrong with it. */
+/** Parses a value by its schema. Returns the first mistake as a rejection. */
 export function checkPart(
   schema: z.ZodType,
   value: unknown,

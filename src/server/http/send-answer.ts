@@ -5,7 +5,7 @@ import { checksum } from "../../std/hash.ts";
 import type { Answer } from "../route.ts";
 import { PROBLEM_TYPE, problemOf, type Refusal } from "./problem.ts";
 
-/** On every answer: nothing here is for another site, for a frame, or to be guessed at. */
+/** Headers of every answer: no use by other sites, no frames, no type guessing. */
 export const COMMON_HEADERS: Readonly<Record<string, string>> = {
   "cache-control": "no-store",
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -20,7 +20,7 @@ const ALIVE_MIN_MS = 100;
 
 type Sendable = Exclude<Answer, { kind: "streamed" } | { kind: "rejection" }>;
 
-/** Writes an answer; 304 if the client has it already. Gives the status that was sent. */
+/** Writes an answer; 304 if the client has it already. Returns the status. */
 export function sendAnswer(
   outgoing: ServerResponse,
   answer: Sendable,
@@ -79,7 +79,7 @@ export function sendProblem(
   return problem.status;
 }
 
-/** Gives a body in slices, the next one when the one before is taken: so it shows whether the client takes any. */
+/** Writes a body in slices, the next one after the last was taken, to notice a client that takes nothing. */
 function give(outgoing: ServerResponse, body: string | Uint8Array): void {
   if (body.length <= SLICE_BYTES) {
     outgoing.end(body);
@@ -101,8 +101,8 @@ function give(outgoing: ServerResponse, body: string | Uint8Array): void {
 }
 
 /**
- * Sends a space every so often to a client that waits for JSON, so that it knows that the connection lives. The first one sends
- * the head, with status 200: a refusal after that cuts the connection. The returned function ends it.
+ * Sends a space from time to time to a client that waits for JSON, as a sign of life. The first one sends the headers with
+ * status 200; a refusal after that cuts the connection. Returns a function that stops it.
  */
 export function keepAlive(outgoing: ServerResponse, clock: Clock, everyMs: number): () => void {
   const ms = Math.max(ALIVE_MIN_MS, everyMs);
@@ -113,7 +113,7 @@ export function keepAlive(outgoing: ServerResponse, clock: Clock, everyMs: numbe
       outgoing.writeHead(200, {
         ...COMMON_HEADERS,
         "content-type": "application/json",
-        // Proxies that know this header pass each part on at once.
+        // Makes proxies that know this header pass on each part at once.
         "x-accel-buffering": "no",
       });
     outgoing.write(" ");
@@ -123,15 +123,15 @@ export function keepAlive(outgoing: ServerResponse, clock: Clock, everyMs: numbe
   return () => cancel();
 }
 
-/** Lets go of a client that takes nothing of its answer for so long; one that takes it slowly is waited for. */
+/** Cuts off a client that reads nothing of its answer for this time. A slow client is waited for. */
 export function cutIfUnread(
   outgoing: ServerResponse,
   { clock, stallMs }: { readonly clock: Clock; readonly stallMs: number },
 ): void {
-  // Not its own: it has none while answers to requests before it are not taken.
+  // The request's socket: the response has none while earlier answers wait.
   const { socket } = outgoing.req;
   const isTaken = outgoing.socket !== null && outgoing.writableEnded && socket.writableLength === 0;
-  // Mostly the system took all of it at once.
+  // Usually the operating system took all of it at once.
   if (isTaken || outgoing.destroyed || socket.destroyed) return;
   let cancel = (): void => {};
   const look = (before: number): void => {
@@ -144,7 +144,7 @@ export function cutIfUnread(
   outgoing.once("finish", () => cancel()).once("close", () => cancel());
 }
 
-/** An entity tag of a text: the revision it is of, and a checksum, since counts change without a revision. */
+/** An entity tag: the revision and a checksum, because counts change without a revision. */
 export function etagOf(text: string, revision: string | number): string {
   return `"${revision}-${checksum(text, 0).toString(36)}"`;
 }

@@ -83,7 +83,7 @@ const tokenRoutes = [
       const { id } = ask.params;
       await tokens.renew();
       const token = tokens.list().find((one) => one.id === id);
-      // A damaged one is for callers that are bound to no project.
+      // Damaged tokens are for callers that are bound to no project.
       const isOwn = ask.caller.project === null || token?.project === ask.caller.project;
       if (!isOwn || !(await tokens.remove(id)))
         return reject("not_found", `there is no token ${id}`, {
@@ -95,7 +95,7 @@ const tokenRoutes = [
   }),
 ];
 
-/** What a token is to be, or why it cannot be that. */
+/** Checks the wanted token. */
 async function readToken(
   { tokens, clock, config }: Services,
   { name: wanted, role: given, project, expiresAt }: z.infer<typeof newTokenSchema>,
@@ -108,7 +108,7 @@ async function readToken(
   if (ends !== null && ends <= clock.now())
     return reject("invalid_input", "expiresAt: has passed already", { path: "expiresAt" });
   const opensAll = given === "admin" && scope === null && ends === null;
-  // The socket in a directory opens everything to its owner, whatever tokens there are.
+  // The socket in a directory gives its owner full access, whatever tokens there are.
   if (!opensAll && config.directory === null && !(await hasAdmin(tokens)))
     return reject("conflict", "with this token alone nobody could administer the server any more", {
       path: "role",
@@ -117,13 +117,13 @@ async function readToken(
   return { name: wanted, role: given, project: scope, createdBy: caller.name, expiresAt: ends };
 }
 
-/** Whether there is a token that opens everything, and always will; another node may have made it. */
+/** Whether there is an admin token without an end; another node may have created it. */
 async function hasAdmin(tokens: Tokens): Promise<boolean> {
   if (!tokens.hasAdmin) await tokens.renew();
   return tokens.hasAdmin;
 }
 
-/** Who is bound to a project makes tokens that are bound to it. */
+/** A caller that is bound to a project creates tokens for this project. */
 function scopeOf(caller: Caller, wanted: string | undefined): string | null | Rejection {
   if (caller.project === null) return wanted ?? null;
   return wanted === undefined || wanted === caller.project
@@ -194,7 +194,7 @@ const configRoute = route({
   handle: (_ask, { config }) => json({ data: config.settings.map(mask) }),
 });
 
-/** A setting without what must stay secret: secrets themselves, and passwords in addresses. */
+/** A setting without secrets and without passwords in addresses. */
 export function mask({
   name: setting,
   value,

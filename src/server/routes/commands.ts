@@ -1,4 +1,4 @@
-/** Command workflows of a project: handed in, listed and read as documents. */
+/** Command workflows of a project: submitted, listed and read as documents. */
 import { z } from "@hono/zod-openapi";
 import { checkCommandProject, parseSubmission } from "../../commands/parse-submission.ts";
 import { COMMANDS_TAG } from "../../commands/submission-definition.ts";
@@ -20,10 +20,10 @@ const PATH = "/v1/projects/{project}/workflows";
 const projectParams = z.strictObject({ project: name.openapi({ example: "project-x" }) });
 const pageQuery = z.strictObject({ limit: limit(), cursor });
 
-/** Heads that are read at a time, and at most for one page: a project can have many executions without commands. */
+/** Heads read at a time, and at most for one page: a project can have many executions without commands. */
 const HEADS = 500;
 const HEADS_MAX = 5_000;
-/** Documents that are read at the same time. */
+/** Documents read at the same time. */
 const READ_TOGETHER = 4;
 
 const submitRoute = route({
@@ -143,7 +143,7 @@ async function listCommands(services: Services, caller: Caller, query: PageQuery
   for (; from < page.heads.length && chars < PAGE_CHARS; from += READ_TOGETHER) {
     const together = page.heads.slice(from, from + READ_TOGETHER).map(({ id }) => documentOf(services, id));
     for (const document of await Promise.all(together)) {
-      // One that was purged meanwhile is gone; one that nobody can be asked about just now is not.
+      // A purged execution is left out; one whose owner cannot be asked now is an error.
       if (isRejection(document) && document.code !== "not_found") return document;
       if (isRejection(document)) continue;
       const text = JSON.stringify(document);
@@ -161,7 +161,7 @@ async function documentOf(services: Services, id: string): Promise<WorkflowDocum
   return isRejection(found) ? found : readCommands(services, found);
 }
 
-/** Heads of what was handed in, and the cursor after them; looks past a bounded number of others. */
+/** Heads of submitted executions, and the cursor after them. It skips a bounded number of others. */
 async function findSubmitted(
   { store }: Services,
   filter: { readonly project?: string },

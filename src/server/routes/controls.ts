@@ -1,4 +1,4 @@
-/** Changing executions: cancel, pause, resume, retry, signals, and the same for many at once. */
+/** Controls of executions: cancel, pause, resume, retry, signals, and the same in bulk. */
 
 import { z } from "@hono/zod-openapi";
 import { dropDamaged } from "../../engine/cache/damages.ts";
@@ -114,7 +114,7 @@ const signalRoute = route({
   },
 });
 
-/** A payload must fit one of the waits that its signal is for. */
+/** A payload must fit the schema of one of the waits for its signal. */
 async function checkSignal(
   { definitions }: Services,
   hash: string,

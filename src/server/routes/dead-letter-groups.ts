@@ -1,4 +1,4 @@
-/** Dead letters by what went wrong, and what can be done with all of one kind. */
+/** Dead letters grouped by error, with actions on a whole group. */
 
 import { z } from "@hono/zod-openapi";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
@@ -11,7 +11,7 @@ import { projectFor, route, type Services } from "./services.ts";
 
 const TAG = "dead letters";
 const params = z.strictObject({ id: z.string().regex(/^[\da-f]{16}$/, "is not the id of a group") });
-/** Executions that one call retries. */
+/** The most executions that one call retries. */
 const RETRIED_MAX = 1_000;
 const TOGETHER = 50;
 

@@ -1,4 +1,4 @@
-/** Dead letters: tasks that failed for good, and broadcasts of results that were given up. */
+/** Dead letters: tasks that failed for good, and broadcasts that were given up. */
 
 import { z } from "@hono/zod-openapi";
 import type { PostOpEvent, Recorded } from "../../kernel/event.ts";
@@ -132,7 +132,7 @@ async function find({ store }: Services, caller: Caller, id: number): Promise<St
     : reject("not_found", `there is no dead letter ${id}`);
 }
 
-/** The event that a letter is of. */
+/** The event of a dead letter. */
 async function eventOf(
   { store }: Services,
   { execution, seq }: StoredDeadLetter,
@@ -141,7 +141,7 @@ async function eventOf(
   return entry === undefined ? undefined : decodeReadable(entry).find((one) => one.seq === seq);
 }
 
-/** A letter with what its event says of its tasks, or of the post-operation. */
+/** A dead letter with the errors of its tasks, or of its post-operation. */
 async function show(services: Services, letter: StoredDeadLetter): Promise<DeadLetter> {
   const { order: id, execution, workflow, project, seq } = letter;
   const recorded = await eventOf(services, letter);
@@ -177,7 +177,7 @@ async function show(services: Services, letter: StoredDeadLetter): Promise<DeadL
   };
 }
 
-/** The task whose result could not be told to somebody, with why. */
+/** The task whose result could not be broadcast, with the reason. */
 function taskOf({ task: n, attempt, op, error }: PostOpEvent): DeadLetter["tasks"][number] {
   return { n, attempt, reason: op, worker: ENGINE, error: JSON.parse(error ?? "null") as Json };
 }

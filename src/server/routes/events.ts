@@ -1,4 +1,4 @@
-/** The journal of an execution, and its logs: as pages, or as they come. */
+/** The journal and the logs of an execution, as pages or as streams. */
 
 import { z } from "@hono/zod-openapi";
 import type { Recorded } from "../../kernel/event.ts";
@@ -24,7 +24,7 @@ import { inspectFor, route, type Services } from "./services.ts";
 
 const STREAM = "text/event-stream";
 const ROWS = 32;
-/** Rows looked at for one page of some kinds only. */
+/** The most rows read for one page that is filtered by kind. */
 const ROWS_LOOKED = 2_000;
 
 const follow = flag("go on after the end; streams only");
@@ -148,7 +148,7 @@ const logsRoute = route({
   },
 });
 
-/** What is asked for by HEAD ends at once: there is nothing to stream. */
+/** A HEAD request ends at once: there is nothing to stream. */
 function isHead({ incoming }: Pick<Ask, "incoming">): boolean {
   return incoming.method === "HEAD";
 }
@@ -164,7 +164,7 @@ function lastEventId({ header }: Pick<Ask, "header">): string | null {
   return id === undefined || id === "" ? null : id;
 }
 
-/** The first event wanted: after the last one the client has, or as it says. */
+/** The first wanted event: after the client's last one, or as requested. */
 function firstSeq(ask: Ask<unknown, z.output<typeof eventsQuery>>): number | Rejection {
   const last = wantsStream(ask) ? lastEventId(ask) : null;
   const { cursor: page, from } = ask.query;
@@ -210,7 +210,7 @@ async function eventPage(
     for (const entry of entries) {
       rows++;
       const mayHold = kinds === null || kinds.some((begin) => entry.body.includes(`"kind":"${begin}`));
-      // What is before a damaged row is shown; the next page says what is wrong.
+      // Rows before a damaged one are shown; the next page reports the damage.
       if (entry.damage !== undefined && count > 0) return page(text, String(next));
       for (const recorded of mayHold ? decodeEntry(entry) : []) {
         if (recorded.seq < next || !isWanted(recorded)) continue;

@@ -1,4 +1,4 @@
-/** Starting, listing and reading executions. */
+/** Routes that start, list and read executions. */
 
 import { z } from "@hono/zod-openapi";
 import { checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
@@ -56,7 +56,7 @@ const listQuery = z.strictObject({
 });
 
 const FULL_MAX = 100;
-/** Executions that are looked at at the same time: each may be as large as its input and output. */
+/** Executions that are read at the same time: each may be as large as its input and output. */
 const VIEWED_TOGETHER = 4;
 
 const startRoute = route({
@@ -186,7 +186,7 @@ const droppedRoute = route({
 
 type StartOptions = Omit<z.output<typeof startSchema>, "workflow" | "input">;
 
-/** The options of a start, with the id that the key makes. */
+/** The options of a start, with the id that is derived from the idempotency key. */
 function checkOptions(
   { startAt, deadline, ...options }: StartOptions,
   caller: Caller,
@@ -219,7 +219,7 @@ async function listExecutions(services: Services, caller: Caller, query: z.outpu
   return detail === "summary" ? json({ data: heads.map(summaryOf), next }) : viewsOf(services, heads, next);
 }
 
-/** A page of views; it ends early where inputs and outputs are large. */
+/** A page of views. It ends early if inputs and outputs are large. */
 async function viewsOf(
   { engine }: Services,
   heads: readonly StoredHead[],
@@ -231,7 +231,7 @@ async function viewsOf(
   for (; from < heads.length && chars < PAGE_CHARS; from += VIEWED_TOGETHER) {
     const together = heads.slice(from, from + VIEWED_TOGETHER).map(({ id }) => engine.inspect(id));
     for (const found of await Promise.all(together)) {
-      // One that was purged meanwhile is gone; one that nobody can be asked about just now is not.
+      // A purged execution is left out; one whose owner cannot be asked now is an error.
       if (isRejection(found) && found.code !== "not_found") return found;
       if (isRejection(found)) continue;
       const text = JSON.stringify(found.view);

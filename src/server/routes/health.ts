@@ -1,4 +1,4 @@
-/** Is it alive, is it ready, what is it, how is it doing. */
+/** Health, readiness, version and metrics. */
 import { z } from "@hono/zod-openapi";
 import { reject } from "../../std/rejection.ts";
 import { remoteEpoch } from "../../store/remote-epoch.ts";
@@ -6,7 +6,7 @@ import { json } from "../route.ts";
 import { route } from "./services.ts";
 
 const TAG = "health";
-/** How long the store may take to answer a ready check. */
+/** How long the store may take to answer a readiness check. */
 const READY_MS = 2_000;
 
 const healthRoute = route({
@@ -50,7 +50,7 @@ const readyRoute = route({
     const fault = services.engine.commitFault;
     if (fault !== null)
       return reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, FAULT_CHARS)}`);
-    // Whether the store answers; a damaged document is an answer too.
+    // Checks that the store answers; a damaged document is an answer too.
     await remoteEpoch(services.store);
     const { broker } = services;
     const { lostTransactions = 0 } = services.engine.info;

@@ -1,4 +1,4 @@
-/** What the nodes hold: limits, timers, open attempts. */
+/** Limits, timers and open attempts of all nodes. */
 
 import { z } from "@hono/zod-openapi";
 import { projectScope, rateName } from "../../engine/limits/limits.ts";
@@ -12,9 +12,9 @@ import { attemptSchema, limitSchema, timerSchema } from "../schemas/node.ts";
 import { cursor, integer, limit, pageOf } from "../schemas/paging.ts";
 import { route, type Services } from "./services.ts";
 
-/** A year ahead, where nothing else is said. */
+/** The default horizon: a year. */
 const HORIZON_MS = 366 * 86_400_000;
-/** Timers looked at for one page of a caller that does not see all. */
+/** The most timers that are read for a page of a caller that does not see all. */
 const LOOKED_MAX = 500;
 
 const attemptsRoute = route({
@@ -78,7 +78,7 @@ const timersRoute = route({
   },
 });
 
-/** Behind which timer a page begins: its time, how many of that time come up to it, and which it is. */
+/** The timer after which a page begins: its time, its number among those of the same time, and its name. */
 interface TimerPlace {
   readonly due: number;
   readonly seen: number;
@@ -98,7 +98,7 @@ function nameOf({ execution, timer }: StoredTimer): string {
   return sha256(`${execution}\n${timer}`).slice(0, 16);
 }
 
-/** Timers that the caller may see. Of many that it may not see, some are looked at, and the cursor goes on behind. */
+/** Timers that the caller may see. After a bounded number of others the page ends, with a cursor. */
 async function timerPage(
   services: Services,
   caller: Caller,
@@ -112,7 +112,7 @@ async function timerPage(
     max: from.seen + wanted,
     partitions: null,
   });
-  // If the last one is gone, those of its time come again rather than not at all.
+  // If the last timer is gone, those of its time are repeated rather than left out.
   const before = found.slice(0, from.seen).findLastIndex((timer) => nameOf(timer) === from.last) + 1;
   const data: StoredTimer[] = [];
   let { due, seen } = before === 0 ? { due: from.due, seen: 0 } : { due: from.due, seen: before };

@@ -1,4 +1,4 @@
-/** How it all is, for one look: counts, rates, what is held and waits, lights; and the progress of a few executions. */
+/** The overview: counts, rates, open work, health lights; and the progress of a few executions. */
 
 import { z } from "@hono/zod-openapi";
 import type { BrokerView } from "../../protocol/broker-view.ts";
@@ -97,7 +97,7 @@ const progressRoute = route({
   },
 });
 
-/** The oldest execution that has work, of those that the caller may see, and why it is not further. */
+/** The oldest execution with work that the caller may see, and why it waits. */
 async function oldestOf({ store, engine }: Services, caller: Caller) {
   const heads = await store.scanWork({ after: {}, each: 1, partitions: null });
   const oldest = heads
@@ -146,7 +146,7 @@ function ringLight(view: ReturnType<NonNullable<Services["ring"]>> | null, missi
     : { state: "ok", text: `${nodes.length} nodes agree` };
 }
 
-/** An id in a list; one that is not encoded well is none. */
+/** Decodes an id of a list; an id with an invalid encoding is empty. */
 function decoded(id: string): string {
   try {
     return decodeURIComponent(id);

@@ -1,10 +1,10 @@
-/** The ring: the nodes of the cluster as this one sees them. A server that is alone is a ring of one. */
+/** The ring: the nodes of the cluster as this one sees them. A single server is a ring of one. */
 
 import { json } from "../route.ts";
 import { ringSchema } from "../schemas/node.ts";
 import { route, type Services } from "./services.ts";
 
-/** A node without others has everything, and nothing goes round. */
+/** A node without others owns everything, and no token circulates. */
 function ringOfOne({ engine, url: own, config }: Services): ReturnType<NonNullable<Services["ring"]>> {
   const url = config.advertise ?? own();
   const { generation, partitions } = engine.info;

@@ -1,4 +1,4 @@
-/** Schedules: executions that start by the clock. */
+/** Schedules, which start executions by the clock. */
 
 import { z } from "@hono/zod-openapi";
 import type { ScheduleView } from "../../schedule/schedule-store.ts";
@@ -33,7 +33,7 @@ function changeRoute(action: "pause" | "resume", summary: string) {
   });
 }
 
-/** Does something with a schedule that the caller may see; to others it does not exist. */
+/** Runs an action on a schedule that the caller may see; for others it does not exist. */
 async function withSchedule<T>(
   schedules: Schedules,
   ask: Ask<z.output<typeof params>>,
@@ -57,7 +57,7 @@ async function removeSchedule(
   const remove = async ({ id }: { readonly id: string }): Promise<Answer<null>> =>
     (await schedules.remove(id)) ?? NO_CONTENT;
   const answer = await withSchedule(schedules, ask, remove);
-  // Nobody knows the project of a damaged one: callers that are bound to no project may delete it.
+  // The project of a damaged schedule is unknown, so only callers that are bound to no project may delete it.
   if (!isDamaged(answer) || ask.caller.project !== null) return answer;
   ask.target(ask.params.id);
   return remove(ask.params);
@@ -67,7 +67,7 @@ function isDamaged(answer: Answer): boolean {
   return isRejection(answer) && answer.code === "wrong_status";
 }
 
-/** What a caller wrote, in its own project if it is bound to one; wrapped, since it may look like anything. */
+/** The body in the caller's own project, if it is bound to one; wrapped, because it may look like a rejection. */
 async function ownSpec(
   schedules: Schedules,
   caller: Caller,

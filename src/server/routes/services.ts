@@ -1,4 +1,4 @@
-/** What the handlers of routes work with. */
+/** The services that handlers of routes use. */
 import type { Inspection } from "../../engine/io.ts";
 import { sha256 } from "../../std/hash.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -23,7 +23,7 @@ export interface Services extends ApiParts {
   readonly hub: FeedHub;
   readonly tasks: TaskIndexes;
   readonly lanes: LaneIndex;
-  /** How executions are; of those that have ended it is remembered. */
+  /** Views of executions; those of ended ones are cached. */
   readonly views: EndedViews;
   readonly deadLetterGroups: DeadLetterGroups;
   readonly tokenSightings: TokenSightings;
@@ -31,15 +31,15 @@ export interface Services extends ApiParts {
   readonly allNodes: AllNodes;
   /** Whether the server is about to close. */
   readonly isClosing: () => boolean;
-  /** The address under which it is reached. */
+  /** The address of this server. */
   readonly url: () => string;
   readonly document: () => { readonly openapi: string };
 }
 
-/** Declares a route whose handler works with the services. */
+/** Declares a route whose handler uses the services. */
 export const route = routesOver<Services>();
 
-/** An execution that the caller may see; to others it does not exist. */
+/** An execution that the caller may see; for others it does not exist. */
 export async function inspectFor(
   { views }: Pick<Services, "views">,
   caller: Caller,
@@ -50,13 +50,13 @@ export async function inspectFor(
   return reject("not_found", `there is no execution ${id}`);
 }
 
-/** The project that a list is about: the caller's own if it is bound to one. Null: the caller may not see the wanted one. */
+/** The project of a list: the caller's own if it is bound to one. Null if the caller may not see the wanted project. */
 export function projectFor(caller: Caller, wanted: string | undefined): { project?: string } | null {
   if (caller.project === null) return wanted === undefined ? {} : { project: wanted };
   return wanted === undefined || wanted === caller.project ? { project: caller.project } : null;
 }
 
-/** Ids are taken for all projects: who is bound to one learns no more than that. */
+/** Ids are unique over all projects. A caller that is bound to a project learns only that the id is taken. */
 export function idTaken(caller: Caller, { message }: Rejection, path = "id"): Rejection {
   return reject(
     "conflict",
@@ -65,7 +65,7 @@ export function idTaken(caller: Caller, { message }: Rejection, path = "id"): Re
   );
 }
 
-/** The id of what a request with an Idempotency-Key starts: the same for the same key in the same project. */
+/** The id of an execution that is started with an Idempotency-Key: the same for the same key and project. */
 export function keyedId(project: string, ...key: readonly string[]): string {
   return `key_${sha256([project, ...key].join("\n")).slice(0, 40)}`;
 }

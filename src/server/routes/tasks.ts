@@ -1,4 +1,4 @@
-/** The tasks of an execution: as rows, and as a map of one byte each. */
+/** The tasks of an execution, as rows and as a map of one byte each. */
 
 import { z } from "@hono/zod-openapi";
 import { DamagedData } from "../../kernel/journal/damage.ts";
@@ -180,7 +180,7 @@ async function scanOf(
     });
   const known = await services.definitions.byHash(workflowHash);
   if (isRejection(known)) {
-    // It may be the definition that is damaged.
+    // The definition may be damaged.
     if (damage !== undefined) throw new DamagedData({ ...damage, execution: id });
     return known;
   }
@@ -188,7 +188,7 @@ async function scanOf(
   return { scan: await services.tasks.scan(id, known.plan, { seq, isPast, createdAt }), isPast, finishedAt };
 }
 
-/** The handler that a query is about; null: none has started. */
+/** The handler of a query; null if none has started. */
 async function findHandler(
   services: Services,
   { caller, id, query }: { caller: Caller; id: string; query: PlaceQuery },
@@ -205,7 +205,7 @@ async function findHandler(
   return { handler, revision: scan.seq, origin: scan.startedAt };
 }
 
-/** Of the newest visit that fits, the first handler. */
+/** The first handler of the newest visit that fits. */
 function choose(scan: TaskScan, { phase, visit, handler }: PlaceQuery): IndexedHandler | null {
   let best: IndexedHandler | null = null;
   for (const candidate of scan.handlers) {

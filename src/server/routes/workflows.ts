@@ -1,4 +1,4 @@
-/** Definitions of workflows: stored by their hash, started by their name. */
+/** Definitions of workflows, stored by hash and started by name. */
 
 import { z } from "@hono/zod-openapi";
 import { isSubmissionName } from "../../commands/submission-definition.ts";
@@ -56,7 +56,7 @@ const listRoute = route({
   handle: async ({ query }, services) => json(await listNames(services, query.cursor ?? "", query.limit)),
 });
 
-/** A page of names without those of submissions, of which there can be many: so many are looked past for a page. */
+/** A page of names without those of submissions; a bounded number of these is skipped for a page. */
 async function listNames(
   { store }: Services,
   after: string,

@@ -1,7 +1,6 @@
 /**
- * Who did what: every change that came through the API, with the caller's name and role. Entries that come while a
- * write is under way are stored together, as one document; the ids of documents are in the order of time, and end with
- * what tells this log from those of other nodes.
+ * The audit log: every change through the API, with the caller's name and role. Entries that arrive during a write are stored
+ * together in one document. Ids of documents are in the order of time, and end with an id of this node.
  */
 
 import type { Clock } from "../../std/clock.ts";
@@ -36,7 +35,7 @@ export const AUDIT_FORM = jsonForm<readonly AuditEntry[]>(
   ),
 );
 const BATCH_MAX = 500;
-/** Entries that wait while the store fails; beyond, the oldest are given up. */
+/** The most entries that wait while the store fails; beyond that, the oldest are dropped. */
 const WAITING_MAX = 10_000;
 const RETRY_MS = 1_000;
 
@@ -62,7 +61,7 @@ export class AuditLog {
     this.#onFault = parts.onFault;
   }
 
-  /** Notes an entry; resolved when it is stored, or when storing it has failed once and will be tried again. */
+  /** Adds an entry. Resolves when it is stored, or when the first try has failed and will be repeated. */
   note(entry: Omit<AuditEntry, "at">): Promise<void> {
     this.#waiting.push({ at: this.#clock.now(), ...entry });
     if (this.#waiting.length > WAITING_MAX) this.#waiting.shift();
@@ -70,7 +69,6 @@ export class AuditLog {
     return this.#writing;
   }
 
-  /** Entries before a cursor, newest first. */
   async list(options: { cursor: string | null; max: number; project: string | null }): Promise<AuditPage> {
     const data: AuditEntry[] = [];
     let [before, skip] = readCursor(options.cursor);
@@ -96,7 +94,7 @@ export class AuditLog {
     }
   }
 
-  /** Stores what is left. */
+  /** Stores the remaining entries. */
   async close(): Promise<void> {
     this.#cancelRetry?.();
     await this.#writing;
@@ -104,7 +102,7 @@ export class AuditLog {
   }
 
   async #write(): Promise<void> {
-    // One turn of the loop: what is noted in it goes together.
+    // Entries of one turn of the event loop are stored together.
     await new Promise<void>((resolve) => this.#clock.soon(resolve));
     try {
       while (this.#waiting.length > 0) {
@@ -128,10 +126,10 @@ export class AuditLog {
   }
 }
 
-/** A cursor names the document and how many of its entries were shown; what comes next begins there. */
+/** A cursor names a document and the number of its entries that were shown. */
 function readCursor(cursor: string | null): [before: string | null, skip: number] {
   if (cursor === null) return [null, 0];
   const [id = "", index = "0"] = cursor.split(".");
-  // The document itself is wanted again: the smallest id after it is the bound.
+  // The document itself is needed again, so the bound is the smallest id after it.
   return [`${id}~`, Number(index)];
 }

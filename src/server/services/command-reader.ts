@@ -1,4 +1,4 @@
-/** Reads executions as command documents: the engine says how they are, their journals what receipts said. */
+/** Reads executions as command documents: their state from the engine, results of receipts from their journals. */
 import { type ReadCommand, workflowDocument } from "../../commands/workflow-document.ts";
 import type { Inspection } from "../../engine/io.ts";
 import type { WorkflowDocument } from "../../protocol/command-document.ts";
@@ -13,7 +13,6 @@ export interface ReaderParts {
   readonly definitions: Definitions;
 }
 
-/** The document of an execution that has commands. */
 export async function readCommands(
   { store, definitions }: ReaderParts,
   { view, commands = [] }: Inspection,
@@ -34,7 +33,7 @@ export async function readCommands(
   return workflowDocument(view, read);
 }
 
-/** What the receipt of this sequence number said. */
+/** The result of the receipt with this sequence number. */
 async function resultAt(events: EventReader, seq: number | null): Promise<ReadCommand["result"]> {
   const event = seq === null ? null : await events.at(seq);
   if (event?.kind !== "command.receipted" || event.result === null) return null;

@@ -1,6 +1,6 @@
 /**
- * Dead letters by what went wrong: the same error of the same handler, whatever the numbers and names in its message.
- * What a letter says never changes, so what was read of one is kept; a bounded number of the newest is looked at.
+ * Groups dead letters by error: the same error of the same handler, whatever numbers and names its message contains. A dead
+ * letter never changes, so it is cached; only a bounded number of the newest is read.
  */
 
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
@@ -8,13 +8,13 @@ import { sha256 } from "../../std/hash.ts";
 import type { Store, StoredDeadLetter } from "../../store/store.ts";
 import type { DeadLetterGroup } from "../schemas/dead-letter.ts";
 
-/** Letters that are looked at, read at the same time, and kept. */
+/** Dead letters that are read, read at the same time, and cached. */
 const LOOKED_MAX = 500;
 const TOGETHER = 16;
 const KEPT_MAX = 5_000;
 const MESSAGE_MAX = 500;
 
-/** Tasks of one letter that failed in the same way. */
+/** Tasks of one dead letter that failed in the same way. */
 interface Part {
   readonly fingerprint: string;
   readonly phase: string | null;
@@ -25,7 +25,7 @@ interface Part {
   readonly tasks: readonly number[];
 }
 
-/** A group with where it is. */
+/** A group with its dead letters. */
 export interface FoundGroup {
   readonly group: DeadLetterGroup;
   readonly letters: readonly {
@@ -43,7 +43,7 @@ export class DeadLetterGroups {
     this.#store = store;
   }
 
-  /** The groups of the newest letters, those with most tasks first; `isAll`: there are no older ones. */
+  /** The groups of the newest dead letters, the largest first; `isAll`: there are no older ones. */
   async list(filter: {
     readonly project?: string;
     readonly workflow?: string;
@@ -67,7 +67,7 @@ export class DeadLetterGroups {
   }
 
   async #partsOf(letter: StoredDeadLetter): Promise<readonly Part[]> {
-    // What is dropped of a letter makes it another.
+    // A dead letter of which tasks were dropped has another key.
     const key = `${letter.execution} ${letter.seq} ${letter.order} ${letter.tasks.length}`;
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
@@ -138,7 +138,7 @@ function errorOf(payload: string): { name: string; message: string } {
   return { name: named ?? "Error", message: said.slice(0, MESSAGE_MAX) };
 }
 
-/** A message without what differs from task to task: quoted texts, numbers, ids. */
+/** A message without the parts that differ from task to task: quoted texts, numbers, ids. */
 function shapeOf(message: string): string {
   return message
     .replaceAll(/"[^"]*"|'[^']*'|`[^`]*`/g, "…")

@@ -1,4 +1,4 @@
-/** Definitions as the API uses them: parsed, compiled and with their schemas, a few of them kept by hash. */
+/** Definitions for the API: parsed, compiled and with their schemas, in a small cache by hash. */
 import { isSubmissionName } from "../../commands/submission-definition.ts";
 import type { TopicGuard } from "../../commands/topic-guard.ts";
 import type { Definition } from "../../kernel/definition/definition.ts";
@@ -17,9 +17,9 @@ export interface KnownDefinition {
   readonly hash: string;
   readonly definition: Definition;
   readonly plan: Plan;
-  /** Checks the input; null: anything goes. */
+  /** Checks the input; null if there is no schema. */
   readonly input: ValueCheck | null;
-  /** Checks of signals by name: a payload must fit one of them. A signal that some wait takes as it is has none. */
+  /** Schemas of signals by name: a payload must fit one of them. A signal that some wait accepts without a schema has none. */
   readonly signals: ReadonlyMap<string, readonly ValueCheck[]>;
 }
 
@@ -46,7 +46,6 @@ export class Definitions {
     this.#topics = parts.topics;
   }
 
-  /** The newest definition of a name. */
   async newest(name: string): Promise<KnownDefinition | Rejection> {
     const found = await this.#store.getDefinition({ newestOf: name });
     if (found === null)
@@ -57,7 +56,6 @@ export class Definitions {
     return this.#kept.get(found.hash) ?? this.#read(found);
   }
 
-  /** The definition of a hash. */
   async byHash(hash: string): Promise<KnownDefinition | Rejection> {
     const kept = this.#kept.get(hash);
     if (kept !== undefined) return kept;
@@ -76,16 +74,16 @@ export class Definitions {
       (await this.#wrongPlace(known.plan)) ?? inDefinition(await this.#topics.check(known.plan.commands));
     if (wrong !== null) return wrong;
     const before = await this.#store.getDefinition({ newestOf: definition.name });
-    // One that is damaged is put again, which mends it.
+    // A damaged definition is stored again, which repairs it.
     if (before?.hash === hash && !isRejection(usableDefinition(before))) return { known, isNew: false };
-    // Those that are named by their content go with their last execution, the others of the name too.
+    // Definitions of submissions, which are named by their content, are deleted with their last execution.
     if (before !== null && isSubmissionName(definition.name))
       await noteReplaced(this.#store, { name: definition.name, hash: before.hash });
     await this.#store.putDefinition(definition.name, hash, JSON.stringify(definition));
     return { known, isNew: true };
   }
 
-  /** Results are kept where they can be; where they are told is decided when it is done. */
+  /** Checks the places of state stores. Targets of broadcasts are checked when they are sent. */
   async #wrongPlace(plan: Plan): Promise<Rejection | null> {
     for (const { phase, handler, command } of plan.commands) {
       if (command.persistence === null) continue;
@@ -121,7 +119,7 @@ export class Definitions {
   }
 }
 
-/** A refusal of topics as one of the definition. */
+/** A rejection about topics, as one of the definition. */
 function inDefinition(refusal: Rejection | null): Rejection | null {
   return refusal === null ? null : { ...refusal, code: "invalid_definition" };
 }

@@ -1,4 +1,4 @@
-/** Documents of the store that cannot be read: which they are, what that means, and what can be decided again. */
+/** Audits documents of the store: finds those that cannot be read, says what that means, and repairs what can be derived. */
 import { TOKEN_FORM } from "../../commands/bound-projects.ts";
 import { TOPIC_FORM, type TopicRole, usesOf } from "../../commands/topic-registry.ts";
 import { parseStored } from "../../kernel/definition/parse-definition.ts";
@@ -36,7 +36,7 @@ const FORMS: readonly DocumentForm<unknown>[] = [
   VERSION_FORM,
 ];
 
-/** Finds damaged documents. With `repair`, roles of topics are decided again, and damaged idempotency keys are deleted. */
+/** Finds damaged documents. With `repair`, roles of topics are derived again, and damaged idempotency keys are deleted. */
 export async function auditDocuments(
   store: AuditedStore,
   { repair }: { readonly repair: boolean },
@@ -65,7 +65,7 @@ export async function auditDocuments(
   );
 }
 
-/** Why a body that the store can read is not a document of its kind; null: it is one, or its kind has no form here. */
+/** Why a readable body is not a document of its kind; null if it is one, or if its kind has no form here. */
 function damageIn(kind: string, id: string, body: string): string | null {
   const form = kind === SCHEDULE_KIND ? formOfPart(id) : FORMS.find((one) => one.kind === kind);
   try {
@@ -93,7 +93,10 @@ function remedyOf(kind: string, id: string): string {
   }
 }
 
-/** Puts the roles that definitions use the names in; a name that none uses, or in both roles, has none: its next use decides. */
+/**
+ * Stores the roles in which definitions use the names. A name that none uses, or that is used in both roles, gets its role with
+ * its next use.
+ */
 async function decideRoles(store: AuditedStore, names: readonly string[]): Promise<void> {
   if (names.length === 0) return;
   const roles = new Map<string, Set<TopicRole>>(names.map((name) => [name, new Set()]));
@@ -120,7 +123,7 @@ function usesIn(body: string): ReturnType<typeof usesOf> {
   try {
     definition = parseStored(JSON.parse(body));
   } catch (thrown) {
-    // A damaged definition is found with its executions.
+    // A damaged definition is reported with its executions.
     if (thrown instanceof SyntaxError) return [];
     throw thrown;
   }

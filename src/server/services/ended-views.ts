@@ -1,7 +1,7 @@
 /**
- * Views of executions that have ended, kept while nothing more is in their journals: to look at one again then costs one
- * small read, where the engine would load all of it. What has ended can still change (a retry, an operation after the
- * end), and its id can be taken anew after it was forgotten: the last row of the journal tells.
+ * A cache of views of ended executions. Reading one again costs one small read, while the engine would load the whole
+ * execution. An ended execution can still change (a retry, a post-operation), and its id can be used again after a purge; the
+ * last row of the journal shows this.
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Inspection } from "../../engine/io.ts";
@@ -10,12 +10,12 @@ import type { Store } from "../../store/store.ts";
 
 interface Kept {
   readonly inspection: Inspection;
-  /** When the last row was written. */
+  /** The time of the last row. */
   readonly at: number;
   readonly chars: number;
 }
 
-/** For all of them together, and for one that is kept. */
+/** The size of the cache, and of its largest entry, in characters. */
 const CHARS_MAX = 16_777_216;
 const CHARS_EACH_MAX = 1_048_576;
 
@@ -30,7 +30,7 @@ export class EndedViews {
     this.#store = store;
   }
 
-  /** How an execution is, as the engine says or as it still is. */
+  /** The view of an execution, from the engine or from the cache. */
   async inspect(execution: string): Promise<Inspection | Rejection> {
     const kept = this.#kept.get(execution);
     if (kept !== undefined) {
@@ -61,7 +61,7 @@ export class EndedViews {
     this.#kept.delete(execution);
   }
 
-  /** When the row was written that ends with this event; null: there is none, or there are more behind it. */
+  /** The time of the row that ends with this event; null if there is none, or if there are later rows. */
   async #lastAt(execution: string, seq: number): Promise<number | null> {
     const [last, more] = await this.#store.readJournal({ execution, from: seq, rowsMax: 2 });
     return last !== undefined && more === undefined && last.seq + last.count - 1 === seq ? last.at : null;

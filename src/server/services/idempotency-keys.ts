@@ -1,8 +1,7 @@
 /**
- * What Idempotency-Keys were used for: a key that comes again with another request is a mistake of the client, and is
- * refused. Only a hash of the request is kept, for a day, in memory and as a document. That the same request under the
- * same key does nothing twice is not decided here, but by the ids that the routes make of the key. Where other nodes
- * work on the same store, the document is written before the request is answered: whichever is asked next knows of it.
+ * Remembers the use of Idempotency-Keys: a key that comes again with another request is refused. Only a hash of the request is
+ * kept, for a day, in memory and as a document. That a repeated request has no second effect follows from the ids that routes
+ * derive from the key. In a cluster the document is written before the request is answered, so that every node knows it.
  */
 import { contentHash } from "../../std/canonical-json.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -14,7 +13,7 @@ import { allDocuments, jsonForm, readDocument } from "../../store/document-form.
 import type { Store } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
 
-/** A request that came with a key. */
+/** A request with a key. */
 export interface KeyedRequest {
   readonly caller: Caller;
   readonly key: string;
@@ -26,7 +25,7 @@ export interface KeyedRequest {
 /** One use of a key. */
 export interface KeyUse {
   readonly id: string;
-  /** Of the request. */
+  /** The hash of the request. */
   readonly hash: string;
   readonly target: string;
 }
@@ -42,7 +41,7 @@ const KIND = "idempotency-key";
 export const KEY_FORM = jsonForm<Kept>(KIND, object({ hash: string, target: string, until: number }, KEPT));
 const KEPT_MS = 86_400_000;
 const SWEEP_MS = 3_600_000;
-/** Uses in memory; older ones are looked up. */
+/** Uses in memory; older ones are read from the store. */
 const MEMORY_MAX = 10_000;
 const TARGET_CHARS_MAX = 200;
 
@@ -52,7 +51,7 @@ export class IdempotencyKeys {
   readonly #onFault: (fault: Error) => void;
   readonly #isShared: boolean;
   readonly #known = new Map<string, Kept>();
-  /** Requests under way by key, how many of them. */
+  /** The number of open requests by key. */
   readonly #open = new Map<string, { readonly use: KeyUse; count: number }>();
   readonly #writes = new Set<Promise<void>>();
   #cancel: () => void;
@@ -62,7 +61,7 @@ export class IdempotencyKeys {
     store: Pick<Store, "getDocument" | "putDocument" | "listDocuments">;
     clock: Clock;
     onFault: (fault: Error) => void;
-    /** Other nodes work on the store too. */
+    /** Other nodes use the store too. */
     isShared?: boolean;
   }) {
     this.#isShared = parts.isShared ?? false;
@@ -72,7 +71,7 @@ export class IdempotencyKeys {
     this.#cancel = this.#later();
   }
 
-  /** Begins a use; a rejection if the key has been used for something else. Every use that has begun has to `end`. */
+  /** Begins a use, or rejects a key that was used for another request. Every use must `end`. */
   async begin(request: KeyedRequest): Promise<KeyUse | Rejection> {
     const use = useOf(request);
     const beside = this.#open.get(use.id);
@@ -90,14 +89,14 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Ends a use. `isUsed`: it did something, or may have. Resolves when all who have to know can know. */
+  /** Ends a use. `isUsed`: it had an effect, or may have had one. Resolves when it is known as widely as needed. */
   async end(use: KeyUse, isUsed: boolean): Promise<void> {
     const written = isUsed ? this.#keep(use) : null;
     this.#close(use);
     if (this.#isShared) await written;
   }
 
-  /** Resolves when all that was used is stored. */
+  /** Resolves when all uses are stored. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancel();
@@ -127,7 +126,7 @@ export class IdempotencyKeys {
     return this.#track(this.#store.putDocument(KIND, id, JSON.stringify(kept)));
   }
 
-  /** A use that could not be stored is told to be one by memory alone. */
+  /** A use that could not be stored is remembered in memory only. */
   #track(work: Promise<void>): Promise<void> {
     const tracked: Promise<void> = work
       .catch((thrown: unknown) => this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown))))
@@ -143,12 +142,12 @@ export class IdempotencyKeys {
     });
   }
 
-  /** Forgets uses that are too long ago. */
+  /** Deletes old uses. */
   async #sweep(): Promise<void> {
     const now = this.#clock.now();
     for await (const document of allDocuments(this.#store, KEY_FORM)) {
       if (this.#isClosed) return;
-      // Nobody knows until when a damaged one counts: it goes with an audit that repairs.
+      // The end of a damaged one is unknown: `rondo audit --repair` deletes it.
       if (document.damage !== undefined || document.value.until > now) continue;
       this.#known.delete(document.id);
       await this.#store.putDocument(KIND, document.id, null);
@@ -156,7 +155,7 @@ export class IdempotencyKeys {
   }
 }
 
-/** Keys are told apart by who uses them and for which project. */
+/** Keys are separate for each caller and project. */
 function useOf({ caller, key, target, body }: KeyedRequest): KeyUse {
   const wanted = (body as { project?: unknown } | undefined)?.project;
   const project = caller.project ?? (typeof wanted === "string" ? wanted : "");

@@ -1,10 +1,10 @@
-/** JSON Schema as definitions carry it: is it one, and does a value fit it. */
+/** JSON Schemas of definitions: validates schemas, and values against them. */
 import { type OutputUnit, type SchemaDraft, Validator } from "@cfworker/json-schema";
 import type { Json } from "../../std/json.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { LISTS, MAPS, SINGLE, wrongShape } from "./schema-shape.ts";
 
-/** Checks values by one schema. */
+/** Checks values against one schema. */
 export class SchemaCheck {
   readonly #validator: Validator;
 
@@ -12,13 +12,13 @@ export class SchemaCheck {
     this.#validator = validator;
   }
 
-  /** A schema of a definition, or why it is none; `at` says where it stands. */
+  /** A schema of a definition, or a rejection; `at` is its path. */
   static of(schema: Json, at: string): SchemaCheck | Rejection {
     const wrong = wrongShape(schema, at);
     if (wrong !== null) return reject("invalid_definition", wrong, { path: at });
     try {
       const check = new SchemaCheck(new Validator(plain(schema) as never, draftOf(schema)));
-      // A reference to nowhere shows when it is followed.
+      // A dangling reference is found when it is followed.
       check.#validator.validate(null);
       return check;
     } catch (thrown) {
@@ -26,7 +26,7 @@ export class SchemaCheck {
     }
   }
 
-  /** Why a value does not fit; null: it does. `what` names the value. */
+  /** Why a value does not fit; null if it does. `what` names the value. */
   check(value: Json, what: string): Rejection | null {
     let errors: readonly OutputUnit[];
     try {
@@ -47,7 +47,7 @@ export class SchemaCheck {
   }
 }
 
-/** Errors come with those of the schemas around them: the one deepest in the value says most. */
+/** Errors of inner schemas come with those of the outer ones; the one deepest in the value is the most specific. */
 function mostSpecific(errors: readonly OutputUnit[]): OutputUnit | undefined {
   let best: OutputUnit | undefined;
   for (const error of errors) if (best === undefined || depthOf(error) >= depthOf(best)) best = error;
@@ -70,8 +70,8 @@ function pathText(location: string): string {
 }
 
 /**
- * A copy without examples. The validator takes unknown keywords for schemas, and the `id` of an example for theirs; and
- * it writes into what it is given.
+ * A copy without examples. The validator takes unknown keywords for schemas, and the `id` of an example for a schema's id; it
+ * also modifies its argument.
  */
 function plain(schema: Json): Json {
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return schema;
@@ -96,7 +96,7 @@ function draftOf(schema: Json): SchemaDraft {
   return named.includes("2019-09") ? "2019-09" : "2020-12";
 }
 
-/** The first line, without where the validator looked. */
+/** The first line of the validator's message, without its own path. */
 function messageOf(thrown: unknown): string {
   const text = thrown instanceof Error ? thrown.message : String(thrown);
   return (text.split(/\n| {2}Absolute URI/)[0] as string).slice(0, 200);

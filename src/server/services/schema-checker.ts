@@ -1,10 +1,9 @@
 /**
- * Checks values by schemas that came from outside without standing still for them. A schema can make its own check take
- * as long as it likes: by a pattern that backtracks, by references that double, by items that are all compared. So:
- *
- * - A small schema without any of that, for a value that is small too, is checked where we are.
- * - Everything else is checked in a thread, one value at a time, each within a deadline; a thread that misses it is
- *   ended, and the next check gets a new one. Those that wait have a bound.
+ * Checks values against schemas from outside without blocking the event loop. A schema can make its own check slow: by a
+ * pattern that backtracks, by references that multiply, by unique items. So:
+ * - A small value and a small schema without such keywords are checked in this thread.
+ * - Everything else is checked in another thread, one value at a time, with a deadline. A thread that misses it is ended, and
+ *   the next check gets a new one. The number of waiting checks is bounded.
  */
 
 import { Worker } from "node:worker_threads";
@@ -15,9 +14,9 @@ import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { SchemaCheck } from "./json-schema.ts";
 import type { SchemaCall, SchemaReply } from "./schema-thread.ts";
 
-/** Checks values by one schema. */
+/** Checks values against one schema. */
 export interface ValueCheck {
-  /** Why a value does not fit; null: it does. `what` names the value. */
+  /** Why a value does not fit; null if it does. `what` names the value. */
   check(value: Json, what: string): Promise<Rejection | null>;
 }
 
@@ -28,11 +27,11 @@ interface Job {
 
 const DEADLINE_MS = 2_000;
 const WAITING_MAX = 1_000;
-/** Keywords whose check can take much longer than the schema and the value are long. */
+/** Keywords whose check can take much longer than the sizes of schema and value suggest. */
 const COSTLY =
   /"(?:pattern|patternProperties|format|uniqueItems|\$ref|\$dynamicRef|\$recursiveRef|contains|unevaluated\w+)":/;
 const SMALL_SCHEMA_CHARS = 16_384;
-/** The product of both lengths: about what a check takes at most. */
+/** The product of both lengths, which bounds the time of a check. */
 const SMALL_WORK = 16_777_216;
 const MEMORY = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stackSizeMb: 2 };
 
@@ -51,7 +50,7 @@ export class SchemaChecker {
     this.#deadlineMs = parts.deadlineMs ?? DEADLINE_MS;
   }
 
-  /** A schema of a definition, or why it is none; `at` says where it stands. */
+  /** A schema of a definition, or a rejection; `at` is its path. */
   async of(schema: Json, at: string): Promise<ValueCheck | Rejection> {
     const text = JSON.stringify(schema);
     const inThread = (value: string, what: string): Promise<Rejection | null> =>
@@ -70,7 +69,7 @@ export class SchemaChecker {
     };
   }
 
-  /** Ends the thread; what waits for it is refused. */
+  /** Ends the thread. Waiting checks are refused. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { resolve } of this.#waiting.splice(0)) resolve(closing());
@@ -112,7 +111,7 @@ export class SchemaChecker {
       else this.#answer(reply.rejection);
       this.#next();
     });
-    // It ran out of its memory, or could not even begin.
+    // The thread ran out of memory, or could not start.
     worker.on("error", (error) => {
       if (!isCurrent()) return;
       if (this.#job === null) this.#waiting.shift()?.resolve(broken(error));
@@ -127,7 +126,7 @@ export class SchemaChecker {
     job?.resolve(answer);
   }
 
-  /** Ends the thread; what it was at is answered with a rejection. */
+  /** Ends the thread. Its present check is answered with a rejection. */
   async #endThread(rejection: Rejection): Promise<void> {
     const worker = this.#worker;
     this.#worker = null;

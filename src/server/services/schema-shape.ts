@@ -1,12 +1,12 @@
 /**
- * Whether keywords of a JSON Schema have the shape that they need. The validator passes over what it does not understand,
- * so that a misspelt type would refuse every value, and a list that is none would refuse nothing.
+ * Checks that keywords of a JSON Schema have the right types. The validator ignores what it does not understand: a misspelt
+ * type would refuse every value, and an invalid list would refuse none.
  */
 import { isObject } from "../../std/decode.ts";
 import type { Json } from "../../std/json.ts";
 
 const TYPES = ["null", "boolean", "object", "array", "number", "integer", "string"];
-/** Keywords that hold schemas by name, in a list, alone. */
+/** Keywords that contain schemas by name, in a list, or directly. */
 export const MAPS: readonly string[] = [
   "properties",
   "patternProperties",
@@ -28,7 +28,7 @@ export const SINGLE: readonly string[] = [
 const NUMBERS = ["minimum", "maximum", "multipleOf"];
 const COUNTS = ["minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"];
 
-/** What is wrong with a schema, after the place where it is; null: nothing that shows. */
+/** What is wrong with a schema, with its path; null if nothing is found. */
 export function wrongShape(schema: Json, at: string): string | null {
   if (typeof schema === "boolean") return null;
   if (!isObject(schema)) return `${at}: a JSON Schema is an object`;
@@ -62,7 +62,7 @@ function wrongMap(key: string, value: Json): string | null {
   return bad === undefined ? null : `"${bad.slice(0, 60)}" is not a regular expression`;
 }
 
-/** The schemas that a keyword holds, and where. */
+/** The schemas in a keyword, with their paths. */
 function partsOf(key: string, value: Json): [string, Json][] {
   if (Array.isArray(value))
     return LISTS.includes(key) ? value.map((one, i): [string, Json] => [`[${i}]`, one]) : [];
@@ -84,7 +84,7 @@ function isCount(value: Json): boolean {
   return Number.isInteger(value) && (value as number) >= 0;
 }
 
-/** As the validator reads it. */
+/** Whether the validator can compile it. */
 function isPattern(value: Json): boolean {
   if (typeof value !== "string") return false;
   try {

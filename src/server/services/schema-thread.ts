@@ -1,11 +1,14 @@
-/** The entry of the thread that checks values by schemas from outside: one call at a time, some schemas kept compiled. */
+/**
+ * The entry of the thread that checks values against schemas from outside: one call at a time, with a cache of compiled
+ * schemas.
+ */
 import { parentPort } from "node:worker_threads";
 import { assert } from "../../std/assert.ts";
 import type { Json } from "../../std/json.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
 import { SchemaCheck } from "./json-schema.ts";
 
-/** Schema and value as JSON texts; `what` names what is checked. */
+/** Schema and value as JSON texts; `what` names the value. */
 export type SchemaCall =
   | { readonly kind: "compile"; readonly schema: string; readonly what: string }
   | { readonly kind: "check"; readonly schema: string; readonly value: string; readonly what: string };

@@ -1,4 +1,4 @@
-/** Starts executions for those outside: by the name of a workflow, the input checked by the definition's schema. */
+/** Starts executions for the API: by the name of a workflow, with the input checked against its schema. */
 import type { TopicGuard } from "../../commands/topic-guard.ts";
 import { type EnginePort, startExecution } from "../../engine/engine-port.ts";
 import { LIMITS } from "../../kernel/definition/definition.ts";
@@ -15,15 +15,15 @@ export interface StartRequest extends CheckedStart {
   readonly workflow: string;
   readonly input: unknown;
   readonly trace: string | null;
-  /** Its topics were checked, or are checked only when its commands are sent, so that a refusal shows in the execution. */
+  /** Its topics were checked, or are checked when its commands are sent, so that a refusal shows in the execution. */
   readonly isAdmitted?: boolean;
 }
 
 export interface Started {
   readonly id: string;
-  /** It was there before, with the same workflow and input. */
+  /** It existed before, with the same workflow and input. */
   readonly existed: boolean;
-  /** How it is after the start. */
+  /** Its view after the start. */
   readonly view: ExecutionView;
 }
 
@@ -42,20 +42,20 @@ export class ExecutionStarter {
     this.#parts = parts;
   }
 
-  /** Why a start would be refused for its workflow or input; null: for neither. */
+  /** Why a start would be refused because of its workflow or input; null if it would not. */
   async check(request: Pick<StartRequest, "workflow" | "input">): Promise<Rejection | null> {
     const prepared = await this.#prepare(request);
     return isRejection(prepared) ? prepared : null;
   }
 
-  /** Starts an execution, or finds the one that was started like this; resolved when that is durable. */
+  /** Starts an execution, or finds the one of an equal start. Resolves when it is durable. */
   async start(request: StartRequest): Promise<Started | Rejection> {
     const prepared = await this.#prepare(request);
     if (!isRejection(prepared)) return this.begin(prepared.known, prepared.text, request);
     return prepared.code === "invalid_input" ? ((await this.#repeated(request)) ?? prepared) : prepared;
   }
 
-  /** The same by a definition that is stored, and an input that fits it, as JSON text. */
+  /** Starts an execution by a stored definition and a valid input as JSON text. */
   async begin(
     known: KnownDefinition,
     text: string,
@@ -74,7 +74,7 @@ export class ExecutionStarter {
     return isRejection(found) ? found : { id, existed, view: found.view };
   }
 
-  /** What was started like this when an older definition took the input; null: nothing. */
+  /** The execution of an equal start under an older definition; null if there is none. */
   async #repeated({ id, workflow, input }: StartRequest): Promise<Started | null> {
     if (id === undefined) return null;
     const found = await this.#parts.engine.inspect(id);
@@ -98,7 +98,7 @@ export class ExecutionStarter {
   }
 }
 
-/** A time as the API takes it: ISO 8601 with a zone, or milliseconds since 1970. */
+/** A time in the API: ISO 8601 with a zone, or milliseconds since 1970. */
 export function timeOf(time: string | number, path: string): number | Rejection {
   const ms = typeof time === "number" ? time : Date.parse(time);
   return Number.isNaN(ms) ? reject("invalid_input", `${path}: "${time}" is not a time`, { path }) : ms;

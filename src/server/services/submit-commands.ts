@@ -1,4 +1,4 @@
-/** Starts what is handed in as command documents: each workflow becomes a definition, and an execution of it. */
+/** Starts submitted command documents: each workflow becomes a definition and an execution. */
 
 import type { Submission, SubmittedWorkflow } from "../../commands/parse-submission.ts";
 import { COMMANDS_TAG, inDocument, submissionDefinition } from "../../commands/submission-definition.ts";
@@ -28,11 +28,11 @@ interface Prepared {
   readonly workflow: SubmittedWorkflow;
   readonly known: KnownDefinition;
   readonly workflowHash: string;
-  /** Its definition was not there before. */
+  /** Its definition was not stored before. */
   readonly isNew: boolean;
 }
 
-/** Starts all of them; nothing is started if one of them is wrong. */
+/** Starts all workflows, or none if one of them is invalid. */
 export async function submitAll(
   parts: SubmitParts,
   request: SubmitRequest,
@@ -57,7 +57,7 @@ export async function submitAll(
   for (const [i, one] of prepared.entries()) {
     const begun = await submitOne(parts, one, { ...request, i });
     if (isRejection(begun)) return afterOthers(begun, started);
-    // An old one may have been forgotten just before there was an execution of it again.
+    // An unused definition may have been deleted just before it got an execution again.
     if (!one.isNew) await parts.definitions.put(one.known.definition);
     started.push(begun);
   }
@@ -81,7 +81,7 @@ async function submitOne(
   if (isRejection(started)) return started.code === "conflict" ? idTaken(caller, started, at) : started;
   if (started.view.project !== project)
     return idTaken(caller, reject("conflict", `execution ${started.id} exists in another project`), at);
-  // The name is of the commands alone: where they go and how they are tried again belongs to a start as well.
+  // The name depends on the commands alone, so topics and retries are compared as well.
   if (started.existed && started.view.workflowHash !== known.hash)
     return idTaken(
       caller,
@@ -91,7 +91,7 @@ async function submitOne(
   return started;
 }
 
-/** A refusal that comes after some were started says so. */
+/** A rejection after some starts says so. */
 function afterOthers(refusal: Rejection, started: readonly Started[]): Rejection {
   if (started.length === 0) return refusal;
   const ids = started.map(({ id }) => id).join(", ");

@@ -4,8 +4,8 @@ import type { AllNodes } from "../other-nodes.ts";
 type TokenShown = RingView["token"];
 
 /**
- * Where the token is: a node knows of it when it has it and to whom it gave it, so whoever saw it last knows. The others are
- * asked meanwhile, and what they say counts from the next look on: nobody waits for a node that does not answer.
+ * Finds the ring's token. A node knows when it had the token and where it sent it, so the last sighting counts. The other nodes
+ * are asked in the background, and their answers count from the next request on, so that no request waits for a silent node.
  */
 export class TokenSightings {
   readonly #allNodes: Pick<AllNodes, "ask">;
@@ -27,7 +27,7 @@ export class TokenSightings {
   }
 
   async #ask(): Promise<void> {
-    // It does not throw: nodes that do not answer are left out.
+    // Never throws: nodes without an answer are left out.
     const { nodes } = await this.#allNodes.ask({ token: true });
     for (const { token = null } of nodes) this.#note(token);
     this.#isAsking = false;

@@ -1,6 +1,6 @@
 /**
  * The version log: since when which definition of a workflow is the newest. `withVersionLog` writes an entry whenever that
- * changes. Entries are documents named by workflow and time, so that a list needs no index of its own.
+ * changes. Entries are documents named by workflow and time, so that a list needs no index.
  */
 
 import { isSubmissionName } from "../../commands/submission-definition.ts";
@@ -24,7 +24,7 @@ export const VERSION_FORM = jsonForm<{ readonly hash: string; readonly at: numbe
 );
 const TIME_DIGITS = 15;
 
-/** The store, with a log of every change of a newest definition. */
+/** A store that logs every change of a newest definition. */
 export function withVersionLog<S extends DocumentStore>(store: S, clock: Pick<Clock, "now">): S {
   return decorate<DocumentStore>(store, {
     putDefinition: async (name, hash, body) => {
@@ -33,7 +33,7 @@ export function withVersionLog<S extends DocumentStore>(store: S, clock: Pick<Cl
       const before = await store.getDefinition({ newestOf: name });
       await store.putDefinition(name, hash, body);
       if (before?.hash === hash) return;
-      // Later than the last version even if the clocks of nodes differ: the list is in this order.
+      // Later than the last version even if the clocks of nodes differ, because the list is in this order.
       const [last] = await listDocuments(store, VERSION_FORM, { ...rangeOf(name), descending: true, max: 1 });
       const isFirst = last === undefined || last.damage !== undefined;
       const at = Math.max(clock.now(), isFirst ? 0 : last.value.at + 1);
@@ -43,7 +43,7 @@ export function withVersionLog<S extends DocumentStore>(store: S, clock: Pick<Cl
   }) as S;
 }
 
-/** Versions of a workflow, the newest first; null: there is no such workflow. */
+/** Versions of a workflow, the newest first; null if there is no such workflow. */
 export async function listVersions(
   store: DocumentStore,
   name: string,
@@ -63,7 +63,7 @@ export async function listVersions(
   return { data: data.slice(0, max), next };
 }
 
-/** The documents of a name: `!` is the first text behind all that begin with the name and a space. */
+/** The documents of a name: `!` sorts directly after the space. */
 function rangeOf(name: string): { readonly after: string; readonly before: string } {
   return { after: `${name} `, before: `${name}!` };
 }

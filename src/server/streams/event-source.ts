@@ -1,4 +1,4 @@
-/** The journal of an execution as server-sent events: the id of each is its sequence number. */
+/** The journal of an execution as server-sent events. The id of an event is its sequence number. */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import { type Detail, publicEvent } from "../../kernel/journal/public-event.ts";
@@ -6,7 +6,7 @@ import type { ExecutionStore } from "../../store/store.ts";
 import type { FeedSource, SourcePiece } from "./feed.ts";
 import { isOver } from "./is-over.ts";
 
-/** A piece is full after so many characters; one event can make it larger by its own size. */
+/** The size at which a piece ends; a single event may exceed it. */
 const PIECE_CHARS = 262_144;
 const ROWS = 32;
 

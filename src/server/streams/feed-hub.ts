@@ -1,4 +1,4 @@
-/** All open streams: finds or makes the feed that a client follows, leads the client along it, keeps it alive. */
+/** All open streams: finds or creates the feed of a client, sends its pieces, and keeps the connection alive. */
 import type { ServerResponse } from "node:http";
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { damagedRow } from "../../sdk/errors.ts";
@@ -14,18 +14,18 @@ import { StreamClient } from "./stream-client.ts";
 export interface FollowOptions {
   readonly outgoing: ServerResponse;
   readonly caller: Caller;
-  /** What is followed: those with the same key share a feed. */
+  /** The identity of the feed: clients with the same key share it. */
   readonly key: string;
   readonly source: () => FeedSource;
   readonly from: string;
-  /** Go on after the end. */
+  /** Continue after the end. */
   readonly follow: boolean;
 }
 
 const KEEP_ALIVE_MS = 15_000;
-/** One caller has at most this part of all streams. */
+/** One caller may have at most one in this many streams. */
 const SHARE = 4;
-/** How long clients have to take what they were given, when the server closes. */
+/** How long clients may take to read the rest when the server closes. */
 const CLOSE_MS = 1_000;
 
 export class FeedHub {
@@ -35,7 +35,7 @@ export class FeedHub {
   readonly #onFault: (fault: Error) => void;
   readonly #feeds = new Map<string, Feed>();
   readonly #clients = new Map<StreamClient, Promise<void>>();
-  /** Streams by what their callers are counted by. */
+  /** Streams by the rate-limit key of their callers. */
   readonly #byCaller = new Map<
     string,
     { readonly token: string | null; readonly clients: Set<StreamClient> }
@@ -49,7 +49,7 @@ export class FeedHub {
     metrics: Metrics;
     limits: ApiLimits;
     onFault: (fault: Error) => void;
-    /** Whether a token, by its id, still opens anything. */
+    /** Whether a token is still valid, by its id. */
     isKnown: (token: string) => boolean;
   }) {
     this.#isKnown = parts.isKnown;
@@ -59,7 +59,7 @@ export class FeedHub {
     this.#onFault = parts.onFault;
   }
 
-  /** Begins a stream; null: it goes on by itself from here. */
+  /** Begins a stream. Returns null, and the stream continues by itself. */
   open(options: FollowOptions): Rejection | null {
     if (this.#isClosed) return reject("not_ready", "the server is closing");
     if (this.#clients.size >= this.#limits.streams)
@@ -85,7 +85,7 @@ export class FeedHub {
     this.#metrics.streamOpened();
     const lead = this.#lead(client, options)
       .catch((thrown: unknown) => {
-        // The client connects again and goes on where it was.
+        // The client connects again and continues where it was.
         this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
         options.outgoing.destroy();
       })
@@ -104,7 +104,7 @@ export class FeedHub {
     return null;
   }
 
-  /** Cuts the streams of a token that opens nothing any more. */
+  /** Cuts the streams of a revoked token. */
   cut(token: string): void {
     for (const client of this.#byCaller.get(token)?.clients ?? []) client.drop();
   }
@@ -113,7 +113,7 @@ export class FeedHub {
     return this.#clients.size;
   }
 
-  /** Ends all streams; resolved when they have. */
+  /** Ends all streams. Resolves when they have ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelTick?.();
@@ -164,7 +164,7 @@ export class FeedHub {
     }
   }
 
-  /** Waits for more, or for the client to go. */
+  /** Waits for more, or for the client to leave. */
   #change(client: StreamClient, feed: Feed, version: number): Promise<void> {
     return new Promise((resolve, fail) => {
       const forget = client.onClose(resolve);
@@ -186,7 +186,7 @@ export class FeedHub {
   }
 }
 
-/** The last event of a stream about something damaged. It has no id: whoever connects again gets it again. */
+/** The last event of a stream about a damaged execution. It has no id, so that a client that connects again gets it again. */
 function damagedEvent(thrown: DamagedData): Buffer {
   const { code, message, hint } = damagedRow(thrown);
   const { table, row, why } = thrown.damage;

@@ -1,43 +1,42 @@
 /**
- * A feed: something that grows (a journal, logs), read and encoded once for all who follow it.
- *
- * 1. A follower asks for the piece at its own position. Pieces are kept for a while and reads under way are shared, so
- *    that followers who are at the same place cost one read; those behind read what they need in bounded pieces.
- * 2. Who has read all waits for a change. Changes are told at most every so often, less often to many followers: what
- *    came meanwhile goes together.
- * 3. A read belongs to the version of the feed it began at. Only one of the newest version can say that it saw the end.
+ * A feed: a journal or a log that grows, read and encoded once for all its followers.
+ * 1. A follower requests the piece at its own position. Pieces are cached for a while and running reads are shared, so
+ *    followers at the same position cost one read.
+ * 2. A follower at the end waits for a change. Changes are announced at intervals, longer ones for many followers, so that
+ *    entries are sent together.
+ * 3. A read belongs to the version of the feed at which it began. Only a read of the newest version can find the end.
  */
 import type { Clock } from "../../std/clock.ts";
 
-/** What a source gives from a position on. */
+/** A piece of a source. */
 export interface SourcePiece {
-  /** Server-sent events, encoded. */
+  /** Encoded server-sent events. */
   readonly bytes: Buffer;
   /** The position after it. */
   readonly next: string;
-  /** There was nothing more behind it. */
+  /** There is nothing after it. */
   readonly isLast: boolean;
-  /** Where the stream ends for those who do not want to go on after the end: so many bytes; null: not here. */
+  /** The number of bytes after which the stream ends for clients that do not follow; null if it does not end here. */
   readonly endsAt: number | null;
 }
 
 export interface FeedSource {
-  /** From a position on; an empty piece if there is nothing. */
+  /** The piece at a position; empty if there is nothing. */
   read(from: string): Promise<SourcePiece>;
-  /** Whether nothing more will come after a position at which nothing was found. */
+  /** Whether nothing more will come. */
   isOver(): Promise<boolean>;
-  /** Tells of changes, of one that may be the last, and that none can come any more; the returned function stops that. */
+  /** Reports changes, a possible end, and that no more change can come. Returns a function that stops this. */
   watch(tell: (what: "more" | "end" | "stopped") => void): () => void;
 }
 
 export interface Piece extends SourcePiece {
-  /** The version of the feed at which its reading began. */
+  /** The version of the feed at which the read began. */
   readonly version: number;
 }
 
-/** The least time between two changes that are told. */
+/** The shortest time between two announced changes. */
 const QUIET_MS = 50;
-/** And for every follower this much more. */
+/** The additional time for each follower. */
 const QUIET_PER_FOLLOWER_MS = 1;
 const KEPT_BYTES_MAX = 2_097_152;
 
@@ -51,11 +50,11 @@ export class Feed {
   #waiting: (() => void)[] = [];
   #toldAt = Number.NEGATIVE_INFINITY;
   #isTelling = false;
-  /** Grows with every change that is told. */
+  /** Grows with every announced change. */
   version = 0;
   followers = 0;
   isStopped = false;
-  /** What it is about has ended, as far as is known here. */
+  /** The execution has ended, as far as is known here. */
   mayBeOver = false;
 
   constructor(source: FeedSource, clock: Clock) {
@@ -68,7 +67,6 @@ export class Feed {
     });
   }
 
-  /** The piece at a position. */
   piece(from: string): Promise<Piece> {
     const kept = this.#kept.get(from);
     if (kept !== undefined) return Promise.resolve(kept);
@@ -82,28 +80,27 @@ export class Feed {
     return piece;
   }
 
-  /** Whether a piece is all there is, as far as anybody has been told. */
+  /** Whether a piece reaches the end, as far as is announced. */
   isNewest({ isLast, version }: Piece): boolean {
     return isLast && version === this.version;
   }
 
-  /** Whether nothing more will come after what is there. */
   isOver(): Promise<boolean> {
     return this.#source.isOver();
   }
 
-  /** The piece at a position as it is now, by a read of its own. */
+  /** Reads the piece at a position now, without the cache. */
   pieceNow(from: string): Promise<Piece> {
     return this.#read(from, this.version);
   }
 
-  /** Resolves when there is more than at a version, or when the feed stops. */
+  /** Resolves when there is a newer version, or when the feed stops. */
   changed(version: number): Promise<void> {
     if (this.version !== version || this.isStopped) return Promise.resolve();
     return new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** Ends it for all: nobody waits any longer. */
+  /** Stops the feed for all followers. */
   stop(): void {
     if (this.isStopped) return;
     this.isStopped = true;

@@ -3,8 +3,8 @@ import { DamagedData } from "../../kernel/journal/damage.ts";
 import { isRejection, RondoError } from "../../std/rejection.ts";
 
 /**
- * Whether nothing more will come of an execution: it has ended, or is gone. Throws `DamagedData` if it is damaged, and
- * something else if nobody can say just now, as while it moves to another node: a stream must not end for that.
+ * Whether an execution has ended or was purged. Throws `DamagedData` if it is damaged, and another error if it cannot be
+ * determined now, for example while it moves to another node: a stream must not end for that.
  */
 export async function isOver(engine: Pick<EnginePort, "inspect">, execution: string): Promise<boolean> {
   const found = await engine.inspect(execution);

@@ -1,4 +1,4 @@
-/** Log lines of an execution: as pages, and as server-sent events. A line's id is `<row>.<line>`. */
+/** Log lines of an execution, as pages and as server-sent events. The id of a line is `<row>.<line>`. */
 
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { ExecutionStore, StoredLogRow } from "../../store/store.ts";
@@ -6,7 +6,7 @@ import type { LogLine } from "../schemas/execution.ts";
 import type { FeedSource, SourcePiece } from "./feed.ts";
 import { isOver } from "./is-over.ts";
 
-/** Which lines are wanted; what is left out does not matter. */
+/** A filter for log lines; fields that are missing match everything. */
 export interface LogFilter {
   readonly phase?: string | undefined;
   readonly visit?: number | undefined;
@@ -17,7 +17,7 @@ export interface LogFilter {
   readonly run?: string | undefined;
 }
 
-/** The next line that is wanted. */
+/** The position of the next line. */
 export interface LogPosition {
   readonly row: number;
   readonly line: number;
@@ -26,22 +26,21 @@ export interface LogPosition {
 export interface LogPage {
   readonly lines: readonly LogLine[];
   readonly next: LogPosition;
-  /** There was nothing more behind it. */
+  /** There is nothing after it. */
   readonly isLast: boolean;
 }
 
 const ROWS = 64;
 const PIECE_CHARS = 262_144;
-/** Rows looked at for one page, however few of them fit the filter. */
+/** The most rows that are read for one page, however few match the filter. */
 const ROWS_PER_PAGE = 4_096;
 
-/** `<row>.<line>`; null if it is no position. */
+/** Parses `<row>.<line>`; null if it is no position. */
 export function parsePosition(text: string): LogPosition | null {
   const match = /^(\d{1,15})(?:\.(\d{1,9}))?$/.exec(text);
   return match === null ? null : { row: Number(match[1]), line: Number(match[2] ?? 0) };
 }
 
-/** A position as text. */
 export function showPosition({ row, line }: LogPosition): string {
   return `${row}.${line}`;
 }
@@ -75,7 +74,7 @@ export async function readLines(
   return { lines, next, isLast: false };
 }
 
-/** Log lines of an execution as they come; positions are those of lines. */
+/** Log lines as a source of a feed; positions are those of lines. */
 export function logSource(
   parts: { readonly engine: EnginePort; readonly store: ExecutionStore },
   execution: string,

@@ -1,6 +1,6 @@
 /**
- * One client of a stream. What is written to it is shared bytes, a slice at a time: while it has not taken one it is
- * given no more, so little waits for it in memory. One that takes no slice for a while is cut off.
+ * One client of a stream. It gets shared bytes, one slice at a time; the next one follows when the last was taken, so that
+ * little waits in memory. A client that takes no slice for a while is cut off.
  */
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../../std/clock.ts";
@@ -12,7 +12,7 @@ const GREETING = Buffer.from(": rondo\nretry: 1000\n\n");
 
 export interface StreamClientOptions {
   readonly clock: Clock;
-  /** Bytes that are given at a time. */
+  /** The size of a slice. */
   readonly sliceBytes: number;
   /** How long a slice may wait to be taken. */
   readonly stallMs: number;
@@ -39,7 +39,7 @@ export class StreamClient {
     outgoing.write(GREETING);
   }
 
-  /** Writes, and resolves when the client has taken it, or has gone. */
+  /** Writes bytes. Resolves when the client has taken them, or has gone. */
   async write(bytes: Uint8Array): Promise<void> {
     const { sliceBytes } = this.#options;
     for (let from = 0; from < bytes.length && !this.isClosed; from += sliceBytes) {
@@ -48,25 +48,25 @@ export class StreamClient {
     }
   }
 
-  /** Keeps proxies from closing a connection on which nothing happens. */
+  /** Keeps proxies from closing an idle connection. */
   keepAlive(): void {
     if (!this.isClosed && this.#outgoing.writableLength === 0) this.#outgoing.write(KEEP_ALIVE);
   }
 
-  /** Calls back once, when the client has gone; the returned function stops that. */
+  /** Calls back once, when the client has gone. Returns a function that stops this. */
   onClose(call: () => void): () => void {
     if (this.isClosed) call();
     else this.#onClose.add(call);
     return () => void this.#onClose.delete(call);
   }
 
-  /** Lets go of it, since it takes nothing. */
+  /** Cuts off the client, because it takes nothing. */
   cutOff(): void {
     this.isCutOff = true;
     this.drop();
   }
 
-  /** Lets go of it, whatever it has not taken. */
+  /** Drops the client, with everything that it has not taken. */
   drop(): void {
     this.#outgoing.destroy();
   }

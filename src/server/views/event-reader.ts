@@ -1,4 +1,7 @@
-/** Events of one execution by sequence number; the last few are kept, since neighbours tend to be in the same one. */
+/**
+ * Reads events of one execution by sequence number. The last rows are cached, because neighbouring events tend to be in the
+ * same one.
+ */
 import type { Event } from "../../kernel/event.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import type { Json } from "../../std/json.ts";
@@ -10,7 +13,7 @@ export class EventReader {
   readonly #store: Pick<Store, "readJournal">;
   readonly #execution: string;
   readonly #kept = new Map<number, Event>();
-  /** Characters of payloads given out. */
+  /** Characters of the payloads read so far. */
   chars = 0;
 
   constructor(store: Pick<Store, "readJournal">, execution: string) {
@@ -38,7 +41,6 @@ export class EventReader {
     return null;
   }
 
-  /** The value of a payload. */
   value(text: string | null | undefined): Json {
     this.chars += text?.length ?? 0;
     return text === undefined || text === null ? null : (JSON.parse(text) as Json);

@@ -1,20 +1,20 @@
 /**
- * An execution over time: a lane per handler of a visit, with how many of its tasks ran, were done and failed in each
- * piece of the time; the tasks themselves where they are few. Made from the task indexes in one pass, no row is read.
+ * An execution over time: a lane per handler of a visit, with the numbers of running, done and failed tasks in each interval,
+ * and the single tasks where they are few. It is computed from the task indexes in one pass, without reading rows.
  */
 import type { Lane } from "../schemas/execution.ts";
 import { TASK_STATES, type TaskIndex, type TaskState } from "./task-index.ts";
 import type { IndexedHandler, TaskScan } from "./task-scan.ts";
 
-/** Up to so many tasks in the window, a lane has a bar for each. */
+/** Up to this number of tasks in the window, a lane has a bar for each. */
 const BARS_MAX = 200;
-/** Windows of one execution that are remembered. */
+/** Cached windows of one execution. */
 const WINDOWS_KEPT = 8;
 const [RUNNING, DONE, FAILED] = (["running", "done", "failed"] as const).map((state) =>
   TASK_STATES.indexOf(state),
 ) as [number, number, number];
 
-/** The window that is looked at, in milliseconds since 1970, and in how many pieces. */
+/** The window in milliseconds since 1970, and the number of its intervals. */
 export interface LaneWindow {
   readonly from: number;
   readonly to: number;
@@ -22,13 +22,13 @@ export interface LaneWindow {
 }
 
 /**
- * Lanes, made once for what does not change any more: an execution as of an event, in a window that is over. Pages ask for
- * that again and again.
+ * Caches lanes that do not change any more: an execution as of an event, in a window that is over. The dashboard requests these
+ * again and again.
  */
 export class LaneIndex {
   readonly #kept = new WeakMap<TaskScan, { seq: number; byWindow: Map<string, readonly Lane[]> }>();
 
-  /** All lanes, in the order in which they began. `isOver`: nothing happens in it after the window, or nobody looks there. */
+  /** All lanes, in the order of their beginnings. `isOver`: nothing happens after the window, or it is not shown. */
   lanes(scan: TaskScan, window: LaneWindow, isOver: boolean): readonly Lane[] {
     if (!isOver) return lanesOf(scan, window);
     let kept = this.#kept.get(scan);
@@ -72,7 +72,7 @@ function barsOf(index: TaskIndex, origin: number, { from, to }: LaneWindow): Non
   return bars;
 }
 
-/** Goes over all tasks, which may be a million: no object is made for one. Times are since the first event. */
+/** Iterates over all tasks, perhaps a million, without an object for each. Times are since the first event. */
 function bandsOf(
   index: TaskIndex,
   { from, to, pieces }: LaneWindow,
@@ -103,11 +103,11 @@ function bandsOf(
   return { ran: ran.read(), done: Array.from(done), failed: Array.from(failed), within };
 }
 
-/** How many things there were on average in each piece of a line, each of them from one place to another. */
+/** The average number of tasks in each interval. */
 class Occupancy {
-  /** What begins and ends within a piece. */
+  /** Tasks that begin or end within an interval. */
   readonly #parts: Float64Array;
-  /** What fills whole pieces: one more from here on, one less. */
+  /** Tasks that fill whole intervals: +1 where they begin, -1 where they end. */
   readonly #steps: Float64Array;
 
   constructor(pieces: number) {

@@ -1,9 +1,9 @@
-/** When tasks of open handlers came, as far as journals were looked into: what their waits are measured from. */
+/** Arrival times of tasks of open handlers, as far as journals were read; waits are measured from them. */
 import type { Place } from "../../kernel/event.ts";
 
-/** Executions that are remembered; of more, the oldest are forgotten, and their waits are not measured. */
+/** The most executions; beyond that the oldest are forgotten, and their waits are not measured. */
 const EXECUTIONS_MAX = 2_000;
-/** Pages of one handler that are remembered. */
+/** The most pages of one handler. */
 const PAGES_MAX = 4_096;
 
 interface Times {
@@ -11,7 +11,7 @@ interface Times {
   readonly at: number[];
 }
 
-/** When the pages of open handlers came: since when their tasks could have been given out. */
+/** When the pages of open handlers arrived, which is when their tasks could have been given out. */
 export class PageTimes {
   readonly #executions = new Map<string, Map<string, Times>>();
 
@@ -44,7 +44,7 @@ export class PageTimes {
     this.#executions.delete(execution);
   }
 
-  /** When a task came; null: not known. */
+  /** When a task arrived; null if it is not known. */
   find(execution: string, place: Place, task: number): number | null {
     const times = this.#timesOf(execution, place);
     if (times === undefined) return null;

@@ -1,7 +1,7 @@
 /**
- * What this node has done in the last minutes, second by second, in memory of a fixed size. How many executions started
- * and ended and tasks settled is the difference of the engine's own totals, looked at once a second while there are
- * commits. How long tasks waited and ran is sampled: of some commits in each second, some tasks.
+ * The activity of this node in the last minutes, second by second, in memory of a fixed size. Starts, ends and settled tasks
+ * are differences of the engine's totals, read once a second while there are commits. Waiting and running times are sampled: a
+ * few tasks of a few commits in each second.
  */
 
 import type { Totals } from "../../engine/views/totals.ts";
@@ -14,10 +14,10 @@ type Field = (typeof PULSE_FIELDS)[number];
 
 /** Seconds that are kept. */
 const SECONDS = 900;
-/** Rows of journals that are looked into in one second, and tasks of one event. */
+/** Rows of journals that are sampled in one second, and tasks of one event. */
 const ROWS_PER_SECOND = 100;
 const TASKS_PER_EVENT = 8;
-/** What rows are looked into for. */
+/** Events that are sampled. */
 const WANTED = /"kind":"(?:tasks\.(?:settled|enumerated)|handler\.(?:started|finished))"/;
 
 export class Pulse {
@@ -25,20 +25,20 @@ export class Pulse {
     PULSE_FIELDS.map((field) => [field, new Float64Array(SECONDS)]),
   ) as Record<Field, Float64Array>;
   readonly #pages = new PageTimes();
-  /** The second that is under way, and rows that may still be looked into in it. */
+  /** The present second, and the rows that may still be sampled in it. */
   #second = 0;
   #rowsLeft = ROWS_PER_SECOND;
   #before: Readonly<Totals> | null = null;
-  /** What the engine has done since it was opened; null: there is no engine yet. */
+  /** The engine's totals since its opening; null without an engine. */
   totals: (() => Readonly<Totals>) | null = null;
 
-  /** Takes in a commit that was acknowledged at a time. */
+  /** Takes an acknowledged commit. */
   take(commit: Commit, verdict: CommitVerdict, now: number): void {
     this.#advance(now);
     if (verdict.kind !== "ok") return;
     for (const { execution, entries } of commit.writes)
       for (const entry of entries) {
-        // Of what is not looked into, nothing is known: its waits are not measured.
+        // Waits of tasks that are not sampled are not measured.
         if (this.#rowsLeft <= 0) {
           this.#pages.forget(execution);
           break;
@@ -50,7 +50,7 @@ export class Pulse {
       }
   }
 
-  /** The last so many seconds before a time; the one that is under way is left out. */
+  /** The seconds before a time, without the present one. */
   show(seconds: number, now: number): PulseSeconds {
     this.#advance(now);
     const until = Math.floor(now / 1_000);
@@ -90,7 +90,7 @@ export class Pulse {
       }
   }
 
-  /** At the end of a second, what was done in it is known; seconds without anything are empty. */
+  /** At the end of a second its totals are known; seconds without activity are empty. */
   #advance(now: number): void {
     const second = Math.floor(now / 1_000);
     if (second <= this.#second) return;
@@ -121,14 +121,14 @@ export class Pulse {
   }
 }
 
-/** What several nodes have done, as if it were one. */
+/** Merges the activity of several nodes. */
 export function mergePulses(pulses: readonly PulseSeconds[]): PulseSeconds | null {
   const [first, ...others] = pulses;
   if (first === undefined) return null;
   const columns = PULSE_FIELDS.map((field) => {
     const sum = [...first[field]];
     for (const other of others) {
-      // Clocks of nodes differ by a little: seconds are matched by their number.
+      // Clocks of nodes differ a little, so seconds are matched by their number.
       const shift = other.until - first.until + (first[field].length - other[field].length);
       for (let i = 0; i < sum.length; i++) sum[i] = (sum[i] as number) + (other[field][i - shift] ?? 0);
     }

@@ -1,4 +1,4 @@
-/** The tasks of a handler as one byte each: by state, by how long they took, by who did them, or by whether that was in a piece of time. */
+/** The tasks of a handler as one byte each: by state, by duration, by worker, or by whether they ran in an interval. */
 import { TASK_STATES, type TaskIndex } from "./task-index.ts";
 
 export const MAP_KINDS = ["state", "ms", "worker", "within"] as const;
@@ -7,18 +7,21 @@ export type MapKind = (typeof MAP_KINDS)[number];
 
 export interface StateMap {
   readonly bytes: Uint8Array;
-  /** What the bytes mean, as JSON. */
+  /** The meaning of the bytes, as JSON. */
   readonly legend: string;
 }
 
-/** Upper bounds of milliseconds; byte 0: no outcome yet, byte i: up to the i-th bound, the last: above all. */
+/**
+ * Upper bounds in milliseconds. Byte 0 means no outcome yet, byte i means up to the i-th bound, and the last one means above
+ * all.
+ */
 const MS_BOUNDS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000,
 ];
-/** Workers that have a byte of their own; the others share one. */
+/** Workers with a byte of their own; the others share one. */
 const WORKERS_NAMED = 40;
 
-/** The map of an index. `span`: a piece of time, in milliseconds since the first event. */
+/** The map of an index. `span`: an interval, in milliseconds since the first event. */
 export function mapTasks(
   index: TaskIndex,
   by: MapKind,
@@ -51,7 +54,7 @@ export function mapTasks(
   }
 }
 
-/** Buckets of durations below a second or so, which most are: looked up, not searched for. */
+/** A lookup table for short durations, which are the most frequent. */
 const SHORT_BUCKETS = Uint8Array.from({ length: 1_024 }, (_, ms) => findBucket(ms));
 
 function bucketOf(ms: number): number {
@@ -63,7 +66,7 @@ function findBucket(ms: number): number {
   return bound < 0 ? MS_BOUNDS.length + 1 : bound + 1;
 }
 
-/** Headers are ASCII. */
+/** Escapes to ASCII, because headers must be ASCII. */
 function ascii(json: string): string {
   return json.replaceAll(/[^\x20-\x7e]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

@@ -1,11 +1,11 @@
 /**
- * The tasks of one handler in one visit, as the journal tells of them, in 20 bytes a task: state and attempts, when it
- * came to that, and where in the journal its last outcome stands. Payloads stay in the journal.
+ * The tasks of one handler in one visit, from the journal, in 20 bytes a task: state and attempts, time, and the place of the
+ * last outcome in the journal. Payloads stay in the journal.
  */
 import type { SettledStatus, TasksSettled } from "../../kernel/event.ts";
 import { assert } from "../../std/assert.ts";
 
-/** Statuses of tasks; a byte of `tasks/states` holds an index into this list. */
+/** States of tasks; a byte of `tasks/states` is an index into this list. */
 export const TASK_STATES = [
   "pending",
   "running",
@@ -23,44 +23,44 @@ const RUNNING = 1;
 const DONE = 4;
 const FAILED = 5;
 const CANCELLED = 6;
-/** Attempts that fit the high half of a state byte. */
+/** Attempts that fit into the high half of a state byte. */
 const ATTEMPTS_SHOWN_MAX = 15;
 const BYTES_PER_TASK = 20;
 
-/** When an event was, in milliseconds since the index's own beginning, and where it is. */
+/** The time of an event, in milliseconds since the beginning of the index, and its number. */
 interface When {
   readonly at: number;
   readonly seq: number;
 }
 
-/** How an attempt is, or how it ended but not its task. */
+/** The state of an attempt, or its end without an end of its task. */
 export interface TaskNews {
   readonly state: TaskState;
   readonly attempt: number;
   readonly worker?: string;
   readonly reason?: string | null;
   readonly ms?: number;
-  /** When, in milliseconds since the index's own beginning. */
+  /** In milliseconds since the beginning of the index. */
   readonly at?: number;
-  /** Where its payload is: the event, and the place in its columns. */
+  /** The place of its payload: the event, and the position in its columns. */
   readonly seq?: number;
   readonly place?: number;
 }
 
-/** One task as the index knows it. */
+/** One task of the index. */
 export interface TaskFacts {
   readonly state: TaskState;
   readonly attempts: number;
   readonly worker: string | null;
   readonly reason: string | null;
   readonly ms: number;
-  /** 0: no outcome yet. */
+  /** 0 without an outcome. */
   readonly seq: number;
   readonly place: number;
 }
 
 export class TaskIndex {
-  /** What tasks are before anything happened to them. */
+  /** The state of tasks before any event. */
   readonly #initial: number;
   total = 0;
   #states = new Uint8Array(0);

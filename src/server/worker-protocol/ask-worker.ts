@@ -1,4 +1,4 @@
-/** Asks a worker's own status API about attempts that have gone silent, before they count as lost. */
+/** Asks a worker's own status API about silent attempts, before they count as lost. */
 import { HttpConnection } from "../../net/http-connection.ts";
 import { HttpFault } from "../../net/http-fault.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
@@ -6,10 +6,10 @@ import type { Beat } from "../../protocol/work.ts";
 
 const ASK_MS = 2_000;
 const ANSWER_BYTES_MAX = 65_536;
-/** Questions under way at a time. */
+/** The most requests at a time. */
 const AT_ONCE = 8;
 
-/** Whether the worker says that it still has the attempt; one that does not answer in time does not. */
+/** Whether the worker still has the attempt; false if it does not answer in time. */
 export async function askWorker(url: string, attempt: string): Promise<boolean> {
   const inquiry = new WorkerInquiry(url);
   try {
@@ -20,8 +20,8 @@ export async function askWorker(url: string, attempt: string): Promise<boolean> 
 }
 
 /**
- * Questions to one worker: a few at a time, over connections that are kept. Once it does not answer, whatever was to be
- * asked meanwhile is answered too: a dead worker may have thousands of attempts.
+ * Asks one worker, a few requests at a time, over kept connections. Once it does not answer, all waiting questions are answered
+ * with no: a dead worker may have thousands of attempts.
  */
 export class WorkerInquiry {
   readonly #connection: HttpConnection;
@@ -32,7 +32,7 @@ export class WorkerInquiry {
     this.#connection = new HttpConnection({ address: url, answerBytesMax: ANSWER_BYTES_MAX });
   }
 
-  /** Whether it still has the attempt. Never rejects for a worker that is not there. */
+  /** Whether it still has the attempt. Never rejects for a worker that cannot be reached. */
   ask(attempt: string): Promise<boolean> {
     return new Promise((answer, fail) => {
       this.#waiting.push({ attempt, answer });
@@ -40,7 +40,7 @@ export class WorkerInquiry {
     });
   }
 
-  /** Those that it still has. */
+  /** Those of the attempts that it still has. */
   askAll(beats: readonly Beat[]): Promise<readonly Beat[]> {
     return Promise.all(
       beats.map(async (beat) => {

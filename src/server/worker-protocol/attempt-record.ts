@@ -1,6 +1,6 @@
 /**
- * What the server remembers of an attempt while a worker has it: its token, how far its events have come, what the
- * worker is to be told. Only a convenience: any owner can check a token and hand a word to the engine without it.
+ * The server's record of an attempt while a worker has it: its token, its last event, and notices for the worker. The record is
+ * only a cache: any owner can check a token and pass a report to the engine without it.
  */
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
@@ -14,7 +14,7 @@ import type {
 import type { RefusedEvent } from "../../protocol/worker-wire.ts";
 import type { Rejection } from "../../std/rejection.ts";
 
-/** What all attempts of one grant share. */
+/** The place that all attempts of one grant share. */
 export class GrantPlace {
   readonly place: ReportPlace;
   /** The same for all grants of one handler, visit, round and epoch. */
@@ -36,7 +36,7 @@ export class GrantPlace {
   }
 }
 
-/** Refused events of one attempt that are remembered, the newest: a worker sends an event again until it is acknowledged. */
+/** How many refused events of an attempt are remembered: a worker repeats an event until it is acknowledged. */
 const REFUSED_MAX = 1_000;
 
 interface GivenAttempt {
@@ -54,31 +54,31 @@ export class AttemptRecord {
   readonly attempt: number;
   readonly claim: number;
   readonly shared: GrantPlace;
-  /** The id of the worker that has it. */
+  /** The worker that has it. */
   worker: string;
-  /** The epoch in which this node has its partition: in another one, others may have heard more of it. */
+  /** The epoch in which this node owns its partition. In another epoch, another node may know later events. */
   term: number;
-  /** How often what was taken of it had to be left to another node. */
+  /** How often its events had to be left to another node. */
   undone = 0;
-  /** Given out by another owner: what that one stored, only the worker can tell. */
+  /** Another owner granted it, so only the worker knows which events are stored. */
   isAdopted = false;
-  /** The worker has said something about it. */
+  /** An event of it has arrived. */
   hasSpoken = false;
-  /** The first event that was taken here, and the last; 0: none was. */
+  /** The first and the last event that were taken here; 0 if there is none. */
   first = 0;
   received = 0;
   /** The last event that is stored. */
   stored = 0;
   /** The highest number of a line of its log. */
   lastLine = 0;
-  /** The commit under way with its newest events; null: none is. */
+  /** The commit under way with its newest events; null if there is none. */
   committing: Promise<Rejection | null> | null = null;
-  /** Its receipt has come: nothing may follow. */
+  /** Its receipt has arrived, so no event may follow. */
   hasReceipt = false;
-  /** The newest word of the engine about it. */
+  /** The engine's last verdict on it. */
   verdict: Exclude<Verdict, object> | "gap" | null = null;
   isCancelled = false;
-  /** Why numbered events were refused: a repeat gets the same refusal. */
+  /** Why numbered events were refused. A repeat gets the same refusal. */
   readonly #refused = new Map<number, RefusedEvent>();
 
   constructor(id: string, token: string, given: GivenAttempt) {
@@ -92,7 +92,7 @@ export class AttemptRecord {
     this.term = given.shared.place.epoch;
   }
 
-  /** An attempt that another owner gave out, or this node in an earlier term. */
+  /** An attempt that another owner granted, or this node in an earlier epoch. */
   static adopted(
     id: string,
     token: string,
@@ -106,19 +106,19 @@ export class AttemptRecord {
     return record;
   }
 
-  /** What the worker knows to be stored of it; where it was given out here, that is known better. */
+  /** Notes the last event that the worker knows to be stored. For an attempt granted here, the server knows it better. */
   noteAcknowledged(n: number): void {
     if (!this.isAdopted) return;
     this.received = Math.max(this.received, n);
     this.stored = Math.max(this.stored, n);
   }
 
-  /** Whether an event is older than all that was taken here: whether it was stored before, the engine finds out. */
+  /** Whether an event is older than all events that were taken here. The engine decides whether it was stored before. */
   isOlder(n: number): boolean {
     return this.isAdopted && n < this.first;
   }
 
-  /** A numbered event was refused. Its number is used up, as that of a stored event is. */
+  /** Notes a refused event. Its number is used up, like that of a stored event. */
   noteRefused(n: number, refusal: RefusedEvent): void {
     this.#refused.set(n, refusal);
     for (const oldest of this.#refused.keys()) {
@@ -127,12 +127,12 @@ export class AttemptRecord {
     }
   }
 
-  /** Why the event with this number was refused; undefined: it was not. */
+  /** Why the event with this number was refused; undefined if it was not. */
   refusalOf(n: number): RefusedEvent | undefined {
     return this.#refused.get(n);
   }
 
-  /** Nothing came of the commit with its newest events: they may come again, here or at another node. */
+  /** The commit with its newest events failed: they may arrive again, here or at another node. */
   undo(): void {
     this.received = this.stored;
     for (const n of this.#refused.keys()) if (n > this.stored) this.#refused.delete(n);
@@ -172,10 +172,10 @@ export function handedBackReports(records: readonly AttemptRecord[]): Report[] {
 
 const ENDED_MAX = 10_000;
 
-/** Remembers the newest attempts whose receipts are committed: a receipt that is sent again is a repeat. */
+/** Remembers the newest attempts with committed receipts, to recognise a repeated receipt. */
 export class EndedAttempts {
   readonly #ids = new Set<string>();
-  /** The same in their order, the oldest at `#next` once it is full. */
+  /** The same in order; the oldest is at `#next` once the ring is full. */
   readonly #ring: string[] = [];
   #next = 0;
 
@@ -183,7 +183,9 @@ export class EndedAttempts {
     return this.#ids.has(id);
   }
 
-  /** The receipt of this one is committed. After its phase the engine knows no attempt: that it was heard is known here. */
+  /**
+   * Notes that the receipt is committed. After the end of its phase the engine knows no attempt, but the server still does.
+   */
   note(record: AttemptRecord): void {
     const { id, verdict } = record;
     if (!this.#ids.has(id)) this.#add(id);

@@ -1,4 +1,4 @@
-/** Results of earlier phases, page by page from the journal, for an attempt that reads them from afar. */
+/** Reads results of earlier phases from the journal, page by page, for attempts of remote workers. */
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import type { ExecutionStore } from "../../store/store.ts";
@@ -9,14 +9,14 @@ export interface WantedResults {
   readonly handler: string;
   readonly visit?: number | undefined;
   readonly cursor?: string | undefined;
-  /** The tasks with these numbers are wanted, as they were enumerated, instead of what became of all. */
+  /** Return the tasks with these numbers as they were enumerated, instead of all outcomes. */
   readonly tasks?: ReadonlySet<number> | undefined;
 }
 
 /** Rows read for one page. */
 const ROWS = 64;
 const CHARS = 1_048_576;
-/** `<next sequence number>-<last>`; 0: to the end of the journal. */
+/** `<next sequence number>-<last>`; 0 means the end of the journal. */
 const CURSOR = /^(\d{1,15})-(\d{1,15})$/;
 
 /** One page as JSON text: `{ data: [{ task, status, result | error }], next }`. */
@@ -60,7 +60,7 @@ export async function readResults(
   return `{"data":[${data.join(",")}],"next":${isEnd ? "null" : `"${next}-${range.last}"`}}`;
 }
 
-/** Which rows: those of the visit, or of the newest one; a cursor says it itself. */
+/** The range of rows: that of the visit, or of the newest visit; a cursor contains its range. */
 function rangeOf(
   { shared: { phases } }: AttemptRecord,
   { phase, visit, cursor }: WantedResults,
@@ -70,7 +70,7 @@ function rangeOf(
   const at = visit ?? found?.visit;
   if (cursor === undefined) {
     if (found !== undefined) return { visit: found.visit, from: found.firstSeq, last: found.lastSeq };
-    // Where another server gave the attempt out nothing is known here: then it is looked for in the whole journal.
+    // If another server granted the attempt, its range is not known here, and the whole journal is read.
     return at === undefined || phases.length > 0
       ? { visit: 0, from: 2, last: 1 }
       : { visit: at, from: 1, last: 0 };

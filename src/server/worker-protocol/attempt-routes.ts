@@ -1,4 +1,4 @@
-/** Routes that an attempt's own token opens, while it holds its lease: earlier results, runs of scripts, logs, status. */
+/** Routes for an attempt's own token, while the attempt holds its lease: earlier results, runs of scripts, logs, status. */
 import { z } from "@hono/zod-openapi";
 import type { ScriptFacts } from "../../engine/leases/attempt-facts.ts";
 import { NAME_PATTERN } from "../../kernel/definition/definition.ts";
@@ -123,7 +123,7 @@ const sayRoutes = [
   }),
 ];
 
-/** The state before a run, and its expression; the run is named, or numbered from 0. */
+/** The state before a run, and its expression. The run is given by name, or by number from 0. */
 async function runArtifacts(
   store: Store,
   { shared: { place }, task }: AttemptRecord,
@@ -168,7 +168,7 @@ function told(answer: Rejection | EventsAnswer, attempt: AttemptRecord) {
     const { n: _, ...why } = refused;
     return { kind: "rejection", ...why } as Rejection;
   }
-  // Events of one attempt always get its verdict.
+  // Events of one attempt always get a verdict.
   const verdict = answer.verdicts[attempt.id] as EventsAnswer["verdicts"][string];
   if (verdict === "not_owner")
     return reject("not_owner", "another node owns the execution by now", {

@@ -1,6 +1,6 @@
 /**
- * Events of one request on their way to the engine, as reports. Order per attempt is kept: that it started, then its
- * lines, pages, steps and runs as they came, its receipt last; receipts of one handler are one report.
+ * The events of one request, as reports for the engine. The order of each attempt is kept: its start, then log lines, pages,
+ * steps and runs in their order, its receipt last. Receipts of one handler become one report.
  */
 
 import { endsEnumeration, type Verdict } from "../../kernel/message.ts";
@@ -10,22 +10,22 @@ import { type Rejection, reject } from "../../std/rejection.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import type { ReadEvent } from "./read-event.ts";
 
-/** A report, and the attempts that its verdicts are about: one each, or one for all. */
+/** A report, and the attempts of its verdicts: one each, or one for all. */
 interface Told {
   readonly report: Report;
   readonly records: AttemptRecord[];
-  /** The number of the event that it is made of, where it is made of one. */
+  /** The number of its event, if it is made of one event. */
   readonly n?: number | null;
 }
 
 export class EventBatch {
-  /** Attempts with something new here, and the last number of each; 0: nothing of it had a number. */
+  /** Attempts with new events, and the number of the last one; 0 if none had a number. */
   readonly newest = new Map<AttemptRecord, number>();
-  /** Attempts that another node has by now: nothing of them is stored here. */
+  /** Attempts that another node owns by now: nothing of them is stored here. */
   readonly elsewhere = new Set<AttemptRecord>();
-  /** The last event of each attempt that was refused. */
+  /** The last refused event of each attempt. */
   readonly refused = new Map<AttemptRecord, RefusedEvent>();
-  /** How often each was undone before: what is taken after a gap that arose meanwhile does not count. */
+  /** How often each attempt was undone before: events after a gap that arose meanwhile do not count. */
   readonly #undone = new Map<AttemptRecord, number>();
   readonly #epochOf: (execution: string) => number;
   readonly #isHeld: (record: AttemptRecord) => boolean;
@@ -34,12 +34,12 @@ export class EventBatch {
   readonly #receipts = new Map<string, { receipts: ReportedReceipt[]; records: AttemptRecord[] }>();
   readonly #enumerations: Told[] = [];
   #told: readonly Told[] = [];
-  /** The lines that were added last, while nothing else came. */
+  /** The log lines that were added last. */
   #lines: { record: AttemptRecord; lines: ReportedLine[] } | null = null;
 
   /**
-   * By the owner's epoch lines without numbers come after all that earlier owners have stored. A page that was not taken
-   * from an attempt that still holds its lease leaves a gap: the attempt is wanted, the page is not.
+   * By the owner's epoch, lines without numbers come after all lines that earlier owners stored. A page that was refused from
+   * an attempt with a lease leaves a gap.
    */
   constructor(
     epochOf: (execution: string) => number,
@@ -49,7 +49,7 @@ export class EventBatch {
     this.#isHeld = isHeld;
   }
 
-  /** Takes the next event of an attempt; one without a number stands beside those that have one. */
+  /** Adds the next event of an attempt. An event without a number is independent of the numbered ones. */
   add(record: AttemptRecord, n: number | null, event: ReadEvent): void {
     record.hasSpoken = true;
     if (!this.#undone.has(record)) this.#undone.set(record, record.undone);
@@ -58,7 +58,7 @@ export class EventBatch {
       record.received = Math.max(record.received, n);
     }
     this.newest.set(record, Math.max(n ?? 0, this.newest.get(record) ?? 0));
-    // After its last word an attempt has nothing more to say.
+    // After its receipt, an attempt has no more events.
     if (record.hasReceipt) return;
     const { shared, task, attempt, claim } = record;
     const at = { task, attempt, claim };
@@ -86,11 +86,11 @@ export class EventBatch {
     }
   }
 
-  /** Everything as reports, to be made once all is added. */
+  /** All reports, after everything was added. */
   build(): readonly Report[] {
     const started = new Map<string, Told & { readonly attempts: unknown[] }>();
     for (const record of this.#started) {
-      // It has ended within the same request: that it started goes without saying.
+      // It has ended within the same request, so its start need not be reported.
       if (record.hasReceipt) continue;
       const { shared, task, attempt, claim } = record;
       let told = started.get(shared.key);
@@ -110,7 +110,7 @@ export class EventBatch {
     return this.#told.map(({ report }) => report);
   }
 
-  /** The commit is made: notes what is stored, and what the engine said. What is elsewhere by now is undone. */
+  /** The commit was made: notes the stored events and the verdicts. Attempts of other nodes are undone. */
   settle(verdicts: readonly (readonly Verdict[])[]): void {
     this.#told.forEach(({ report, records, n = null }, i) => {
       const list = verdicts[i] as readonly Verdict[];
@@ -133,7 +133,7 @@ export class EventBatch {
     }
   }
 
-  /** The commit was not made: the same events may come again. */
+  /** The commit was not made: the same events may arrive again. */
   undo(): void {
     for (const record of this.newest.keys()) record.undo();
   }
@@ -191,7 +191,7 @@ export class EventBatch {
   }
 }
 
-/** Why an enumeration cannot be done with this receipt. */
+/** Why an enumeration cannot end with this receipt. */
 const NO_TOTAL: Omit<RefusedEvent, "n"> = {
   code: "invalid_input",
   message: "total: an enumeration that is done must say how many tasks there are, those of `resume` included",
@@ -199,7 +199,7 @@ const NO_TOTAL: Omit<RefusedEvent, "n"> = {
   path: "total",
 };
 
-/** What was stored of each attempt that a request named, and what became of it; `named` has the numbers of its events. */
+/** For each attempt of a request: the last stored event, and its verdict. `named` has the numbers of its events. */
 export function answerOf(
   named: ReadonlyMap<AttemptRecord, readonly number[]>,
   batch: EventBatch,
@@ -217,27 +217,27 @@ export function answerOf(
     if (isRepeat) verdicts[record.id] = "duplicate";
     else if (verdict === "elsewhere") verdicts[record.id] = "not_owner";
     else if (refusal !== undefined && !record.hasReceipt) verdicts[record.id] = "stale";
-    // Not everything is stored: an earlier event is missing.
+    // An earlier event is missing, so not all are stored.
     else if (gaps.has(record) && (verdict ?? "accepted") === "accepted") verdicts[record.id] = "gap";
     else verdicts[record.id] = verdict ?? "accepted";
   }
   return { stored, verdicts, ...(Object.keys(refused).length === 0 ? {} : { refused }) };
 }
 
-/** Why the last of these events that was refused was: also one that an earlier request brought. */
+/** The last refusal among these events, also one of an earlier request. */
 function lastRefusal(record: AttemptRecord, numbers: readonly number[]): RefusedEvent | undefined {
   const last = numbers.findLast((n) => record.refusalOf(n) !== undefined);
   return last === undefined ? undefined : record.refusalOf(last);
 }
 
-/** Nobody is registered under this id. */
+/** No worker is registered under this id. */
 export function unknownWorker(worker: string): Rejection {
   return reject("not_found", `no worker ${worker.slice(0, 100)} is registered here`, {
     hint: "register again, with the same id",
   });
 }
 
-/** What was said about an attempt does not come with its token. */
+/** The token does not belong to the attempt. */
 export function wrongToken(id: string): Rejection {
   return reject("stale_attempt", `no valid token for the attempt ${id.slice(0, 200)}`, {
     path: `tokens.${id.slice(0, 200)}`,
@@ -245,7 +245,7 @@ export function wrongToken(id: string): Rejection {
   });
 }
 
-/** The attempt has no right to be heard any more. */
+/** The attempt has lost its lease. */
 export function staleAttempt(id: string): Rejection {
   return reject("stale_attempt", `the attempt ${id} does not hold its lease any more`, {
     hint: "its receipt can still be sent; nothing else",

@@ -1,4 +1,4 @@
-/** What earlier attempts of a task got done, read from the journal for the worker that goes on. */
+/** Reads the checkpoints of earlier attempts at a task from the journal, for the worker that continues. */
 import type { Recorded } from "../../kernel/event.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import type { Checkpoint } from "../../protocol/work.ts";
@@ -6,14 +6,14 @@ import { assert } from "../../std/assert.ts";
 import type { ExecutionStore } from "../../store/store.ts";
 
 export interface ItemHistory {
-  /** Steps, answered waits and sleeps, as the JSON text of a list. */
+  /** Steps, answered waits and sleeps, as a JSON list. */
   readonly steps: string;
-  /** Runs of a script that are finished, and the state after the last one, as JSON text. */
+  /** The number of finished runs of a script, and the state after the last one, as JSON. */
   readonly finished: number;
   readonly state: string | null;
 }
 
-/** Reads what the checkpoints of one task point to. */
+/** Reads the history that the checkpoints of a task point to. */
 export async function readHistory(
   store: ExecutionStore,
   execution: string,
@@ -47,7 +47,7 @@ export async function readHistory(
   return { steps: `[${steps.join(",")}]`, finished: runs.length, state };
 }
 
-/** The state that an event holds: of a finished run, or, in a page of tasks, the task that is the first state. */
+/** The state in an event: of a finished run or, in a page of tasks, the task that is the first state. */
 export async function readState(
   store: ExecutionStore,
   execution: string,
@@ -59,7 +59,7 @@ export async function readState(
   return event.tasks[task - event.from] ?? "null";
 }
 
-/** Single events of one journal; the row read last is kept, since neighbours are often in it. */
+/** Reads single events of a journal. The last row is kept, because neighbours are often in it. */
 class JournalAt {
   readonly #store: ExecutionStore;
   readonly #execution: string;

@@ -1,11 +1,11 @@
 /**
- * Whether the engine counts on a worker. It does while a claim waits, for one heartbeat after each request, and for a moment
- * after a claim was answered or cut off, in which the next one comes. After that the worker is silent.
+ * Whether the engine gives work to a worker. It does while a claim waits, for one heartbeat after each request, and for a short
+ * time after a claim was answered or cut off, until the next one. After that the worker is silent.
  */
 import type { Clock } from "../../std/clock.ts";
 import type { WorkerSession } from "./worker-session.ts";
 
-/** A worker whose claim was answered or cut off has at least this long to claim again. */
+/** The shortest time for the next claim after one was answered or cut off. */
 const GRACE_MIN_MS = 1_000;
 
 export class Presence {
@@ -13,7 +13,7 @@ export class Presence {
   readonly #heartbeatMs: number;
   #trustedUntil = 0;
   lastSeenAt = 0;
-  /** The engine counts on it. */
+  /** The engine gives work to it. */
   isJoined = false;
 
   constructor(clock: Clock, heartbeatMs: number) {
@@ -22,17 +22,17 @@ export class Presence {
     this.seen();
   }
 
-  /** A request of the worker came. */
+  /** A request of the worker has arrived. */
   seen(): void {
     this.#trust(this.#heartbeatMs);
   }
 
-  /** A claim of the worker was answered, or its connection was cut. */
+  /** A claim was answered, or its connection was cut. */
   claimEnded(): void {
     this.#trust(Math.max(GRACE_MIN_MS, this.#heartbeatMs / 3));
   }
 
-  /** When the worker will have been silent for too long; Infinity: it has left already. */
+  /** When the worker will have been silent for too long; Infinity if it has left. */
   get silentAt(): number {
     return this.isJoined ? this.#trustedUntil : Number.POSITIVE_INFINITY;
   }
@@ -45,17 +45,17 @@ export class Presence {
 
 export interface SilenceWatchOptions {
   readonly clock: Clock;
-  /** Silence after which a worker is forgotten. */
+  /** A worker that is silent for this time is forgotten. */
   readonly expiryMs: number;
   readonly sessions: ReadonlyMap<string, WorkerSession>;
   readonly onExpired: (session: WorkerSession) => void;
-  /** Called after each look. */
+  /** Called after each check. */
   readonly onLooked: () => void;
 }
 
 const NEVER = Number.POSITIVE_INFINITY;
 
-/** Notices when registered workers fall silent, by one timer at the earliest time that this can happen. */
+/** Notices silent workers, with one timer for the earliest time at which a worker can become silent. */
 export class SilenceWatch {
   readonly #options: SilenceWatchOptions;
   #stopTimer: () => void = () => {};
@@ -65,7 +65,7 @@ export class SilenceWatch {
     this.#options = options;
   }
 
-  /** A session has begun, or its claim has ended: from now on its silence counts. */
+  /** A session has begun, or its claim has ended: its silence counts from now on. */
   watch({ silentAt }: WorkerSession): void {
     const { clock, expiryMs } = this.#options;
     this.#lookBy(Math.min(silentAt, clock.now() + expiryMs / 3));
@@ -84,7 +84,7 @@ export class SilenceWatch {
     this.#stopTimer = clock.after(Math.max(0, due - clock.now()), () => this.#look());
   }
 
-  /** Workers that are silent leave; after a longer silence they are forgotten. */
+  /** Silent workers leave; after a longer silence they are forgotten. */
   #look(): void {
     const { clock, expiryMs, sessions, onExpired, onLooked } = this.#options;
     const now = clock.now();

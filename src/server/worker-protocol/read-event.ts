@@ -1,7 +1,6 @@
 /**
- * Events as they come over the wire, read field by field (many thousands a second, so by hand): what passes can be
- * stored. A result that cannot be stored fails its attempt, as it does in a worker; anything else that is wrong is
- * refused with the path to it.
+ * Reads events from the wire field by field. It is written by hand because there are many thousands a second. An event that
+ * passes can be stored. A result that cannot be stored fails its attempt; any other mistake is refused with its path.
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { refuseName } from "../../kernel/definition/names.ts";
@@ -14,7 +13,7 @@ import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { linesOf } from "../../worker/log/log-text.ts";
 import { Secrets } from "../../worker/log/secrets.ts";
 
-/** An event, checked; the attempt it is of and its number stand beside it. */
+/** A checked event, without its attempt and number. */
 export type ReadEvent =
   | { readonly kind: "accepted" | "started" }
   | { readonly kind: "lines"; readonly lines: readonly Omit<ReportedLine, "n">[] }
@@ -59,7 +58,7 @@ const NAME_CHARS_MAX = 200;
 const KEY_CHARS_MAX = 1_000;
 const NO_SECRETS = new Secrets();
 
-/** Reads an event; `now` is for lines that do not say when they were written. */
+/** Reads an event; `now` is the time of log lines without one. */
 export function readEvent(event: Fields, now: number): ReadEvent | Rejection {
   const { kind } = event;
   const allowed = typeof kind === "string" && Object.hasOwn(FIELDS, kind) ? FIELDS[kind] : undefined;
@@ -108,7 +107,7 @@ function readProgress({ done, total }: Fields, now: number): ReadEvent | Rejecti
   return linesEvent(total === undefined ? `${done}` : `${done}/${total}`, { level: "progress", at: now });
 }
 
-/** The life of a run that is not journaled: a line of its log. */
+/** The start or end of a run, which is not journaled, as a log line. */
 function readRunWord({ kind, run, message }: Fields, now: number): ReadEvent | Rejection {
   if (!isName(run)) return invalid("run", "must be the name of a run");
   if (kind === "run_started") return linesEvent(`run ${run} started`, { level: "run", at: now, run });
@@ -273,12 +272,12 @@ function cut(value: unknown, max: number): string | undefined {
   return (value.length > max ? `${value.slice(0, max)}...` : value).toWellFormed();
 }
 
-/** How long, or until when: the kernel knows how far it goes. */
+/** A duration or a time; the kernel limits it. */
 function isLength(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** A whole number that a date can hold; sums with it stay whole. */
+/** A whole number that a date can hold, so that sums stay exact. */
 function isCount(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= COUNT_MAX;
 }

@@ -1,6 +1,6 @@
 /**
- * The body of a request with events: checked and read whole, before anything of it is taken. Numbers are bounded here, so
- * that whatever a worker sends can be counted on and stored.
+ * Reads the body of a request with events. All of it is checked before any event is taken. Numbers are bounded, so that they
+ * can be counted and stored.
  */
 import { EVENT_NUMBER_MAX } from "../../protocol/worker-wire.ts";
 import { invalid, isObject } from "../../std/decode.ts";
@@ -8,25 +8,25 @@ import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import { type ReadEvent, readEvent } from "./read-event.ts";
 
-/** An event and the attempt it is of; `n` null: it came without a number, and is the next one. */
+/** An event and its attempt; `n` is null for an event without a number, which is the next one. */
 export interface AttemptEvent {
   readonly record: AttemptRecord;
   readonly n: number | null;
   readonly event: ReadEvent;
 }
 
-/** Events as they came, and what the worker knows to be stored of each attempt. */
+/** The events of a request, and the last event of each attempt that the worker knows to be stored. */
 export interface ReadEvents {
   readonly events: readonly AttemptEvent[];
-  /** The last number of each that was acknowledged; by default, everything before its first event here. */
+  /** The last acknowledged number of each attempt; by default, everything before its first event here. */
   readonly acknowledged: ReadonlyMap<AttemptRecord, number>;
-  /** Attempts of other nodes: what is said about them is left out. */
+  /** Attempts of other nodes, whose events are left out. */
   readonly elsewhere: ReadonlySet<string>;
 }
 
 const EVENTS_MAX = 50_000;
 
-/** Reads it; `open` gives the attempt that a token opens. */
+/** Reads a request; `open` finds the attempt of a token. */
 export function readEvents(
   body: unknown,
   now: number,
@@ -67,7 +67,7 @@ export function readEvents(
       opened.set(attempt, record);
       before.set(record, known);
     } else if (!Object.hasOwn(acknowledged, attempt))
-      // The first event is the one with the lowest number, wherever it stands.
+      // The first event is the one with the lowest number.
       before.set(record, Math.min(before.get(record) ?? 0, n - 1));
     const event = readEvent(fields, now);
     if (isRejection(event)) return within(`events[${i}].`, event);
@@ -78,7 +78,7 @@ export function readEvents(
   return { events: inOrder(read), acknowledged: before, elsewhere };
 }
 
-/** Events of one attempt in the order of their numbers, in whatever order they stand in the request. */
+/** Sorts the events of each attempt by their numbers. */
 function inOrder(events: AttemptEvent[]): readonly AttemptEvent[] {
   const last = new Map<AttemptRecord, number>();
   for (const { record, n } of events) {

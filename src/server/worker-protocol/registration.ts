@@ -1,4 +1,4 @@
-/** What a worker says about itself when it registers, checked; its own address is where it came from. */
+/** Checks the registration of a worker. Its own address must be the one that the request came from. */
 import { isIP } from "node:net";
 import { reservedTopic, topicUse } from "../../kernel/command/topic-rules.ts";
 import { USE_PATTERN } from "../../kernel/definition/definition.ts";
@@ -21,14 +21,13 @@ import {
 } from "../../std/decode.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 
-/** Ids of remote workers. */
 export const WORKER_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_~.-]{0,99}$/;
-/** Ids that begin like this are of workers inside engine processes. */
+/** The prefix of ids of workers inside engine processes. */
 const RESERVED = "local~";
 const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$/;
 const TOPIC_PATTERN = /^[A-Za-z0-9_.:-]{1,200}$/;
 const HANDLERS_MAX = 10_000;
-/** The most tasks that a worker can have at a time. */
+/** The most tasks of a worker at a time. */
 export const CAPACITY_MAX = 100_000;
 const VERSION_CHARS_MAX = 100;
 
@@ -95,13 +94,13 @@ export interface CheckedRegistration {
   readonly capacity: number;
   readonly url: string | null;
   readonly version: string | null;
-  /** It gets tasks of this project only; null: of all. */
+  /** The project whose tasks it gets; null for all. */
   readonly project: string | null;
 }
 
 /**
- * A registration as it came; `peer` is the address it came from, null for a unix socket, and `project` the one that its
- * token is bound to. `reserved` says which topics nobody may use.
+ * Checks a registration. `peer` is the address of the request, null for a unix socket; `project` is the one that its token is
+ * bound to; `reserved` says which topics are not allowed.
  */
 export function checkRegistration(
   body: unknown,
@@ -130,7 +129,7 @@ export function checkRegistration(
   };
 }
 
-/** A worker is asked only at its own address: nobody can make the server call somebody else. */
+/** A worker is asked only at its own address, so that it cannot make the server call another host. */
 function checkAddress(url: unknown, peer: string | null): Rejection | null {
   const parsed = typeof url === "string" && url.length <= 300 && URL.canParse(url) ? new URL(url) : null;
   if (parsed === null || (parsed.protocol !== "http:" && parsed.protocol !== "https:"))
@@ -154,7 +153,7 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 
-/** Without brackets, and IPv4 as such where it came mapped into IPv6. */
+/** The address without brackets, and without the IPv6 prefix of a mapped IPv4 address. */
 function plainAddress(host: string): string {
   return host
     .toLowerCase()

@@ -1,6 +1,6 @@
 /**
- * The answer to a claim as JSON text, put together by hand: stored texts (tasks, inputs, states) go in as they are,
- * without being parsed, and what the items of a grant share is written once per grant.
+ * Writes the answer to a claim as JSON text by hand: stored texts (tasks, inputs, states) are inserted without parsing, and
+ * shared parts of a grant are written once.
  */
 import { markCommand } from "../../protocol/command-wire.ts";
 import { idempotencyPrefix } from "../../protocol/idempotency-key.ts";
@@ -15,7 +15,6 @@ export interface ReadyItem {
   readonly json: string;
 }
 
-/** Writes the items of one grant. */
 export class GrantWriter {
   readonly #grant: Grant;
   readonly #key: string;
@@ -50,7 +49,6 @@ export class GrantWriter {
     this.#tail = `,${JSON.stringify(tail).slice(1, -1)}${more}}`;
   }
 
-  /** One item as JSON text. */
   write(item: GrantItem, record: AttemptRecord, history: ItemHistory | null): string {
     const { id, token } = record;
     const head = `{"attempt":"${id}","token":"${token}","number":${item.number},"n":${item.attempt}`;
@@ -58,7 +56,7 @@ export class GrantWriter {
     return `${head}${task}${this.#more(item, history)}${this.#tail}`;
   }
 
-  /** A command carries what its receipt would have to repeat on a topic. */
+  /** A command contains the mark that its receipt on a topic must repeat. */
   #task(item: GrantItem, { id, token }: AttemptRecord): string {
     const { command } = this.#grant;
     if (command === null || item.task === null) return item.task ?? "null";
@@ -74,7 +72,7 @@ export class GrantWriter {
   }
 }
 
-/** Where a script's attempt begins: how many runs are finished, and the state before the next, as JSON text. */
+/** Where a script's attempt begins: the number of finished runs, and the state before the next one, as JSON. */
 function scriptProgress(
   { script }: Grant,
   item: GrantItem,
@@ -86,7 +84,7 @@ function scriptProgress(
   return { finished: history.finished, state: history.state };
 }
 
-/** Characters of work in one answer: beyond, the rest waits for the next claim. */
+/** The most characters of work in one answer. The rest waits for the next claim. */
 const ANSWER_CHARS_MAX = 4 * 1_048_576;
 
 export interface ClaimParts {
@@ -94,11 +92,10 @@ export interface ClaimParts {
   readonly cancel: readonly string[];
   readonly lost: readonly string[];
   readonly drain: boolean;
-  /** The nodes of the cluster; null: there is only this server. */
+  /** The nodes of the cluster; null for a single server. */
   readonly nodes: readonly string[] | null;
 }
 
-/** The whole answer. */
 export function claimJson({ items, cancel, lost, drain, nodes }: ClaimParts): string {
   const inputs = new Map<string, Grant>();
   for (const { grant } of items) inputs.set(grant.execution, grant);
@@ -116,7 +113,7 @@ export function claimJson({ items, cancel, lost, drain, nodes }: ClaimParts): st
 
 const phasesTexts = new WeakMap<object, string>();
 
-/** What the phases came to, written once per visit: the grants of a visit share it. */
+/** The results of phases, written once per visit: all grants of a visit share them. */
 function phasesJson({ phases }: Grant): string {
   let text = phasesTexts.get(phases);
   if (text === undefined) {
@@ -126,7 +123,7 @@ function phasesJson({ phases }: Grant): string {
   return text;
 }
 
-/** How many of these go into one answer: at most `max`, and not too long together. */
+/** How many items go into one answer: at most `max`, within the size limit. */
 export function countForAnswer(ready: readonly ReadyItem[], max: number): number {
   let count = 0;
   let chars = 0;

@@ -29,9 +29,9 @@ import { scalingOf } from "./worker-views.ts";
 
 const tag = "workers";
 const params = z.object({ id: z.string().regex(WORKER_PATTERN) });
-/** Events and beats come in bulk: their fields are many. */
+/** Requests with events and heartbeats have many fields. */
 const KEYS_MAX = 1_000_000;
-/** The state of a script may be large, and comes in one event. */
+/** The state of a script may be large, and is one event. */
 const BYTES_MAX = 4 * EVENTS_BYTES_MAX;
 
 const route = routesOver<WorkerSessions>();
@@ -104,7 +104,7 @@ const sessionRoutes = [
   }),
 ];
 
-/** Work that was not written to its end is handed back: the client has gone. */
+/** If an answer is not written to its end, its work is handed back, because the client has gone. */
 async function claim(
   sessions: WorkerSessions,
   ask: Ask<{ id: string }, unknown, { max: number; waitMs: number }>,

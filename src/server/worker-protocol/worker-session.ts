@@ -1,11 +1,10 @@
 /**
- * One registered worker: the link that the engine gives work to, and the claim that waits for it.
- *
- * 1. Granted items wait here, ready to be sent, until a claim takes them; a claim that finds none waits.
- * 2. What comes in one turn goes out in one answer. After an answer the engine is asked for nothing, until the next claim.
- * 3. A second claim supersedes the first, which answers empty. Items whose answer could not be written are handed back.
+ * One registered worker: the link to which the engine grants work, and the open claim.
+ * 1. Granted items wait here until a claim takes them; a claim without items waits.
+ * 2. All items of one turn go out in one answer. After an answer nothing is requested from the engine until the next claim.
+ * 3. A second claim supersedes the first, which is answered empty. Items whose answer could not be written are handed back.
  * 4. A worker that is silent for too long (presence.ts) leaves, and joins again with its next request.
- * 5. Before the node leaves, whatever no worker has got is handed back: the next owner would wait for it in vain.
+ * 5. Before the node leaves, items that no worker has received are handed back, so that the next owner need not wait for them.
  */
 
 import type { WorkerLink } from "../../engine/driver-options.ts";
@@ -23,22 +22,22 @@ import { Presence } from "./presence.ts";
 import type { CheckedRegistration } from "./registration.ts";
 import { claimJson, countForAnswer, GrantWriter, type ReadyItem } from "./work-json.ts";
 
-/** What sessions need of the process. */
+/** The parts of the process that sessions use. */
 export interface SessionParts {
   readonly engine: EnginePort;
   readonly store: Store;
   readonly clock: Clock;
   readonly leaseMs: number;
-  /** The silence after which a worker is not counted on. */
+  /** The silence after which a worker gets no more work. */
   readonly heartbeatMs: number;
-  /** Every attempt that a worker has, by id. */
+  /** All attempts of workers, by id. */
   readonly records: Map<string, AttemptRecord>;
-  /** The nodes of the cluster that workers are to be told of; null: there is only this server. */
+  /** The nodes of the cluster, for workers; null for a single server. */
   readonly nodes: () => readonly string[] | null;
   readonly onFault: (fault: unknown) => void;
 }
 
-/** The answer to a claim; `ended` says whether it could be written. */
+/** The answer to a claim; `ended` resolves with whether it could be written. */
 export interface ClaimAnswer {
   readonly text: string;
   ended(isWritten: boolean): void;
@@ -57,9 +56,9 @@ interface OpenClaim {
   readonly stop: () => void;
 }
 
-/** Attempts told as lost that are remembered for the next beat. */
+/** How many lost attempts are remembered for the next heartbeat. */
 const LOST_MAX = 10_000;
-/** How long an answer may take to be written when the node is about to leave. */
+/** How long an answer may take to be written when the node leaves. */
 const LAST_ANSWERS_MS = 200;
 
 export class WorkerSession implements WorkerLink {
@@ -67,25 +66,25 @@ export class WorkerSession implements WorkerLink {
   readonly #parts: SessionParts;
   registration: CheckedRegistration;
   readonly #presence: Presence;
-  /** What its process takes, as it said last; null: it did not say. */
+  /** The memory of its process, as last reported; null if it was not reported. */
   memoryBytes: number | null = null;
   isDraining = false;
   #ready: ReadyItem[] = [];
   #claim: OpenClaim | null = null;
   #isWaking = false;
-  /** It gives out nothing any more. */
+  /** The session has ended. */
   #isOver = false;
-  /** Attempts of which it is being read what earlier ones left. */
+  /** Attempts whose history is being read. */
   readonly #recalling = new Set<AttemptRecord>();
   /** Answers that are being written. */
   readonly #sending = new Set<readonly AttemptRecord[]>();
   #onSent: () => void = () => {};
-  /** Told by the engine and not yet passed on over a claim. */
+  /** Cancelled attempts that no claim has reported yet. */
   #cancelNews = new Set<string>();
   #lostNews = new Set<string>();
-  /** Leases that are lost, for the next beat that names them. */
+  /** Lost attempts, for the next heartbeat that names them. */
   readonly #lost = new Set<string>();
-  /** The nodes that the worker was told of last. */
+  /** The nodes that the worker knows. */
   #toldNodes: readonly string[] | null = null;
   #inquiry: { readonly url: string; readonly worker: WorkerInquiry } | null = null;
 
@@ -100,36 +99,36 @@ export class WorkerSession implements WorkerLink {
     return this.#presence.lastSeenAt;
   }
 
-  /** Tells the engine what this worker serves. */
+  /** Joins the engine with the handlers that this worker serves. */
   join(): void {
     const { serves, capacity, url, project } = this.registration;
     this.#presence.isJoined = true;
     this.#parts.engine.join(this.id, this, { serves, capacity, local: false, asks: url !== null, project });
   }
 
-  /** When the worker will have been silent for too long, unless it is heard of; Infinity: it waits, or has left. */
+  /** When the worker will have been silent for too long; Infinity while a claim waits, or if it has left. */
   get silentAt(): number {
     return this.#claim !== null || this.#isOver ? Number.POSITIVE_INFINITY : this.#presence.silentAt;
   }
 
-  /** The worker is silent: it gets nothing, and its attempts end by their own rules. */
+  /** The worker is silent: it gets no work, and its attempts end by their own rules. */
   leave(): void {
     this.#presence.isJoined = false;
     this.#parts.engine.leave(this.id);
   }
 
-  /** The nodes of the cluster, to be told now. */
+  /** The nodes of the cluster, if the worker does not know them yet. */
   tellNodes(): readonly string[] | null {
     this.#toldNodes = this.#parts.nodes();
     return this.#toldNodes;
   }
 
-  /** The cluster may have other nodes now: a claim that waits is answered then. */
+  /** The nodes may have changed: a waiting claim is answered if they have. */
   nodesChanged(): void {
     this.#wake();
   }
 
-  /** Something was heard of the worker. */
+  /** A request of the worker has arrived. */
   seen(): void {
     this.#presence.seen();
     if (!this.#presence.isJoined && !this.#isOver) this.join();
@@ -139,13 +138,13 @@ export class WorkerSession implements WorkerLink {
     return this.#claim !== null;
   }
 
-  /** Waits for work, or for something to be told; null: the client has gone. */
+  /** Waits for work or a notice; null if the client has gone. */
   claim(asked: ClaimRequest, signal: AbortSignal): Promise<ClaimAnswer | null> {
     this.seen();
     if (this.#claim !== null) this.#supersede(this.#claim);
     if (signal.aborted) return Promise.resolve(null);
     const max = this.isDraining || this.#isOver ? 0 : asked.max;
-    // It has less room than when they were asked for.
+    // The worker has less room than when the items were requested.
     this.#handBack(this.#ready.splice(max).map(({ record }) => record));
     return new Promise((resolve) => {
       const gone = () => this.#gone(open);
@@ -167,7 +166,7 @@ export class WorkerSession implements WorkerLink {
     });
   }
 
-  /** Work from the engine. */
+  /** Takes granted work from the engine. */
   take(grant: Grant): void {
     const { clock, leaseMs } = this.#parts;
     const shared = new GrantPlace(grant, grant.phases);
@@ -190,7 +189,7 @@ export class WorkerSession implements WorkerLink {
     return record;
   }
 
-  /** What earlier attempts left is read first. */
+  /** The history of earlier attempts is read first. */
   #recall(given: GivenItem): void {
     const { store, clock, onFault, records } = this.#parts;
     const { grant, item, record } = given;
@@ -214,7 +213,7 @@ export class WorkerSession implements WorkerLink {
     this.#ready.push({ record, grant, json: writer.write(item, record, history) });
   }
 
-  /** Attempts that the engine wants stopped. */
+  /** Attempts that the engine wants to stop. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost"): void {
     const { records } = this.#parts;
     for (const beat of beats) {
@@ -237,7 +236,7 @@ export class WorkerSession implements WorkerLink {
     this.#wake();
   }
 
-  /** Asks the worker itself which of these it still has. */
+  /** Asks the worker which of these attempts it still has. */
   async ask(beats: readonly Beat[]): Promise<readonly Beat[]> {
     const { url } = this.registration;
     if (url === null) return [];
@@ -248,7 +247,7 @@ export class WorkerSession implements WorkerLink {
     return this.#inquiry.worker.askAll(beats);
   }
 
-  /** What a beat is answered for an attempt. */
+  /** The answer to a heartbeat of an attempt. */
   wordOn(id: string): "continue" | "cancel" | "lost" {
     if (this.#lost.delete(id)) {
       this.#lostNews.delete(id);
@@ -257,7 +256,7 @@ export class WorkerSession implements WorkerLink {
     return this.#parts.records.get(id)?.isCancelled === true ? "cancel" : "continue";
   }
 
-  /** Its next claim is told to leave. */
+  /** Tells the worker to leave, with its next claim. */
   drain(): void {
     this.isDraining = true;
     this.#parts.engine.claim(this.id, 0, "it is draining");
@@ -265,7 +264,7 @@ export class WorkerSession implements WorkerLink {
     if (this.#claim !== null) this.#answer();
   }
 
-  /** Gives out nothing more; resolves when whatever no worker has got is on its way back. */
+  /** Gives out nothing more. Resolves when items that no worker has received are handed back. */
   async quiesce(): Promise<void> {
     this.#giveUp();
     if (this.#sending.size === 0) return;
@@ -276,7 +275,7 @@ export class WorkerSession implements WorkerLink {
     for (const items of this.#sending) this.#handBack(items);
   }
 
-  /** The session is over: what was not sent goes back, and nobody waits any more. */
+  /** Ends the session: items that were not sent are handed back, and open claims are answered. */
   end(): void {
     this.#giveUp();
     for (const items of this.#sending) this.#handBack(items);
@@ -285,7 +284,7 @@ export class WorkerSession implements WorkerLink {
     this.#inquiry = null;
   }
 
-  /** What was not sent goes back, and so does what comes from now on. */
+  /** Hands back items that were not sent, and all later ones. */
   #giveUp(): void {
     this.#isOver = true;
     this.#parts.engine.claim(this.id, 0);
@@ -302,7 +301,7 @@ export class WorkerSession implements WorkerLink {
     );
   }
 
-  /** Answers the open claim once everything of this turn has come. */
+  /** Answers the open claim when everything of this turn has arrived. */
   #wake(): void {
     if (this.#isWaking || this.#claim === null) return;
     this.#isWaking = true;
@@ -312,7 +311,7 @@ export class WorkerSession implements WorkerLink {
     });
   }
 
-  /** Answers the open claim with what there is. */
+  /** Answers the open claim. */
   #answer(): void {
     const open = this.#claim;
     if (open === null) return;
@@ -330,7 +329,7 @@ export class WorkerSession implements WorkerLink {
     open.resolve({ text, ended: this.#send(items.map(({ record }) => record)) });
   }
 
-  /** These are being written. */
+  /** Marks these items as being written. */
   #send(items: readonly AttemptRecord[]): ClaimAnswer["ended"] {
     if (items.length > 0) this.#sending.add(items);
     return (isWritten) => {
@@ -340,7 +339,7 @@ export class WorkerSession implements WorkerLink {
     };
   }
 
-  /** Another claim of the same worker has come: this one answers empty, and what there is goes to that one. */
+  /** Another claim of the same worker has arrived: this one is answered empty, and the items go to the new one. */
   #supersede(open: OpenClaim): void {
     this.#close(open);
     const text = claimJson({ items: [], cancel: [], lost: [], drain: this.isDraining, nodes: null });
@@ -360,7 +359,7 @@ export class WorkerSession implements WorkerLink {
     this.#presence.claimEnded();
   }
 
-  /** Gives attempts back that no worker got to see, so that nobody waits for their leases. */
+  /** Hands back attempts that no worker has received, so that their leases end at once. */
   #handBack(records: readonly AttemptRecord[]): void {
     const { engine, records: known, onFault } = this.#parts;
     const open = records.filter(({ id, hasSpoken }) => !hasSpoken && known.delete(id));
@@ -379,7 +378,7 @@ export class WorkerSession implements WorkerLink {
     }
   }
 
-  /** Without a wait, the engine still gets its turn first. */
+  /** Runs after this time; with 0, after the engine's turn. */
   #after(ms: number, run: () => void): () => void {
     const { clock } = this.#parts;
     if (ms > 0) return clock.after(ms, run);

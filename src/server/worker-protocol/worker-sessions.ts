@@ -1,13 +1,12 @@
 /**
- * The server's side of the worker protocol: who is registered, and what they say about their attempts. Over an engine
- * and its store; knows nothing of HTTP.
- *
- * 1. A session lives while its worker is heard of: by a request, or by a claim that waits.
- * 2. Whatever is said about an attempt carries its token, which fits that attempt only.
- * 3. Events are numbered per attempt. What is new goes to the engine and is acknowledged after the commit; a repeat is
- *    acknowledged, what comes after a gap is not.
- * 4. An attempt of an earlier owner is taken over as it is, by whatever is said about it: the engine decides whether it
- *    holds its lease. Of one that another node has, nothing is taken: the worker says it there.
+ * The server's side of the worker protocol: registered workers and their events. It uses an engine and a store, and knows
+ * nothing of HTTP.
+ * 1. A session lives while its worker sends requests or has a waiting claim.
+ * 2. Every event of an attempt carries the attempt's token.
+ * 3. Events are numbered per attempt. A new event goes to the engine and is acknowledged after the commit; a repeat is
+ *    acknowledged at once; an event after a gap is not.
+ * 4. An attempt of an earlier owner is adopted with its first event: the engine decides whether it holds its lease. Events of
+ *    an attempt of another node are refused, and the worker sends them there.
  */
 
 import type { EnginePort } from "../../engine/engine-port.ts";
@@ -32,20 +31,20 @@ import { type ClaimAnswer, type SessionParts, WorkerSession } from "./worker-ses
 import { countWorkers, viewWorker } from "./worker-views.ts";
 
 export interface WorkerSessionsOptions {
-  /** Why nobody may use a name as a topic; null: it is not reserved. */
+  /** Why a name is reserved as a topic; null if it is not. */
   readonly reserved?: (topic: string) => Rejection | null;
   readonly engine: EnginePort;
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  /** What workers are told at registration; for their attempts the engine's own settings decide. */
+  /** The heartbeat that workers learn at registration. For attempts the engine's settings decide. */
   readonly heartbeatMs?: number;
   readonly leaseMs?: number;
-  /** Silence after which a worker is forgotten. */
+  /** A worker that is silent for this time is forgotten. */
   readonly expiryMs?: number;
-  /** The URLs of the cluster's nodes that are alive, this one included; left out: there is only this server. */
+  /** The URLs of the living nodes of the cluster, this one included; missing for a single server. */
   readonly nodes?: () => readonly string[];
-  /** A fault of the world behind the back of any request. */
+  /** Called with faults outside of any request. */
   readonly onFault?: (fault: unknown) => void;
 }
 
@@ -54,7 +53,7 @@ const BEATS_MAX = 100_000;
 
 export class WorkerSessions {
   readonly engine: EnginePort;
-  /** The store that results and states are read from. */
+  /** The store for results and states. */
   readonly store: Store;
   readonly clock: Clock;
   readonly #options: WorkerSessionsOptions;
@@ -77,7 +76,7 @@ export class WorkerSessions {
       expiryMs: options.expiryMs ?? EXPIRY_MS,
       sessions: this.#sessions,
       onExpired: (session) => this.#end(session),
-      // Attempts whose partitions are elsewhere by now are forgotten too.
+      // Attempts of other nodes are forgotten as well.
       onLooked: () => {
         for (const { id, term, shared } of [...this.#records.values()])
           if (this.engine.epochOf(shared.place.execution) !== term) this.#records.delete(id);
@@ -85,7 +84,10 @@ export class WorkerSessions {
     });
   }
 
-  /** Registers a worker, or again; `peer`: its address, null for a unix socket; `project`: the only one that it serves. */
+  /**
+   * Registers a worker, or registers it again. `peer`: its address, null for a unix socket; `project`: the only one that it
+   * serves.
+   */
   register(body: unknown, peer: string | null, project: string | null = null): Registered | Rejection {
     const registration = checkRegistration(body, peer, project, this.#options.reserved);
     if (isRejection(registration)) return registration;
@@ -107,33 +109,33 @@ export class WorkerSessions {
     return { worker: id, heartbeatMs, leaseMs, ...(nodes === null ? {} : { nodes }) };
   }
 
-  /** Why one who is bound to a project may not speak for a worker; null: it may, or there is none to speak for. */
+  /** Why a caller that is bound to a project may not act for a worker; null if it may, or if there is no such worker. */
   refusalFor(worker: string, project: string | null): Rejection | null {
     const session = this.#sessions.get(worker);
     const isOthers = session !== undefined && project !== null && session.registration.project !== project;
     return isOthers ? unknownWorker(worker) : null;
   }
 
-  /** The cluster has other nodes than before: whoever waits for work is told at once. */
+  /** The nodes of the cluster have changed: waiting workers are notified. */
   nodesChanged(): void {
     for (const session of this.#sessions.values()) session.nodesChanged();
   }
 
-  /** How much memory a worker's process takes, by its own word. */
+  /** Notes the memory of a worker's process. */
   noteMemory(worker: string, bytes: number): void {
     const session = this.#sessions.get(worker);
     if (session !== undefined) session.memoryBytes = bytes;
   }
 
-  /** Work for a worker, once there is some; null: the client has gone. */
+  /** Waits for work; null if the client has gone. */
   claim(worker: string, asked: ClaimRequest, signal: AbortSignal): Promise<ClaimAnswer | null> | Rejection {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
-    // Once the claim has ended, the worker's silence counts.
+    // From the end of the claim on, the worker's silence counts.
     return session.claim(asked, signal).finally(() => this.#silence.watch(session));
   }
 
-  /** What a worker says about its attempts; resolves once that is committed. */
+  /** Takes events of a worker. Resolves when they are committed. */
   async events(worker: string, body: unknown): Promise<EventsAnswer | Rejection> {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
@@ -149,7 +151,7 @@ export class WorkerSessions {
     return { ...answer, verdicts: { ...answer.verdicts, ...others } };
   }
 
-  /** The same for one attempt, by its token, without numbers. */
+  /** Takes events of one attempt without numbers, by its token. */
   async say(attempt: AttemptRecord, said: readonly Fields[]): Promise<EventsAnswer | Rejection> {
     const events: AttemptEvent[] = [];
     for (const fields of said) {
@@ -161,7 +163,7 @@ export class WorkerSessions {
     return this.#take(attempt.worker, events);
   }
 
-  /** Keeps attempts alive; says for each whether to go on. One that its token does not open is none of the worker's. */
+  /** Takes heartbeats. Returns for each attempt whether it goes on. An attempt with a wrong token is lost. */
   heartbeat(worker: string, tokens: unknown): HeartbeatAnswer | Rejection {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
@@ -184,12 +186,12 @@ export class WorkerSessions {
       }
       beat.attempts.push({ task, attempt, claim });
     }
-    // Those whose leases are gone are told to the session meanwhile.
+    // Attempts that have lost their lease are reported to the session meanwhile.
     if (beats.size > 0) this.engine.beat(worker, [...beats.values()]);
     return Object.fromEntries(ids.map((id) => [id, words.get(id) ?? session.wordOn(id)]));
   }
 
-  /** The attempt that a token opens: one that holds its lease; for its receipt, any; to be read, also at another node. */
+  /** The attempt of a token: one that holds its lease; for a receipt, any; for reading, also one of another node. */
   async attempt(
     id: string,
     token: string | null,
@@ -202,7 +204,7 @@ export class WorkerSessions {
     const epoch = this.engine.epochOf(at.execution);
     if (epoch === null)
       return options.isRead === true ? this.#elsewhere(id, token) : this.#notHere(id, at.execution);
-    // What is not known of this owner's own has lost its lease; what another gave out may hold it still.
+    // An unknown attempt of this owner has lost its lease; one that another owner granted may still hold it.
     const isForeign = this.#known(id, epoch) === undefined && at.epoch < epoch;
     const holder = isForeign ? await this.#beatOne(at, UNKNOWN_WORKER) : null;
     if (isRejection(holder)) return holder;
@@ -212,7 +214,7 @@ export class WorkerSessions {
     return record === null || record.hasReceipt ? staleAttempt(id) : record;
   }
 
-  /** How far an attempt of a script is, from committed state; null: it is none. */
+  /** The progress of a script's attempt, from committed state; null if it is no script. */
   async script({ id, shared, task, attempt, claim }: AttemptRecord): Promise<ScriptFacts | null | Rejection> {
     const at = { ...shared.place, task, attempt, claim };
     const found = await this.engine.inspect(at.execution, at);
@@ -220,7 +222,7 @@ export class WorkerSessions {
     return found.attempt ? found.attempt.script : staleAttempt(id);
   }
 
-  /** Keeps one attempt alive, by its token. */
+  /** Takes a heartbeat of one attempt, by its token. */
   async beat(record: AttemptRecord): Promise<HeartbeatAnswer[string] | Rejection> {
     this.#sessions.get(record.worker)?.seen();
     const { shared, task, attempt, claim } = record;
@@ -229,14 +231,14 @@ export class WorkerSessions {
     return holder === null ? "lost" : holder.isCancelled ? "cancel" : "continue";
   }
 
-  /** The newest visit of a phase, for an attempt of which only its token is known. */
+  /** The newest visit of a phase, for an attempt without a record. */
   async newestVisit(record: AttemptRecord, phase: string): Promise<number | undefined> {
     const inspection = await this.engine.inspect(record.shared.place.execution);
     if (isRejection(inspection)) return undefined;
     return inspection.view.phases.findLast(({ name }) => name === phase)?.visit;
   }
 
-  /** Its next claim is told to leave. */
+  /** Tells a worker to leave, with its next claim. */
   drain(worker: string): Rejection | null {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
@@ -244,7 +246,7 @@ export class WorkerSessions {
     return null;
   }
 
-  /** A worker says goodbye: what it has ends by its own rules, what it was not sent goes to others. */
+  /** A worker deregisters: its attempts end by their own rules, and items that it did not get go to others. */
   leave(worker: string): Rejection | null {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
@@ -252,18 +254,18 @@ export class WorkerSessions {
     return null;
   }
 
-  /** Every worker of this node, those inside the process included. */
+  /** All workers of this node, those inside the process included. */
   list(): Worker[] {
     const { counted } = countWorkers(this.engine.overview());
     return counted.map((entry) => viewWorker(entry, this.#sessions.get(entry.id)));
   }
 
-  /** Gives out nothing more; resolves when whatever no worker has got is on its way back to the engine. */
+  /** Gives out nothing more. Resolves when items that no worker has received are handed back. */
   async quiesce(): Promise<void> {
     await Promise.all(Array.from(this.#sessions.values(), (session) => session.quiesce()));
   }
 
-  /** Answers every claim that waits; nobody is registered any more. */
+  /** Answers all waiting claims and ends all sessions. */
   close(): void {
     this.#silence.stop();
     for (const session of this.#sessions.values()) session.end();
@@ -276,7 +278,7 @@ export class WorkerSessions {
     return `${name}~${newExecutionId(clock.now(), random).slice(3)}`;
   }
 
-  /** The record of an attempt that its token opens; one that another owner gave out is taken over as it is. */
+  /** The record of an attempt, by its token. An attempt of another owner is adopted. */
   #recordOf(id: string, token: unknown, worker: string): AttemptRecord | Rejection {
     const last = this.#records.get(id);
     if (typeof token !== "string") return wrongToken(id);
@@ -295,17 +297,17 @@ export class WorkerSessions {
     return record;
   }
 
-  /** What is known of an attempt; not what was known in an earlier term, since others may have heard more of it. */
+  /** The record of an attempt in this epoch. In an earlier epoch another node may have later events. */
   #known(id: string, term: number): AttemptRecord | undefined {
     const record = this.#records.get(id);
     return record?.term === term ? record : undefined;
   }
 
-  /** An attempt that another node has, to be read from. Nothing of it is kept here. */
+  /** An attempt of another node, for reading. No record is kept. */
   async #elsewhere(id: string, token: string): Promise<AttemptRecord | Rejection> {
     const at = decodeAttempt(id) as ReportedAttempt;
     const found = await this.engine.inspect(at.execution, at);
-    // An earlier version of the owner does not know the question.
+    // An owner of an earlier version does not know this question.
     if (isRejection(found)) return found.code === "unknown_field" ? this.#notHere(id, at.execution) : found;
     if (!found.attempt) return staleAttempt(id);
     return AttemptRecord.adopted(id, token, { at, worker: found.attempt.worker, term: -1 });
@@ -316,13 +318,13 @@ export class WorkerSessions {
     return reject("not_owner", `execution ${execution} is at another node`);
   }
 
-  /** A beat of one attempt, and who holds it then; null: nobody does. */
+  /** Sends a heartbeat of one attempt. Returns the worker that holds it then; null if none does. */
   async #beatOne(at: ReportedAttempt, worker: string): Promise<AttemptHolder | null | Rejection> {
     const { task, attempt, claim, ...place } = at;
     this.engine.beat(worker, [{ ...place, attempts: [{ task, attempt, claim }] }]);
     const holder = this.engine.holderOf(at);
     if (holder !== null) return holder;
-    // It may have to be loaded first.
+    // The execution may have to be loaded first.
     const inspection = await this.engine.inspect(at.execution);
     if (isRejection(inspection) && inspection.code !== "not_found") return inspection;
     return this.engine.holderOf(at);
@@ -341,7 +343,7 @@ export class WorkerSessions {
       const numbers = named.get(record) ?? [];
       named.set(record, numbers);
       if (n !== null) numbers.push(n);
-      // Nothing counts as stored before the receipt that came before it.
+      // Nothing counts as stored before an earlier receipt.
       const isOver = record.hasReceipt && !batch.newest.has(record);
       const isNew = n === null || n === record.received + 1 || record.isOlder(n);
       if (isNew && !isOver) batch.add(record, n, event);
@@ -359,7 +361,7 @@ export class WorkerSessions {
     return answerOf(named, batch, gaps);
   }
 
-  /** Hands a batch to the engine. If that has stopped, nobody knows what became of it: the worker sends it again. */
+  /** Gives a batch to the engine. If the engine has stopped, the outcome is unknown, and the worker repeats the events. */
   async #commit(worker: string, batch: EventBatch): Promise<Rejection | null> {
     const { engine } = this.#options;
     const reports = batch.build();

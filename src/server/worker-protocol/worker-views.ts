@@ -6,10 +6,10 @@ import { SCRIPT_USE } from "../../protocol/work.ts";
 import type { Scaling, Worker } from "../schemas/worker.ts";
 import type { WorkerSession } from "./worker-session.ts";
 
-/** The capacity of a worker where there is none to look at. */
+/** The assumed capacity of a worker if none is registered. */
 const CAPACITY = 100;
 
-/** The figures of remote workers; of those that serve one handler only, if it is named. */
+/** The scaling figures of remote workers; of the workers of one handler, if it is given. */
 export function scalingOf(overview: Pick<Holdings, "workers" | "ready">, use: string | null): Scaling {
   const remote = overview.workers.filter(({ local }) => !local);
   const serving = remote.filter(({ serves }) => serves.some((served) => served.use === use));
@@ -38,7 +38,7 @@ export function scalingOf(overview: Pick<Holdings, "workers" | "ready">, use: st
   };
 }
 
-/** A worker as the engine has it. */
+/** A worker as the engine lists it. */
 type HeldWorker = Holdings["workers"][number];
 
 /**
@@ -49,7 +49,7 @@ type HeldWorker = Holdings["workers"][number];
 export interface WorkerCount {
   /** Registrations that count. */
   readonly counted: readonly HeldWorker[];
-  /** Processes. */
+  /** Worker processes. */
   readonly workers: number;
   readonly capacity: number;
 }
@@ -58,7 +58,7 @@ const SUFFIX = "-scripts";
 
 export function countWorkers({ workers, ready }: Pick<Holdings, "workers" | "ready">): WorkerCount {
   const ids = new Set(workers.map(({ id }) => id));
-  // Workers of 0.2 let the server make their ids: there only the names before the `~` belong together.
+  // For workers of 0.2 the server made the ids: only the names before the `~` belong together.
   const names = new Set(workers.map(({ id }) => nameOf(id)));
   const isLane = ({ id, serves }: HeldWorker): boolean =>
     serves.length > 0 &&
@@ -78,7 +78,7 @@ function nameOf(id: string): string {
   return id.slice(0, id.indexOf("~") < 0 ? id.length : id.indexOf("~"));
 }
 
-/** One as the engine has it, with what its session knows of it; those inside of this process have none. */
+/** A worker as the engine lists it, with the data of its session. Workers inside this process have no session. */
 export function viewWorker(
   { id, local, capacity, held, serves }: Overview["workers"][number],
   session: WorkerSession | undefined,
