@@ -12,25 +12,25 @@ import type { Settings } from "./settings.ts";
 /** A worker as the driver sees it. */
 export interface WorkerLink {
   take(grant: Grant): void;
-  /** Nobody waits for these attempts any more, or their leases are lost; `topic` is where commands go. */
+  /** These attempts are cancelled, or have lost their leases; `topic` is the topic of commands. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost", topic?: string): void;
   /** Asks the worker's own status API which of these silent attempts still run. */
   ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
-  /** Of a worker that queues: nothing of the handler is to begin now. */
+  /** For a queueing worker: nothing of the handler may begin now. */
   withdraw?(from: ReportPlace, why: "paused" | "cancelled"): void;
-  /** Of a worker that queues: nothing was heard of this command for long, whose topic is to be looked at. */
+  /** For a queueing worker: a command has been silent for long, so its topic should be checked. */
   check?(sent: SentAt): void;
-  /** Of a worker that queues: partitions of another process are this node's now. */
+  /** For a queueing worker: this node has taken over partitions. */
   tookOver?(): void;
-  /** Of a worker that queues: the visit of the handler is over. */
+  /** For a queueing worker: the visit of the handler is over. */
   closed?(place: ReportPlace): void;
-  /** Of a worker that queues: another worker has come, and serves these. */
+  /** For a queueing worker: another worker has joined, and serves these. */
   joined?(serves: readonly Serves[]): void;
-  /** Of a worker that queues: says of commands in its queues whether anybody can have them. */
+  /** For a queueing worker: adds whether commands in its queues have a reader. */
   explain?(inspection: Inspection): Promise<Inspection>;
 }
 
-/** What an engine of a cluster hears of the others. */
+/** Inputs of an engine about the rest of its cluster. */
 export type ClusterNotice = Extract<
   Input,
   {
@@ -45,7 +45,7 @@ export type ClusterNotice = Extract<
   }
 >;
 
-/** What an engine of a cluster has to say to the others: to the owner of a partition, to a node; or that it was fenced. */
+/** Outputs of an engine for its cluster: to the owner of a partition or to a node; or that it was fenced. */
 export type ClusterOutput = Extract<
   Output,
   {
@@ -64,13 +64,13 @@ export interface EngineOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly settings?: Partial<Settings>;
-  /** Settings that depend on what is in the store: asked for once it is open, before anything runs. */
+  /** Settings that depend on the store: read after it is open, before anything runs. */
   readonly settingsFor?: (info: StoreInfo, store: Store) => Promise<Partial<Settings>>;
-  /** A fault of the world: the engine backs off and goes on. */
+  /** A temporary fault: the engine backs off and continues. */
   readonly onFault?: (fault: Error) => void;
-  /** In a cluster: what concerns the others. Without it a fenced engine stops. */
+  /** In a cluster: outputs for other nodes. Without it a fenced engine stops. */
   readonly onCluster?: (output: ClusterOutput) => void;
-  /** Whether the engine may act at this moment; by default always. What may not act gives out and writes nothing. */
+  /** Whether the engine may act now; by default always. An engine that may not act gives out and writes nothing. */
   readonly mayAct?: () => boolean;
   /** Performs post-operations; without it they stay owed. */
   readonly postOps?: PostOps;
@@ -81,14 +81,14 @@ export interface EngineOptions {
 export interface Reply {
   readonly answer: Answer;
   readonly existed: boolean;
-  /** How the execution is, if that was asked for. */
+  /** The view of the execution, if it was requested. */
   readonly view?: ExecutionView;
 }
 
-/** Called after each commit; `end` once it is over, or `stopped` if this engine is. */
+/** Called after each commit; `end` is set at the end, or is `stopped` if the engine stops. */
 export type Progress = (seq: number, end: Ending | "stopped" | null) => void;
 
-/** What whoever asks an engine that has stopped is told. */
+/** The answer of an engine that has stopped. */
 export function stoppedAnswer(reason: Error): Rejection {
   return reject("not_ready", `the engine has stopped: ${reason.message}`, { hint: "open the store again" });
 }

@@ -1,6 +1,6 @@
 /**
- * An engine as the rest of the process uses it: the API, handles, worker sessions, schedules. One over a store of its
- * own is an `Engine`; in a cluster it is a `ClusterEngine`, which asks the node that has the execution.
+ * The engine as the rest of the process uses it: API, handles, worker sessions, schedules. A single node has an `Engine`; in a
+ * cluster it is a `ClusterEngine`, which asks the owner of the execution.
  */
 
 import type { Plan } from "../kernel/definition/plan.ts";
@@ -27,99 +27,97 @@ import type { OutboxPort } from "./mailbox/outbox.ts";
 
 export type { Request } from "./io.ts";
 
-/** What a start brings: its plan, and whether nobody can have used its id before. */
+/** The plan of a start, and whether its id is certainly new. */
 export interface StartOf {
   readonly plan: Plan;
   readonly fresh: boolean;
-  /** The answer is to come with how the execution is then, where that costs nothing. */
+  /** Return the view with the answer, if that costs nothing. */
   readonly views?: boolean;
 }
 
 export interface EnginePort {
   readonly info: StoreInfo;
-  /** It does nothing any more: it was closed, or it could not go on. */
+  /** It was closed, or it could not go on. */
   readonly hasStopped: boolean;
-  /** Of this node: attempts that are open, and executions in memory. */
+  /** Open attempts of this node, and executions in its memory. */
   readonly openLeases: number;
   readonly residentCount: number;
 
-  /** Sends a message to an execution and resolves with its answer once that is committed. */
+  /** Sends a message to an execution. Resolves with the answer after the commit. */
   send(execution: string, message: Request, start?: StartOf): Promise<Reply>;
   /**
-   * How an execution is, from committed state. With an attempt, also how that is: asking for it is a sign of life, so an
-   * attempt of a former owner is adopted by it.
+   * The committed state of an execution. With an attempt, also its state; this counts as a heartbeat, so an attempt of a former
+   * owner is adopted.
    */
   inspect(execution: string, attempt?: ReportedAttempt): Promise<Inspection | Rejection>;
   /** Messages that were dropped as duplicates or stale, newest last. */
   dropped(execution: string): readonly Dropped[] | Promise<readonly Dropped[]>;
-  /** Whether executions of this id are this node's: for ids that can be chosen. */
+  /** Whether this node owns executions with this id; used to choose ids. */
   isOwn(execution: string): boolean;
-  /** The epoch in which this node has the execution's partition; null: it does not. */
+  /** The epoch in which this node owns the execution's partition; null if it does not. */
   epochOf(execution: string): number | null;
-  /** Whether an execution is in the memory of this node, or on its way there. */
+  /** Whether an execution is in the memory of this node, or being loaded. */
   isResident(execution: string): boolean;
-  /** Who holds an attempt of this node; null: nobody, or it is not in memory. */
+  /** The worker that holds an attempt of this node; null if none does, or the execution is not in memory. */
   holderOf(at: ReportedAttempt): AttemptHolder | null;
-  /** Whether an attempt is at a task that code must not get which enumerates, as far as is known in memory. */
+  /** Whether code that enumerates must not get the attempt's task, as far as is known in memory. */
   needsSingleCode(at: ReportedAttempt): boolean;
-  /** What keeps the store from writing; null: nothing. */
+  /** Why the store takes no writes; null if it does. */
   readonly commitFault: Error | null;
 
-  /** Calls `progress` after every commit of the execution; the returned function stops that. */
+  /** Calls `progress` after every commit of the execution. Returns a function that stops this. */
   watch(execution: string, progress: Progress): () => void;
-  /** Calls `logged` after every commit with log lines of the execution; the returned function stops that. */
+  /** Calls `logged` after every commit with log lines of the execution. Returns a function that stops this. */
   watchLogs(execution: string, logged: () => void): () => void;
 
   /** Connects a worker to this node. */
   join(worker: string, link: WorkerLink, options: JoinOptions): void;
-  /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back, perhaps for a reason. */
+  /** A remote worker requests up to `max` items. The last request counts; 0 withdraws it, perhaps with a reason. */
   claim(worker: string, max: number, why?: string): void;
-  /** Delivers a worker's reports; resolves with verdicts, in their order, once they are committed. */
+  /** Delivers a worker's reports. Resolves with verdicts, in their order, after the commit. */
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly Verdict[])[]>;
-  /** A remote worker's attempts are alive. */
+  /** Heartbeats of a remote worker's attempts. */
   beat(worker: string, beats: readonly Beat[]): void;
-  /** A worker gives claims back that nobody has begun: nothing is burnt, and nothing is journaled. */
+  /** A worker returns claims that were not begun. No attempt is counted, and nothing is journaled. */
   release(worker: string, beats: readonly Beat[]): void;
-  /** A worker that queues commands has got these to the broker, which has confirmed them. */
+  /** The broker has confirmed these commands of a queueing worker. */
   sent(worker: string, beats: readonly Beat[]): void;
-  /** A worker is gone. */
+  /** A worker has left. */
   leave(worker: string): void;
 
-  /** Forgets executions of this node that have ended and are not in use. */
+  /** Purges ended executions of this node that are not in use. */
   purge(ids: readonly string[]): void;
-  /** A definition was stored: executions that wait for a workflow of this name go on. */
+  /** A definition was stored: executions that wait for a workflow of this name continue. */
   definitionStored(workflow: string): void;
 
-  /** Tokens are bound to these projects from now on: they may use only some topics (kernel/command/topic-rules.ts). */
+  /** Sets the projects that tokens are bound to: they may use only some topics (kernel/command/topic-rules.ts). */
   bindProjects(projects: ReadonlySet<string>): void;
 
-  /** Code and topics that workers of this node serve which do not queue. */
+  /** Code and topics that workers of this node serve, without queueing workers. */
   usesServed(): ReadonlySet<string>;
-  /** What this node holds now. */
   overview(): Overview;
-  /** Attempts of this node whose leases are open, of one worker or of all. */
+  /** Open attempts of this node, of one worker or of all. */
   openAttempts(options: AttemptFilter): readonly OpenAttempt[];
 
-  /** For whoever publishes events of this node. */
+  /** For the publisher of this node's events. */
   readonly outbox: OutboxPort;
 
-  /** Stops giving out work. */
   quiesce(): void;
-  /** Waits for what is under way, then releases the store. */
+  /** Waits for open work, then releases the store. */
   close(): Promise<void>;
 }
 
-/** A node with a tenth of the partitions finds an own id within so many all but once in a thousand times. */
+/** A node with a tenth of the partitions finds an own id within this many tries in all but one of a thousand cases. */
 const TRIES_MAX = 64;
 
-/** An id for a fresh execution, one of this node's if it has any: then its start needs nobody else. */
+/** An id for a new execution. It is one of this node's own if possible, so that the start needs no other node. */
 export function newOwnId(engine: Pick<EnginePort, "isOwn">, now: number, random: Random): string {
   let id = newExecutionId(now, random);
   for (let tries = 1; tries < TRIES_MAX && !engine.isOwn(id); tries++) id = newExecutionId(now, random);
   return id;
 }
 
-/** How an execution is started: its checked options, and the W3C trace context of the request. */
+/** Checked options of a start, and the W3C trace context of the request. */
 export interface StartOptions {
   readonly id?: string | undefined;
   readonly project: string;
@@ -129,7 +127,7 @@ export interface StartOptions {
   readonly trace?: string | null;
 }
 
-/** A start on its way: the id is known before it is sent. */
+/** A start with its id, before it is sent. */
 export interface PreparedStart {
   readonly id: string;
   send(options?: { readonly views?: boolean }): ReturnType<EnginePort["send"]>;

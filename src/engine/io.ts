@@ -36,7 +36,7 @@ import type { StoredQuotas } from "./limits/quota-server.ts";
 import type { PostOpTask } from "./post-ops/post-ops.ts";
 import type { Totals } from "./views/totals.ts";
 
-/** A message that somebody waits for the answer of. */
+/** A message with an answer. */
 export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
 
 export type Input =
@@ -47,17 +47,17 @@ export type Input =
       readonly message: Request;
       readonly plan?: Plan;
       readonly fresh?: boolean;
-      /** The answer says how the execution is after it. */
+      /** Return the view with the answer. */
       readonly views?: boolean;
     }
   | {
       readonly kind: "inspect";
       readonly request: number;
       readonly execution: string;
-      /** How this attempt is, is wanted too. */
+      /** Return the state of this attempt, too. */
       readonly attempt?: ReportedAttempt;
     }
-  /** The clock was set forward by so much: what is due is due, but nobody was silent meanwhile. */
+  /** The clock was set forward. Timers are due, but no worker was silent meanwhile. */
   | { readonly kind: "clock-stepped"; readonly ms: number }
   | { readonly kind: "committed"; readonly commit: number; readonly verdict: CommitVerdict }
   /** The commit threw: nothing was written, or its outcome is unknown. */
@@ -88,9 +88,9 @@ export type Input =
       readonly max: number;
     }
   | ({ readonly kind: "worker-joined"; readonly worker: string } & JoinOptions)
-  /** The worker was asked, and says that these attempts still run. */
+  /** The worker answered that these attempts still run. */
   | { readonly kind: "worker-vouches"; readonly worker: string; readonly beats: readonly Beat[] }
-  /** A remote worker asks for up to `max` items; a local one is served up to its capacity without asking. */
+  /** A remote worker requests up to `max` items; a local one is served up to its capacity without requests. */
   | { readonly kind: "worker-claims"; readonly worker: string; readonly max: number; readonly why?: string }
   | {
       readonly kind: "worker-reports";
@@ -99,17 +99,17 @@ export type Input =
       readonly reports: readonly Report[];
     }
   | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
-  /** A worker that queues commands has got these to the broker, which has confirmed them. */
+  /** The broker has confirmed these commands of a queueing worker. */
   | { readonly kind: "worker-sent"; readonly worker: string; readonly beats: readonly Beat[] }
-  /** A worker gives claims back that nobody has begun. */
+  /** A worker returns claims that were not begun. */
   | { readonly kind: "worker-releases"; readonly worker: string; readonly beats: readonly Beat[] }
   /** Events of an execution up to this one are published. */
   | { readonly kind: "published"; readonly execution: string; readonly seq: number }
-  /** What was given out to be published and is not, is given out again. */
+  /** Events that were given out and not published are given out again. */
   | { readonly kind: "publish-again" }
   | { readonly kind: "worker-left"; readonly worker: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
-  /** A try at a post-operation has ended. */
+  /** A try of a post-operation has ended. */
   | {
       readonly kind: "performed";
       readonly execution: string;
@@ -117,34 +117,34 @@ export type Input =
       readonly attempt: number;
       readonly outcome: PostOpOutcome;
     }
-  /** What was to be purged is, or could not be. */
+  /** These executions were purged, or could not be. */
   | { readonly kind: "purged"; readonly ids: readonly string[] }
   | { readonly kind: "definition-stored"; readonly workflow: string }
-  /** Tokens are bound to these projects from now on. */
+  /** The projects that tokens are bound to from now on. */
   | { readonly kind: "projects-bound"; readonly projects: ReadonlySet<string> }
   | {
       readonly kind: "mailbox-scanned";
       readonly messages: readonly StoredMailboxMessage[];
       readonly max: number;
     }
-  /** The newest definition of a name, for a child; null: there is none. */
+  /** The newest definition of a name, for a child; null if there is none. */
   | { readonly kind: "workflow-found"; readonly workflow: string; readonly plan: Plan | null }
-  /** Partitions that are this node's from now on, with what their last owners left open. */
+  /** Partitions that this node owns from now on, with data that their last owners left. */
   | {
       readonly kind: "taken";
       readonly owned: readonly Ownership[];
       readonly left: Handover;
     }
-  /** Let go of these as soon as nothing is under way in them. */
+  /** Hand over these partitions as soon as nothing is under way in them. */
   | { readonly kind: "yield"; readonly partitions: readonly number[] }
-  /** These are not this node's any more. */
+  /** This node does not own these partitions any more. */
   | { readonly kind: "lost"; readonly partitions: readonly number[] }
   /** A node sends requests to the quota servers of this node. */
   | {
       readonly kind: "permits-asked";
       readonly node: string;
       readonly asks: readonly PermitAsk[];
-      /** Partitions of which this is all that the node has. */
+      /** The partitions whose quotas are completely listed here. */
       readonly declares: readonly number[];
     }
   /** A quota server sends grants to this node. */
@@ -161,33 +161,33 @@ export type Input =
   | ({ readonly kind: "members" } & Members)
   /** Other nodes may have stored mailbox messages for this node. */
   | { readonly kind: "mail-stored" }
-  /** Timers that others watch are past due. */
+  /** Overdue timers, reported by a watching node. */
   | { readonly kind: "timers-due"; readonly timers: readonly StoredTimer[] }
   | { readonly kind: "closing" }
   | { readonly kind: "tick" };
 
-/** A worker as it joins. */
+/** Options of a worker that joins. */
 export interface JoinOptions {
   readonly serves: readonly Serves[];
-  /** Attempts that it can hold at a time. */
+  /** The most attempts at a time. */
   readonly capacity: number;
-  /** It is in this process: its leases end with it and need no beats. */
+  /** It is in this process: its leases end with it and need no heartbeats. */
   readonly local: boolean;
   /** It can be asked about a silent attempt. */
   readonly asks?: boolean;
-  /** It gets tasks of this project only. */
+  /** The only project whose tasks it gets. */
   readonly project?: string | null;
-  /** It also gets whatever nobody else serves, in whatever version. */
+  /** It also gets work that no other worker serves, in any version. */
   readonly fallback?: boolean;
-  /** It passes work on to queues: nobody beats for it, and silence says nothing. */
+  /** It passes work on to queues: it has no heartbeats, and silence means nothing. */
   readonly queued?: boolean;
-  /** Most leases of one handler of a visit that it holds at a time. */
+  /** The most leases of one handler of a visit at a time. */
   readonly perQueue?: number;
-  /** Most handlers of visits that it has had work of and that are not over. */
+  /** The most open handlers of visits that it has had work of. */
   readonly queuesMax?: number;
 }
 
-/** What a node of a cluster hears about partitions, and of the others. */
+/** Inputs about partitions and other nodes. */
 export type ClusterInput = Extract<
   Input,
   {
@@ -205,17 +205,17 @@ export type ClusterInput = Extract<
   }
 >;
 
-/** The nodes of a cluster, each by the name that the store gave it when it joined. */
+/** The nodes of a cluster, by their incarnations. */
 export interface Members {
   readonly self: string;
   readonly live: readonly string[];
-  /** How often each partition has been taken. */
+  /** The epoch of each partition. */
   readonly epochs: ReadonlyMap<number, number>;
   /** The version of events that all of them read. */
   readonly reads: number;
 }
 
-/** How an execution ended, or that nobody can go on with it: it is damaged. */
+/** The end of an execution, or its damage. */
 export interface Ending {
   readonly status: FinalStatus | "damaged";
   /** JSON text. */
@@ -225,13 +225,13 @@ export interface Ending {
 export interface Inspection {
   readonly view: ExecutionView;
   readonly why: string;
-  /** Its commands, where it has some. */
+  /** Its commands, if it has any. */
   readonly commands?: readonly CommandView[];
-  /** The attempt that was asked for; null: it does not hold its lease. */
+  /** The requested attempt; null if it does not hold its lease. */
   readonly attempt?: AttemptFacts | null;
 }
 
-/** What a node holds, for those who look at it. */
+/** Figures of a node, for display. */
 export interface Overview {
   readonly workers: readonly {
     readonly id: string;
@@ -245,20 +245,20 @@ export interface Overview {
     readonly max: number;
     readonly held: number;
     readonly waiting: number;
-    /** Of a rate: how long a start counts. */
+    /** For a rate: how long a start counts. */
     readonly perMs?: number;
   }[];
-  /** Executions in memory, those with work among them, and open leases. */
+  /** Executions in memory, those of them with work, and open leases. */
   readonly resident: number;
   readonly working: number;
   readonly leases: number;
-  /** Tasks that could be given out now, by the name of the code: an estimate for scaling. */
+  /** Tasks that could be given out now, by code: an estimate for scaling. */
   readonly ready: readonly { readonly use: string; readonly tasks: number }[];
-  /** What was committed here since it was opened. */
+  /** Totals of commits since the opening. */
   readonly totals: Readonly<Totals>;
 }
 
-/** What of it can be added up over nodes. */
+/** The figures that can be added up over nodes. */
 export type Holdings = Omit<Overview, "totals">;
 
 /** A filter of open leases. */
@@ -266,7 +266,7 @@ export interface AttemptFilter {
   readonly worker: string | null;
   readonly project?: string | null;
   readonly execution?: string | null;
-  /** Only leases of commands. */
+  /** Return only leases of commands. */
   readonly commands?: true;
   readonly max: number;
 }
@@ -280,7 +280,7 @@ export interface OpenAttempt {
   readonly phase: string;
   readonly visit: number;
   readonly handler: string;
-  /** -1: the enumeration. */
+  /** -1 for the enumeration. */
   readonly task: number;
   /** Only for a command. */
   readonly topic?: string;
@@ -289,11 +289,11 @@ export interface OpenAttempt {
   readonly worker: string;
   readonly status: "claimed" | "running";
   readonly startedAt: number | null;
-  /** When the lease ends without a beat; null: it needs no beats. */
+  /** When the lease ends without a heartbeat; null if it needs none. */
   readonly leaseUntil: number | null;
 }
 
-/** A message that changed nothing. */
+/** A message without effect. */
 export interface Dropped {
   readonly at: number;
   readonly what: string;
@@ -315,14 +315,14 @@ export type Output =
     }
   | { readonly kind: "find-workflow"; readonly workflow: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
-  /** A post-operation that is owed is to be performed now. */
+  /** Perform this owed post-operation now. */
   | { readonly kind: "perform"; readonly task: PostOpTask }
-  /** Attempts went silent: their worker's own status API is asked before the verdict. */
+  /** Silent attempts: ask their worker's status API before the verdict. */
   | { readonly kind: "ask-worker"; readonly worker: string; readonly attempts: readonly Beat[] }
-  /** Log lines of the execution are stored. */
+  /** Log lines of the execution were stored. */
   | { readonly kind: "logged"; readonly execution: string }
   | { readonly kind: "commit"; readonly commit: number; readonly content: Commit }
-  /** `whole`: the journal from its first row on, without a snapshot. */
+  /** `whole`: the journal from its first row, without a snapshot. */
   | { readonly kind: "load"; readonly ids: readonly string[]; readonly load: number; readonly whole?: true }
   | { readonly kind: "get-definition"; readonly hash: string }
   | { readonly kind: "read-page"; readonly execution: string; readonly seq: number }
@@ -347,35 +347,34 @@ export type Output =
     }
   | { readonly kind: "inspected"; readonly request: number; readonly inspection: Inspection | Rejection }
   | { readonly kind: "grant"; readonly worker: string; readonly grant: Grant }
-  /** Committed events are to be published; null: they are to be read from the journal. */
+  /** Publish committed events; null if they must be read from the journal. */
   | {
       readonly kind: "publish";
       readonly execution: string;
       readonly from: number;
       readonly to: number;
       readonly rows: readonly Entry[] | null;
-      /** The plan of the execution. */
       readonly plan: Plan;
     }
-  /** Nothing of the handler is to begin now: a queue gives back what nobody has taken. */
+  /** Nothing of the handler may begin now: a queue returns tasks that no worker has taken. */
   | {
       readonly kind: "withdraw";
       readonly worker: string;
       readonly from: ReportPlace;
       readonly why: "paused" | "cancelled";
     }
-  /** Nothing was heard of a command for long: the queue that it went to is to be looked at. */
+  /** A command has been silent for long: check its queue. */
   | { readonly kind: "check-sent"; readonly worker: string; readonly at: SentAt }
   /** Partitions were taken: commands of their last owner may be at topics. */
   | { readonly kind: "took-over"; readonly worker: string }
-  /** The visit of the handler is over: what a queue still holds of it is of no use. */
+  /** The visit of the handler is over: its queues can be deleted. */
   | { readonly kind: "queue-closed"; readonly worker: string; readonly place: ReportPlace }
   | {
       readonly kind: "cancel";
       readonly worker: string;
       readonly attempts: readonly Beat[];
       readonly why: "cancel" | "lost";
-      /** Of commands: the topic that they go to. */
+      /** For commands: their topic. */
       readonly topic?: string;
     }
   | {
@@ -395,10 +394,10 @@ export type Output =
       readonly kind: "ask-permits";
       readonly partition: number;
       readonly asks: readonly PermitAsk[];
-      /** This is all that the node has there. */
+      /** The list is complete. */
       readonly declares?: true;
     }
-  /** Timers were set, and fired or cleared, in partitions that others watch. */
+  /** Timers were set, fired or cleared in partitions whose timers other nodes watch. */
   | {
       readonly kind: "timers-changed";
       readonly set: readonly StoredTimer[];
@@ -407,17 +406,19 @@ export type Output =
   /** Mailbox messages were stored for executions in these partitions of other nodes. */
   | { readonly kind: "mail-sent"; readonly partitions: readonly number[] }
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
-  /** To be stored before permits are given out that it does not cover. */
+  /** Store this before more permits are given out than the stored bounds cover. */
   | { readonly kind: "store-home"; readonly partition: number; readonly home: StoredQuotas }
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
-  /** Others have these partitions: the node has let go of them. */
+  /** Other nodes own these partitions; this node has dropped them. */
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }
-  /** Nothing was under way in the partition, and the node has let go of it: it may be released. `leases`: what is open at workers,
-   * for the next owner; null: not all of that is known. */
+  /**
+   * Nothing is under way in the partition, and the node has stopped serving it: it may be released. `leases`: open leases, for
+   * the next owner; null if not all are known.
+   */
   | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable | null }
-  /** An execution whose stored data cannot be read: the head that says so. */
+  /** The stored data of an execution cannot be read; the head says so. */
   | { readonly kind: "damaged"; readonly head: Head }
-  /** An execution this node cannot go on with: its definition or its rows are unknown to this version. */
+  /** This node cannot go on with the execution: this version does not know its definition or its rows. */
   | {
       readonly kind: "unreadable";
       readonly execution: string;

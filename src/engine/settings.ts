@@ -1,67 +1,69 @@
-/** The numbers an engine node runs by. */
+/** Settings of an engine node. */
 import { DEFAULTS } from "../kernel/definition/definition.ts";
 import { VOCABULARY, type Vocabulary } from "../kernel/journal/replay.ts";
 
 export interface Settings {
-  /** How long an unstarted claim of a remote worker lives. */
+  /** The lifetime of a remote worker's claim that was not begun. */
   readonly claimLeaseMs: number;
-  /** How long tasks that may still run elsewhere are left alone after a takeover; 0: only in-process workers existed. */
+  /**
+   * How long tasks that may still run elsewhere are left alone after a takeover; 0 if there were only workers in the process.
+   */
   readonly suspectMs: number;
-  /** The silence after which an attempt is lost, where its handler does not say. */
+  /** The silence after which an attempt is lost, if its handler has no heartbeat. */
   readonly heartbeatMs: number;
-  /** A command at a broker without a receipt is looked after when it has waited so long, then later each time. */
+  /** When a command at a broker without a receipt is checked for the first time; later checks are less frequent. */
   readonly checkMs: number;
-  /** Executions kept in memory that only wait for receipts out of a broker. */
+  /** The most executions in memory that only wait for receipts of a broker. */
   readonly sentMax: number;
-  /** How often silent attempts are looked for. */
+  /** How often silent attempts are swept. */
   readonly sweepMs: number;
-  /** Executions with work kept in memory. */
+  /** The most executions with work in memory. */
   readonly windowMax: number;
-  /** Idle executions kept in memory. */
+  /** The most idle executions in memory. */
   readonly idleMax: number;
   /** Commits under way at the same time, over different executions: one is written while the next is stepped. */
   readonly commitsMax: number;
-  /** Most executions written, and messages stepped, in one commit. */
+  /** The most executions and messages in one commit. */
   readonly commitWritesMax: number;
   readonly commitMessagesMax: number;
   /** Payload characters after which a commit is full. */
   readonly commitCharsMax: number;
-  /** Characters of task pages kept in memory. */
+  /** Characters of task pages in memory. */
   readonly pageCacheChars: number;
-  /** Tasks given to a worker from one handler before the next has its turn. */
+  /** Tasks that a worker gets from one handler before the next handler has its turn. */
   readonly quantum: number;
-  /** How many tasks ahead of need pages are opened for leases. */
+  /** How many tasks ahead of need pages are opened. */
   readonly openTasksAhead: number;
   /** Rows after which a snapshot is written. */
   readonly snapshotRows: number;
   /** How far ahead timers are kept in memory, and how many. */
   readonly timerHorizonMs: number;
   readonly timersMax: number;
-  /** By project: attempts at a time, and patterns of the topics that it may use (kernel/command/topic-rules.ts). */
+  /** By project: the most attempts at a time, and patterns of allowed topics (kernel/command/topic-rules.ts). */
   readonly projects: Readonly<
     Record<string, { readonly concurrency?: number; readonly topics?: readonly string[] }>
   >;
-  /** Projects that a token is bound to, when the node is opened. */
+  /** Projects that tokens are bound to, as of the opening of the node. */
   readonly boundProjects: ReadonlySet<string>;
-  /** The prefix of Rondo's own names at the broker: no topic begins like this. */
+  /** The prefix of Rondo's own names at the broker. No topic may begin with it. */
   readonly prefix: string;
   /**
-   * In a cluster: how long after a node was seen to have gone the home of a limit waits for those who have its partitions to
-   * say which of its attempts they have taken over. More than a lease: a node that cannot say so for that long gives out nothing.
+   * In a cluster: how long the quota server waits, after a node has gone, for reports of adopted attempts. It is more than a
+   * lease, because a node that cannot report for that long gives out nothing.
    */
   readonly takeoverMs: number;
-  /** When a word to the home of a limit is said again, if it is not answered. */
+  /** When an unanswered request to a quota server is repeated. */
   readonly permitPatienceMs: number;
-  /** How long room under one limit is kept for what waits at another. */
+  /** How long a permit of one limit is reserved for a task that waits at another limit. */
   readonly permitReserveMs: number;
-  /** Post-operations of one kind (persistence, broadcasts) under way at a time, and of one execution. */
+  /** The most post-operations of one kind (persistence, broadcasts) at a time, and of one execution. */
   readonly postOpsMax: number;
   readonly postOpsEach: number;
-  /** Events are published by somebody, who says how far. */
+  /** Events are published, and the publisher reports its progress. */
   readonly outbox: boolean;
-  /** How long a worker that is asked about a silent attempt may take to vouch for it. */
+  /** How long a worker may take to answer for a silent attempt. */
   readonly askMs: number;
-  /** What the node reads. */
+  /** The versions of events and snapshots that the node reads. */
   readonly vocabulary: Vocabulary;
 }
 

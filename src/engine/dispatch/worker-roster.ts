@@ -1,6 +1,6 @@
 /**
- * The workers this node serves: what each can do, how much it holds, and whether one task has it for itself. Where code is
- * served in several versions, the highest one that fits gets the work.
+ * The workers of this node: what each serves, how many leases it holds, and whether one task has it alone. If code is served in
+ * several versions, the highest matching one gets the work.
  */
 import { maxSatisfying, prerelease, rcompare, valid } from "semver";
 import { SCRIPT_USE, type Wanted } from "../../kernel/definition/plan.ts";
@@ -9,7 +9,9 @@ import type { Slot } from "../cache/slot.ts";
 import type { JoinOptions } from "../io.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** How long others are held back for a task that must run alone: while it waits for an empty worker, and once it runs. */
+/**
+ * How long other tasks are held back for a task that must run alone: while it waits for an empty worker, and while it runs.
+ */
 const ALONE_WAIT_MS = 1_000;
 const ALONE_RUN_MS = 10_000;
 
@@ -25,28 +27,28 @@ export interface Alone {
 export class RosterEntry {
   readonly id: string;
   readonly local: boolean;
-  /** It gets tasks of this project only; null: of all. */
+  /** The project whose tasks it gets; null for all. */
   readonly project: string | null;
-  /** It has an address of its own where it can be asked about an attempt. */
+  /** It has a status API that can be asked about an attempt. */
   readonly canBeAsked: boolean;
   readonly serves: readonly Serves[];
   capacity: number;
-  /** Leases whose receipts have not come. */
+  /** Leases without a receipt. */
   held = 0;
-  /** Items asked for and not given yet (remote workers). */
+  /** Requested items that were not granted yet (remote workers). */
   wanted = 0;
-  /** Why it asks for nothing; null: it does not say. */
+  /** Why it requests nothing; null if it gives no reason. */
   why: string | null = null;
-  /** Its work goes into queues, where it needs no beats and does not lapse. */
+  /** It passes work on to queues, so its leases need no heartbeats and do not lapse. */
   readonly queued: boolean;
-  /** It gets what nobody else serves. */
+  /** It gets work that no other worker serves. */
   readonly fallback: boolean;
-  /** Most leases of one handler of a visit. */
+  /** The most leases of one handler of a visit. */
   readonly perQueue: number;
-  /** Handlers of visits that it has had work of, and most that it may have at a time. */
+  /** The handlers of visits that it has had work of, and the most at a time. */
   readonly queues = new Set<string>();
   readonly queuesMax: number;
-  /** A task that must run alone waits for this worker to be empty, or has it; null: none does. */
+  /** The task that waits to run alone on this worker, or runs alone; null if there is none. */
   alone: Alone | null = null;
   readonly #byUse = new Map<string, Map<string, Serves>>();
 
@@ -73,12 +75,12 @@ export class RosterEntry {
     }
   }
 
-  /** Whether it may have tasks of a project. */
+  /** Whether it may get tasks of a project. */
   isFor(project: string): boolean {
     return this.project === null || this.project === project;
   }
 
-  /** What it serves under this name in this version. */
+  /** The code that it serves under this name and version. */
   served(use: string, version: string): Serves | undefined {
     return this.#byUse.get(use)?.get(version);
   }
@@ -92,17 +94,16 @@ export class RosterEntry {
     return this.#byUse.get(use)?.keys() ?? [];
   }
 
-  /** Holds others back for a task, for a while. */
+  /** Holds back other tasks for a while. */
   holdFor(kind: Alone["kind"], at: Pick<Alone, "slot" | "queue" | "task">, now: number): void {
     this.alone = { kind, until: now + (kind === "waiting" ? ALONE_WAIT_MS : ALONE_RUN_MS), ...at };
   }
 
-  /** Executions that are another node's by now. */
+  /** Forgets executions that another node owns by now. */
   forget(isOver: (execution: string) => boolean): void {
     for (const key of this.queues) if (isOver(key.slice(0, key.lastIndexOf("/")))) this.queues.delete(key);
   }
 
-  /** How many more items it can take now. */
   get room(): number {
     if (this.alone !== null) return 0;
     const free = this.capacity - this.held;
@@ -111,24 +112,24 @@ export class RosterEntry {
   }
 }
 
-/** So many names are remembered that workers have left. */
+/** The most remembered names of code that workers served before they left. */
 const LEFT_MAX = 1_000;
 
-/** What a worker serves that takes what nobody else does: it cannot know whether the code enumerates. */
+/** The fallback worker does not know whether code enumerates. */
 const ANYTHING: Serves = { use: "" };
 
 export class WorkerRoster {
   readonly workers = new Map<string, RosterEntry>();
-  /** The version that gets the work, by what is wanted and, if it has workers of its own, the project. */
+  /** The version that gets the work, by the wanted code and, if it has its own workers, the project. */
   readonly #chosen = new Map<string, string | null>();
-  /** A worker that enumerates, in the version that gets the work; by the same names. */
+  /** A worker that enumerates, in the version that gets the work; by the same keys. */
   readonly #enumerators = new Map<string, string | null>();
-  /** Whether all who serve an enumeration's code only process; by the same names. */
+  /** Whether all workers of an enumeration's code only process; by the same keys. */
   readonly #onlyProcessed = new Map<string, boolean>();
-  /** Projects that have workers of their own. What is chosen, and this, is found anew when workers come or go. */
+  /** Projects with their own workers. This and all choices are computed again when workers join or leave. */
   #projects: ReadonlySet<string> = new Set();
 
-  /** By what they served: when a worker left last. For those who ask why something waits. */
+  /** When a worker of this code left last, for `why`. */
   readonly #leftAt = new Map<string, number>();
 
   /** The worker that passes work on to queues, if there is one. */
@@ -147,14 +148,14 @@ export class WorkerRoster {
     if (this.queued?.id === id) this.queued = null;
   }
 
-  /** When a worker for all projects that served this left last; undefined: none has, as far as is known. */
+  /** When a worker of this code for all projects left last; undefined if it is not known. */
   leftAt(use: string): number | undefined {
     return this.#leftAt.get(use);
   }
 
   #noteLeft({ uses }: RosterEntry, now: number): void {
     for (const use of uses) {
-      // The oldest first: what is left again is the newest.
+      // Inserted again, so that the map stays in the order of time.
       this.#leftAt.delete(use);
       this.#leftAt.set(use, now);
     }
@@ -172,7 +173,7 @@ export class WorkerRoster {
       this.#projects = new Set([...this.workers.values()].flatMap(({ project }) => project ?? []));
   }
 
-  /** What workers serve that do not queue and are for all projects. */
+  /** Code that is served by workers for all projects that do not queue. */
   usesServed(): ReadonlySet<string> {
     const all = [...this.workers.values()].filter(({ queued, project }) => !queued && project === null);
     return new Set(all.flatMap(({ uses }) => [...uses]));
@@ -183,7 +184,7 @@ export class WorkerRoster {
     return false;
   }
 
-  /** A worker that serves this, asks for work and has none. */
+  /** A worker that serves this code, requests work and has none. */
   emptyFor(wanted: Wanted, project: string): RosterEntry | undefined {
     for (const worker of this.workers.values())
       if (
@@ -196,13 +197,13 @@ export class WorkerRoster {
     return undefined;
   }
 
-  /** Whether a task waits for a worker to be empty, or has one to itself. */
+  /** Whether a task waits for an empty worker, or runs alone on one. */
   get hasHold(): boolean {
     for (const { alone } of this.workers.values()) if (alone !== null) return true;
     return false;
   }
 
-  /** When the next hold on a worker ends; Infinity: there is none. */
+  /** When the next hold on a worker ends; Infinity if there is none. */
   nextHoldEnd(): number {
     let next = Number.POSITIVE_INFINITY;
     for (const { alone } of this.workers.values())
@@ -210,7 +211,7 @@ export class WorkerRoster {
     return next;
   }
 
-  /** What the worker serves of this, if its version is the one that gets the work. */
+  /** The worker's code for this, if its version gets the work. */
   servedBy(worker: RosterEntry, wanted: Wanted, project: string): Serves | undefined {
     if (!worker.isFor(project)) return undefined;
     const version = this.choose(wanted, project);
@@ -223,7 +224,10 @@ export class WorkerRoster {
     return worker.fallback && this.#fallsBack(wanted) ? ANYTHING : undefined;
   }
 
-  /** Code that says whether it enumerates is believed. Code that does not say gets an enumeration only if no other says so. */
+  /**
+   * Code that declares whether it enumerates is believed. Code without a declaration gets an enumeration only if no other
+   * worker declares it.
+   */
   #mayEnumerate({ enumerates }: Serves, wanted: Wanted, project: string): boolean {
     // @plant enumeration given to code that only processes
     // @plant enumeration given to code that does not say
@@ -231,21 +235,21 @@ export class WorkerRoster {
   }
 
   /**
-   * Whether what nobody serves goes to the one who takes the rest. Scripts are for workers that know them, and nobody can
-   * tell which version takes a task out of a queue.
+   * Whether unserved work goes to the fallback worker. Scripts need workers that know them, and a queue does not tell versions
+   * apart.
    */
   #fallsBack({ use, range }: Wanted): boolean {
     if (use === SCRIPT_USE || range !== null) return false;
     return this.queued !== null && this.queued.fallback && this.queued.wanted > 0;
   }
 
-  /** Whether any worker serves it in a version that fits. */
+  /** Whether a worker serves it in a matching version. */
   isServed(wanted: Wanted, project: string): boolean {
     if (this.choose(wanted, project) === null) return this.#fallsBack(wanted);
     return !wanted.enumerates || !this.isOnlyProcessed(wanted, project);
   }
 
-  /** Whether workers serve the code of an enumeration and all of them say that it does not enumerate. */
+  /** Whether workers serve the code of an enumeration, and all of them declare that it does not enumerate. */
   isOnlyProcessed(wanted: Wanted, project: string): boolean {
     const key = this.#keyOf(wanted, project);
     let isOnly = this.#onlyProcessed.get(key);
@@ -258,14 +262,14 @@ export class WorkerRoster {
     return isOnly;
   }
 
-  /** A worker that enumerates this code, in the version that gets the work; null: none does. */
+  /** A worker that enumerates this code, in the version that gets the work; null if there is none. */
   enumeratorOf(wanted: Wanted, project: string): string | null {
     const key = this.#keyOf(wanted, project);
     const known = this.#enumerators.get(key);
     if (known !== undefined) return known;
     const version = this.choose(wanted, project);
     const found = [...this.workers.values()].find((worker) => {
-      // Where no version fits, the worker that takes what nobody serves would get it.
+      // If no version matches, the fallback worker would get it.
       const versions =
         version !== null ? [version] : worker.fallback ? [...worker.versionsOf(wanted.use)] : [];
       return worker.isFor(project) && versions.some((one) => worker.served(wanted.use, one)?.enumerates);
@@ -274,12 +278,12 @@ export class WorkerRoster {
     return found?.id ?? null;
   }
 
-  /** What is chosen is the same for all projects without workers of their own. */
+  /** All projects without their own workers share a choice. */
   #keyOf({ key }: Wanted, project: string): string {
     return this.#projects.has(project) ? `${project}/${key}` : key;
   }
 
-  /** The highest version served that fits, "" for code without a version; null: none does. */
+  /** The highest matching version, "" for code without a version; null if there is none. */
   choose(wanted: Wanted, project: string): string | null {
     const key = this.#keyOf(wanted, project);
     const known = this.#chosen.get(key);
@@ -303,7 +307,7 @@ function highest(versions: readonly string[], range: string | null): string | nu
   if (versions.length === 0) return null;
   const proper = versions.filter((version) => valid(version) !== null);
   if (range !== null) return maxSatisfying(proper, range, { includePrerelease: false });
-  // Without a range any will do: the highest release, else the highest prerelease, else whatever there is.
+  // Without a range: the highest release, else the highest prerelease, else any version.
   const releases = proper.filter((version) => prerelease(version) === null);
   const [best] = (releases.length > 0 ? releases : proper).sort(rcompare);
   return best ?? [...versions].sort().at(-1) ?? null;
@@ -319,6 +323,6 @@ function normal(version: string): string {
   return found;
 }
 
-/** Workers come again and again with the same versions. */
+/** A cache: workers register with the same versions again and again. */
 const normals = new Map<string, string>();
 const NORMALS_MAX = 1_000;

@@ -1,6 +1,6 @@
 /**
- * The partitions of a node. An embedded store has one, which is the node's from its opening to its end; in a cluster they
- * come and go. A tenure is one stretch of having a partition: it has its epoch, and what began in it ends with it.
+ * The partitions of a node. An embedded store has one, which the node owns while it is open; in a cluster they come and go. A
+ * tenure is the time in which the node owns a partition. It has an epoch, and everything that begins in it ends with it.
  */
 import { partitionOf } from "../../store/partition-of.ts";
 import {
@@ -19,16 +19,16 @@ export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   uncleanEnds: readonly UncleanEnd[];
   /** Its executions in memory. */
   readonly slots: Set<Slot>;
-  /** Limits whose names fall into it. */
+  /** The quota server of limits whose names belong to it. */
   readonly quotas: QuotaServer;
   /**
-   * Claims that lapsed in it, and executions that were purged from it: the first claim number of whatever is loaded or
-   * started from now on. So no claim has a number that an earlier one of the same attempt had.
+   * The number of lapsed claims, purged and damaged executions: the first claim number of everything that is loaded or started
+   * from now on. So no claim gets the number of an earlier one of the same attempt.
    */
   lapses: number;
-  /** It is about to be handed over: nothing is given out, nothing new is begun. */
+  /** It is being handed over: nothing is given out, and nothing new begins. */
   isYielding: boolean;
-  /** Another has the partition, or nobody. */
+  /** This node does not own the partition any more. */
   isOver: boolean;
 }
 
@@ -37,9 +37,9 @@ type QuotaSettings = Pick<
   "takeoverMs" | "marginMs" | "reminderMs"
 >;
 
-/** What is known of the limits that are at home in what is taken. */
+/** What is known of the limits of taken partitions. */
 interface QuotasLeft {
-  /** What former homes handed over, by partition; null: they did not know all (so said earlier versions). */
+  /** Quotas that former quota servers handed over, by partition; null if they did not know all (earlier versions). */
   readonly quotas: ReadonlyMap<number, HandedQuotas | null>;
   /** The other nodes. */
   readonly live: readonly string[];
@@ -73,17 +73,17 @@ export class Tenures {
     this.take(info.owned, now);
   }
 
-  /** What commits carry. */
+  /** The fencing tokens of commits. */
   get fence(): Fence {
     return this.#fence;
   }
 
-  /** What scans are about. */
+  /** The partitions of scans. */
   get scope(): Partitions {
     return this.#scope;
   }
 
-  /** Whether the store has one owner for all. */
+  /** Whether the store has a single partition. */
   get isWhole(): boolean {
     return this.#partitions === 1;
   }
@@ -100,12 +100,12 @@ export class Tenures {
     return this.#held.get(partition);
   }
 
-  /** Where an execution is, or a limit at home. */
+  /** The partition of an execution or of a limit. */
   partitionOf(name: string): number {
     return partitionOf(name, this.#partitions);
   }
 
-  /** The tenure in which the execution is; undefined: it is not this node's. */
+  /** The tenure of the execution's partition; undefined if this node does not own it. */
   of(execution: string): Tenure | undefined {
     return this.#held.get(partitionOf(execution, this.#partitions));
   }
@@ -137,7 +137,7 @@ export class Tenures {
     this.#changed();
   }
 
-  /** The last home ended uncleanly: lasting limits are as it stored them. */
+  /** The last quota server ended uncleanly: lasting limits are as it stored them. */
   #quotasAfterCrash({
     own,
     live,
@@ -150,7 +150,7 @@ export class Tenures {
     return new QuotaServer({ ...options, awaited: live, live, now }, [], stored);
   }
 
-  /** The last home handed over what it knew. */
+  /** The last quota server handed over its quotas. */
   #quotasHanded({ own, live, now, left }: NewQuotas & { readonly left: HandedQuotas }): QuotaServer {
     const since = (ms: number | undefined) => (ms === undefined ? null : now - ms);
     const options = {
@@ -162,7 +162,7 @@ export class Tenures {
     return new QuotaServer({ ...options, awaited: left.awaited ?? [], live, now }, left.limits);
   }
 
-  /** The clock was set forward: that is no time in which anybody was silent. */
+  /** The clock was set forward. That does not count as silence. */
   extend(ms: number): void {
     for (const tenure of this.#held.values()) {
       tenure.openedAt += ms;
@@ -178,12 +178,12 @@ export class Tenures {
     this.#changed();
   }
 
-  /** Since when attempts of a former owner, which ended uncleanly, may still run; null: none may. */
+  /** Since when attempts of a former owner that ended uncleanly may still run; null if none may. */
   uncleanSince(): number | null {
     return this.#uncleanSince;
   }
 
-  /** Since when this node stands for others before it; null: there were none. */
+  /** Since when this node has partitions that had owners before; null if it has none. */
   succeedsSince(): number | null {
     return this.#succeedsSince;
   }
@@ -201,8 +201,8 @@ export class Tenures {
 }
 
 /**
- * The first epoch from this one on that did not end cleanly, and when it ended. Where the store does not say, it is the
- * last one, and it ended when its successor began.
+ * The first epoch from this one on that ended uncleanly, and when. If the store does not know it, the last one, which ended
+ * when its successor began.
  */
 export function uncleanEndFrom({ uncleanEnds, uncleanEpoch, openedAt }: Tenure, epoch: number): UncleanEnd {
   // @plant a wait begins anew at each death
@@ -210,7 +210,7 @@ export function uncleanEndFrom({ uncleanEnds, uncleanEpoch, openedAt }: Tenure, 
   return end === undefined || end.epoch > uncleanEpoch ? { epoch: uncleanEpoch, at: openedAt } : end;
 }
 
-/** When the newest of those began for which this holds; null: it holds for none. */
+/** The latest opening among the tenures for which this holds; null if there is none. */
 function sinceOf(tenures: readonly Tenure[], holds: (tenure: Tenure) => boolean): number | null {
   let since: number | null = null;
   for (const tenure of tenures) if (holds(tenure)) since = Math.max(since ?? 0, tenure.openedAt);
