@@ -1,4 +1,4 @@
-/** A failure the CLI tells in its own words: what happened, and under it what to look at or to do. */
+/** An error of the CLI: what happened, and below it what to check or to do. */
 
 import { ExecutionFailed } from "../sdk/errors.ts";
 import { RondoError } from "../std/rejection.ts";
@@ -17,7 +17,7 @@ export class CliError extends Error {
   }
 }
 
-/** Anything thrown as the CLI tells it. */
+/** Converts anything thrown into a CLI error. */
 export function toCliError(thrown: unknown): CliError {
   if (thrown instanceof CliError) return thrown;
   if (thrown instanceof RondoError) return fromRejection(thrown);
@@ -42,14 +42,14 @@ export function exitOf(fault: StoreFault): ExitCode {
   return fault.message.startsWith("the disk is full") ? EXIT.noSpace : EXIT.unreachable;
 }
 
-/** Something is wrong with a file or a directory that was named; the message says with which. */
+/** An error about a file or directory that the user named; its message names it. */
 function isFileError(thrown: unknown): thrown is Error {
   return thrown instanceof Error && "syscall" in thrown && "path" in thrown;
 }
 
 const OWNED = ["to choose another directory: --store file:<directory>"];
 
-/** What the API advises, for people at a command line; null: its message says all. */
+/** The API's hints, for people at a command line; null if the message says all. */
 const ADVICE: Readonly<Record<string, string | null>> = {
   "check the id, or list executions": "see which there are: rondo ps",
   "look at its status first": "look at it first: rondo inspect <id>",

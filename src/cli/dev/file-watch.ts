@@ -1,12 +1,12 @@
 /**
- * Tells when files have other content than before. Watches their folders, since editors replace files rather than write
- * to them; compares contents, since folders tell of much that changes nothing; and waits for a burst to be over.
+ * Reports when the content of files has changed. It watches their folders, because editors replace files instead of writing to
+ * them; compares contents, because folders report much that changes nothing; and waits for the end of a burst.
  */
 import { createHash } from "node:crypto";
 import { existsSync, type FSWatcher, readFileSync, watch } from "node:fs";
 import { dirname } from "node:path";
 
-/** How long nothing must happen before it is looked what has changed. */
+/** How long there must be no change before the contents are compared. */
 const QUIET_MS = 100;
 
 export class FileWatch {
@@ -19,11 +19,11 @@ export class FileWatch {
     this.#onChange = onChange;
   }
 
-  /** Watches these files, and no others, from now on; what is not there may come. */
+  /** Watches these files and no others from now on. A file may be missing yet. */
   follow(files: readonly string[]): void {
     const wanted = new Set(files);
     for (const file of this.#contents.keys()) if (!wanted.has(file)) this.#contents.delete(file);
-    // What is known keeps its content: a change that came meanwhile is still to be told.
+    // Known files keep their content, so that a change that happened meanwhile is still reported.
     for (const file of files) if (!this.#contents.has(file)) this.#contents.set(file, contentOf(file));
     const folders = new Set(files.map((file) => dirname(file)).filter((folder) => existsSync(folder)));
     for (const [folder, watcher] of this.#folders) {
@@ -42,7 +42,7 @@ export class FileWatch {
 
   #watch(folder: string): void {
     const watcher = watch(folder, () => this.#news());
-    // A folder that is gone has no news; what needs it will say so when it is loaded.
+    // A folder that is gone reports nothing; the error shows when its files are loaded.
     watcher.on("error", () => {
       watcher.close();
       this.#folders.delete(folder);
@@ -66,12 +66,12 @@ export class FileWatch {
   }
 }
 
-/** A name for what a file contains; the empty text if it is not there. */
+/** A hash of a file's content; empty if the file is missing. */
 function contentOf(file: string): string {
   try {
     return createHash("sha256").update(readFileSync(file)).digest("base64");
   } catch {
-    // Gone, or not readable: that is a content of its own.
+    // A missing or unreadable file counts as empty.
     return "";
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Keeps one worker at work on the newest version of the files that loads:
- * 1. a change starts a new worker; once it serves, the one before is drained;
- * 2. one that does not come so far has told why, and the one before stays;
- * 3. a change that comes meanwhile is taken next; a worker that dies by itself is started again, later each time.
+ * Keeps one worker running on the newest version of the files that loads:
+ * 1. A change starts a new worker; once it serves, the former one is drained.
+ * 2. If the new worker cannot load, it has printed the reason, and the former one stays.
+ * 3. A change during this is handled next. A worker that dies is started again, with a growing delay.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
@@ -27,7 +27,7 @@ export class WorkerKeeper {
     this.#spec = spec;
   }
 
-  /** Has a new worker take over. Resolves when that is settled, one way or the other. */
+  /** Replaces the worker. Resolves when the new one serves or has failed. */
   async replace(): Promise<void> {
     this.#isWanted = true;
     if (this.#isReplacing) return;
@@ -42,7 +42,7 @@ export class WorkerKeeper {
     }
   }
 
-  /** Drains all there are. */
+  /** Drains all workers. */
   async close(): Promise<void> {
     this.#isClosing = true;
     if (this.#timer !== null) clearTimeout(this.#timer);
@@ -50,7 +50,7 @@ export class WorkerKeeper {
     await Promise.all([...this.#draining].map((worker) => worker.ended));
   }
 
-  /** Ends all there are, at once. */
+  /** Kills all workers. */
   kill(): void {
     for (const worker of [this.#current, ...this.#draining]) worker?.kill();
   }
@@ -77,7 +77,7 @@ export class WorkerKeeper {
     void worker.drain().then(() => this.#draining.delete(worker));
   }
 
-  /** It ended without being told to: the user's code took it down. */
+  /** The worker ended by itself: the user's code took it down. */
   #died(worker: WorkerProcess): void {
     if (worker !== this.#current || this.#isClosing) return;
     this.#current = null;
@@ -93,14 +93,14 @@ interface WorkerSpec {
   readonly args: readonly string[];
 }
 
-/** A worker that was started; `ready` answers whether it came so far as to serve. */
+/** A started worker; `ready` resolves with whether it serves. */
 class WorkerProcess {
   readonly ready: Promise<boolean>;
   readonly ended: Promise<void>;
   readonly #child: ChildProcess;
 
   constructor({ files, args }: WorkerSpec) {
-    // What it says is the user's code's to say: it goes where ours goes.
+    // Its output goes where ours goes.
     this.#child = spawn(process.execPath, [`${packageRoot}bin/rondo.js`, "worker", ...files, ...args], {
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
@@ -121,13 +121,12 @@ class WorkerProcess {
     return this.#child.pid;
   }
 
-  /** Has it end gracefully: what runs may end, nothing new begins. */
+  /** Ends it gracefully: running tasks may end, nothing new begins. */
   drain(): Promise<void> {
     this.#child.kill("SIGTERM");
     return this.ended;
   }
 
-  /** Ends it at once. */
   kill(): void {
     this.#child.kill("SIGKILL");
   }

@@ -1,4 +1,4 @@
-/** `rondo audit [ids]`: counts executions anew from their journals, and says what does not agree. */
+/** `rondo audit [ids]`: recounts executions from their journals, and reports differences. */
 
 import type { Requester } from "../../client/requester.ts";
 import type { ExecutionAudit, TableAudit } from "../../server/schemas/execution.ts";
@@ -15,9 +15,9 @@ export interface AuditOptions extends ServerFlags {
   readonly workflow?: string;
   readonly project?: string;
   readonly status?: string;
-  /** How many at most, the newest first. */
+  /** The most executions, the newest first. */
   readonly limit?: string;
-  /** Puts in order what follows from journals. */
+  /** Repairs data that is derived from journals. */
   readonly repair?: boolean;
 }
 
@@ -27,7 +27,10 @@ type Sum = Record<
   number
 >;
 
-/** Audits the executions that are named, or all; 1 if something is wrong and was not repaired. On a terminal it says how far it is. */
+/**
+ * Audits the named executions, or all; exit code 1 if something is wrong and was not repaired. On a terminal it shows its
+ * progress.
+ */
 export async function audit(ids: readonly string[], options: AuditOptions): Promise<ExitCode> {
   const limit = options.limit === undefined ? Number.POSITIVE_INFINITY : countOf(options.limit, "--limit");
   const { workflow, project, status, json } = options;
@@ -46,7 +49,7 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
     try {
       showProgress();
       const repair = options.repair === true;
-      // Tables come first: a head that was lost is listed once it is there again.
+      // Tables are audited first: a lost head must be restored before its execution is listed.
       const isAll = ids.length === 0 && options.limit === undefined;
       if (isAll && workflow === undefined && project === undefined && status === undefined) {
         const found = await auditTables(requester, { repair, json: json === true, screen });
@@ -64,7 +67,7 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
         sum.repaired += repairedOf(one.findings);
         if (json === true) printJson(one);
         else if (one.findings.length > 0) {
-          // What is live is taken away first: stdout may be the same terminal.
+          // Live lines are removed first, because stdout may be the same terminal.
           screen.still();
           for (const { seq, message, isRepaired } of one.findings)
             print(
@@ -81,7 +84,7 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
   });
 }
 
-/** Each execution's audit. One that was listed and is forgotten meanwhile is passed over; one that is named must be there. */
+/** The audit of each execution. One that is purged meanwhile is skipped; one that is named must exist. */
 async function* audits(
   requester: Requester,
   of: readonly string[] | AsyncIterable<{ readonly id: string }>,
@@ -99,7 +102,7 @@ async function* audits(
   }
 }
 
-/** What the tables themselves do not agree about; a caller who may not ask for it is told nothing of it. */
+/** Differences between tables. A caller without the right to ask for them gets none. */
 async function auditTables(
   requester: Requester,
   { repair, json, screen }: { readonly repair: boolean; readonly json: boolean; readonly screen: Screen },
@@ -109,7 +112,7 @@ async function auditTables(
     const path = "/v1/audit/tables";
     ({ findings } = await requester.json<TableAudit>(path, repair ? { method: "POST" } : {}));
   } catch (thrown) {
-    // Servers of 0.2 have no such route, and viewers may not ask.
+    // Servers of 0.2 have no such route, and viewers may not use it.
     if (thrown instanceof RondoError && ["not_found", "forbidden"].includes(thrown.code)) return [];
     throw thrown;
   }

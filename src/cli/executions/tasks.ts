@@ -63,7 +63,10 @@ export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> 
   });
 }
 
-/** Which handlers are meant: as the flags say; else of the phase it is in, or of all if it is over or failures are meant. */
+/**
+ * The handlers to show: by the flags; else those of the current phase, or of all phases if the execution is over or --failed is
+ * given.
+ */
 function placesOf(
   view: ExecutionView,
   options: TasksFlags,

@@ -1,4 +1,6 @@
-/** `rondo wait ID`: stays until an execution is over; its output is on stdout, and the exit code says how it ended. */
+/**
+ * `rondo wait ID`: waits for the end of an execution, prints its output, and ends with an exit code that says how it ended.
+ */
 import type { RemoteRondo } from "../../client/connect.ts";
 import type { ExitCode } from "../exit-code.ts";
 import type { PhaseLabels } from "../progress/progress.ts";
