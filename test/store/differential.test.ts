@@ -17,7 +17,7 @@ test("memory and sqlite give equal answers to any sequence of operations", async
   };
   await expectEqualAnswers({
     makePlace,
-    runs: effort({ usual: 25, long: 300 }),
+    runs: effort({ usual: 12, long: 300 }),
     partitions: 1,
     cluster: false,
   });

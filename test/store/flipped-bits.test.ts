@@ -16,7 +16,7 @@ import { StoreFault } from "../../src/store/store.ts";
 import { effort } from "../fixtures/long.ts";
 import { unpackArchive } from "../fixtures/unpack-archive.ts";
 
-const COPIES = effort({ usual: 60, long: 1_000 });
+const COPIES = effort({ usual: 40, long: 1_000 });
 /** Copies that are open at the same time. */
 const TOGETHER = 4;
 const IDS = Array.from({ length: 12 }, (_, i) => `order-${i}`);

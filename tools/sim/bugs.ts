@@ -182,7 +182,7 @@ const CLUSTER: readonly PlantedBug[] = [
     change: ["if ($object.$key@2.$key@3 <= [...$object.$key@2.$key@4].sort()[0]) $", "$", "$", "$"],
   },
   { name: "end of the node's lease ignored", seed: 14, change: "$left = Number.POSITIVE_INFINITY;" },
-  { name: "lease table written before commits end", seed: 477, change: "" },
+  { name: "lease table written before commits end", seed: 231, change: "" },
   { name: "suspects handed over as clean", seed: 71, change: "$key: $else" },
   { name: "suspects treated as clean after a takeover", seed: 2, change: "const $key = $right;" },
   { name: "handed-over leases forgotten", seed: 20, change: "" },

@@ -6,7 +6,7 @@ import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
 import { expectEqualAnswers } from "../suites/differential.ts";
 
 /** With a schema of its own for each. */
-const RUNS = effort({ usual: 25, long: 150 });
+const RUNS = effort({ usual: 10, long: 150 });
 
 let database: TestDatabase;
 beforeAll(async () => {
