@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { EventParser, type ServerEvent } from "./event-stream.ts";
+import { eventParser, type ServerEvent } from "./event-stream.ts";
 
 const STREAM = [
   ": a comment keeps the line open\n",
@@ -21,14 +21,21 @@ const EVENTS: ServerEvent[] = [
 test("events are the same however the text is cut into pieces", () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: STREAM.length }), { maxLength: 20 }), (cuts) => {
-      const parser = new EventParser();
+      const parse = eventParser();
       const found: ServerEvent[] = [];
       let from = 0;
       for (const cut of [...cuts, STREAM.length].sort((a, b) => a - b)) {
-        found.push(...parser.take(STREAM.slice(from, cut)));
+        found.push(...parse(STREAM.slice(from, cut)));
         from = cut;
       }
       expect(found).toEqual(EVENTS);
     }),
   );
+});
+
+test("a line without an end is an error", () => {
+  const parse = eventParser();
+  const piece = "x".repeat(16 * 1_048_576);
+  for (let i = 0; i < 4; i++) expect(parse(piece)).toEqual([]);
+  expect(() => parse(piece)).toThrow("max buffer size");
 });

@@ -5,7 +5,7 @@
  */
 import { isIPv6 } from "node:net";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
-import { type Address, type AddressRange, isIn, parseAddress, parseRange } from "./address.ts";
+import { type Address, type AddressRange, isIn, parseRange } from "./address.ts";
 
 /** Ports that are open on every public host. */
 export const USUAL_PORTS: readonly number[] = [80, 443, 8_080, 8_443];
@@ -73,9 +73,9 @@ function parseEntry(text: string, what: string): Entry | Rejection {
   if (base === "" || /[/@?#\\*%[\]\s:]/.test(base) || !URL.canParse(`http://${base}`))
     return wrong(text, what);
   const host = plainHost(new URL(`http://${base}`).hostname);
-  // Another spelling of an address, such as 127.1.
-  const address = parseAddress(host);
-  if (address !== null) return { what: { range: { first: address, bits: 32 } }, port };
+  // The host may be another spelling of an address, such as 127.1.
+  const address = parseRange(host);
+  if (address !== null) return { what: { range: address }, port };
   return host === "" ? wrong(text, what) : { what: { host }, port };
 }
 

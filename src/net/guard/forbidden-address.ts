@@ -62,5 +62,5 @@ const NOT_GLOBAL: Forbidden = { what: "not a public address", isInside: false };
 export function whyForbidden(address: Address): Forbidden | null {
   const found = TABLE.find(({ range }) => isIn(range, address));
   if (found !== undefined) return found;
-  return address.family === 6 && !isIn(GLOBAL_UNICAST, address) ? NOT_GLOBAL : null;
+  return address.family === "ipv6" && !isIn(GLOBAL_UNICAST, address) ? NOT_GLOBAL : null;
 }

@@ -275,3 +275,10 @@ describe("the operator's list opens", () => {
     });
   });
 });
+
+test("a listed range of IPv6 addresses opens no IPv4 address", () => {
+  const allow = unwrap(AllowList.parse(["::/0"]));
+  expect(isRejection(parseTarget("http://[::1]/", allow))).toBe(false);
+  expect(isRejection(parseTarget("http://127.0.0.1/", allow))).toBe(true);
+  expect(isRejection(parseTarget("http://[::ffff:127.0.0.1]/", allow))).toBe(true);
+});

@@ -11,7 +11,7 @@ import { connect as connectTls } from "node:tls";
 import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { HttpFault } from "../http-fault.ts";
-import { type Address, parseAddress, showAddress } from "./address.ts";
+import { type Address, parseAddress } from "./address.ts";
 import type { AllowList } from "./allow-list.ts";
 import { parseTarget, type Target, whyNotAt } from "./target.ts";
 
@@ -130,7 +130,7 @@ export class GuardedHttp {
     for (const wanted of addresses) {
       let socket: Socket;
       try {
-        socket = await this.#dial({ address: showAddress(wanted), port: target.port, signal });
+        socket = await this.#dial({ address: wanted.text, port: target.port, signal });
       } catch (thrown) {
         signal.throwIfAborted();
         failure = thrown;
@@ -167,9 +167,9 @@ export class GuardedHttp {
     if (address === null) return noAddress(target, reached);
     const refusal = whyNotAt(target, address, this.#allow);
     if (refusal !== null) return refusal;
-    return address.family === wanted.family && address.value === wanted.value
+    return address.text === wanted.text
       ? null
-      : reject("forbidden", `not sent: ${target.host} was to be ${showAddress(wanted)}, and was ${reached}`, {
+      : reject("forbidden", `not sent: ${target.host} was to be ${wanted.text}, and was ${reached}`, {
           path: "url",
           hint: "something between changes connections",
         });

@@ -3,7 +3,7 @@
  * browsers, which know every spelling of an address. The connection uses the parsed parts, never the text.
  */
 import { type Rejection, reject } from "../../std/rejection.ts";
-import { type Address, parseAddress, showAddress } from "./address.ts";
+import { type Address, parseAddress } from "./address.ts";
 import { type AllowList, plainHost, USUAL_PORTS } from "./allow-list.ts";
 import { whyForbidden } from "./forbidden-address.ts";
 
@@ -63,7 +63,7 @@ export function whyNotAt(target: Target, address: Address, allow: AllowList): Re
   if (!isListed && !USUAL_PORTS.includes(port)) return refusePort(target);
   const forbidden = whyForbidden(address);
   if (forbidden === null || (forbidden.isInside && isListed)) return null;
-  const plain = showAddress(address);
+  const { text: plain } = address;
   const at = host === plain ? plain : `${host} is ${plain}, which`;
   const entry = forbidden.isInside ? `${bracketed(host)}:${port}` : `${bracketed(plain)}:${port}`;
   return refuse(`${at} is ${forbidden.what}`, `if it is meant, the operator adds "${entry}" to allowTargets`);
