@@ -11,7 +11,6 @@ import type { BrokerSettings } from "./settings.ts";
 import type { QueueRegistry } from "./visits/queue-registry.ts";
 
 export interface BridgeParts {
-  /** The name under which the engine knows the bridge. */
   readonly worker: string;
   readonly engine: EnginePort;
   readonly store: Store;

@@ -59,7 +59,6 @@ export interface AmqpBridgeOptions {
   readonly planOf: (hash: string) => Promise<Plan | null>;
   readonly clock: Clock;
   readonly random: Random;
-  /** The roles of topics. */
   readonly topicRegistry: Pick<TopicRegistry, "claim">;
   /** Patterns of queues that receipts may be consumed from although they have messages or consumers. */
   readonly receiptTopics: readonly string[];
@@ -179,7 +178,6 @@ export class AmqpBridge implements WorkerLink {
     };
   }
 
-  /** Connects; tries again until there is a broker. */
   async start(): Promise<void> {
     const { clock } = this.#options;
     this.#timers.push(
@@ -357,7 +355,6 @@ export class AmqpBridge implements WorkerLink {
     });
   }
 
-  /** Claims work, or none. */
   #claim(): void {
     if (!this.#hasJoined || this.#isClosed) return;
     const canTake = this.#session !== null && !this.#isBlocked && !this.#isFull;

@@ -30,7 +30,6 @@ export interface EventPublisherOptions extends Shared {
 
 /** Commits whose events are kept in memory; beyond that they are read from the journal later. */
 const WAITING_MAX = 2_000;
-/** Unconfirmed events. */
 const UNCONFIRMED_MAX = 2_000;
 const SCAN_MAX = 500;
 const RETRY_MS = 1_000;
@@ -213,10 +212,7 @@ export class EventPublisher {
   }
 }
 
-/**
- * The message of a receipt on the exchange of receipts, under a stable id and without the token; null: the plan has no such
- * command. Rondo consumes the receipt topics, so other readers get receipts from this exchange.
- */
+/** The message of a receipt on the exchange of receipts, without the token; null: the plan has no such command. */
 export function receiptMessage(
   names: BrokerNames,
   { execution, seq, plan }: { readonly execution: string; readonly seq: number; readonly plan: Plan },

@@ -1,13 +1,12 @@
 /**
- * Names of queues and exchanges. Names that workers form too are in protocol/amqp-wire.ts; the names of one visit are formed
- * here and sent in messages. With the prefix `distribot` they are the names of the documents that this protocol comes from.
+ * Names of queues and exchanges. Names that workers form too are in protocol/amqp-wire.ts; those of a visit are sent in
+ * messages.
  */
 import { createHash } from "node:crypto";
 import { cutToBytes, isPlainId } from "../kernel/definition/names.ts";
 import { amqpNames } from "../protocol/amqp-wire.ts";
 import type { ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 
-/** Longest name of a queue or an exchange. */
 const NAME_BYTES_MAX = 255;
 /** Room for the longest ending behind the place: that of an intake with its three numbers. */
 const ENDING_MAX = 60;
@@ -17,7 +16,6 @@ export type VisitPlace = Omit<ReportPlace, "epoch">;
 
 export type BrokerNames = ReturnType<typeof brokerNames>;
 
-/** All names under a prefix. */
 export function brokerNames(prefix: string) {
   const base = (at: VisitPlace): string => {
     const visit = `${at.visit > 1 ? `.v${at.visit}` : ""}${at.round > 1 ? `.r${at.round}` : ""}`;

@@ -1,7 +1,4 @@
-/**
- * Reads messages from workers, to which anybody can write. A message that passes can be stored, and proves its attempt by a
- * token. Anything else is a rejection, whose message is the reason in the dead-letter queue.
- */
+/** Reads messages from workers. A message is proved by a token; anything else is a rejection, the reason of a dead letter. */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { refuseName } from "../kernel/definition/names.ts";
 import type { Outcome } from "../kernel/message.ts";
@@ -20,7 +17,6 @@ export interface TaskReport {
   readonly outcome: Outcome;
 }
 
-/** One task that an enumeration found. */
 export interface ReadItem {
   readonly position: number;
   readonly task: string;
@@ -57,7 +53,6 @@ export function readAttempt(fields: Fields, key: string): ReportedAttempt | Reje
   return at;
 }
 
-/** The answer of a worker to a roll call of a task queue. */
 export interface ReadRollCall {
   readonly rollCall: number;
   readonly worker: string;
@@ -113,7 +108,6 @@ function readOutcome(fields: Fields, isEnumeration: boolean): Outcome | Rejectio
   return { status, ...readError(error, status) };
 }
 
-/** Whether a value is the status of a receipt. */
 export function isStatus(status: unknown): status is (typeof STATUSES)[number] {
   return (STATUSES as readonly unknown[]).includes(status);
 }

@@ -38,7 +38,6 @@ export async function assertVisit(channel: Channel, visit: VisitTopology): Promi
   });
 }
 
-/** Declares the queue of the tasks that one attempt at an enumeration finds. */
 export async function assertIntake(
   channel: Channel,
   intake: string,

@@ -6,12 +6,9 @@ import { idempotencyPrefix } from "../protocol/idempotency-key.ts";
 import type { Grant, GrantItem, ReportedAttempt } from "../protocol/work.ts";
 import type { BrokerNames, VisitPlace } from "./names.ts";
 
-/** The common part of the messages of one handler of a visit. */
 export interface VisitFacts {
   readonly workflow: string;
-  /** The wire name of the code. */
   readonly use: string;
-  /** JSON text. */
   readonly input: string;
   readonly timeoutMs: number | null;
   readonly batch: number;
@@ -23,7 +20,6 @@ export interface SignedRollCall {
   readonly token: string;
 }
 
-/** The message of a task, with the id of its attempt. */
 export interface TaskCopy {
   readonly id: string;
   readonly body: Buffer;
@@ -105,7 +101,6 @@ export function processBody(
   return Buffer.from(withInput(message, facts.input));
 }
 
-/** A command as it goes to its topic. */
 export function commandBody(grant: Grant, item: GrantItem, key: string): TaskCopy {
   const id = encodeAttempt(reportedAttempt(grant, item));
   return { id, body: Buffer.from(markCommand(grant, item, { id, token: signAttempt(key, id) })) };

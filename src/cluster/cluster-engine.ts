@@ -45,11 +45,9 @@ export interface ClusterEngineOptions {
   readonly streamsMax?: number;
   /** Why the store does not renew this node's lease; null if it does. */
   readonly storeFault?: () => Error | null;
-  /** Hands over all partitions. */
   readonly beforeClose?: () => Promise<void>;
 }
 
-/** A request that the owner of the execution answers. */
 export interface PassedRequest<T> {
   readonly here: () => Promise<T | null>;
   readonly request: HttpRequest;
@@ -177,10 +175,7 @@ export class ClusterEngine implements EnginePort {
     return isRejection(found) ? found : found.inspection;
   }
 
-  /**
-   * Has a request answered by the owner of the execution. `here` answers it if this node is the owner by then; null if it is
-   * not. Returns a rejection if no node answers in time.
-   */
+  /** Has a request answered by the owner of the execution; `here` answers it if this node is the owner by then. */
   async atOwner<T>(
     execution: string,
     { here, request, read }: PassedRequest<T>,
@@ -217,7 +212,6 @@ export class ClusterEngine implements EnginePort {
     return this.#followers.watchLogs(execution, logged);
   }
 
-  /** The number of watched executions, and of streams from other nodes. */
   get watches(): { readonly executions: number; readonly streams: number } {
     return this.#followers.counts;
   }

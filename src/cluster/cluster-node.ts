@@ -1,7 +1,4 @@
-/**
- * A node of a cluster: its engine over the shared store, its ownership of partitions, its place in the ring, and the routes for
- * other nodes. The caller serves `routes` at the node's URL before it calls `start`.
- */
+/** A node of a cluster: engine, ownership, ring, routes. The caller serves `routes` at the node's URL before `start`. */
 
 import { Engine } from "../engine/driver.ts";
 import type { ClusterOutput, EngineOptions } from "../engine/driver-options.ts";
@@ -41,7 +38,6 @@ export interface ClusterNodeOptions extends Pick<EngineOptions, "settings" | "po
   readonly onStop: (reason: Error) => void;
 }
 
-/** The state of a node in its cluster. */
 export interface ClusterView {
   readonly ring: RingView;
   readonly ownership: OwnershipView;
@@ -162,7 +158,6 @@ export class ClusterNode {
     return node;
   }
 
-  /** The other nodes, for the API. */
   get others(): {
     ask<T>(question: unknown): Promise<readonly { readonly url: string; readonly facts: T | null }[]>;
     serve(answer: (question: unknown) => Promise<unknown>): void;
@@ -183,7 +178,6 @@ export class ClusterNode {
     };
   }
 
-  /** Joins the cluster. */
   start(): void {
     this.#ownership.start();
   }

@@ -9,7 +9,6 @@ import type { Ending, Input, Inspection, Output } from "./io.ts";
 import type { PostOps } from "./post-ops/post-ops.ts";
 import type { Settings } from "./settings.ts";
 
-/** A worker as the driver sees it. */
 export interface WorkerLink {
   take(grant: Grant): void;
   /** These attempts are cancelled, or have lost their leases; `topic` is the topic of commands. */
@@ -81,14 +80,12 @@ export interface EngineOptions {
 export interface Reply {
   readonly answer: Answer;
   readonly existed: boolean;
-  /** The view of the execution, if it was requested. */
   readonly view?: ExecutionView;
 }
 
 /** Called after each commit; `end` is set at the end, or is `stopped` if the engine stops. */
 export type Progress = (seq: number, end: Ending | "stopped" | null) => void;
 
-/** The answer of an engine that has stopped. */
 export function stoppedAnswer(reason: Error): Rejection {
   return reject("not_ready", `the engine has stopped: ${reason.message}`, { hint: "open the store again" });
 }

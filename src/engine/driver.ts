@@ -1,7 +1,4 @@
-/**
- * The driver: performs the I/O that an engine node requests, and decides nothing. It passes inputs to the node, performs its
- * outputs, wakes it when a time is due, and backs off when the store fails.
- */
+/** Performs the I/O that an engine node requests, wakes the node when a time is due, and backs off when the store fails. */
 import type { Verdict } from "../kernel/message.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
@@ -40,7 +37,7 @@ import { nowFor } from "./timers/now-for.ts";
 
 export type { EngineOptions, Progress, Reply, WorkerLink } from "./driver-options.ts";
 
-/** How long a close waits for post-operations under way: what does not end by then is done again after the next open. */
+/** The longest wait of a close for post-operations under way; the rest is done again after the next open. */
 const POST_OPS_GRACE_MS = 5_000;
 
 export class Engine implements EnginePort {
@@ -57,14 +54,12 @@ export class Engine implements EnginePort {
   #isRunning = false;
   #cancelWake: (() => void) | null = null;
   readonly #backoff: StoreBackoff;
-  /** What a cluster does with the engine, and whoever publishes its events. */
   readonly cluster: PartitionInputs;
   readonly outbox: OutboxPort;
   #stopped: Error | null = null;
-  /** What the store has found by itself that keeps it from taking commits. */
+  /** The fault that the store has reported by itself and that prevents commits. */
   #unwritable: () => Error | null = () => null;
   readonly #pending = new Set<Promise<void>>();
-  /** Post-operations under way. */
   readonly #postOpRunner: PostOpRunner;
 
   private constructor(options: EngineOptions, info: StoreInfo, settings?: Partial<Settings>) {
@@ -81,7 +76,6 @@ export class Engine implements EnginePort {
     this.cluster = new PartitionInputs(options.store, take, (fault) => options.onFault?.(fault));
   }
 
-  /** Opens the store and starts the node. */
   static async open(options: EngineOptions): Promise<Engine> {
     const opened = await options.store.open();
     let unwritable: Error | null = null;
@@ -99,7 +93,6 @@ export class Engine implements EnginePort {
     return engine;
   }
 
-  /** Sends a message to an execution and resolves with its answer once that is committed. */
   send(execution: string, message: Request, start?: StartOf): Promise<Reply> {
     if (this.#stopped !== null)
       return Promise.resolve({ answer: stoppedAnswer(this.#stopped), existed: false });
@@ -109,7 +102,6 @@ export class Engine implements EnginePort {
     return reply;
   }
 
-  /** How an execution is, from committed state. */
   inspect(execution: string, attempt?: ReportedAttempt): Promise<Inspection | Rejection> {
     if (this.#stopped !== null) return Promise.resolve(stoppedAnswer(this.#stopped));
     const request = ++this.#requests;
@@ -121,13 +113,11 @@ export class Engine implements EnginePort {
   readonly epochOf = (execution: string): number | null => this.#node.epochOf(execution);
   readonly isOwn = (execution: string): boolean => this.epochOf(execution) !== null;
 
-  /** Connects a worker. */
   join(worker: string, link: WorkerLink, options: JoinOptions): void {
     this.#links.add(worker, link, options.serves);
     this.#input({ kind: "worker-joined", worker, ...options });
   }
 
-  /** Delivers a worker's reports; resolves with verdicts once they are committed. */
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly Verdict[])[]> {
     if (this.#stopped !== null) return Promise.resolve(reports.map(() => ["stale"]));
     const report = ++this.#requests;
@@ -136,11 +126,9 @@ export class Engine implements EnginePort {
     return verdicts;
   }
 
-  /** A remote worker asks for up to so many items; the newest word counts, 0 takes it back, perhaps for a reason. */
   readonly claim = (worker: string, max: number, why?: string): void =>
     this.#input({ kind: "worker-claims", worker, max, ...(why === undefined ? {} : { why }) });
 
-  /** A remote worker's attempts are alive; its link is told of those whose leases are gone. */
   readonly beat = (worker: string, beats: readonly Beat[]): void =>
     this.#inputNow({ kind: "worker-beats", worker, beats });
 
@@ -150,7 +138,6 @@ export class Engine implements EnginePort {
   readonly sent = (worker: string, beats: readonly Beat[]): void =>
     this.#input({ kind: "worker-sent", worker, beats });
 
-  /** A worker is gone; its open leases end by their own rules. */
   leave(worker: string): void {
     this.#links.remove(worker);
     this.#input({ kind: "worker-left", worker });
@@ -164,10 +151,8 @@ export class Engine implements EnginePort {
   readonly bindProjects = (projects: ReadonlySet<string>): void =>
     this.#input({ kind: "projects-bound", projects });
 
-  /** What the node holds now: workers, limits, how much is open. */
   readonly overview = (): Overview => this.#node.overview();
 
-  /** Attempts whose leases are open, of one worker or of all. */
   readonly openAttempts = (all: AttemptFilter): readonly OpenAttempt[] => this.#node.openAttempts(all);
   readonly usesServed = (): ReadonlySet<string> => this.#node.usesServed();
 
@@ -175,27 +160,24 @@ export class Engine implements EnginePort {
   readonly holderOf = (attempt: ReportedAttempt): AttemptHolder | null => this.#node.holderOf(attempt);
   readonly needsSingleCode = (attempt: ReportedAttempt): boolean => this.#node.needsSingleCode(attempt);
 
-  /** Messages that were dropped as duplicates or stale, newest last: a bounded list, kept while this runs. */
   readonly dropped = (execution: string): readonly Dropped[] => this.#node.dropped(execution);
 
-  /** Calls `logged` after every commit with log lines of the execution; the returned function stops that. */
   watchLogs(execution: string, logged: () => void): () => void {
     return this.#replies.logWatchers.add(execution, logged);
   }
 
-  /** Calls `progress` after every commit of the execution; the returned function stops that. */
   watch(execution: string, progress: Progress): () => void {
     return this.#replies.watchers.add(execution, progress);
   }
 
   readonly quiesce = (): void => this.#input({ kind: "closing" });
 
-  /** Waits for what is under way, then releases the store: clean if no lease is open, or the next owner gets them all. */
+  /** Waits for open work, then releases the store: cleanly if no lease is open, else the next owner gets the lease table. */
   async close(): Promise<void> {
     this.quiesce();
     await this.#idle();
     const isHandedOver = await this.#handOver();
-    // Words may have come meanwhile; what is owed to others may end too, if it does so soon.
+    // Messages may have come meanwhile, and post-operations under way may end soon.
     const until = this.#clock.now() + POST_OPS_GRACE_MS;
     do {
       await this.#postOpRunner.idle(until - this.#clock.now());
@@ -206,12 +188,10 @@ export class Engine implements EnginePort {
     await this.#store.close({ clean: isClean });
   }
 
-  /** It does nothing any more: it was closed, or it could not go on. */
   get hasStopped(): boolean {
     return this.#stopped !== null;
   }
 
-  /** Why the store takes no commits just now; null: it takes them, as far as is known. */
   get commitFault(): Error | null {
     return this.#backoff.commitFault ?? this.#unwritable();
   }
@@ -223,7 +203,7 @@ export class Engine implements EnginePort {
     return this.#node.residentCount;
   }
 
-  /** While the store fails nothing can be finished: what is open goes on after the next open. */
+  /** Nothing can be finished while the store fails: open work goes on after the next open. */
   async #idle(): Promise<void> {
     while (
       this.#stopped === null &&
@@ -235,7 +215,7 @@ export class Engine implements EnginePort {
     }
   }
 
-  /** Leaves what is open at workers elsewhere to the next owner; false: that cannot be. */
+  /** Hands over attempts at remote workers to the next owner; false: not possible. */
   async #handOver(): Promise<boolean> {
     if (this.#stopped !== null || this.#backoff.isFailing) return this.#node.openLeases === 0;
     try {
@@ -254,7 +234,7 @@ export class Engine implements EnginePort {
     this.#schedule();
   }
 
-  /** For input that comes in batches already: taken and acted on at once, without waiting for more. */
+  /** For inputs that come in batches: acted on at once. */
   #inputNow(input: Input): void {
     if (this.#stopped !== null) return;
     this.#node.input(input, this.#now());
@@ -369,14 +349,14 @@ export class Engine implements EnginePort {
     if (answer !== null) this.#input(answer);
   }
 
-  /** Lists show it as damaged from now on; what it is about is in its head. */
+  /** Marks the execution as damaged in lists, by its head. */
   async #markDamaged(head: Head): Promise<void> {
     this.#options.onFault?.(new Error(`execution ${head.id} is damaged, the others go on: ${head.error}`));
     const mark = () => this.#store.putDerived({ head, timers: null, opened: null, end: null });
     await this.#backoff.with(mark, () => this.hasStopped);
   }
 
-  /** What cannot be forgotten now is forgotten another time. */
+  /** An execution that cannot be purged now is purged another time. */
   async #purge(ids: readonly string[]): Promise<void> {
     try {
       await this.#store.purge(ids);

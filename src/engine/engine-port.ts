@@ -1,7 +1,4 @@
-/**
- * The engine as the rest of the process uses it: API, handles, worker sessions, schedules. A single node has an `Engine`; in a
- * cluster it is a `ClusterEngine`, which asks the owner of the execution.
- */
+/** The engine as the rest of the process uses it: an `Engine` for a single node, a `ClusterEngine` for a cluster. */
 
 import type { Plan } from "../kernel/definition/plan.ts";
 import type { StartMessage, Verdict } from "../kernel/message.ts";
@@ -37,7 +34,6 @@ export interface StartOf {
 
 export interface EnginePort {
   readonly info: StoreInfo;
-  /** It was closed, or it could not go on. */
   readonly hasStopped: boolean;
   /** Open attempts of this node, and executions in its memory. */
   readonly openLeases: number;
@@ -45,10 +41,7 @@ export interface EnginePort {
 
   /** Sends a message to an execution. Resolves with the answer after the commit. */
   send(execution: string, message: Request, start?: StartOf): Promise<Reply>;
-  /**
-   * The committed state of an execution. With an attempt, also its state; this counts as a heartbeat, so an attempt of a former
-   * owner is adopted.
-   */
+  /** The committed state of an execution, and of an attempt; asking for an attempt counts as its heartbeat. */
   inspect(execution: string, attempt?: ReportedAttempt): Promise<Inspection | Rejection>;
   /** Messages that were dropped as duplicates or stale, newest last. */
   dropped(execution: string): readonly Dropped[] | Promise<readonly Dropped[]>;
@@ -70,22 +63,18 @@ export interface EnginePort {
   /** Calls `logged` after every commit with log lines of the execution. Returns a function that stops this. */
   watchLogs(execution: string, logged: () => void): () => void;
 
-  /** Connects a worker to this node. */
   join(worker: string, link: WorkerLink, options: JoinOptions): void;
   /** A remote worker requests up to `max` items. The last request counts; 0 withdraws it, perhaps with a reason. */
   claim(worker: string, max: number, why?: string): void;
   /** Delivers a worker's reports. Resolves with verdicts, in their order, after the commit. */
   report(worker: string, reports: readonly Report[]): Promise<readonly (readonly Verdict[])[]>;
-  /** Heartbeats of a remote worker's attempts. */
   beat(worker: string, beats: readonly Beat[]): void;
   /** A worker returns claims that were not begun. No attempt is counted, and nothing is journaled. */
   release(worker: string, beats: readonly Beat[]): void;
   /** The broker has confirmed these commands of a queueing worker. */
   sent(worker: string, beats: readonly Beat[]): void;
-  /** A worker has left. */
   leave(worker: string): void;
 
-  /** Purges ended executions of this node that are not in use. */
   purge(ids: readonly string[]): void;
   /** A definition was stored: executions that wait for a workflow of this name continue. */
   definitionStored(workflow: string): void;
@@ -96,7 +85,6 @@ export interface EnginePort {
   /** Code and topics that workers of this node serve, without queueing workers. */
   usesServed(): ReadonlySet<string>;
   overview(): Overview;
-  /** Open attempts of this node, of one worker or of all. */
   openAttempts(options: AttemptFilter): readonly OpenAttempt[];
 
   /** For the publisher of this node's events. */
@@ -133,10 +121,7 @@ export interface PreparedStart {
   send(options?: { readonly views?: boolean }): ReturnType<EnginePort["send"]>;
 }
 
-/**
- * Starts an execution by its plan and its input as JSON text. Every start goes through here: of Rondo in this process, of
- * the API, of schedules and of submitted commands.
- */
+/** Starts an execution by its plan and its input as JSON text. Every start of this process goes through here. */
 export function startExecution(
   { engine, clock, random }: { engine: EnginePort; clock: Pick<Clock, "now">; random: Random },
   plan: Plan,

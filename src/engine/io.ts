@@ -1,7 +1,4 @@
-/**
- * The inputs and outputs of an engine node: the contract between the deterministic node and its driver (real or simulated).
- * The node never waits: it requests something by an output, and continues when the input comes.
- */
+/** The contract between the deterministic node and its driver. The node never waits: an output requests, an input answers. */
 import type { CommandView } from "../kernel/command/command-view.ts";
 import type { Plan } from "../kernel/definition/plan.ts";
 import type { FinalStatus } from "../kernel/event.ts";
@@ -54,7 +51,6 @@ export type Input =
       readonly kind: "inspect";
       readonly request: number;
       readonly execution: string;
-      /** Return the state of this attempt, too. */
       readonly attempt?: ReportedAttempt;
     }
   /** The clock was set forward. Timers are due, but no worker was silent meanwhile. */
@@ -99,9 +95,7 @@ export type Input =
       readonly reports: readonly Report[];
     }
   | { readonly kind: "worker-beats"; readonly worker: string; readonly beats: readonly Beat[] }
-  /** The broker has confirmed these commands of a queueing worker. */
   | { readonly kind: "worker-sent"; readonly worker: string; readonly beats: readonly Beat[] }
-  /** A worker returns claims that were not begun. */
   | { readonly kind: "worker-releases"; readonly worker: string; readonly beats: readonly Beat[] }
   /** Events of an execution up to this one are published. */
   | { readonly kind: "published"; readonly execution: string; readonly seq: number }
@@ -109,7 +103,6 @@ export type Input =
   | { readonly kind: "publish-again" }
   | { readonly kind: "worker-left"; readonly worker: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
-  /** A try of a post-operation has ended. */
   | {
       readonly kind: "performed";
       readonly execution: string;
@@ -135,9 +128,7 @@ export type Input =
       readonly owned: readonly Ownership[];
       readonly left: Handover;
     }
-  /** Hand over these partitions as soon as nothing is under way in them. */
   | { readonly kind: "yield"; readonly partitions: readonly number[] }
-  /** This node does not own these partitions any more. */
   | { readonly kind: "lost"; readonly partitions: readonly number[] }
   /** A node sends requests to the quota servers of this node. */
   | {
@@ -166,7 +157,6 @@ export type Input =
   | { readonly kind: "closing" }
   | { readonly kind: "tick" };
 
-/** Options of a worker that joins. */
 export interface JoinOptions {
   readonly serves: readonly Serves[];
   /** The most attempts at a time. */
@@ -187,7 +177,6 @@ export interface JoinOptions {
   readonly queuesMax?: number;
 }
 
-/** Inputs about partitions and other nodes. */
 export type ClusterInput = Extract<
   Input,
   {
@@ -209,7 +198,6 @@ export type ClusterInput = Extract<
 export interface Members {
   readonly self: string;
   readonly live: readonly string[];
-  /** The epoch of each partition. */
   readonly epochs: ReadonlyMap<number, number>;
   /** The version of events that all of them read. */
   readonly reads: number;
@@ -225,13 +213,11 @@ export interface Ending {
 export interface Inspection {
   readonly view: ExecutionView;
   readonly why: string;
-  /** Its commands, if it has any. */
   readonly commands?: readonly CommandView[];
   /** The requested attempt; null if it does not hold its lease. */
   readonly attempt?: AttemptFacts | null;
 }
 
-/** Figures of a node, for display. */
 export interface Overview {
   readonly workers: readonly {
     readonly id: string;
@@ -261,19 +247,15 @@ export interface Overview {
 /** The figures that can be added up over nodes. */
 export type Holdings = Omit<Overview, "totals">;
 
-/** A filter of open leases. */
 export interface AttemptFilter {
   readonly worker: string | null;
   readonly project?: string | null;
   readonly execution?: string | null;
-  /** Return only leases of commands. */
   readonly commands?: true;
   readonly max: number;
 }
 
-/** An open lease. */
 export interface OpenAttempt {
-  /** The attempt's id on the wire. */
   readonly attempt: string;
   readonly execution: string;
   readonly project: string;
@@ -282,7 +264,6 @@ export interface OpenAttempt {
   readonly handler: string;
   /** -1 for the enumeration. */
   readonly task: number;
-  /** Only for a command. */
   readonly topic?: string;
   readonly receiptTopic?: string;
   readonly n: number;
@@ -293,7 +274,6 @@ export interface OpenAttempt {
   readonly leaseUntil: number | null;
 }
 
-/** A message without effect. */
 export interface Dropped {
   readonly at: number;
   readonly what: string;
@@ -315,7 +295,6 @@ export type Output =
     }
   | { readonly kind: "find-workflow"; readonly workflow: string }
   | { readonly kind: "purge"; readonly ids: readonly string[] }
-  /** Perform this owed post-operation now. */
   | { readonly kind: "perform"; readonly task: PostOpTask }
   /** Silent attempts: ask their worker's status API before the verdict. */
   | { readonly kind: "ask-worker"; readonly worker: string; readonly attempts: readonly Beat[] }
@@ -363,7 +342,6 @@ export type Output =
       readonly from: ReportPlace;
       readonly why: "paused" | "cancelled";
     }
-  /** A command has been silent for long: check its queue. */
   | { readonly kind: "check-sent"; readonly worker: string; readonly at: SentAt }
   /** Partitions were taken: commands of their last owner may be at topics. */
   | { readonly kind: "took-over"; readonly worker: string }
@@ -374,7 +352,6 @@ export type Output =
       readonly worker: string;
       readonly attempts: readonly Beat[];
       readonly why: "cancel" | "lost";
-      /** For commands: their topic. */
       readonly topic?: string;
     }
   | {
@@ -389,12 +366,10 @@ export type Output =
       readonly seq: number;
       readonly end: Ending | null;
     }
-  /** Requests to the quota server of a partition. */
   | {
       readonly kind: "ask-permits";
       readonly partition: number;
       readonly asks: readonly PermitAsk[];
-      /** The list is complete. */
       readonly declares?: true;
     }
   /** Timers were set, fired or cleared in partitions whose timers other nodes watch. */
@@ -403,7 +378,6 @@ export type Output =
       readonly set: readonly StoredTimer[];
       readonly ended: readonly StoredTimer[];
     }
-  /** Mailbox messages were stored for executions in these partitions of other nodes. */
   | { readonly kind: "mail-sent"; readonly partitions: readonly number[] }
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
   /** Store this before more permits are given out than the stored bounds cover. */
@@ -411,12 +385,8 @@ export type Output =
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Other nodes own these partitions; this node has dropped them. */
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }
-  /**
-   * Nothing is under way in the partition, and the node has stopped serving it: it may be released. `leases`: open leases, for
-   * the next owner; null if not all are known.
-   */
+  /** The partition may be released. `leases`: open leases, for the next owner; null: not all are known. */
   | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable | null }
-  /** The stored data of an execution cannot be read; the head says so. */
   | { readonly kind: "damaged"; readonly head: Head }
   /** This node cannot go on with the execution: this version does not know its definition or its rows. */
   | {

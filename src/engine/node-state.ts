@@ -25,10 +25,10 @@ import { Tenures } from "./partitions/tenures.ts";
 import type { Settings } from "./settings.ts";
 import { noTotals } from "./views/totals.ts";
 
-/** Handlers of which it is remembered when their limits were declared. */
+/** The number of handlers whose limits have a remembered time of declaration. */
 const DECLARED_MAX = 20_000;
 
-/** Whether handlers of a plan have limits that count over executions, each with one value for all. */
+/** Whether handlers of a plan have limits that count over executions. */
 function hasLimits({ phases }: Plan): boolean {
   return phases.some(({ handlers }) =>
     handlers.some(({ definition: { concurrency, rate } }) => concurrency !== undefined || rate !== undefined),
@@ -47,16 +47,12 @@ export class NodeState {
   readonly plans = new PlanCache();
   readonly newest = new NewestPlans();
   readonly dropped = new RecentDuplicates();
-  /** Which topics a project may use. */
   readonly topics: TopicRules;
-  /** Leases that the last owner left, by execution: those that are not in memory yet. */
+  /** Leases that the last owner left, by execution; only executions that are not in memory yet. */
   readonly handedOver = new Map<string, HandedLease[]>();
   /** Receivers of damaged mailbox messages, as the last scan found them. */
   readonly damagedMail = new Map<string, Damage>();
-  /**
-   * Executions that were let go of while attempts of a former owner may still run, with the handlers: written since, they
-   * do not show it.
-   */
+  /** Executions that left memory while attempts of a former owner may still run, with their handlers. */
   readonly suspects = new Map<string, readonly string[]>();
   /** Leases of adopted attempts that quota servers have not confirmed yet, with their executions. */
   readonly unconfirmed = new Map<Lease, string>();
@@ -95,9 +91,8 @@ export class NodeState {
   }
 
   /**
-   * The limits of a plan's handlers count in a project, unless a plan was declared there that came later: the newest one
-   * counts, in whatever order executions come back. Attempts that a former owner gave out are waited for; in a cluster
-   * that is a matter of the limit's home, which keeps what a node had that died, or was there itself and died with it.
+   * Declares the limits of a plan's handlers in a project, unless a newer plan was declared there. Attempts of a former owner
+   * are waited for; in a cluster the quota server does that.
    */
   declareLimits(plan: Plan, project: string, at = this.now): void {
     this.#declared.add(project);
@@ -107,7 +102,7 @@ export class NodeState {
     if (hasLimits(plan)) this.#limited.add(plan.definition.name);
     for (const phase of plan.phases) {
       for (const handler of phase.handlers) {
-        // Until then attempts of a former owner may show themselves: they count from before.
+        // Until then attempts of a former owner may report themselves.
         const heldUntil = (since ?? 0) + Math.max(this.settings.suspectMs, this.heartbeatMs(handler));
         if (since !== null && this.settings.projects[project]?.concurrency !== undefined)
           this.limits.block(projectScope(project), heldUntil);
@@ -132,9 +127,7 @@ export class NodeState {
     }
   }
 
-  /**
-   * The same for an execution that comes back, whose plan is of its time: what was registered since counts more.
-   */
+  /** The same for a restored execution, whose plan may be older than the declared one. */
   declareRestored(plan: Plan, { project, createdAt }: Execution): void {
     this.declareLimits(plan, project, createdAt);
     const newest = hasLimits(plan) ? this.newest.get(this, plan.definition.name) : null;
@@ -147,7 +140,6 @@ export class NodeState {
     if (this.#limited.has(workflow)) this.newest.get(this, workflow);
   }
 
-  /** The newest definition of a workflow, as it was asked for. */
   workflowFound(workflow: string, plan: Plan | null): void {
     const isNewest = this.newest.found(workflow, plan);
     if (!this.#limited.has(workflow)) return;
@@ -191,16 +183,13 @@ export class NodeState {
     this.limits.declare(projectScope(project), { max: concurrency, declaredAt: this.now, silenceMs });
   }
 
-  /** Projects in which plans were declared. */
   readonly #declared = new Set<string>();
   readonly #projectSilences = new Map<string, number>();
-  /** Workflows of which limits count here. */
   readonly #limited = new Set<string>();
   readonly #declaredAt = new Map<string, number>();
-  /** Priorities that handlers have. */
   readonly #priorities = new Set<number>();
 
-  /** Submitted commands have a definition each: of many, those that were declared last are remembered. */
+  /** Remembers the time of a declaration, for the most recent scopes: each submitted command has its own definition. */
   #noteDeclared(scope: string, at: number): void {
     this.#declaredAt.delete(scope);
     this.#declaredAt.set(scope, at);
@@ -209,7 +198,6 @@ export class NodeState {
     if (oldest !== undefined) this.#declaredAt.delete(oldest);
   }
 
-  /** A limit of a handler, as the plan of this time says it. */
   declared(max: number, plan: HandlerPlan, declaredAt: number): Declared {
     return { max, declaredAt, silenceMs: Math.max(this.settings.suspectMs, this.heartbeatMs(plan)) };
   }
@@ -236,7 +224,7 @@ export class NodeState {
     this.wake(slot);
   }
 
-  /** Adds a message of the engine itself, which nobody waits for the answer of. */
+  /** Adds a message of the engine itself; no caller waits for its answer. */
   enqueueMessage(slot: Slot, message: Message): void {
     this.enqueue(slot, { kind: "message", message, request: null });
   }
@@ -253,10 +241,9 @@ export class NodeState {
     this.runnable.push(slot);
   }
 
-  /** Looks at the slot again at this time. Set by the node, which has the timers. */
+  /** Wakes the slot at this time. Set by the node, which has the timers. */
   wakeAt: (slot: Slot, at: number) => void = () => {};
 
-  /** Forgets that time. */
   unwake: (slot: Slot) => void = () => {};
 
   /** Whether post-operations of the execution are in progress. Set by the node, which has their queue. */
@@ -273,20 +260,16 @@ export class NodeState {
     return needs > this.writes;
   }
 
-  /** Offers everything the slot has ready to the workers. */
   offerAll(slot: Slot): void {
     if (slot.status !== "clean" || slot.execution === null || !slot.execution.open || this.closing) return;
     if (slot.tenure.isYielding || this.isHeldBack(slot)) return;
-    // Who was served longest ago is first, since a commit may have taken it out of its ring meanwhile.
+    // The queue that was served longest ago is first, since a commit may have removed it from its ring meanwhile.
     const queues =
       slot.queues.length > 1 ? [...slot.queues].sort((a, b) => a.servedAt - b.servedAt) : slot.queues;
     for (const queue of queues) this.offer(slot, queue);
   }
 
-  /**
-   * While the execution waits for its commit, what it has to give out after it goes before work of lower priority. What
-   * waits at a limit holds nobody up.
-   */
+  /** Holds back work of lower priority while the execution waits for its commit, except for work that waits at a limit. */
   holdLower(slot: Slot): void {
     const { execution } = slot;
     if (this.#priorities.size < 2 || execution?.open !== true || slot.tenure.isYielding) return;
@@ -322,7 +305,7 @@ export class NodeState {
     return this.roster.enumeratorOf(state.plan.wanted, execution.project);
   }
 
-  /** Ends a lease: its permits and its place at the worker are free again, unless it moves on with its partition. */
+  /** Ends a lease and frees its permits and its place at the worker, unless it moves on with its partition. */
   endLease(queue: HandlerQueue, lease: Lease, moves: Moves | null = null): void {
     if (queue.leases.get(lease.task) !== lease) return;
     queue.leases.delete(lease.task);
@@ -334,10 +317,10 @@ export class NodeState {
     }
   }
 
-  /** A claim that nobody began is over: its task is pending again, and its next claim has another number. */
+  /** A claim lapsed before it began: its task is pending again, and its next claim has another number. */
   lapse(slot: Slot, queue: HandlerQueue, lease: Lease): void {
     this.endUnrecorded(slot, queue, lease);
-    // Where it was given out by a former owner whose clock was ahead, its time may be still to come.
+    // If a former owner with a fast clock gave it out, its time may be in the future.
     if (lease.task !== ENUMERATION && queue.state.tasks.until(lease.task) <= this.now)
       queue.requeue(lease.task);
   }
@@ -351,7 +334,6 @@ export class NodeState {
     queue.lapse(lease.task);
   }
 
-  /** The worker is done with the attempt, whatever becomes of its word. */
   noteReported(queue: HandlerQueue, lease: Lease): void {
     if (lease.reported) return;
     lease.reported = true;

@@ -74,13 +74,12 @@ export class EngineNode {
     });
   }
 
-  /** Makes a plan known, and its limits count. */
   addPlan(plan: Plan, project: string): void {
     this.#node.plans.put(plan);
     this.#node.declareLimits(plan, project);
   }
 
-  /** Takes an input. Nothing comes out before `advance`. */
+  /** Accepts an input; outputs come from `advance`. */
   input(input: Input, now: number): void {
     const node = this.#node;
     node.now = Math.max(node.now, now);
@@ -172,7 +171,7 @@ export class EngineNode {
     }
   }
 
-  /** Does what can be done now; gives out what is to be performed. */
+  /** Advances as far as possible and returns the outputs. */
   advance(now: number): Output[] {
     const node = this.#node;
     node.now = Math.max(node.now, now);
@@ -198,12 +197,12 @@ export class EngineNode {
     return Math.min(this.#timers.nextAt(), this.#nextSweepAt, ...parts);
   }
 
-  /** What does not hold of limits, though it must after each `advance`; null: all does. */
+  /** The violated invariant of the limits; null: all hold. */
   brokenLimit(): string | null {
     return brokenLimit(this.#node);
   }
 
-  /** How many attempts are open here under each limit, in the partitions for which this holds. */
+  /** The number of open attempts under each limit, in the given executions. */
   openUnder(isOf: (execution: string) => boolean): Map<string, { open: number; max: number }> {
     const { slots, limits } = this.#node;
     const under = new Map<string, { open: number; max: number }>();
@@ -221,44 +220,40 @@ export class EngineNode {
     return under;
   }
 
-  /** What does not hold of the grants of a turn that gave this; null: all does. */
+  /** The violated invariant of the grants of a turn; null: all hold. */
   brokenTurn(watch: TurnWatch, outputs: readonly Output[]): string | null {
     return watch.broken(this.#node, outputs);
   }
 
-  /** Open leases whose receipts have not come: what a graceful end waits for. */
+  /** Open leases without a receipt; a graceful end waits for them. */
   get openLeases(): number {
     return this.#node.openLeases;
   }
 
-  /** What is open at workers elsewhere, for the next owner of each partition; null: something is open in this process. */
+  /** Leases at remote workers, for the next owner of each partition; null: a lease is open in this process. */
   leaseTables(): ReadonlyMap<number, LeaseTable> | null {
     return leaseTables(this.#node);
   }
 
-  /** Begins with what the last owner left open. */
   takeOver(leases: readonly HandedLease[]): void {
     noteHandedOver(this.#node, leases);
     for (const execution of [...this.#node.handedOver.keys()]) this.#cache.slot(execution);
   }
 
-  /** True while attempts of a former owner may still run, so that an end now is not a clean one. */
+  /** Whether attempts of a former owner may still run; then an end now is not clean. */
   get hasSuspects(): boolean {
     const { suspects, slots } = this.#node;
     return suspects.size > 0 || [...slots.values()].some((slot) => slot.suspects.length > 0);
   }
 
-  /** The epoch of the execution's partition; null: it is not this node's. */
   epochOf(execution: string): number | null {
     return this.#node.tenures.of(execution)?.epoch ?? null;
   }
 
-  /** The partitions of this node; null: all. */
   get scope(): Partitions {
     return this.#node.tenures.scope;
   }
 
-  /** Whether anything is this node's. */
   get isOwner(): boolean {
     return this.#node.tenures.size > 0;
   }
@@ -272,37 +267,30 @@ export class EngineNode {
     return this.#node.slots.size;
   }
 
-  /** What the node holds now. */
   overview(): Overview {
     return overviewOf(this.#node, this.#cache.working);
   }
 
-  /** Code and topics that workers serve which do not queue. */
   usesServed(): ReadonlySet<string> {
     return this.#node.roster.usesServed();
   }
 
-  /** Attempts whose leases are open. */
   openAttempts(options: AttemptFilter): readonly OpenAttempt[] {
     return openAttempts(this.#node, options);
   }
 
-  /** Whether an execution is in memory, or on its way there. */
   isResident(execution: string): boolean {
     return this.#node.slots.has(execution);
   }
 
-  /** Who holds an attempt, as far as is known in memory. */
   holderOf(attempt: ReportedAttempt): AttemptHolder | null {
     return holderOf(this.#node.slots.get(attempt.execution), attempt);
   }
 
-  /** Whether an attempt is at a task that code must not get which enumerates. */
   needsSingleCode(attempt: ReportedAttempt): boolean {
     return this.#node.slots.get(attempt.execution)?.handlerQueue(attempt)?.state.needsSingleCode === true;
   }
 
-  /** Words that changed nothing, newest last. */
   dropped(execution: string): readonly Dropped[] {
     return this.#node.dropped.of(execution);
   }
@@ -314,7 +302,7 @@ export class EngineNode {
     if (slot.sentLeases > 0) this.#cache.settle(slot);
   }
 
-  /** There may be a newer definition: who waits for it looks again. */
+  /** A newer definition may exist: executions that wait for it check again. */
   #mayBeDefined(workflow: string): void {
     this.#node.definitionStored(workflow);
     this.#cache.rescan();
@@ -344,13 +332,12 @@ export class EngineNode {
     if (slot === undefined || queue === undefined) return;
     if (!pageRead(node, slot, queue, { seq, entry })) return this.#cache.recheck(slot);
     nameKeys(node, slot, queue);
-    // Not only workers wait for it: children are started from it too.
+    // Children are started from it too, without a worker.
     if (slot.status === "clean")
       // @plant page that was read starts no children
       this.#afterCommit.becameClean(slot);
   }
 
-  /** Timers whose time has come, retries, silent attempts, scans. */
   #clockDuty(): void {
     const node = this.#node;
     const scan = this.#timers.wantedScan(node.now);
@@ -360,11 +347,11 @@ export class EngineNode {
         ...scan,
         /* @plant timers of one partition scanned */ partitions: node.tenures.scope,
       });
-    // Bounded by the loads under way only: whatever else is in memory, time goes on.
+    // Bounded only by the loads under way, so timers fire however much is in memory.
     while (this.#cache.loading < node.settings.windowMax) {
       const due = this.#timers.popDue(node.now);
       if (due === null) break;
-      // A scan of before it was lost has shown it: whoever takes it back scans again.
+      // A scan from before the loss has shown it; the next owner scans again.
       if (node.tenures.of(due.execution) === undefined) this.#timers.clear(due.execution, due.timer);
       // @plant timer of a lost partition fires
       if (node.tenures.of(due.execution) === undefined) continue;

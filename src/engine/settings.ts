@@ -5,9 +5,7 @@ import { VOCABULARY, type Vocabulary } from "../kernel/journal/replay.ts";
 export interface Settings {
   /** The lifetime of a remote worker's claim that was not begun. */
   readonly claimLeaseMs: number;
-  /**
-   * How long tasks that may still run elsewhere are left alone after a takeover; 0 if there were only workers in the process.
-   */
+  /** How long tasks that may still run elsewhere are left alone after a takeover; 0: all workers were in the process. */
   readonly suspectMs: number;
   /** The silence after which an attempt is lost, if its handler has no heartbeat. */
   readonly heartbeatMs: number;
@@ -48,8 +46,7 @@ export interface Settings {
   /** The prefix of Rondo's own names at the broker. No topic may begin with it. */
   readonly prefix: string;
   /**
-   * In a cluster: how long the quota server waits, after a node has gone, for reports of adopted attempts. It is more than a
-   * lease, because a node that cannot report for that long gives out nothing.
+   * In a cluster: how long the quota server waits, after a node has gone, for reports of adopted attempts; more than a lease.
    */
   readonly takeoverMs: number;
   /** When an unanswered request to a quota server is repeated. */

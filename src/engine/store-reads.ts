@@ -6,7 +6,6 @@ import { isRejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import type { Input, Output } from "./io.ts";
 
-/** No snapshot is of this version. */
 const NO_FOLD = -1;
 
 const READS = [
@@ -19,7 +18,6 @@ const READS = [
   "scan-mailbox",
 ] as const;
 
-/** An output that asks for a read. */
 export type ReadOutput = Extract<Output, { kind: (typeof READS)[number] }>;
 
 export function isRead(output: Output): output is ReadOutput {
@@ -36,7 +34,6 @@ type ReadStore = {
 type FoundPlan = { readonly plan: Plan | null; readonly damage?: string };
 
 interface ReadOptions {
-  /** The version of the snapshots that are read. */
   readonly foldVersion?: number;
   /** Finds the plan of a definition. By default it compiles the stored one. */
   readonly planOf?: (found: { readonly body: string } | null, hash: string) => FoundPlan;

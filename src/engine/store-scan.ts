@@ -1,6 +1,5 @@
 /**
- * The state of a repeated scan of the store (work, timers, mailbox messages). Rows that are stored while a scan runs may be
- * missing in its result: `invalidate` then makes the scan stale, and another one has to follow.
+ * The state of a repeated scan of the store. Rows that are stored during a scan may be missing: `invalidate` makes it stale.
  */
 export class StoreScan {
   #isRunning = false;

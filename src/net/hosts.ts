@@ -22,14 +22,12 @@ export function isLoopback(host: string): boolean {
 }
 
 export interface HostNames {
-  /** The listen address. */
   readonly host: string;
   readonly advertise: string | null;
   /** Names that reach this server, with or without a port. */
   readonly hosts: readonly string[];
 }
 
-/** The headers that are checked. */
 export interface AskedHost {
   readonly host?: string | undefined;
   readonly origin?: string | undefined;

@@ -1,7 +1,4 @@
-/**
- * HTTP to one server with `node:http`, over TCP or a unix socket, with kept-alive connections. An answer is a value, whatever
- * its status. Only a server that does not answer is an `HttpFault`.
- */
+/** HTTP to one server, over TCP or a unix socket, with kept-alive connections. Only a missing answer is an `HttpFault`. */
 import http, { type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from "node:http";
 import https from "node:https";
 import { systemClock } from "../std/clock.ts";
@@ -14,7 +11,6 @@ export interface HttpRequest {
   /** Sent as JSON unless the headers name another type. */
   readonly body?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The time limit of the whole answer. */
   readonly timeoutMs?: number;
   /** The longest silence: before the head of the answer, or between two parts of its body. */
   readonly silenceMs?: number;
@@ -40,7 +36,6 @@ export interface OpenAnswer {
 export interface HttpConnectionOptions {
   /** `http(s)://host:port`, with a path if the server has one, or `unix:<path of a socket>`. */
   readonly address: string;
-  /** Sent as the bearer token. */
   readonly token?: string;
   /** A longer answer is a fault. */
   readonly answerBytesMax?: number;
@@ -75,7 +70,6 @@ export class HttpConnection {
     return this.#localAddress;
   }
 
-  /** Sends a request and reads the whole answer. */
   async send(request: HttpRequest): Promise<HttpAnswer> {
     const silence = new Silence(request.silenceMs);
     try {
@@ -190,7 +184,6 @@ export class HttpConnection {
   }
 }
 
-/** Aborts a request after too long a silence. */
 class Silence {
   readonly #ms: number | undefined;
   readonly #controller: AbortController | null;

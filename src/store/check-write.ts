@@ -1,7 +1,4 @@
-/**
- * Checks of writes, shared by the adapters. A malformed write is a bug of the engine and fails an assertion; a write by a stale
- * owner is `fenced`, with the reason as a text.
- */
+/** Checks of writes, shared by the adapters. A malformed write fails an assertion; a write by a stale owner is `fenced`. */
 import { assertContiguous } from "../kernel/journal/journal-entry.ts";
 import { assert } from "../std/assert.ts";
 import type { ExecutionWrite, Fence } from "./store.ts";

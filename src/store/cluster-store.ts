@@ -1,15 +1,12 @@
 /**
- * The store port for a cluster: many nodes share one store. A node is a member while its lease runs, by the store's clock. A
- * partition has one owner; it is free when it was released or when the lease of its owner has expired. Taking a partition
- * begins a new epoch, and the store refuses further writes of the former owner: the epoch is a fencing token. Adapters:
- * postgres, and a double in memory for the simulator.
+ * The store port for a cluster. A node is a member while its lease runs, by the store's clock. A partition has one owner; it
+ * is free when it was released or when the lease of its owner has expired. Taking a partition begins a new epoch, which is a
+ * fencing token: the store refuses further writes of the former owner.
  */
 import type { MailboxMessage, Ownership, Store } from "./store.ts";
 
-/** The length of a lease. */
 export const LEASE_MS = 10_000;
 
-/** A member of the cluster. */
 export interface MemberNode {
   readonly url: string;
   /** Identifies one membership: a node whose lease has expired joins again with another incarnation. */
@@ -43,20 +40,18 @@ export type Hint =
   | { readonly kind: "mail"; readonly partitions: readonly number[] }
   | { readonly kind: "members" };
 
-/** A store that many nodes share. */
 export interface ClusterStore extends Store {
   /** The store's clock, in whole milliseconds. */
   now(): Promise<number>;
   /** Joins, or renews the lease; after its lease has expired, the node joins as a new incarnation, which owns nothing. */
   renew(): Promise<Membership>;
   /**
-   * Takes those of the partitions that are free; each begins a new epoch. A partition that this node owns already also begins
-   * a new epoch, so that a call whose answer was lost can be repeated. A node that is not a member takes nothing.
+   * Takes the free partitions among these, each in a new epoch; own ones too, so that a lost answer can be repeated. A node
+   * that is not a member takes nothing.
    */
   take(partitions: readonly number[]): Promise<readonly Ownership[]>;
   /** Releases those of the partitions that this node owns. `clean`: no lease is open in them. */
   release(partitions: readonly number[], options: { clean: boolean }): Promise<void>;
-  /** Releases all partitions and ends the membership. */
   leave(options: { clean: boolean }): Promise<void>;
   /** Stores mailbox messages outside of commits: messages to a partition whose owner could not be reached. */
   post(messages: readonly MailboxMessage[]): Promise<void>;

@@ -1,7 +1,4 @@
-/**
- * Forms of documents: each kind has one parser from a stored body to its content. A body that is not JSON, or has another
- * shape, counts as damaged, like a body with a wrong checksum. Readers get checked content or the damage of that document.
- */
+/** Forms of documents: each kind has one parser. A body that is not JSON, or has another shape, counts as damaged. */
 import { DamagedData, describeDamage } from "../kernel/journal/damage.ts";
 import { type Decode, Undecodable } from "../std/decode.ts";
 import type { Store, StoredDocument } from "./store.ts";
@@ -50,7 +47,6 @@ export async function listDocuments<T>(
   return (await store.listDocuments(form.kind, options)).map((document) => listed(form, document));
 }
 
-/** All documents of a kind, in the order of their ids. */
 export async function* allDocuments<T>(
   store: Pick<Store, "listDocuments">,
   form: DocumentForm<T>,
@@ -64,7 +60,6 @@ export async function* allDocuments<T>(
   }
 }
 
-/** The error about a damaged document. */
 export function damaged(
   kind: string,
   { id, damage }: { readonly id: string; readonly damage: string },

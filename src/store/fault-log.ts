@@ -1,7 +1,6 @@
 /**
- * Writes one log line when a fault begins, further lines at increasing intervals while it lasts, and one when the store works
- * again. While the store is unreachable, many parts fail with different messages: all retryable faults of the store count as
- * one outage. Other faults are distinguished by their messages.
+ * Logs the begin, the repetition (at increasing intervals) and the end of faults. All retryable faults of the store count as
+ * one outage; other faults are distinguished by their messages.
  */
 import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";
@@ -134,7 +133,6 @@ function describe(fault: Error): { message: string; isStore: boolean } {
     : { message, isStore: false };
 }
 
-/** Whether this is a retryable fault of the store. */
 function isOfStore(thrown: unknown): thrown is StoreFault {
   return thrown instanceof StoreFault && thrown.retryable;
 }

@@ -22,8 +22,7 @@ export function inAny(lists: readonly FoundOrders[], max: number): FoundOrders {
 }
 
 /**
- * The intersection of the lists. If one list is complete, its items below the floor of another list are kept without
- * comparison; the caller checks each execution anyway.
+ * The intersection of the lists. Items of a complete list below the floor of another are kept; the caller checks them anyway.
  */
 export function inAll(lists: readonly FoundOrders[]): FoundOrders {
   const complete = lists.filter(({ floor }) => floor === 0).sort((a, b) => a.orders.length - b.orders.length);

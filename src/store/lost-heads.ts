@@ -1,7 +1,6 @@
 /**
- * Derives lost rows. A lost head is derived from the first row of its journal, as of the start of the execution; an audit of
- * the execution derives the rest. A lost pointer to the newest definition of a workflow is derived from the workflow's newest
- * execution, since definitions of a workflow with executions are never dropped.
+ * Derives lost rows: a head from the first row of its journal (an audit derives the rest), and the pointer to the newest
+ * definition of a workflow from the workflow's newest execution.
  */
 import { readDefinition } from "../kernel/definition/read-definition.ts";
 import { decodeReadable, type Entry, executionOf } from "../kernel/journal/journal-entry.ts";
@@ -24,7 +23,6 @@ export function firstHead(row: Entry | null, partitions: number): Head | string 
   };
 }
 
-/** The finding about a journal without a head. */
 export function lostHead(e: number, head: Head | string, isRepaired: boolean): TableFinding {
   const message =
     typeof head === "string"

@@ -1,7 +1,6 @@
 /**
- * The stored form of log rows: one flat JSON array per row; the time of a line is relative to the first line. The engine's
- * thread packs and unpacks rows; the store's thread parses a row only if some of its lines may be stored already. Only this
- * file knows the order of fields.
+ * The stored form of log rows: one flat JSON array per row, with times relative to the first line. Rows are packed and
+ * unpacked by the engine's thread; the store's thread parses a row only if some of its lines may be stored already.
  */
 import { WRONG_CHECKSUM } from "../kernel/journal/damage.ts";
 import { seal, unseal } from "../std/seal.ts";
@@ -14,7 +13,6 @@ const HEAD_FIELDS = 7;
 /** n, time relative to the first line, level, text, run (0: none). */
 const LINE_FIELDS = 5;
 
-/** A packed log row as read. */
 export interface PackedLogRow {
   readonly order: number;
   readonly attempt: string;

@@ -1,7 +1,4 @@
-/**
- * An approximate LRU cache of recently written executions by id, in two generations: when the young generation is full, the old
- * one is dropped. A hit moves an entry to the young generation.
- */
+/** An approximate LRU cache of executions by id, in two generations: when the young one is full, the old one is dropped. */
 export class RecentExecutions<Known> {
   readonly #sizeMax: number;
   #young = new Map<string, Known>();

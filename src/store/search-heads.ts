@@ -39,7 +39,6 @@ export async function listOrSearch(store: ExecutionSearch, search: Search): Prom
   return { heads, next: heads.length === max ? (heads.at(-1)?.order ?? null) : null };
 }
 
-/** A page of matching executions. */
 async function searchHeads(store: ExecutionSearch, search: Search): Promise<FoundHeads> {
   const { filter, q = "", tags = {}, max } = search;
   const words = searchWords(q);

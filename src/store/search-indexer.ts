@@ -1,7 +1,4 @@
-/**
- * Updates the search index while the store is open: once a second, in small slices, so that commits can run in between. If the
- * store fails, it retries after a second; commits report the fault.
- */
+/** Updates the search index while the store is open: once a second, in small slices, so that commits can run in between. */
 import { type Clock, systemClock } from "../std/clock.ts";
 import { type ExecutionSearch, StoreFault } from "./store.ts";
 

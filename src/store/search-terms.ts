@@ -34,20 +34,15 @@ export function termsOf({ hash, tags, error }: Pick<Searched, "hash" | "tags" | 
   return [...terms];
 }
 
-/**
- * Whether executions that start at about the same time usually share the term: a hash, the name of a tag. An index may store
- * such a term once for a block of executions.
- */
+/** Whether executions that start at about the same time usually share the term, so an index may store it once for a block. */
 export function isBroad(term: string): boolean {
   return term.startsWith(OF_HASH) || term.startsWith(OF_NAME);
 }
 
-/** The terms of an error. */
 export function errorTerms(error: string | null): string[] {
   return error === null ? [] : [...wordsOf(error)].slice(0, ERROR_WORDS_MAX).map((word) => term(word));
 }
 
-/** One word of a search. */
 export interface SearchWord {
   readonly text: string;
   /** Beginnings of ids. */

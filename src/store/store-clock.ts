@@ -1,8 +1,7 @@
 /**
- * The clock of a node in a cluster: it follows the clock of the store, so that all nodes agree, however their machines are set.
- * It is measured when the store opens and at each renewal, and advances by the monotonic clock in between. Because the delay
- * of an answer is unknown, the latest possible time is assumed, so nothing happens too early. It never goes back; if the
- * store's clock does, it runs slower for a while.
+ * The clock of a node in a cluster: it follows the store's clock, measured when the store opens and at each renewal, and
+ * advances by the monotonic clock in between. It assumes the latest possible time, so nothing happens too early. It never
+ * goes back; if the store's clock does, it runs slower for a while.
  */
 import type { Clock } from "../std/clock.ts";
 import { decorate } from "../std/decorate.ts";

@@ -26,10 +26,7 @@ export interface Ownership {
   readonly epoch: number;
   /** The newest epoch that ended without a clean release; executions last written in it or before may have open leases. */
   readonly uncleanEpoch: number;
-  /**
-   * The ends of epochs that were not released cleanly, by the store's clock, in order. An epoch may be missing; then a later
-   * one stands for it. Undefined: the store does not know.
-   */
+  /** The unclean ends of epochs, in order; a later one stands for a missing one. Undefined: the store does not know. */
   readonly uncleanEnds?: readonly UncleanEnd[];
   /** Owners from this epoch on store their grants of limits. Undefined: no owner does. */
   readonly limitsStoredFrom?: number;
@@ -102,10 +99,7 @@ export interface Snapshot {
   readonly body: string;
 }
 
-/**
- * A message to an execution: stored by the sender's commit and deleted by the receiver's. It is in the partition of its
- * receiver, which may have another owner.
- */
+/** A message to an execution, in the partition of its receiver: stored by the sender's commit, deleted by the receiver's. */
 export interface MailboxMessage {
   /** Unique, made by the sender. */
   readonly id: string;
@@ -134,13 +128,11 @@ export interface LogLine {
 
 /** Lines of one attempt, stored as one row. `task` -1 is the enumeration. */
 export interface LogRow {
-  /** The attempt's id. */
   readonly attempt: string;
   readonly phase: string;
   readonly visit: number;
   readonly handler: string;
   readonly task: number;
-  /** The number of the attempt. */
   readonly number: number;
   readonly worker: string;
   readonly lines: readonly LogLine[];
@@ -153,7 +145,6 @@ export interface StoredLogRow extends Omit<LogRow, "mayRepeat"> {
   readonly order: number;
 }
 
-/** Tasks that failed for good in one `tasks.settled` event. */
 export interface DeadLetter {
   readonly seq: number;
   readonly tasks: readonly number[];
@@ -198,10 +189,7 @@ export interface Commit {
   readonly mailTaken?: readonly string[];
 }
 
-/**
- * `exists`: ids of creates that were left out, since the id is taken. `fenced`: in these partitions nothing was written and no
- * message deleted. `kind: "fenced"`: nothing was written at all.
- */
+/** `exists`: ids of creates that were left out, since the id is taken. `fenced`: partitions in which nothing was written. */
 export type CommitVerdict =
   | { readonly kind: "ok"; readonly exists: readonly string[]; readonly fenced: readonly number[] }
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] };
@@ -233,7 +221,6 @@ export interface JournalRange {
   readonly chains?: boolean;
 }
 
-/** A row as read. */
 export interface JournalRow extends Entry {
   /** With `chains`: the chain hash after this row; null for a row that is not the last of its write. */
   readonly chain?: string | null;
@@ -254,7 +241,6 @@ export interface Swap {
   readonly body: string;
 }
 
-/** A document in a list. */
 export interface StoredDocument {
   readonly id: string;
   readonly body: string;
@@ -296,7 +282,6 @@ export interface TableFinding {
   readonly isRepaired: boolean;
 }
 
-/** Options of `scanWork`. */
 export interface WorkScan {
   /** By `workKey`: the greatest order that the caller has seen. */
   readonly after: Readonly<Record<string, number>>;
@@ -305,7 +290,6 @@ export interface WorkScan {
   readonly partitions: Partitions;
 }
 
-/** Options of `scanTimers`. */
 export interface TimerScan {
   readonly from?: number;
   readonly until: number;
@@ -313,14 +297,12 @@ export interface TimerScan {
   readonly partitions: Partitions;
 }
 
-/** Options of `scanMail`. */
 export interface MailScan {
   readonly after: number;
   readonly max: number;
   readonly partitions: Partitions;
 }
 
-/** Options of `readLogs`. */
 export interface LogRange {
   readonly execution: string;
   readonly after: number;
@@ -347,13 +329,11 @@ export interface DocumentRange {
   readonly max: number;
 }
 
-/** A workflow definition as stored. */
 export interface StoredDefinition {
   readonly hash: string;
   readonly body: string;
 }
 
-/** A timer of an execution. */
 export interface Timer {
   readonly timer: string;
   readonly due: number;
@@ -361,22 +341,20 @@ export interface Timer {
 
 /** Executions: the fenced write, and the reads that an engine node needs to go on with them. */
 export interface ExecutionStore {
-  /** The fenced, durable write. */
   commit(commit: Commit): Promise<CommitVerdict>;
   /** Executions by id, in the given order; null for an id that does not exist. Ignores snapshots of another `foldVersion`. */
   load(
     ids: readonly string[],
     options?: { readonly foldVersion?: number },
   ): Promise<readonly (LoadedExecution | null)[]>;
-  /** Rows of a journal, in order. */
   readJournal(range: JournalRange): Promise<readonly JournalRow[]>;
   /** Heads with `want: work`, oldest first for each (project, workflow) pair. */
   scanWork(scan: WorkScan): Promise<readonly StoredHead[]>;
   /** Timers that are due between `from` and `until`, soonest first. */
   scanTimers(scan: TimerScan): Promise<readonly StoredTimer[]>;
   /**
-   * Mailbox messages that no commit has taken yet, in the order of storing, with order > after. In a cluster a message that
-   * is stored during a scan can have a smaller order than one that the scan returns: to find all new ones, start at 0.
+   * Mailbox messages that no commit has taken yet, with order > after. In a cluster, start at 0 to find all new ones: a
+   * message that is stored during a scan can have a smaller order than one that the scan returns.
    */
   scanMail(scan: MailScan): Promise<readonly StoredMailboxMessage[]>;
   /** Log rows of an execution in the order of storing, with order > after. */
@@ -386,8 +364,7 @@ export interface ExecutionStore {
 }
 
 /**
- * Lists and searches of executions. The search index is written after the commits, so it can lag behind, and it may contain
- * stale entries; search-heads.ts compares each hit with its head.
+ * Lists and searches of executions. The search index can lag behind commits; search-heads.ts compares each hit with its head.
  */
 export interface ExecutionSearch {
   /** Heads by filter, newest first. */
@@ -396,7 +373,6 @@ export interface ExecutionSearch {
   countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts>;
   /** Ids of executions with `want: nothing` that ended before a time, oldest first. */
   listEnded(options: { readonly finishedBefore: number; readonly max: number }): Promise<readonly string[]>;
-  /** Dead letters, newest first. */
   listDeadLetters(filter: DeadLetterFilter, page: Page): Promise<readonly StoredDeadLetter[]>;
   /** Removes tasks from a dead letter (null: all of them). A dead letter without tasks is deleted. */
   dropDeadLetter(order: number, tasks: readonly number[] | null): Promise<void>;
@@ -441,8 +417,8 @@ export interface StoreRepairs {
   /** All timers of an execution, including those of the engine. */
   timersOf(execution: string): Promise<readonly Timer[]>;
   /**
-   * Deletes an execution whose status is `damaged` and the mailbox messages to it, and stores `message` for the execution
-   * that waits for it. False: the execution is not damaged or does not exist, and nothing was written.
+   * Deletes an execution whose status is `damaged`, and its mail; stores `message` for its parent. False: nothing was
+   * written.
    */
   dropDamaged(execution: string, message: MailboxMessage | null): Promise<boolean>;
   /** Checks counters (and the indexes of an embedded store). `repair` derives them and the search index again. */

@@ -2,7 +2,6 @@
 import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
 import type { GrantItem, ReportPlace } from "../protocol/work.ts";
 
-/** The place of a grant. */
 export function reportPlace({ execution, phase, visit, handler, round, epoch }: ReportPlace): ReportPlace {
   return { execution, phase, visit, handler, round, epoch };
 }
@@ -17,7 +16,6 @@ export function loggedBy(
   return { execution, phase, handler, task: item.number, attempt: item.attempt, attemptId };
 }
 
-/** A unique key of one attempt. */
 export function keyOf(place: ReportPlace, task: number, attempt: number, claim: number): string {
   const { execution, phase, visit, handler, round, epoch } = place;
   return `${execution}/${phase}/${visit}/${handler}/${round}/${epoch}/${task}/${attempt}/${claim}`;

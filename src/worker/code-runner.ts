@@ -1,6 +1,6 @@
 /**
- * Runs user code and makes sure that every attempt ends in exactly one receipt. The receipt tells the result of the code,
- * unless the attempt ended earlier: by its time limit, a lost lease, or a wait.
+ * Runs user code. Every attempt ends in exactly one receipt: the result of the code, or an earlier end (time limit, lost
+ * lease, wait).
  */
 import { isNativeError } from "node:util/types";
 import type { Outcome } from "../kernel/message.ts";
@@ -29,7 +29,6 @@ export class CodeRunner {
   readonly #options: CodeRunnerOptions;
   readonly attempts: RunningAttempts;
   #at = 0;
-  /** The number of running scripts. */
   scripts = 0;
 
   constructor(options: CodeRunnerOptions) {
@@ -42,7 +41,6 @@ export class CodeRunner {
     return this.#at;
   }
 
-  /** Reads the clock. Code that begins from now on has this start time. */
   readClock(): number {
     this.#at = this.#options.clock.now();
     return this.#at;
@@ -199,10 +197,7 @@ function ignore(value: unknown): void {
   new Promise((resolve) => resolve(value)).catch(() => {});
 }
 
-/**
- * Converts the result of `processBatch` to one outcome per task: a value is done, an Error is failed. If the list does not have one entry per task, all tasks fail for
- * good.
- */
+/** Converts the result of `processBatch` to one outcome per task; a list of another length fails all tasks for good. */
 function batchOutcomes(given: unknown, tasks: number): Outcome[] {
   if (!Array.isArray(given) || given.length !== tasks) {
     const what = Array.isArray(given) ? `a list of ${given.length}` : `no list`;

@@ -57,7 +57,6 @@ interface LineOptions {
   readonly run?: string;
 }
 
-/** Parts that only few attempts need. */
 class Extras {
   controller: AbortController | null = null;
   phases: PhasesReader | null = null;
@@ -70,10 +69,7 @@ class Extras {
 export class AttemptContext {
   readonly shared: Shared;
   readonly item: GrantItem;
-  /**
-   * The outcome of the attempt, which may come before its code ends; after that the code's result is ignored. Null: it has not
-   * ended.
-   */
+  /** The outcome of the attempt; after it the code's result is ignored. Null: it has not ended. */
   ending: Outcome | null = null;
   /** Set when the code has returned a promise. */
   running: Running | null = null;

@@ -1,6 +1,6 @@
 /**
- * Runs an enumeration: pulls items from user code, checks them, packs them into pages and sends the pages. It pauses while too
- * many pages are unacknowledged. A page is sent when it is full, or when the code takes long to give the next item.
+ * Runs an enumeration: checks items, packs them into pages, and pauses while too many pages are unacknowledged. A page is
+ * sent when it is full or when the code is slow.
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";

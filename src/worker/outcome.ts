@@ -27,7 +27,6 @@ export function refused(rejection: Rejection): Outcome {
   };
 }
 
-/** Failed with what was thrown. */
 export function threw(thrown: unknown): Outcome {
   const failed: Outcome = { status: "failed", payload: errorText(thrown) };
   if (typeof thrown !== "object" || thrown === null) return failed;
@@ -46,7 +45,6 @@ export function threw(thrown: unknown): Outcome {
   }
 }
 
-/** Ended by its time limit. */
 export function outOfTime(timeoutMs: number): Outcome {
   return {
     status: "killed",
@@ -62,7 +60,6 @@ export function handedBack(why: string): Outcome {
   };
 }
 
-/** An error as stored JSON text. */
 export function errorText(thrown: unknown): string {
   try {
     if (thrown instanceof Error || (typeof thrown === "object" && thrown !== null && "message" in thrown)) {

@@ -91,7 +91,6 @@ export class Reporter {
     this.#options.schedule();
   }
 
-  /** Adds a report; resolves with its verdict. */
   ask(report: Report): Promise<string | undefined> {
     return new Promise((resolve) => this.add(report, resolve));
   }
@@ -130,7 +129,6 @@ export class Reporter {
     if (reports.length > 0) this.#deliver(reports, awaited);
   }
 
-  /** Resolves when all sent reports are committed. */
   async settled(): Promise<void> {
     while (this.#sending.size > 0) await Promise.all(this.#sending);
   }

@@ -24,10 +24,7 @@ export interface ResultsSource {
   settled(
     at: SettledAt,
   ): AsyncIterable<{ readonly task: number; readonly status: string; readonly payload: string }>;
-  /**
-   * The JSON texts of the enumerated tasks with these numbers. If it is missing or throws `TasksUnknown`, they cannot be read
-   * here.
-   */
+  /** The JSON texts of enumerated tasks by number. Missing, or throws `TasksUnknown`: they cannot be read here. */
   tasks?(
     at: SettledAt,
     numbers: ReadonlySet<number>,
@@ -51,7 +48,6 @@ export function readPhases(
   return phases as PhasesReader;
 }
 
-/** The parts that all readers of a phase share. */
 interface Read {
   readonly execution: string;
   readonly source: Pick<ResultsSource, "settled" | "tasks">;

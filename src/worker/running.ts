@@ -1,6 +1,5 @@
 /**
- * Attempts whose code runs on after the turn in which it began. `processBatch` works for a group of attempts: the group has one
- * signal and one time limit, and each attempt ends once, in its own receipt.
+ * Attempts whose code runs on after its turn. A group (`processBatch`) has one signal, one time limit and a receipt for each.
  */
 import type { Outcome } from "../kernel/message.ts";
 import type { Beat, GrantItem } from "../protocol/work.ts";
@@ -58,7 +57,6 @@ export class RunningAttempts {
     return running;
   }
 
-  /** Adds a group of attempts. */
   addGroup(begun: Begun, items: readonly GrantItem[]): readonly Running[] {
     const attempts: Running[] = [];
     const group = { attempts, open: items.length, trouble: null };

@@ -1,7 +1,4 @@
-/**
- * Runs script tasks in a sandbox, which is opened for the first of them. Each finished run is journaled before the receipt, and
- * a later attempt goes on after the last finished run.
- */
+/** Runs script tasks in a sandbox. Each finished run is journaled, and a later attempt goes on after the last one. */
 
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
@@ -13,7 +10,6 @@ import { RondoError } from "../std/rejection.ts";
 import type { AttemptContext } from "./context.ts";
 import { handedBack, threw } from "./outcome.ts";
 
-/** The part of the sandbox that is used here. */
 export interface ScriptSandbox {
   run(attempt: SandboxAttempt, onEvent: (event: SandboxEvent) => void): SandboxRun;
   close(): Promise<void>;

@@ -1,7 +1,4 @@
-/**
- * OpenTelemetry spans: one per attempt, active while its code runs. If the program has no tracer provider, the OpenTelemetry
- * package is not loaded: providers register in a well-known global, which is checked once per grant.
- */
+/** OpenTelemetry spans, one per attempt. The package is loaded only if the program has registered a tracer provider. */
 import { createRequire } from "node:module";
 import type * as OpenTelemetry from "@opentelemetry/api";
 import type { Outcome } from "../kernel/message.ts";

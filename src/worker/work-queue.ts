@@ -16,7 +16,6 @@ export class WorkQueue {
     return this.#entries.length === 0;
   }
 
-  /** The shared parts of the next item. */
   get first(): Shared | undefined {
     return this.#entries[0]?.shared;
   }

@@ -25,11 +25,9 @@ import { WorkQueue } from "./work-queue.ts";
 export interface WorkerOptions {
   readonly clock: Clock;
   readonly results: ResultsSource;
-  /** Delivers reports; resolves when they are committed, with a list of verdicts for each report. */
   readonly send: Send;
   /** Gets each logged line at once. */
   readonly log: Around["onLog"];
-  /** The most items that run at the same time. */
   readonly concurrency: number;
   /** Left out: this worker runs no scripts. */
   readonly scripts?: ScriptOptions | undefined;
@@ -89,7 +87,6 @@ export class Worker {
     this.#hosted.add(workflow, code);
   }
 
-  /** Queues granted work. */
   take(grant: Grant): void {
     const code = this.#hosted.find(grant);
     const input = inputOf(grant, code);
@@ -120,8 +117,8 @@ export class Worker {
   }
 
   /**
-   * Stops gracefully: hands back items that have not begun, lets the others end within `graceMs`, and hands back those that
-   * have not ended. Resolves when all of this is committed, or after another `lastReportsMs`.
+   * Stops gracefully: hands back unstarted items, lets others end within `graceMs`, then waits up to `lastReportsMs` for
+   * commits.
    */
   async stop(graceMs: number, lastReportsMs = Number.POSITIVE_INFINITY): Promise<void> {
     this.#isStopping = true;
@@ -198,9 +195,7 @@ export class Worker {
       for (const idle of this.#onIdle.splice(0)) idle();
   }
 
-  /**
-   * Whether another item may begin: fewer than `concurrency` run, and the expected results fit beside the uncommitted ones.
-   */
+  /** Whether another item may begin: below `concurrency`, with room for its expected result. */
   #hasRoom(): boolean {
     const running = this.#runner.attempts.size;
     const { uncommittedChars, usualChars } = this.#reporter;
@@ -255,7 +250,6 @@ function shownUse({ use, version }: Grant): string {
   return version === null ? use : `${use} ${version}`;
 }
 
-/** The handler code that a worker hosts, by workflow, wire name and version. */
 class HostedCode {
   readonly #codes = new Map<string, HandlerCode>();
 

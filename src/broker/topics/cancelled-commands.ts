@@ -21,7 +21,6 @@ import { publishCancel } from "../visits/visit-announcer.ts";
 
 type Parts = Pick<BridgeParts, "names" | "publisher" | "settings" | "clock">;
 
-/** Ids in one message. */
 const PORTION = 500;
 
 export class CancelAnnouncer {
@@ -55,7 +54,6 @@ export class CancelAnnouncer {
   }
 }
 
-/** Messages that one search reads. */
 const DEPTH_MAX = 1_000;
 /** The search ends at a message that was delivered this often before. */
 const DELIVERIES_MAX = 2;
@@ -79,7 +77,6 @@ export class TopicCleaner {
     this.#search(topic);
   }
 
-  /** There is a connection. */
   attach(): void {
     for (const topic of this.#unwanted.keys()) this.#search(topic);
   }

@@ -1,6 +1,6 @@
 /**
- * Explains the commands of an execution that are at the broker, on request: the queue of a topic shows how many messages and
- * consumers it has. A command that no worker can have is PENDING.
+ * Explains the commands of an execution at the broker, by the counts of their queues. A command that no worker can have is
+ * PENDING.
  */
 
 import type { Inspection } from "../../engine/io.ts";

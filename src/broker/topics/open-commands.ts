@@ -46,7 +46,6 @@ export interface Topic {
   silences: number;
 }
 
-/** A topic without commands. */
 export function newTopic(name: string, now: number): Topic {
   return {
     name,
@@ -112,7 +111,6 @@ export class OpenCommands {
     return command;
   }
 
-  /** The visit of a handler is over: none of its commands is open any more. */
   removeAll(place: VisitPlace): void {
     for (const [key, topic] of [...(this.#places.get(visitKey(place)) ?? [])]) this.remove(topic, key);
   }

@@ -1,7 +1,6 @@
 /**
- * Reads receipts of commands from receipt topics. A message is a receipt only if it says how the command ended: it has
- * `cmd_result`, or a `proc_err` that is not null, or the `status` that Rondo's own workers write. A message that is no receipt
- * (the command itself, for example), or has no command, goes to the dead-letter queue with the reason.
+ * Reads receipts of commands. A message is a receipt only if it says how the command ended: by `cmd_result`, a `proc_err`
+ * that is not null, or the `status` of Rondo's own workers. Others go to the dead letters with the reason.
  */
 
 import type { EnginePort } from "../../engine/engine-port.ts";

@@ -31,15 +31,12 @@ export interface ReceiptTopicsParts extends Shared {
 
 interface ReceiptTopic {
   readonly name: string;
-  /** The project of its first command here. */
   readonly project: string;
-  /** Commands that wait for a receipt here. */
   readonly open: Set<string>;
   /** The consumer's tag, or why it may not be consumed; null: it is not consumed. */
   consumer: Promise<string | Rejection> | null;
   /** Set while commands may wait here that this process does not know: a new object for each `mayHaveMore`. */
   unsure: object | null;
-  /** Cancels the timer that ends the consumer. */
   stopLater: (() => void) | null;
 }
 
@@ -56,7 +53,6 @@ export class ReceiptTopics {
     this.#parts = parts;
   }
 
-  /** A command waits for its receipt here. */
   add(name: string, command: string, project: string): void {
     const topic = this.#topic(name, project);
     topic.open.add(command);
@@ -90,7 +86,6 @@ export class ReceiptTopics {
     return this.#topics.get(name)?.open.size === 0;
   }
 
-  /** The command does not wait any more. */
   remove(name: string, command: string): void {
     const topic = this.#topics.get(name);
     if (topic === undefined || !topic.open.delete(command) || topic.open.size > 0) return;
@@ -146,7 +141,6 @@ export class ReceiptTopics {
     return all.filter(({ consumer, open }) => consumer === null && open.size > 0).map(({ name }) => name);
   }
 
-  /** The connection is gone, and its consumers with it. */
   detach(): void {
     for (const topic of this.#topics.values()) topic.consumer = null;
   }

@@ -1,7 +1,6 @@
 /**
- * Commands on topics, and their receipts. A topic is a queue of exactly its name, shared with other applications, and so is
- * its receipt topic. A node consumes the receipt topics of its open commands (receipt-topics.ts). The engine passes a
- * receipt of another node's command on to that node.
+ * Commands on topics, and their receipts. A topic is a queue of exactly its name, shared with other applications. A node
+ * consumes the receipt topics of its open commands; the engine passes receipts of other nodes' commands on.
  */
 
 import type { Inspection } from "../../engine/io.ts";
@@ -82,7 +81,6 @@ export class Topics {
     }
   }
 
-  /** Sends commands to their topic. */
   send(grant: Grant): void {
     if (grant.command === null) return;
     const { topic: name, receiptTopic } = grant.command;
@@ -107,7 +105,6 @@ export class Topics {
     }
   }
 
-  /** Explains the commands of an execution (`why`). */
   explain(session: BrokerSession | null, inspection: Inspection): Promise<Inspection> {
     return explainCommands(explainedBy(session, this.#open.topics, inspection.view.id), inspection);
   }
@@ -163,12 +160,11 @@ export class Topics {
     this.#findWaiting();
   }
 
-  /** The visit of a handler is over: none of its commands is open any more. */
   closed(place: ReportPlace): void {
     this.#open.removeAll(place);
   }
 
-  /** There is a connection. A topic that cannot be used does not hold the others up. */
+  /** A topic that cannot be used does not hold the others up. */
   attach(): void {
     this.#cleaner.attach();
     this.#adoptOpen();

@@ -22,7 +22,6 @@ export interface WaitingCommandsParts extends Pick<BridgeParts, "clock" | "sessi
   readonly store: Pick<Store, "scanTimers" | "load">;
   readonly engine: Pick<EnginePort, "isOwn" | "inspect">;
   readonly queueRegistry: Pick<QueueRegistry, "topics">;
-  /** A definition by its hash; null: there is none that this version can read. */
   readonly planOf: (hash: string) => Promise<Plan | null>;
 }
 
@@ -51,7 +50,6 @@ export class WaitingCommands {
     this.#onFound = onFound;
   }
 
-  /** This node took partitions over. */
   tookOver(): void {
     this.#hasNewPartitions = true;
   }

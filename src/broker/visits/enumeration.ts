@@ -1,8 +1,7 @@
 /**
- * One enumeration at a worker of the broker. Each attempt has a queue of its own for the tasks that it finds, the intake.
- * Found tasks are journaled page by page, in the order of their positions, and acknowledged after the commit. The message
- * `enumerated` comes on a queue that all enumerations share, so it may come before the last tasks: the enumeration ends
- * when all tasks that it counts are journaled.
+ * One enumeration at a worker of the broker. Each attempt has a queue for the tasks that it finds, the intake. Tasks are
+ * journaled page by page, by position, and acknowledged after the commit. `enumerated` comes on a shared queue, perhaps
+ * before the last tasks: the enumeration ends when all tasks that it counts are journaled.
  */
 
 import { LIMITS } from "../../kernel/definition/definition.ts";
@@ -22,7 +21,6 @@ export interface EnumerationParts extends Pick<BridgeParts, "worker" | "engine" 
   readonly byIdentity: boolean;
   /** Unacknowledged deliveries that a consumer may have: a missing task cannot come behind this many. */
   readonly prefetch: number;
-  /** The enumeration has ended: its intake can be deleted. */
   readonly onEnd: (enumeration: Enumeration) => void;
 }
 
@@ -68,7 +66,6 @@ export class Enumeration {
     return this.#isOver;
   }
 
-  /** No message of it has come. */
   get isUntouched(): boolean {
     return this.#next === this.#first && this.#items.length === 0 && this.#end === null;
   }
@@ -81,7 +78,6 @@ export class Enumeration {
     this.#end = null;
   }
 
-  /** Reads a message of the intake. */
   onMessage(delivery: Delivery): void {
     if (this.#isOver) return delivery.ack();
     const { dead, engine, byIdentity } = this.#parts;
@@ -191,7 +187,6 @@ export class Enumeration {
     this.#report(outcome, delivery);
   }
 
-  /** Reports one page, as large as a page may be. */
   #reportPage(): void {
     const { engine, worker } = this.#parts;
     let count = 0;

@@ -24,21 +24,18 @@ export class LoneTasks {
     this.#next();
   }
 
-  /** The attempt has ended. */
   onEnded(id: string): void {
     if (id !== this.#underWay) return;
     this.#underWay = null;
     this.#next();
   }
 
-  /** The queue is declared. */
   onDeclared(): void {
     this.isDeclared = true;
     this.#isDeclaring = false;
     this.#next();
   }
 
-  /** There is a connection. */
   attach(): void {
     this.#next();
   }

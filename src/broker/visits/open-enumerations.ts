@@ -18,7 +18,6 @@ import { publishCancel } from "./visit-announcer.ts";
 
 interface Open {
   readonly enumeration: Enumeration;
-  /** The wire name of the code. */
   readonly use: string;
   readonly queue: string;
   readonly body: Buffer;
@@ -49,7 +48,6 @@ export class OpenEnumerations {
   /** A step failed, so queues of ended enumerations may be left at the broker: `restore` deletes them. */
   isUntidy = false;
 
-  /** Sends an enumeration to a worker. */
   start(grant: Grant, item: GrantItem): void {
     const { engine, names, clock, settings } = this.#parts;
     const at = reportedAttempt(grant, item);
@@ -143,7 +141,6 @@ export class OpenEnumerations {
     }
   }
 
-  /** The visit is over. */
   close(place: VisitPlace): void {
     for (const { enumeration } of this.#at(place)) {
       enumeration.drop();
@@ -154,8 +151,8 @@ export class OpenEnumerations {
   }
 
   /**
-   * Deletes the enumerate queue of code that no visit here needs any more, unless the queue is in use. RabbitMQ confirms
-   * a message that comes to a queue while it is deleted, and drops it. So none is published until the deletion is over.
+   * Deletes the enumerate queue of unused code. RabbitMQ drops messages during a deletion, so none is published until it
+   * ends.
    */
   deleteUnused(use: string): void {
     const { names, session } = this.#parts;

@@ -1,6 +1,5 @@
 /**
- * The store's register of the queues that engine nodes declared at the broker. After a crash or a takeover the next node
- * finds them here, consumes what is in them, and deletes those that are not needed.
+ * The store's register of queues at the broker, from which the next node consumes or deletes them after a crash or takeover.
  */
 import { KEPT, object, string } from "../../std/decode.ts";
 import { allDocuments, type DocumentForm, jsonForm } from "../../store/document-form.ts";
@@ -11,16 +10,12 @@ const VISITS = "amqp-queues";
 const INTAKES = "amqp-intakes";
 const TOPICS = "amqp-topics";
 
-/** A handler of a visit with queues. */
 export interface RegisteredVisit {
   readonly place: VisitPlace;
-  /** The wire name of the code. */
   readonly use: string;
 }
 
-/** The intake of an enumeration. */
 export interface RegisteredIntake {
-  /** The attempt's id. */
   readonly attempt: string;
   readonly intake: string;
 }

@@ -1,7 +1,4 @@
-/**
- * Receipts from workers on their way to the engine. Receipts of one turn go as one report, and each delivery is
- * acknowledged after the commit that counts it. A message that cannot be read goes to the dead-letter queue.
- */
+/** Receipts of workers. Those of one turn go as one report; a delivery is acknowledged after the commit that counts it. */
 
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";
@@ -20,7 +17,6 @@ type Shared = Pick<BridgeParts, "worker" | "engine" | "clock" | "dead" | "onFaul
 export interface ReceiptInboxParts extends Shared {
   /** Whether a receipt may count; one that may not is dropped. */
   readonly mayCount: (at: ReportedAttempt, use: string) => true | Promise<boolean>;
-  /** The receipt of an enumeration. */
   readonly onEnumerated: (report: TaskReport, delivery: Delivery) => void;
 }
 
@@ -108,10 +104,7 @@ export class ReceiptInbox {
     this.#parts.clock.after(RETRY_MS, () => (delivery.isOpen ? run() : undefined));
   }
 
-  /**
-   * A task that its queue dead-lettered: it expired, or was delivered too often. A worker that dies also uses up the
-   * deliveries of the other tasks that it had, so the task is only a suspect. In the queue for lone tasks it is a crash.
-   */
+  /** A dead-lettered task: expired, or delivered too often. It is only a suspect, except in the queue of lone tasks. */
   #onDeadLettered(delivery: Delivery, visit: VisitQueues, { reason, queue }: Death): void {
     const { engine, worker, dead } = this.#parts;
     const fields = readFields(delivery.message.content);

@@ -1,7 +1,4 @@
-/**
- * Finds out which code enumerates at the broker: its enumerate queue has consumers. Such code gets its enumerations and
- * tasks at the broker too, although other workers serve it. What is remembered here never decides where tasks come from.
- */
+/** Finds code that enumerates at the broker: its enumerate queue has consumers. Such code gets its work at the broker. */
 
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Serves } from "../../protocol/work.ts";

@@ -24,7 +24,6 @@ type Shared = Pick<BridgeParts, "worker" | "engine" | "names" | "clock" | "sessi
 export interface SingleTasksParts extends Shared {
   /** Whether the code's enumerate queue has consumers now. The engine is told before this resolves. */
   readonly enumeratesNow: (session: BrokerSession, use: string) => Promise<boolean>;
-  /** Opens and announces the queues of a grant. */
   readonly open: (grant: Grant) => VisitQueues;
   readonly publish: (grant: Grant) => void;
 }
@@ -54,7 +53,6 @@ export class SingleTasks {
     void this.#parts.open(grant).idle.then(() => this.#checkSoon(held, 0));
   }
 
-  /** Whether the task at this place is not published yet. */
   has(place: VisitPlace): boolean {
     return this.#held.has(visitKey(place));
   }

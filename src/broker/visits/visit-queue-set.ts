@@ -25,7 +25,6 @@ export class VisitQueueSet {
     return new Set(Array.from(this.#visits.values(), ({ facts }) => facts.use));
   }
 
-  /** Resolves when the steps so far have ended. */
   async idle(): Promise<void> {
     await Promise.all(Array.from(this.#visits.values(), ({ idle }) => idle));
   }

@@ -30,7 +30,6 @@ const HELD_MAX = 100_000;
 export interface VisitParts extends BridgeParts {
   /** Whether the one task of this handler is held back, and so not at the broker. */
   readonly isUnpublished: (place: VisitPlace) => boolean;
-  /** A message of the finished queue. */
   readonly onFinished: (delivery: Delivery, visit: VisitQueues) => void;
 }
 
@@ -38,7 +37,6 @@ export class VisitQueues {
   readonly place: VisitPlace;
   readonly key: string;
   readonly facts: VisitFacts;
-  /** Names of its queues. */
   readonly tasks: string;
   readonly alone: string;
   readonly finished: string;
@@ -111,7 +109,6 @@ export class VisitQueues {
     else this.#lone.add(task);
   }
 
-  /** A receipt of an attempt came. */
   onReceipt(id: string): void {
     this.#heardAt = this.#parts.clock.now();
     this.#strikes = 0;
@@ -120,7 +117,6 @@ export class VisitQueues {
     this.#calls.onReceipt(id);
   }
 
-  /** A worker answered a roll call. */
   onRollCall(answer: ReadRollCall): void {
     this.#calls.onAnswer(answer);
   }
@@ -136,7 +132,6 @@ export class VisitQueues {
     });
   }
 
-  /** The connection is gone. */
   detach(): void {
     this.#isOpen = false;
     this.#isOpening = false;
@@ -144,7 +139,6 @@ export class VisitQueues {
     this.#calls.clear();
   }
 
-  /** Tells every worker where the tasks are. */
   broadcast(): void {
     if (this.#isOpen && !this.#isWithdrawn && !this.#isOver)
       this.#announcer.announce(this.#lone.isDeclared, () => this.#calls.ask());
@@ -192,7 +186,6 @@ export class VisitQueues {
 
   #consumer: string | null = null;
 
-  /** Resolves when the steps so far have ended. */
   get idle(): Promise<void> {
     return this.#turn;
   }
@@ -231,10 +224,7 @@ export class VisitQueues {
     });
   }
 
-  /**
-   * Deletes queues that are empty and without consumers although there are tasks. A quorum queue that was declared while its
-   * broker was killed stays so: it accepts messages and consumers and delivers nothing.
-   */
+  /** Deletes queues that are empty and without consumers although there are tasks: a broken quorum queue stays so. */
   async #redeclare(session: BrokerSession, held: readonly string[]): Promise<void> {
     this.#parts.publisher.forget((message) => this.#isOwn(message));
     await deleteQueues(session, this.#lone.isDeclared ? [this.tasks, this.alone] : [this.tasks]);

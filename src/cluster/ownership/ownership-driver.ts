@@ -1,7 +1,4 @@
-/**
- * Drives an `OwnershipNode` over a store: performs its calls, notifies the engine, wakes it when it is due, and backs off when
- * the store fails. It decides nothing.
- */
+/** Drives an `OwnershipNode` over a store: performs its calls, notifies the engine, backs off. It decides nothing. */
 
 import { unreachable } from "../../std/assert.ts";
 import { BackOff } from "../../std/back-off.ts";
@@ -17,14 +14,10 @@ import type { OwnershipInput, OwnershipOutput, OwnershipSettings, OwnershipView 
 /** Well below a lease, so that one fault does not cost the lease. */
 const RETRY = { minMs: 50, maxMs: 1_000 } as const;
 
-/** The engine that owns partitions. */
 export interface OwnedEngine {
   /** Begins to serve these partitions, after it has read what it needs. Partitions that are lost meanwhile are not begun. */
   taken(owned: readonly Ownership[]): Promise<void> | void;
-  /**
-   * Stops serving these partitions. Resolves when nothing is under way there and everything for the next owner is written.
-   * False: the hand-over is not complete, so the next owner treats it as unclean.
-   */
+  /** Stops serving these partitions; resolves when everything for the next owner is written. False: an unclean end. */
   yield(partitions: readonly number[]): Promise<boolean | void>;
   /** Drops these partitions at once, without a write. */
   lost(partitions: readonly number[], why: string): void;
@@ -35,7 +28,6 @@ export interface OwnershipOptions {
   readonly store: Pick<ClusterStore, "renew" | "take" | "release" | "leave" | "onHint">;
   readonly engine: OwnedEngine;
   readonly clock: Pick<Clock, "after">;
-  /** A monotonic clock. */
   readonly monotonic?: () => number;
   readonly random?: Random;
   readonly settings?: Partial<OwnershipSettings>;
@@ -91,12 +83,10 @@ export class OwnershipDriver {
     this.#end();
   }
 
-  /** The store refused a write to these partitions. */
   fenced(partitions: readonly number[]): void {
     this.#input({ kind: "fenced", partitions });
   }
 
-  /** The engine found data that a newer version wrote. */
   unreadable(partition: number): void {
     this.#input({ kind: "unreadable", partitions: [partition] });
   }
@@ -106,12 +96,10 @@ export class OwnershipDriver {
     this.#input({ kind: "hinted" });
   }
 
-  /** Whether the engine may act now; asked before work is given out. */
   mayAct(): boolean {
     return !this.#hasEnded && this.#node.mayAct(this.#now());
   }
 
-  /** The URL of the owner of a partition, as last known; null if it is not known. */
   ownerOf(partition: number): string | null {
     return this.#node.ownerOf(partition);
   }

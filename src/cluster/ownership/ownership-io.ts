@@ -1,19 +1,12 @@
-/**
- * Inputs and outputs of an `OwnershipNode`. All times are of the node's own monotonic clock. One call to the store (`renew`,
- * `take`, `release`, `leave`) is under way at a time, and each has one answer. A call that failed is over: it had its effect,
- * or it never will.
- */
+/** Inputs and outputs of an `OwnershipNode`, by the node's monotonic clock. One call to the store is under way at a time. */
 import { LEASE_MS, type MemberNode, type Membership } from "../../store/cluster-store.ts";
 import type { Ownership } from "../../store/store.ts";
 
 export type OwnershipInput =
   /** The answer of `renew`, with the time at which it was sent: the lease begins no earlier. */
   | { readonly kind: "membership"; readonly membership: Membership; readonly askedAt: number }
-  /** The answer of `take`. */
   | { readonly kind: "taken"; readonly owned: readonly Ownership[] }
-  /** The answer of `release`. */
   | { readonly kind: "released" }
-  /** The answer of `leave`. */
   | { readonly kind: "has-left" }
   /** The call failed. It may or may not have had its effect. */
   | { readonly kind: "call-failed" }
@@ -21,9 +14,7 @@ export type OwnershipInput =
   | { readonly kind: "yielded"; readonly yield: number }
   /** The engine could not hand over cleanly; the partitions are released as unclean. */
   | { readonly kind: "yield-failed"; readonly yield: number }
-  /**
-   * The store refused a write of the engine: another node owns these partitions, or their state differs from the expected one.
-   */
+  /** The store refused a write of the engine: another node owns these partitions, or their state differs. */
   | { readonly kind: "fenced"; readonly partitions: readonly number[] }
   /** The engine found data there that it cannot read. A node of a newer version should own them. */
   | { readonly kind: "unreadable"; readonly partitions: readonly number[] }
@@ -50,7 +41,6 @@ export type OwnershipOutput =
   /** The node owns nothing any more. */
   | { readonly kind: "left" };
 
-/** The state of a node in its cluster, for display. */
 export interface OwnershipView {
   /** `joining`: the lease has not begun, or may have ended. */
   readonly status: "joining" | "member" | "leaving" | "left";
@@ -68,7 +58,6 @@ export interface OwnershipView {
   readonly owners: readonly (string | null)[];
 }
 
-/** Settings of ownership. */
 export interface OwnershipSettings {
   readonly renewMs: number;
   /** The share of a lease that the node uses; the rest covers clocks of different speed. */

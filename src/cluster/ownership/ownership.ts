@@ -60,10 +60,7 @@ export class OwnershipNode {
   readonly #yielded = new Set<number>();
   /** The partitions of the release under way. */
   #releasing: readonly number[] = [];
-  /**
-   * As of the last renewal: the partitions to take, and those that the store assigns to this node although it neither serves
-   * nor wants them.
-   */
+  /** As of the last renewal: the partitions to take, and own ones that are neither served nor wanted. */
   #wanted: readonly number[] = [];
   #strays: readonly number[] = [];
   /** The partitions that were handed over last. */
@@ -148,7 +145,6 @@ export class OwnershipNode {
     return this.#isMember && now < this.#actUntil;
   }
 
-  /** The URL of the owner of a partition, as last known. */
   ownerOf(partition: number): string | null {
     const { nodes = [], partitions = [] } = this.#membership ?? {};
     const owner = this.#held.has(partition) ? this.#incarnation : (partitions[partition]?.owner ?? null);
@@ -249,10 +245,7 @@ export class OwnershipNode {
     );
   }
 
-  /**
-   * Compares the store's answer with the partitions served here; the store is right. After a lapse, this incarnation owns
-   * nothing.
-   */
+  /** Compares the store's answer with the partitions served here; the store is right. */
   #compare({ partitions, nodes, incarnation }: Membership): void {
     const { orphanMs } = this.#settings;
     const url = this.#url();
@@ -287,8 +280,8 @@ export class OwnershipNode {
   }
 
   /**
-   * Hands over partitions that belong elsewhere, the next ones when the last ones have been taken. A partition taken as an
-   * orphan is kept while members are unchanged, because the node it belongs to did not take it.
+   * Hands over partitions that belong elsewhere, the next ones when the last have been taken. An orphan is kept while members
+   * stay.
    */
   #giveUp({ partitions, nodes }: Membership): void {
     const { stableMs, orphanKeepMs, yieldMax } = this.#settings;

@@ -2,9 +2,8 @@ import { assert } from "../../std/assert.ts";
 import { hashText } from "../../std/random.ts";
 
 /**
- * Assigns each partition to a node by rendezvous hashing: to the node with the highest score. A node that joins gets its share
- * from all others, one that leaves gives its share to all others, and nothing else moves. Every version of Rondo must compute
- * the same, or partitions stay without an owner.
+ * Assigns each partition to the node with the highest score (rendezvous hashing). Every version of Rondo must compute the
+ * same, or partitions stay without an owner.
  */
 export function placement(partitions: number, urls: Iterable<string>): readonly string[] {
   const nodes = [...new Set(urls)].sort();

@@ -1,7 +1,6 @@
 /**
- * Asks the owner of an execution until there is an answer. The owner may be this node, another node, or none for a while: the
- * partitions of a dead node are free when its lease has ended. So a request is repeated, at the owner of that moment, for a
- * little longer than a lease. It may therefore arrive twice.
+ * Asks the owner of an execution until there is an answer, for a little longer than a lease: the partitions of a dead node
+ * are free when its lease has ended. A request may arrive twice.
  */
 
 import { backOffMs } from "../../std/back-off.ts";

@@ -24,7 +24,6 @@ import { ALIVE_MS, type WatchLine } from "./peer-wire.ts";
 import { standingOf } from "./watch-stream.ts";
 
 export interface FollowersParts {
-  /** This node's own engine. */
   readonly engine: Pick<EnginePort, "watch" | "watchLogs" | "inspect">;
   readonly owners: Owners;
   readonly client: Pick<PeerClient, "open" | "call">;
@@ -33,7 +32,6 @@ export interface FollowersParts {
   readonly streamsMax?: number;
 }
 
-/** A watched execution. */
 interface Following {
   readonly execution: string;
   readonly progress: SparseSet<Progress>;
@@ -44,7 +42,6 @@ interface Following {
   seq: number;
   isDamaged: boolean;
   tries: number;
-  /** Ends the present subscription. */
   cut: () => void;
 }
 
@@ -226,7 +223,6 @@ export class Followers {
     return isHeard;
   }
 
-  /** Polls once. */
   async #look(following: Following, url: string, signal: AbortSignal): Promise<boolean> {
     const { client, clock } = this.#parts;
     const body = { v: 1, execution: following.execution };

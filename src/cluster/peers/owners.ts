@@ -1,6 +1,6 @@
 /**
- * The owners of executions as this node knows them: from the last reading of the store, and from the partitions that this node
- * took or lost since. This knowledge may be stale. A node that is asked in vain says so, and the store is read again.
+ * The owners of executions as this node knows them, perhaps stale. A node that is asked in vain says so; the store is read
+ * again.
  */
 import type { Membership } from "../../store/cluster-store.ts";
 import { partitionOf } from "../../store/partition-of.ts";
@@ -51,7 +51,6 @@ export class Owners {
     return this.#reads;
   }
 
-  /** Takes a reading of the store. */
   update({ incarnation, nodes, partitions }: Membership): void {
     const { url } = this.#options;
     // A node at this node's own URL is its former incarnation, which cannot be asked.
@@ -107,7 +106,6 @@ export class Owners {
     return this.#peers;
   }
 
-  /** Requests a reading of the store. */
   refresh(): void {
     this.#options.refresh();
   }

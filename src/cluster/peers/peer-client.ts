@@ -1,7 +1,4 @@
-/**
- * Sends requests to other nodes. Every request ends in a value: the answer, `not-owner`, a refusal, or `unreached`; in the last
- * case it may or may not have arrived. Nothing is repeated here, except on a connection that was closed while idle.
- */
+/** Sends requests to other nodes. Each ends in a value; after `unreached` it may have arrived. Nothing is repeated. */
 import {
   type HttpAnswer,
   HttpConnection,
@@ -14,7 +11,6 @@ import { type Rejection, type RejectionCode, reject } from "../../std/rejection.
 import { digestOf, type PeerKey } from "./peer-key.ts";
 import { BODY_BYTES_MAX, HEADER, PEER_PATH, SCHEME } from "./peer-wire.ts";
 
-/** The result of a request. */
 export type PeerAnswer<T> =
   | { readonly kind: "answered"; readonly value: T }
   | { readonly kind: "not-owner" }
@@ -47,7 +43,6 @@ const REFUSALS: Readonly<Record<number, RejectionCode>> = {
 export class PeerClient {
   readonly #options: PeerClientOptions;
   readonly #links = new Map<string, Link>();
-  /** Nodes that refuse this node's signature. */
   readonly #strangers = new Set<string>();
   #isClosed = false;
 
@@ -55,7 +50,6 @@ export class PeerClient {
     this.#options = options;
   }
 
-  /** Sends a request and decodes the JSON answer. */
   async call<T>(to: string, name: string, body: unknown, options: CallOptions = {}): Promise<PeerAnswer<T>> {
     const { timeoutMs = TIMEOUT_MS, signal } = options;
     const request = this.#request(name, body, signal === undefined ? { timeoutMs } : { timeoutMs, signal });
@@ -120,7 +114,6 @@ export class PeerClient {
     }
   }
 
-  /** Closes all connections. Open requests fail. */
   close(): void {
     this.#isClosed = true;
     for (const { connection } of this.#links.values()) connection.close();

@@ -1,7 +1,6 @@
 /**
- * Remembers store faults that other nodes report. A node without partitions writes nothing, so its own renewals succeed while
- * the commits of owners fail (a full disk has room for a renewal). It learns of the fault from answers to messages that it
- * passes on. It is not ready until one is written, or until the last such answer is too old.
+ * Remembers store faults that other nodes report. A node without partitions writes nothing, so it learns that the store takes
+ * no writes from answers to messages that it passes on, and is not ready until one is written.
  */
 import { StoreFault } from "../../store/store.ts";
 import type { PeerAnswer } from "./peer-client.ts";

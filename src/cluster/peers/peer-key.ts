@@ -1,17 +1,13 @@
 /**
- * Authenticates the nodes of a cluster. Every request is signed with the cluster's secret over its target, sender and body. The
- * secret is never sent. A replayed request does no harm, because every request between nodes may arrive twice.
+ * Authenticates nodes: every request is signed with the cluster's secret over target, sender and body. A replay does no harm.
  */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { sha256 } from "../../std/hash.ts";
 import type { StoreInfo } from "../../store/store.ts";
 
-/** The signed parts of a request. */
 export interface Signed {
   readonly path: string;
-  /** The sender's URL. */
   readonly from: string;
-  /** SHA-256 of the body. */
   readonly digest: string;
 }
 
@@ -40,14 +36,12 @@ export class PeerKey {
     return createHmac("sha256", this.#key).update(`${path}\n${from}\n${digest}`).digest("base64url");
   }
 
-  /** Compares signatures in constant time. */
   isSignedBy(signed: Signed, signature: string): boolean {
     const [right, given] = [Buffer.from(this.sign(signed)), Buffer.from(signature)];
     return right.length === given.length && timingSafeEqual(right, given);
   }
 }
 
-/** The digest of a body, which is part of the signature. */
 export function digestOf(body: string): string {
   return sha256(body);
 }

@@ -89,7 +89,6 @@ export class PeerRoutes {
     }
   }
 
-  /** Ends all streams. */
   close(): void {
     for (const stream of this.#streams) stream.end();
   }

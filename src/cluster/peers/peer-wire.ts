@@ -1,6 +1,4 @@
-/**
- * The wire format between nodes over HTTP: paths, headers, bodies. Schemas check every request before it reaches the engine.
- */
+/** The wire format between nodes over HTTP. Schemas check every request before it reaches the engine. */
 import { z } from "zod";
 import type { Ending, Request } from "../../engine/io.ts";
 import type { Beat, Report, ReportedAttempt } from "../../protocol/work.ts";
@@ -9,7 +7,6 @@ import { type Rejection, reject } from "../../std/rejection.ts";
 /** All requests between nodes are POSTs below this path. */
 export const PEER_PATH = "/peer/v1/";
 
-/** Headers of a request. */
 export const HEADER = {
   from: "rondo-from",
   digest: "rondo-digest",
@@ -17,7 +14,6 @@ export const HEADER = {
   hops: "rondo-hops",
 } as const;
 
-/** The scheme of the `Authorization` header. */
 export const SCHEME = "Rondo-Peer";
 
 /** The largest body in both directions: the most that a worker may send at once, plus the envelope. */
@@ -182,7 +178,6 @@ export const BODIES = {
   definition: z.strictObject({ v, workflow: text }),
 } satisfies Record<string, z.ZodType>;
 
-/** Checks a body by its schema. */
 export function checkBody<T>(schema: z.ZodType, body: unknown): T | Rejection {
   const parsed = schema.safeParse(body);
   if (parsed.success) return parsed.data as T;

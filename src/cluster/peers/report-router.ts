@@ -1,7 +1,6 @@
 /**
- * Routes reports of workers to the owners of their executions, and returns the verdicts in order. A report without an owner is
- * repeated for a moment; after that its verdict is `elsewhere`, and the worker repeats it. Reports on one execution reach its
- * owner in the order of their arrival.
+ * Routes reports of workers to the owners of their executions, in order for each execution, and returns the verdicts. Without
+ * an owner the verdict is `elsewhere` after a moment, and the worker repeats the report.
  */
 
 import type { EnginePort } from "../../engine/engine-port.ts";
@@ -12,7 +11,6 @@ import { type AskParts, moved, PEER_RETRY } from "./ask-owner.ts";
 import type { PeerClient } from "./peer-client.ts";
 
 export interface ReportRouterParts extends AskParts {
-  /** This node's own engine. */
   readonly engine: Pick<EnginePort, "report">;
   readonly client: Pick<PeerClient, "call">;
 }

@@ -1,7 +1,4 @@
-/**
- * The owner's side of a watch by another node: JSON lines while this node owns the execution. The first line has the present
- * state, so a new connection misses nothing. For a slow reader, notices of new events are merged.
- */
+/** The owner's side of a watch by another node: JSON lines, first the present state. For a slow reader, notices are merged. */
 import type { ServerResponse } from "node:http";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Ending, Inspection } from "../../engine/io.ts";

@@ -1,7 +1,4 @@
-/**
- * Inputs and outputs of a ring node: the contract between the deterministic machine and its driver. A request has a number, and
- * its answer repeats it.
- */
+/** Inputs and outputs of a ring node. A request has a number, and its answer repeats it. */
 import type { Membership } from "../../store/cluster-store.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import type { RingState } from "./ring-map.ts";
@@ -10,7 +7,6 @@ import type { MailHint, TimerName, Token } from "./token.ts";
 import type { Lateness, TimerScan } from "./watch.ts";
 
 export type RingInput =
-  /** A reading of the store. */
   | { readonly kind: "members"; readonly membership: Membership }
   /** All partitions that this node owns. */
   | { readonly kind: "owned"; readonly partitions: readonly number[] }
@@ -43,7 +39,6 @@ export type RingOutput =
   /** Overdue timers, for the owner of their partitions; null if it is not known. */
   | { readonly kind: "timer-due"; readonly to: string | null; readonly timers: readonly StoredTimer[] };
 
-/** The ring as one node sees it. */
 export interface RingView {
   readonly url: string;
   readonly hash: string;

@@ -1,7 +1,4 @@
-/**
- * Drives a `RingNode`: posts the token to the next node, requests full states, scans watched timers, notifies owners of overdue
- * timers, and wakes it when it is due. It decides nothing, and no promise depends on it.
- */
+/** Drives a `RingNode`: posts the token, requests states, scans watched timers, notifies owners. It decides nothing. */
 
 import { unreachable } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";

@@ -1,7 +1,6 @@
 /**
- * The map of the ring: the members in the order of their URLs and the owners of partitions, as of one reading of the store. A
- * later reading replaces an earlier one, whichever node made it. Nodes with equal hashes have the same members and
- * incarnations.
+ * The map of the ring: members in the order of their URLs, and owners of partitions, as of one reading of the store. A later
+ * reading replaces an earlier one, whichever node made it.
  */
 import { sha256 } from "../../std/hash.ts";
 import type { MemberNode, Membership } from "../../store/cluster-store.ts";

@@ -294,9 +294,8 @@ export class RingNode {
   }
 
   /**
-   * The next node did not answer: it is reported, and the one after it gets the token. The silent node may have the token all
-   * the same, and two tokens with one stamp could circulate for ever. So this node begins a new epoch, which makes the other
-   * token older.
+   * The next node did not answer: the one after it gets the token, in a new epoch, since the silent node may have it and two
+   * tokens with one stamp could circulate for ever.
    */
   #notPosted(token: Token): void {
     const dead = this.#map.members.find(({ url }) => url === this.#sentTo);
@@ -388,7 +387,6 @@ class CycleTime {
   }
 }
 
-/** What a node knows of the ring. */
 interface RingFacts extends Pick<RingView, "url" | "cycle" | "made" | "dropped" | "queued" | "deaths"> {
   readonly map: RingMap;
   readonly clockworkers: number;

@@ -8,10 +8,7 @@ export interface NotedDeath extends Death {
 
 const NOTED_MAX = 20;
 
-/**
- * Members that did not answer. They are skipped for a while, then tried again. This is a hint only: the store decides about
- * membership.
- */
+/** Members that did not answer. They are skipped for a while; the store decides about membership. */
 export class Suspects {
   readonly #settings: RingSettings;
   /** By URL: the incarnation, and the time until which it is skipped. */
@@ -38,7 +35,6 @@ export class Suspects {
     this.#noted = [...this.#noted, { ...death, at: now }].slice(-NOTED_MAX);
   }
 
-  /** The member answered. */
   heard(url: string): void {
     this.#until.delete(url);
   }

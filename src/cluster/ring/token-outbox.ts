@@ -1,7 +1,6 @@
 /**
- * Entries of a node for the ring: hints of mail, changes of timers, silent members. They wait here for the token, go round in
- * one message, and are removed when the message has returned and all addressees have taken their entries. Entries about the
- * same partition, timer or member are merged, so the outbox is bounded; too many timers become a flag that asks for a scan.
+ * Entries of a node for the ring. They wait for the token and go round in one message until all addressees have taken them.
+ * Entries about the same subject are merged; too many timers become a flag that asks for a scan.
  */
 import type { StoredTimer } from "../../store/store.ts";
 import type { RingSettings } from "./settings.ts";
@@ -101,9 +100,7 @@ export class TokenOutbox {
     return this.#aboard;
   }
 
-  /**
-   * The token has returned, with or without the message. Entries that no node took stay here; `watchers` are the present ones.
-   */
+  /** The token has returned, with or without the message. Entries that no node took stay here. */
   home(message: TokenMessage | null, watchers: readonly string[]): void {
     const sent = this.#aboard;
     if (sent === null) return;

@@ -1,7 +1,6 @@
 /**
- * The token, which goes from node to node. Each node has at most one message in it: the node puts it in, every other node reads
- * it, and the node takes it out after one cycle. Addressees remove their entries; entries that return are sent again, as is a
- * message that does not return. The token is never the only copy of anything.
+ * The token. Each node has at most one message in it: every other node reads it, and the node takes it out after one cycle.
+ * Entries that return are sent again. The token is never the only copy of anything.
  */
 import type { StoredTimer } from "../../store/store.ts";
 import type { RingMap } from "./ring-map.ts";
@@ -24,7 +23,6 @@ export interface Death {
   readonly by: string;
 }
 
-/** The message of one node. */
 export interface TokenMessage {
   readonly from: string;
   readonly incarnation: string;

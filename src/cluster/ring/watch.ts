@@ -10,7 +10,6 @@ import type { StoredTimer } from "../../store/store.ts";
 import type { RingSettings } from "./settings.ts";
 import type { TimerName } from "./token.ts";
 
-/** The range of a scan. */
 export interface TimerScan {
   readonly partitions: readonly number[];
   readonly until: number;
@@ -77,7 +76,6 @@ export class TimerWatch {
     } else this.rescan(now);
   }
 
-  /** Requests a scan. */
   rescan(at: number): void {
     if (this.#partitions.length === 0) return;
     this.#isStale = this.#scanning !== null;
@@ -143,7 +141,6 @@ export class TimerWatch {
     return due;
   }
 
-  /** When the next scan or notice is due. */
   nextAt(): number {
     const tellAt = this.#heap.peek()?.tellAt ?? Number.POSITIVE_INFINITY;
     const scanAt = this.#scanning === null ? this.#nextScanAt : Number.POSITIVE_INFINITY;

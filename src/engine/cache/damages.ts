@@ -1,7 +1,6 @@
 /**
- * Executions whose stored data cannot be read. Such an execution leaves memory, its head gets the status `damaged` with the
- * reason, and views show the readable part. Other executions go on. A damaged execution can be dropped: then a parent that
- * waits for it gets a failure.
+ * Executions whose stored data cannot be read: they leave memory, their heads get the status `damaged`, and views show the
+ * readable part. Dropping one reports a failure to the parent that waits for it.
  */
 import { endOfChild } from "../../kernel/advance.ts";
 import type { Execution } from "../../kernel/execution.ts";
@@ -18,7 +17,6 @@ import type { Slot } from "./slot.ts";
 
 const ERROR_CHARS = 500;
 
-/** A damage that was found, with the readable part of the execution. */
 export interface Found {
   readonly damage: Damage;
   readonly head: StoredHead;
@@ -26,10 +24,7 @@ export interface Found {
   readonly readable: Execution | null;
 }
 
-/**
- * Marks the head as damaged, answers inspections, notifies subscribers once, and ends everything that the node holds of the
- * execution.
- */
+/** Marks the head, answers inspections, notifies subscribers once, and ends all that the node holds of the execution. */
 export function declareDamaged(node: NodeState, slot: Slot, found: Found): void {
   if (found.head.status !== DAMAGED) {
     // @plant damaged execution skipped silently
@@ -50,7 +45,6 @@ function inspectDamaged(found: Found, now: number): Inspection {
   return { view: viewDamaged(found, now), why: `It is damaged: ${describeDamage(damage)}. ${toDo}` };
 }
 
-/** The rejection of a change of a damaged execution. */
 export function refuseDamaged({ damage, head }: Found): Rejection {
   return reject("wrong_status", `execution ${head.id} is damaged: ${describeDamage(damage)}`, {
     hint: damageRemedy(damage, head.id),

@@ -1,7 +1,6 @@
 /**
- * The cache of executions: those with work, up to a window; those with messages; a few idle ones (LRU). Other executions with
- * work stay in the store and are loaded by scans as room becomes free: oldest first, for each pair of project and workflow,
- * so that no pair keeps another out.
+ * The cache of executions: those with work, up to a window; those with messages; a few idle ones (LRU). Scans load more work
+ * as room becomes free, oldest first for each pair of project and workflow, so that no pair keeps another out.
  */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { assert } from "../../std/assert.ts";
@@ -15,7 +14,6 @@ import { declareDamaged, type Found, refuseDamaged } from "./damages.ts";
 import { canWant, hashInJournal, restoreSlot } from "./restore-execution.ts";
 import { type Queued, Slot } from "./slot.ts";
 
-/** The part of a node that continues with loaded executions. */
 interface OwnershipView {
   becameClean(slot: Slot): void;
   /** A message was not applied, since another node owns the execution. */
@@ -123,11 +121,9 @@ export class ExecutionCache {
     if (slot.status === "clean") this.drop(slot);
   }
 
-  /** Executions with work in memory. */
   get working(): number {
     return this.#working;
   }
-  /** Executions that are being loaded. */
   get loading(): number {
     return this.#loading.size;
   }

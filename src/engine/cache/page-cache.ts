@@ -1,6 +1,5 @@
 /**
- * A cache of task pages, up to a number of characters. A full cache refuses new pages, because tasks are leased oldest first
- * and the oldest pages are needed next. Only a page that was read because it is needed now replaces old pages.
+ * A cache of task pages by characters. A full cache refuses pages that are not needed now, since the oldest are needed next.
  */
 
 /** This many pages are kept regardless of their size, since tasks that wait for a permit still need theirs. */

@@ -16,17 +16,16 @@ import type { NodeState } from "../node-state.ts";
 import { uncleanEndFrom } from "../partitions/tenures.ts";
 import type { Slot } from "./slot.ts";
 
-/** Why an execution cannot come into memory: its rows are of a newer version, or they are damaged. */
 export type Unreadable =
   | { readonly kind: "newer"; readonly why: string }
   | {
       readonly kind: "damaged";
       readonly damage: Damage;
-      /** The state that the rows before the damaged one lead to; null: not even the first one can be read. */
+      /** The state before the damaged row; null: nothing can be read. */
       readonly readable: Execution | null;
     };
 
-/** Restores the slot from what was loaded; the result says why that failed. */
+/** Restores the slot; the result says why that failed. */
 export function restoreSlot(
   node: NodeState,
   slot: Slot,
@@ -66,9 +65,7 @@ export function restoreSlot(
   return null;
 }
 
-/**
- * Replays what was loaded. Errors here come from the stored data of this execution, so they concern this execution only.
- */
+/** Replays the loaded rows. Errors here come from the stored data of this execution only. */
 function fold(node: NodeState, id: string, loaded: LoadedExecution, plan: Plan): Execution | Unreadable {
   const { events: reads, fold: version } = node.settings.vocabulary;
   const taken = loaded.snapshot?.foldVersion === version ? loaded.snapshot : null;
@@ -117,9 +114,8 @@ interface Suspicion {
 }
 
 /**
- * Handles leases of a former owner that may be open. Attempts with a recorded start are lost unless they beat or report
- * within a heartbeat after the last owner ended. Tasks without a recorded start may run too: they are leased a heartbeat
- * after the last owner ended that leased tasks without recording starts, and from then on with recorded starts.
+ * Handles open leases of a former owner. Attempts with a recorded start are lost if they are silent for a heartbeat after the
+ * last owner ended; other tasks are leased again then, from then on with recorded starts.
  */
 function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isMended }: Suspicion): void {
   const { settings } = node;
@@ -156,9 +152,8 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isMended 
 }
 
 /**
- * The last epoch in which tasks of the handler may have been leased without a recorded start. The owner after an unclean end
- * stores it with its first commit, and records every start in the pages that were open then. If more pages are open now, it
- * is the epoch of the last commit.
+ * The last epoch in which tasks of the handler may have been leased without a recorded start. If more pages are open than the
+ * owner after an unclean end found, it is the epoch of the last commit.
  */
 function freeSince(slot: Slot, queue: HandlerQueue, committedIn: number): number {
   const epoch = slot.opened[freeEpochMark(queue)];

@@ -1,7 +1,4 @@
-/**
- * One execution in memory. Clean: its state is committed, so it can be leased from and read. Dirty: a commit with its events
- * is in progress, and its messages wait. So every decision is based on committed state.
- */
+/** One execution in memory. Clean: committed, can be leased from and read. Dirty: its commit is in progress, messages wait. */
 import { holdsTasks } from "../../kernel/command/owed-op.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { Execution, HandlerState, Visit } from "../../kernel/execution.ts";
@@ -17,7 +14,6 @@ export interface HeldGrant {
   readonly grant: Grant;
 }
 
-/** An input in the queue of a slot. */
 export type Queued =
   | {
       readonly kind: "message";
@@ -53,7 +49,6 @@ export interface ReportAnswer {
   open: number;
 }
 
-/** An inspection of the execution, and perhaps of one attempt. */
 export interface SlotInspection {
   readonly request: number;
   readonly attempt: ReportedAttempt | null;
@@ -85,7 +80,6 @@ export class Slot {
   retryFired = false;
   rowsSinceSnapshot = 0;
   opened: Record<string, number> = {};
-  /** Marks for the next write. */
   carefulMarks: Record<string, number> = {};
   /** Loaded after an unclean stop: leases of a former owner may be open. */
   suspect = false;
@@ -95,7 +89,6 @@ export class Slot {
   wakeAt = 0;
   /** Whether a scan for work passed it while it was in memory. */
   wasPassed = false;
-  /** Whether it was loaded from the store. */
   wasLoaded = false;
   /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
   countedAs: string | null = null;
@@ -131,7 +124,6 @@ export class Slot {
     this.opened = {};
   }
 
-  /** The creation time of the execution. */
   get age(): number {
     return this.execution?.createdAt ?? 0;
   }
@@ -261,8 +253,8 @@ export class Slot {
   }
 
   /**
-   * When owed work is due, perhaps in the past; Infinity: there is none. Owed are post-operations and the end of a draining
-   * visit. They need no worker, so a new owner must load the execution even if no worker serves it.
+   * When owed post-operations or the end of a draining visit is due, perhaps in the past; Infinity: none. No worker is
+   * needed.
    */
   get owedDue(): number {
     const { execution } = this;

@@ -39,7 +39,6 @@ function pageAt(node: NodeState, slot: Slot, queue: HandlerQueue, task: number):
   return page;
 }
 
-/** Asks for the page with the task. */
 export function fetchPage(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): void {
   const seq = queue.state.pageOf(task);
   if (queue.fetching === seq) return;

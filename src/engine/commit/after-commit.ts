@@ -1,7 +1,4 @@
-/**
- * The effects of a verdict. After a commit: leases end, held grants are sent, requests are answered, timers are set,
- * subscribers are notified. Then the clean execution continues: it drains, loses attempts, opens pages, offers work.
- */
+/** The effects of a verdict: leases end, grants and answers go out, timers are set; then the clean execution continues. */
 import { viewCommands } from "../../kernel/command/command-view.ts";
 import { holdsTasks } from "../../kernel/command/owed-op.ts";
 import type { FinalStatus } from "../../kernel/event.ts";
@@ -149,10 +146,7 @@ export class AfterCommit {
     this.#cache.count(slot);
   }
 
-  /**
-   * Undoes a step whose events some node of the cluster cannot read yet. Reports and stored messages wait; requests get a
-   * rejection.
-   */
+  /** Undoes a step whose events some node cannot read yet. Reports and stored messages wait; requests get a rejection. */
   holdBack(stepped: Stepped): void {
     const { slot } = stepped;
     this.retry(stepped);
@@ -234,7 +228,6 @@ export class AfterCommit {
     else this.#cache.settle(slot);
   }
 
-  /** Answers inspections. */
   inspect(slot: Slot): void {
     const node = this.#node;
     if (slot.inspections.length === 0) return;

@@ -1,7 +1,4 @@
-/**
- * Commits: steps the executions that have messages, writes the results in a bounded number of concurrent commits, and
- * forwards the verdicts. An execution is in at most one commit in progress.
- */
+/** Steps executions with messages and writes them in a bounded number of commits, one at a time for each execution. */
 import { assert } from "../../std/assert.ts";
 import type { CommitVerdict } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";
@@ -86,8 +83,7 @@ export class Committer {
   }
 
   /**
-   * Nothing written, or nobody knows: drop what was in memory, reload, step the same messages again. Those of the mailbox
-   * come from the store, if they are still there.
+   * The commit failed or its outcome is unknown: reloads the executions, steps the same messages again, rescans the mailbox.
    */
   failed(commit: number): void {
     // @plant unknown outcome taken for success

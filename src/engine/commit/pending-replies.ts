@@ -45,7 +45,6 @@ export class PendingReplies {
   }
 }
 
-/** Promises of answers, by a key. */
 export class Pending<K, T> {
   readonly #waiting = new Map<K, (answer: T) => void>();
 
@@ -53,20 +52,17 @@ export class Pending<K, T> {
     return new Promise((resolve) => this.#waiting.set(key, resolve));
   }
 
-  /** Resolves the promise, if there is one. */
   answer(key: K, answer: T): void {
     const resolve = this.#waiting.get(key);
     this.#waiting.delete(key);
     resolve?.(answer);
   }
 
-  /** Resolves all promises with the same answer. */
   answerAll(answer: T): void {
     for (const key of [...this.#waiting.keys()]) this.answer(key, answer);
   }
 }
 
-/** Subscribers by execution. */
 export class Subscribers<T> {
   readonly #byExecution = new Map<string, Set<T>>();
 

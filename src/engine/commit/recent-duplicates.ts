@@ -1,7 +1,4 @@
-/**
- * Keeps the most recent reports of each execution that changed nothing (LRU over executions), for the dashboard's Events tab.
- * Most of them come after the end of an execution, when it is not in memory. They are never stored.
- */
+/** Keeps the most recent reports of each execution that changed nothing (LRU), for the dashboard's Events tab. Never stored. */
 import type { Verdict } from "../../kernel/message.ts";
 import type { Report } from "../../protocol/work.ts";
 import type { Queued } from "../cache/slot.ts";

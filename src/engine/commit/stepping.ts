@@ -1,6 +1,5 @@
 /**
- * Steps the queued messages of a clean execution and builds its part of a commit. Nothing leaves the node here: answers,
- * grants and notifications wait for the verdict of the commit.
+ * Steps the queued messages of a clean execution and builds its part of a commit. Nothing leaves the node before the verdict.
  */
 import { endOfChild } from "../../kernel/advance.ts";
 import { EVENT_VERSION, type Recorded, type TasksSettled } from "../../kernel/event.ts";
@@ -49,7 +48,6 @@ export interface Stepped {
   readonly mail: readonly string[];
 }
 
-/** Steps the queued messages of a slot. */
 export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Stepped {
   const snapshot = takeSnapshot(node, slot);
   const before = slot.execution?.seq ?? 0;
@@ -111,7 +109,6 @@ function totalsOf(events: readonly Recorded[]): Totals {
   return totals;
 }
 
-/** The effects of a step besides its events. */
 interface Effects {
   readonly sent: Sent[];
   readonly logs: LogRow[];
@@ -206,8 +203,8 @@ function repeatedStart(execution: Execution, message: StartMessage): Answer {
 }
 
 /**
- * Joins an existing child to a parent that was purged and began anew. A running child will report its end; a child that is
- * done reports it again; one that failed is retried; one with another input is reported as cancelled.
+ * Joins an existing child to a parent that was purged and began anew: a running child will report its end, a done one reports
+ * it again, a failed one is retried, and one with another input is reported as cancelled.
  */
 function rejoin(
   node: NodeState,

@@ -20,7 +20,6 @@ export class StoreBackoff {
     this.#onFault = onFault;
   }
 
-  /** Whether the last call of the store failed. */
   get isFailing(): boolean {
     return this.#backOff.failures > 0;
   }
@@ -30,7 +29,6 @@ export class StoreBackoff {
     return this.#refusal?.fault ?? null;
   }
 
-  /** A call of the store succeeded. */
   succeeded(): void {
     this.#backOff.reset();
     this.#refusal = null;
@@ -47,7 +45,6 @@ export class StoreBackoff {
     await this.wait(fault);
   }
 
-  /** Resolves at the next fault. */
   nextFault(): Promise<void> {
     return new Promise((resolve) => this.#onFaulty.push(resolve));
   }
@@ -65,7 +62,6 @@ export class StoreBackoff {
     return null;
   }
 
-  /** Reports a fault and waits. */
   async wait(fault: StoreFault): Promise<void> {
     this.#onFault?.(fault);
     for (const resolve of this.#onFaulty.splice(0)) resolve();

@@ -1,7 +1,4 @@
-/**
- * Starts children: tasks of a handler that names a workflow. They need no worker: the owner sends its own execution a message
- * to start them, within the handler's limits, and that commit stores the messages to the children.
- */
+/** Starts children (tasks that name a workflow) without a worker, by a message to their own execution. */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import type { Slot } from "../cache/slot.ts";
 import { fetchPage, taskText } from "../cache/task-pages.ts";
@@ -16,7 +13,6 @@ const STARTS_MAX = 256;
 /** How often missing definitions are requested again. */
 const ASK_AGAIN_MS = 30_000;
 
-/** The newest definitions of workflows that are named by handlers. */
 export class NewestPlans {
   readonly #plans = new Map<string, Plan | null>();
   readonly #asking = new Set<string>();
@@ -60,7 +56,6 @@ export class NewestPlans {
   }
 }
 
-/** Clean executions with children of this workflow. */
 export function waitingFor(node: NodeState, workflow: string): readonly Slot[] {
   return [...node.slots.values()].filter(
     ({ status, queues }) =>
@@ -68,7 +63,6 @@ export function waitingFor(node: NodeState, workflow: string): readonly Slot[] {
   );
 }
 
-/** Starts the children that can start now. */
 export function startChildren(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   const { state } = queue;
   const { workflow, concurrency = Number.POSITIVE_INFINITY, rate } = state.plan.definition;

@@ -8,10 +8,7 @@ import { ENUMERATION } from "../leases/lease.ts";
 import type { NodeState } from "../node-state.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/**
- * When a command without a receipt times out. A worker measures the timeout itself, so it gets a little longer to report it;
- * a consumer of a queue does not.
- */
+/** When a command without a receipt times out. A worker measures the timeout itself, so it gets a little longer. */
 export function receiptDueAt(
   node: NodeState,
   { state }: HandlerQueue,

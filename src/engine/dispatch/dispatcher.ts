@@ -1,7 +1,4 @@
-/**
- * Decides which handler is served next: fair across projects; within a project, higher priority first, then fair across
- * handlers and their executions (round robin). It has only handlers with something ready; their queues choose the task.
- */
+/** Decides which handler is served next: fair across projects, then by priority, then round robin over handlers. */
 import type { Wanted } from "../../kernel/definition/plan.ts";
 import type { Slot } from "../cache/slot.ts";
 import { PriorityHolds } from "../limits/priority-holds.ts";
@@ -72,7 +69,6 @@ interface Level {
 export class Dispatcher {
   /** Projects with ready work, in the order of their turns. */
   readonly #projects = new Map<string, Level[]>();
-  /** Handlers in the rings. */
   size = 0;
   /** Higher priorities that wait for a commit. */
   readonly holds = new PriorityHolds();

@@ -1,7 +1,4 @@
-/**
- * The queue of one handler in the current visit, with its leases: fresh tasks by a cursor, requeued tasks, tasks parked at a
- * full key. It reads the execution's state and never journals anything.
- */
+/** The queue of a handler in the current visit: fresh tasks by a cursor, requeued tasks, parked tasks, and the leases. */
 import type { Place } from "../../kernel/event.ts";
 import type { HandlerState, Visit } from "../../kernel/execution.ts";
 import type { PhaseCounts, ReportPlace } from "../../protocol/work.ts";
@@ -42,7 +39,6 @@ export class HandlerQueue {
   suspectsJudged = false;
   /** Whether the loss of attempts of a former owner is being journaled: until then nothing is leased. */
   isLosing = false;
-  /** The page that was looked at last. */
   page: Page | null = null;
   /** The key of the one task that is the input; null: it has none; undefined: not computed yet. */
   inputKey: string | null | undefined;
@@ -95,7 +91,6 @@ export class HandlerQueue {
     );
   }
 
-  /** The place of the handler. */
   get place(): Place {
     return this.visit.place(this.state.plan.name);
   }
@@ -105,7 +100,6 @@ export class HandlerQueue {
     return { ...this.place, execution, round: this.visit.round };
   }
 
-  /** The name of this handler's opened mark in the store. */
   get markName(): string {
     return `${this.visit.plan.name}.${this.visit.visit}.${this.state.plan.name}`;
   }
@@ -209,7 +203,6 @@ export class HandlerQueue {
     this.#aside.set(task, { until: now + backOffMs(tries - 1, ASIDE), tries });
   }
 
-  /** Whether tasks wait aside for an empty worker. */
   get hasAside(): boolean {
     for (const { until } of this.#aside?.values() ?? []) if (until > 0) return true;
     return false;

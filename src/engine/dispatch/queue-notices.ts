@@ -16,7 +16,6 @@ export function withdrawQueued(node: NodeState, slot: Slot): void {
   }
 }
 
-/** Announces the end of a handler's visit. */
 export function notifyClosed(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   const { queued } = node.roster;
   if (queued === null) return;

@@ -1,7 +1,6 @@
 /**
- * Commands that the broker has confirmed. Until a receipt comes, their executions can leave memory. A mark in the store has
- * the time at which each was sent. From it the lease is restored when the execution is loaded for a receipt, a timeout, a
- * cancel or an inspection.
+ * Commands that the broker has confirmed. Their executions can leave memory until a receipt comes: a mark in the store has
+ * the time of sending, and the lease is restored from it when the execution is loaded.
  */
 import type { Outcome } from "../../kernel/message.ts";
 import { type Beat, BROKER_WORKER } from "../../protocol/work.ts";
@@ -31,7 +30,6 @@ export function noteSent(node: NodeState, worker: string, beats: readonly Beat[]
   return touched;
 }
 
-/** The marks to write before the execution can leave memory. */
 function marksToWrite(slot: Slot): readonly Queued[] {
   const marks: Queued[] = [];
   for (const queue of slot.queues) {
@@ -49,10 +47,7 @@ function marksToWrite(slot: Slot): readonly Queued[] {
   return marks;
 }
 
-/**
- * Executions in memory with commands at the broker whose marks are not stored. Most receipts come soon, so marks are written
- * only for the oldest ones, once there are many.
- */
+/** Executions in memory with sent commands whose marks are not stored; the oldest are marked once there are many. */
 export class SentSlots {
   readonly #node: NodeState;
   /** Oldest first. */
@@ -179,16 +174,12 @@ function expire(node: NodeState, slot: Slot, queue: HandlerQueue, lease: Lease):
   lease.until = lease.dueAt = Number.POSITIVE_INFINITY;
   requestStop(node, slot, { queue, lease }, "lost");
   node.noteReported(queue, lease);
-  // Nobody waits for its verdict.
   const answer = { worker, report: 0, verdicts: [], open: 1 };
   const report = { kind: "receipts" as const, ...place, epoch, receipts };
   node.enqueue(slot, { kind: "report", report, worker, answer, index: 0 });
 }
 
-/**
- * The mark that says when the command of a task was sent. Beside it are those that say which attempt it is (`#`), and by
- * which claim (`%`).
- */
+/** The mark with the time at which a task's command was sent; `#` beside it is its attempt, `%` its claim. */
 function markOf(queue: HandlerQueue, task: number): string {
   return `${queue.markName}@${task}`;
 }
@@ -201,7 +192,7 @@ function attemptValue({ visit }: HandlerQueue, attempt: number): number {
 const ROUNDS_MAX = 1_000_000;
 const EPOCHS_MAX = 1_000_000;
 
-/** The command of a lease is not at the broker any more: a mark that says so is void from the next write on. */
+/** The command of a lease is not at the broker any more: its mark is void from the next write on. */
 export function voidMark(slot: Slot, queue: HandlerQueue, lease: Lease): void {
   if (lease.isMarked) slot.carefulMarks[markOf(queue, lease.task)] = 0;
 }

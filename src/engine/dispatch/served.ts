@@ -5,7 +5,6 @@ import type { Slot } from "../cache/slot.ts";
 import type { NodeState } from "../node-state.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** Whether a worker serves the work of the execution; a draining execution needs none. */
 export function isServed(node: NodeState, slot: Slot): boolean {
   if (slot.execution?.draining === true) return true;
   const project = slot.execution?.project ?? "";
@@ -30,7 +29,7 @@ export function mayBeServed(node: NodeState, head: StoredHead): boolean {
   const phase = node.plans.get(head.hash)?.byName.get(head.phase ?? "");
   if (phase === undefined || head.status === "cancelling") return true;
   const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
-  // Whether its one task must not go to code that enumerates is known once it is loaded.
+  // It is known only after loading whether its one task must not go to enumerating code.
   return handlers.some((plan) => isHandlerServed(node, plan, head.project));
 }
 

@@ -1,7 +1,4 @@
-/**
- * Checks invariants of grants: nothing is leased before work of higher priority that waits only for its commit, and no waiter
- * at a limit is passed again and again by the same handler. It compares the state of the node after each turn.
- */
+/** Checks invariants of grants after each turn: priorities are kept, and no waiter at a limit is passed repeatedly. */
 import type { Grant } from "../../protocol/work.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { Output } from "../io.ts";
@@ -10,15 +7,15 @@ import type { Held } from "../limits/priority-holds.ts";
 import type { Waiter } from "../limits/wait-queue.ts";
 import type { NodeState } from "../node-state.ts";
 
-/** Who waits at a limit, and how often others were given something past it. */
+/** A waiter at a limit, and how often others passed it. */
 interface Passed {
-  /** Another one after each time that it was called. */
+  /** Differs after each call of the waiter. */
   readonly entry: Waiter;
   readonly by: Map<string, number>;
 }
 
 export class TurnWatch {
-  /** Executions whose commits were under way before the turn, and what they hold up. */
+  /** Executions with commits under way before the turn, and the work that they hold back. */
   readonly #waiting = new Map<Slot, readonly Held[]>();
   /** By limit and waiter. */
   #passed = new Map<string, Passed>();
@@ -27,7 +24,7 @@ export class TurnWatch {
   broken(node: NodeState, outputs: readonly Output[]): string | null {
     let broken: string | null = null;
     const committed = outputs.flatMap((output) => (output.kind === "commit" ? output.content.writes : []));
-    // What was lost with its partition waits for nothing any more.
+    // Work of a lost partition waits no more.
     const isSame = (slot: Slot) =>
       slot.status === "dirty" &&
       node.slots.get(slot.id) === slot &&
@@ -48,7 +45,7 @@ export class TurnWatch {
     if (slot === undefined || queue === undefined || worker === undefined) return null;
     const { priority } = queue.state.plan;
     const leases = grant.items.flatMap(({ number }) => queue.leases.get(number) ?? []);
-    // What was recorded first, or marked as an enumeration, was taken in an earlier turn.
+    // Recorded starts and enumerations with a mark were granted in an earlier turn.
     const isCareful =
       grant.do === "enumerate" || leases.some(({ task }) => queue.state.tasks.startOf(task) !== undefined);
     for (const [other, held] of isCareful ? [] : this.#waiting) {
@@ -78,7 +75,7 @@ export class TurnWatch {
     return null;
   }
 
-  /** How the turn has left the node. */
+  /** Notes the state after the turn. */
   #note(node: NodeState): void {
     for (const slot of node.slots.values())
       if (slot.status === "dirty" && !this.#waiting.has(slot)) this.#waiting.set(slot, heldBy(node, slot));
@@ -94,7 +91,7 @@ export class TurnWatch {
   }
 }
 
-/** What an execution will have to give out after its commit, as far as no limit and no time is in its way. */
+/** The work that an execution can give out after its commit, if no limit or time prevents it. */
 function heldBy(node: NodeState, slot: Slot): Held[] {
   const { execution } = slot;
   if (execution?.open !== true || slot.tenure.isYielding) return [];

@@ -1,7 +1,4 @@
-/**
- * The workers of this node: what each serves, how many leases it holds, and whether one task has it alone. If code is served in
- * several versions, the highest matching one gets the work.
- */
+/** The workers of this node: the code that each serves (the highest matching version gets work), and its leases. */
 import { maxSatisfying, prerelease, rcompare, valid } from "semver";
 import { SCRIPT_USE, type Wanted } from "../../kernel/definition/plan.ts";
 import type { Serves } from "../../protocol/work.ts";
@@ -9,9 +6,7 @@ import type { Slot } from "../cache/slot.ts";
 import type { JoinOptions } from "../io.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/**
- * How long other tasks are held back for a task that must run alone: while it waits for an empty worker, and while it runs.
- */
+/** How long other tasks are held back for a task that must run alone: before it starts, and while it runs. */
 const ALONE_WAIT_MS = 1_000;
 const ALONE_RUN_MS = 10_000;
 
@@ -33,7 +28,6 @@ export class RosterEntry {
   readonly canBeAsked: boolean;
   readonly serves: readonly Serves[];
   capacity: number;
-  /** Leases without a receipt. */
   held = 0;
   /** Requested items that were not granted yet (remote workers). */
   wanted = 0;
@@ -43,7 +37,6 @@ export class RosterEntry {
   readonly queued: boolean;
   /** It gets work that no other worker serves. */
   readonly fallback: boolean;
-  /** The most leases of one handler of a visit. */
   readonly perQueue: number;
   /** The handlers of visits that it has had work of, and the most at a time. */
   readonly queues = new Set<string>();
@@ -94,7 +87,6 @@ export class RosterEntry {
     return this.#byUse.get(use)?.keys() ?? [];
   }
 
-  /** Holds back other tasks for a while. */
   holdFor(kind: Alone["kind"], at: Pick<Alone, "slot" | "queue" | "task">, now: number): void {
     this.alone = { kind, until: now + (kind === "waiting" ? ALONE_WAIT_MS : ALONE_RUN_MS), ...at };
   }
@@ -224,26 +216,19 @@ export class WorkerRoster {
     return worker.fallback && this.#fallsBack(wanted) ? ANYTHING : undefined;
   }
 
-  /**
-   * Code that declares whether it enumerates is believed. Code without a declaration gets an enumeration only if no other
-   * worker declares it.
-   */
+  /** Code that declares whether it enumerates is believed; other code enumerates only if no worker declares it. */
   #mayEnumerate({ enumerates }: Serves, wanted: Wanted, project: string): boolean {
     // @plant enumeration given to code that only processes
     // @plant enumeration given to code that does not say
     return enumerates ?? this.enumeratorOf(wanted, project) === null;
   }
 
-  /**
-   * Whether unserved work goes to the fallback worker. Scripts need workers that know them, and a queue does not tell versions
-   * apart.
-   */
+  /** Whether unserved work goes to the fallback worker: no scripts and no version ranges. */
   #fallsBack({ use, range }: Wanted): boolean {
     if (use === SCRIPT_USE || range !== null) return false;
     return this.queued !== null && this.queued.fallback && this.queued.wanted > 0;
   }
 
-  /** Whether a worker serves it in a matching version. */
   isServed(wanted: Wanted, project: string): boolean {
     if (this.choose(wanted, project) === null) return this.#fallsBack(wanted);
     return !wanted.enumerates || !this.isOnlyProcessed(wanted, project);

@@ -1,8 +1,7 @@
 /**
- * Letters: messages from one execution to another. They are in the store from the sender's commit to the receiver's; this
- * mailbox brings them to the receiver's queue: at once after the sender's commit, and by a scan after a start or a commit of
- * unknown outcome. Each is applied once: the end of a child, say, would end the next attempt as well. So a message that a
- * commit of unknown outcome took is applied again only if a later scan finds it in the store.
+ * Delivers messages between executions. A message is in the store from the sender's commit to the receiver's. It comes at
+ * once after the sender's commit, or by a scan after a start or a commit of unknown outcome. It is applied once: if a commit
+ * of unknown outcome took it, it is applied again only if a later scan finds it in the store.
  */
 
 import type { Plan } from "../../kernel/definition/plan.ts";
@@ -35,23 +34,23 @@ export class Mailbox {
   readonly #cache: ExecutionCache;
   /** Messages that are in memory until a commit takes them: id -> receiver. */
   readonly #open = new Map<string, string>();
-  /** Those of them that changed nothing, and go with a commit that is under way or the next one. */
+  /** Applied messages without effect, which the commit under way or the next one deletes. */
   readonly #applied = new Set<string>();
-  /** Letters taken since the scan under way was asked for: it may find them once more. */
+  /** Messages taken since the request of the scan under way, which may find them again. */
   readonly #taken = new Set<string>();
-  /** Letters that were applied, or have nobody to apply them: gone with the next commit. */
+  /** Messages for the next commit to delete: applied, or without a receiver. */
   #done: ReceivedMessage[] = [];
-  /** Starts whose definition is being read, by its hash, and the letters behind each. */
+  /** Starts whose definition is being read, by its hash, with the messages behind each. */
   readonly #waiting = new Map<string, MailboxMessage[]>();
   /** Receivers of such starts, with the hash. */
   readonly #waitingFor = new Map<string, string>();
   #after = 0;
-  /** The last scan did not reach the end: the next one goes on behind it, past letters that stay in the store. */
+  /** The last scan was cut: the next one continues behind it. */
   #isCut = false;
   // @plant mailbox not scanned after a restart
   #wantsScan = true;
   readonly #scan = new StoreScan();
-  /** The answer of the scan under way is not used: it may hold messages that were taken since. */
+  /** The result of the scan under way is ignored: it may have messages that were taken since. */
   #isVoid = false;
 
   constructor(node: NodeState, cache: ExecutionCache) {
@@ -63,14 +62,14 @@ export class Mailbox {
   requestScan(): void {
     if (!this.#wantsScan || this.#scan.isRunning || this.#open.size >= SCAN_MAX || this.#node.closing) return;
     const { tenures } = this.#node;
-    // Where others store letters too, one that is seen late can come before one that was seen.
+    // Other nodes also store messages, so a message may appear before the cursor.
     if (!tenures.isWhole && !this.#isCut) this.#after = 0;
     if (this.#after === 0) this.#node.damagedMail.clear();
     this.#scan.start();
     this.#node.emit({ kind: "scan-mailbox", after: this.#after, max: SCAN_MAX, partitions: tenures.scope });
   }
 
-  /** Every letter to executions of this node is known: in memory, or as one that cannot be read. */
+  /** Whether every message to executions of this node is known. */
   get isScanned(): boolean {
     return !this.#wantsScan && !this.#scan.isRunning;
   }
@@ -101,8 +100,7 @@ export class Mailbox {
   }
 
   /**
-   * A letter that was just stored: while older ones may be in the store only, the scan brings it, in its turn. So it does
-   * where many are under way: those that are not in memory wait in the store.
+   * A message was stored. While older ones may be only in the store, or many are under way, the scan brings it in its order.
    */
   sent(message: MailboxMessage): void {
     const { tenures } = this.#node;
@@ -124,7 +122,7 @@ export class Mailbox {
     // @plant message removed before it is applied
     this.#open.set(mail.id, mail.to);
     const before = this.#waitingFor.get(mail.to);
-    // What comes after a start that waits stays behind it: a cancel finds somebody to cancel.
+    // Messages after a waiting start stay behind it, so a cancel finds its execution.
     // @plant cancel overtakes a start
     if (before !== undefined) this.#waiting.get(before)?.push(mail);
     else if (message.kind === "start" && plan === undefined) this.#waitForPlan(message, mail);
@@ -157,7 +155,7 @@ export class Mailbox {
   // @plant message removed before it is applied 2
   applied(to: string, ids: readonly string[]): void {
     for (const id of ids) {
-      // Forgotten since it was stepped: the next owner of the partition applies it.
+      // Forgotten since it was stepped: the next owner applies it.
       if (!this.#open.has(id)) continue;
       this.#done.push({ id, to });
       this.#applied.add(id);
@@ -171,10 +169,7 @@ export class Mailbox {
     this.#putBack(isOver);
   }
 
-  /**
-   * A commit of this execution failed, and may have taken messages. Those that are not applied leave memory, with all behind
-   * them: the next scan brings what is in the store, in its order.
-   */
+  /** A commit of this execution failed and may have taken messages: unapplied ones leave memory and are scanned again. */
   readAgain(slot: Slot): void {
     slot.queue = slot.queue.filter((queued) => queued.kind !== "message" || queued.mail === undefined);
     this.#putBack((execution) => execution === slot.id);

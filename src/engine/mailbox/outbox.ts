@@ -1,7 +1,6 @@
 /**
- * The outbox of events for a broker. A mark has the last published event of an execution. While it is behind, a timer row
- * that is never due exists, so that the next process finds the execution. Both are written by commits with events, and once
- * more when all events are published.
+ * The outbox of events for a broker. A mark has the last published event of an execution; while it is behind, a timer row
+ * that is never due lets the next process find the execution.
  */
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import type { Partitions } from "../../store/store.ts";
@@ -9,21 +8,20 @@ import type { Slot } from "../cache/slot.ts";
 import type { Input, Output } from "../io.ts";
 import type { NodeState } from "../node-state.ts";
 
-/** The row of an execution whose events are not all published, and its time, after all times. */
+/** The row of an execution with unpublished events; its time is after all times. */
 export const EVENTS_TIMER = "~events";
 export const EVENTS_DUE = 8_700_000_000_000_000;
-/** The mark of how far they are. */
 const MARK = "~events";
 /** Larger commits are not kept in memory until they are published. */
 const KEPT_CHARS_MAX = 65_536;
 
-/** What the next write of an execution says of its row; null: nothing new. */
+/** The change of the row in the next write of an execution; null: none. */
 export function outboxRow(slot: Slot): "set" | "cleared" | null {
   const isBehind = slot.published < (slot.execution?.seq ?? 0);
   return isBehind === slot.hasEventsRow ? null : isBehind ? "set" : "cleared";
 }
 
-/** How far it is, for a write that is made anyway. */
+/** The mark for a write that is made anyway. */
 export function outboxMark(slot: Slot, row: "set" | "cleared" | null): Readonly<Record<string, number>> {
   if (row !== null) slot.hasEventsRow = row === "set";
   return slot.opened[MARK] === slot.published ? {} : { [MARK]: slot.published };
@@ -61,7 +59,7 @@ export function catchUpEvents(node: NodeState, slot: Slot): void {
   node.emit({ kind: "publish", execution: slot.id, from, to: execution.seq, rows: null, plan });
 }
 
-/** Events up to this one are published. What has nothing else to write forgets that it was behind. */
+/** Events up to this one are published. If nothing else is to be written, the row is removed. */
 export function notePublished(node: NodeState, slot: Slot, seq: number): void {
   slot.published = Math.max(slot.published, seq);
   slot.publishing = Math.max(slot.publishing, seq);
@@ -70,7 +68,7 @@ export function notePublished(node: NodeState, slot: Slot, seq: number): void {
   if (slot.published >= execution.seq && slot.hasEventsRow && slot.openLeases === 0) node.requestCommit(slot);
 }
 
-/** Whether all events of an execution are published, as far as somebody does that. */
+/** Whether all events of an execution are published, if there is a publisher. */
 export function areEventsOut({ settings }: NodeState, { published, execution }: Slot): boolean {
   return !settings.outbox || published >= (execution?.seq ?? 0);
 }
@@ -83,7 +81,6 @@ export function publishAgain(node: NodeState): void {
   }
 }
 
-/** Events of one execution; `rows` null: they are to be read from its journal. */
 export type EventsOut = Omit<Extract<Output, { kind: "publish" }>, "kind">;
 
 export class OutboxPort {
@@ -96,7 +93,6 @@ export class OutboxPort {
     this.#scope = scope;
   }
 
-  /** The partitions of this node; null: all. */
   get scope(): Partitions {
     return this.#scope();
   }
@@ -110,12 +106,10 @@ export class OutboxPort {
     this.#listener(out);
   }
 
-  /** Events of the execution up to this one are published. */
   published(execution: string, seq: number): void {
     this.#input({ kind: "published", execution, seq });
   }
 
-  /** Sends unconfirmed events to the publisher again. */
   again(): void {
     this.#input({ kind: "publish-again" });
   }

@@ -10,7 +10,7 @@ export class PartitionInputs {
   readonly #store: Store;
   readonly #input: (input: Input) => void;
   readonly #onFault: (fault: Error) => void;
-  /** Partitions whose last owners' words are being read. */
+  /** Partitions whose last owners' data is being read. */
   readonly #coming = new Set<Ownership>();
   readonly #taking = new Set<Promise<void>>();
   /** Pending handovers of partitions; null: the partition was lost instead. */
@@ -22,7 +22,6 @@ export class PartitionInputs {
     this.#onFault = onFault;
   }
 
-  /** Partitions are this engine's from now on. */
   taken(owned: readonly Ownership[]): Promise<void> {
     const taking = this.#take(owned).finally(() => this.#taking.delete(taking));
     this.#taking.add(taking);
@@ -37,12 +36,9 @@ export class PartitionInputs {
     if (here.length > 0) this.#input({ kind: "taken", owned: inDoubt(here, left), left });
   }
 
-  /**
-   * Yields partitions once no commit of them is in progress; attempts at remote workers are handed over to the next owners.
-   * False: the end is not clean, since unknown attempts may still run.
-   */
+  /** Yields partitions once no commit of them is in progress. False: the end is not clean, since unknown attempts may run. */
   async yield(partitions: readonly number[]): Promise<boolean> {
-    // What has not begun cannot be let go of.
+    // A partition must have begun before it can be released.
     await Promise.allSettled(this.#taking);
     const yielded = partitions.map((partition) => this.#yields.ask(partition));
     this.#input({ kind: "yield", partitions });
@@ -69,7 +65,6 @@ export class PartitionInputs {
     this.#yields.answer(partition, leases);
   }
 
-  /** Passes a notice of the cluster to the node. */
   notify(word: ClusterNotice): void {
     if (word.kind === "lost") this.#lost(word.partitions);
     this.#input(word);

@@ -1,7 +1,6 @@
 /**
- * The partitions of a node. A taken partition is scanned as after a start. A yielding partition leases nothing more, and is
- * released once no commit of it is in progress. A lost partition is dropped at once: its new owner has everything from the
- * store, and pending requests are told to ask there.
+ * The partitions of a node. A taken partition is scanned as after a start; a yielding one leases nothing and is released
+ * without a commit in progress; a lost one is dropped at once, and pending requests are told to ask the new owner.
  */
 import { isPlainId } from "../../kernel/definition/names.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
@@ -26,7 +25,6 @@ interface Parts {
   readonly postOps: PostOpQueue;
 }
 
-/** The answer about an execution that is not this node's. */
 export function notOwner(execution: string) {
   return reject("not_owner", `execution ${execution} is at another node`, { hint: "ask again" });
 }
@@ -44,7 +42,7 @@ export function heldBack(execution: string): Rejection {
   });
 }
 
-/** Why a request about an execution is not taken now; null: it is. */
+/** Why a request about an execution is refused now; null: it is accepted. */
 export function whyNotTaken(node: NodeState, execution: string): Rejection | null {
   const tenure = node.tenures.of(execution);
   if (tenure === undefined || tenure.isYielding) return notOwner(execution);
@@ -55,7 +53,6 @@ export function whyNotTaken(node: NodeState, execution: string): Rejection | nul
 export class PartitionOwnership {
   readonly #node: NodeState;
   readonly #parts: Parts;
-  /** Tenures that are being handed over. */
   readonly #yielding = new Set<Tenure>();
 
   constructor(node: NodeState, parts: Parts) {
@@ -66,7 +63,7 @@ export class PartitionOwnership {
   taken(owned: readonly Ownership[], { leases, quotas, declared, stored }: Handover): void {
     const node = this.#node;
     const { cache, timers, mailbox } = this.#parts;
-    // Taken anew without being lost before: what is in memory is of the former tenure.
+    // Taken again without being lost before: the data in memory is of the former tenure.
     this.lost(owned.map(({ partition }) => partition));
     const { live } = node.members;
     node.tenures.take(owned, node.now, { quotas, live, stored });
@@ -94,7 +91,7 @@ export class PartitionOwnership {
       // @plant lease table written before commits end
       if (!this.#isQuiet(tenure)) continue;
       const leases = leaseTable(this.#node, tenure);
-      // What runs in this process ends first, unless its word is held back: then it ends in doubt.
+      // Attempts in this process end first, unless their reports are held back: then the end is unclean.
       const isHeldBack = () => [...tenure.slots].some((slot) => this.#node.isHeldBack(slot));
       if (leases === null && !isHeldBack()) continue;
       this.#yielding.delete(tenure);
@@ -138,7 +135,7 @@ export class PartitionOwnership {
     if (ended.size === 0) return;
     const isOver = (execution: string) => ended.has(node.tenures.partitionOf(execution));
     node.roster.queued?.forget(isOver);
-    // What was to go out and has not: a stale owner gives out nothing, and has nothing performed.
+    // Outputs that were not performed: a stale owner gives out nothing.
     const unperformed: PostOpTask[] = [];
     node.outputs = node.outputs.filter((output) => {
       if (output.kind === "grant") return !isOver(output.grant.execution);
@@ -169,9 +166,9 @@ export class PartitionOwnership {
       node.emit({ kind: "inspected", request, inspection: notOwner(slot.id) });
     for (const queue of slot.allQueues) {
       for (const lease of [...queue.leases.values()]) {
-        // What runs elsewhere shows itself to the new owner; what runs here ends with this tenure.
+        // Remote attempts report to the new owner; attempts in this process end with this tenure.
         if (lease.local && !lease.reported) requestStop(node, slot, { queue, lease }, "lost");
-        // Its attempt goes on until its new owner has it, or has given it up.
+        // The attempt goes on until the new owner has adopted it or given it up.
         const silenceMs = slot.tenure.isYielding ? 0 : node.heartbeatMs(queue.state.plan);
         const { partition, epoch } = slot.tenure;
         const ms = node.settings.takeoverMs + silenceMs;

@@ -1,7 +1,4 @@
-/**
- * The partitions of a node. An embedded store has one, which the node owns while it is open; in a cluster they come and go. A
- * tenure is the time in which the node owns a partition. It has an epoch, and everything that begins in it ends with it.
- */
+/** The partitions of a node. A tenure is the time in which the node owns a partition; all that begins in it ends with it. */
 import { partitionOf } from "../../store/partition-of.ts";
 import {
   type Fence,
@@ -22,8 +19,7 @@ export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   /** The quota server of limits whose names belong to it. */
   readonly quotas: QuotaServer;
   /**
-   * The number of lapsed claims, purged and damaged executions: the first claim number of everything that is loaded or started
-   * from now on. So no claim gets the number of an earlier one of the same attempt.
+   * The number of lapsed claims, purged and damaged executions: new claims start here, so that no claim number is used twice.
    */
   lapses: number;
   /** It is being handed over: nothing is given out, and nothing new begins. */
@@ -37,7 +33,6 @@ type QuotaSettings = Pick<
   "takeoverMs" | "marginMs" | "reminderMs"
 >;
 
-/** What is known of the limits of taken partitions. */
 interface QuotasLeft {
   /** Quotas that former quota servers handed over, by partition; null if they did not know all (earlier versions). */
   readonly quotas: ReadonlyMap<number, HandedQuotas | null>;
@@ -73,7 +68,6 @@ export class Tenures {
     this.take(info.owned, now);
   }
 
-  /** The fencing tokens of commits. */
   get fence(): Fence {
     return this.#fence;
   }
@@ -200,10 +194,7 @@ export class Tenures {
   }
 }
 
-/**
- * The first epoch from this one on that ended uncleanly, and when. If the store does not know it, the last one, which ended
- * when its successor began.
- */
+/** The first epoch from this one on that ended uncleanly, and when; if unknown, the last one, ended by its successor. */
 export function uncleanEndFrom({ uncleanEnds, uncleanEpoch, openedAt }: Tenure, epoch: number): UncleanEnd {
   // @plant a wait begins anew at each death
   const end = uncleanEnds.find((one) => one.epoch >= epoch);

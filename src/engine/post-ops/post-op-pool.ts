@@ -1,7 +1,6 @@
 /**
  * A pool for one kind of post-operations, with a maximum for the node and for each execution. A target may use at most as
- * many places as stay free, so hanging targets never use them all. Executions without a place wait by target, and targets
- * take turns.
+ * many places as stay free, so hanging targets never use them all. Waiting targets take turns.
  */
 interface Taken {
   readonly execution: string;

@@ -1,7 +1,6 @@
 /**
- * Starts owed post-operations, oldest first, with limits for each kind, target and execution (post-op-pool.ts). Owed
- * post-operations follow from committed state, so nothing here is stored: after a restart, a takeover or a commit of unknown
- * outcome they are started again, with the same id.
+ * Starts owed post-operations, oldest first (limits: post-op-pool.ts). They follow from committed state, so nothing is stored
+ * here: after a restart or a commit of unknown outcome they are started again, with the same id.
  */
 import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
 import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
@@ -29,7 +28,6 @@ export class PostOpQueue {
     };
   }
 
-  /** Whether something of the execution is under way or waits for room. */
   has(execution: string): boolean {
     return this.#pools.persistence.has(execution) || this.#pools.broadcast.has(execution);
   }
@@ -76,7 +74,7 @@ export class PostOpQueue {
     for (const pool of Object.values(this.#pools)) this.#fill(pool);
   }
 
-  /** Those that wait go on, as far as there is room. One that is not clean now is attended to when it is. */
+  /** Starts waiting ones while there is room. A slot that is not clean now starts its own later. */
   #fill(pool: PostOpPool): void {
     for (let next = pool.next(); next !== undefined; next = pool.next()) {
       if (this.#node.tenures.of(next) === undefined) continue;

@@ -1,6 +1,5 @@
 /**
- * Runs post-operations and reports the outcome of each attempt to the node. An attempt that exceeds its time counts as failed,
- * so that a hanging performer blocks nothing.
+ * Runs post-operations and reports the outcome of each try. A try that exceeds its time counts as failed and blocks nothing.
  */
 import type { PostOpOutcome } from "../../kernel/message.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -44,7 +43,7 @@ export class PostOpRunner {
       end(failed("Timeout", `no end within ${task.plan.timeoutMs} ms`));
       abort.abort();
     });
-    // Also what is thrown before there is a promise.
+    // Catches synchronous errors too.
     void (async () => postOps.perform(task, abort.signal))().then(end, (thrown: unknown) =>
       end(
         thrown instanceof Error
@@ -58,7 +57,7 @@ export class PostOpRunner {
     return this.#open.size > 0;
   }
 
-  /** Resolves when nothing is under way, or after so long. */
+  /** Resolves when nothing is under way, or after `graceMs`. */
   async idle(graceMs: number): Promise<void> {
     if (this.#open.size === 0) return;
     const idle = new Promise<void>((resolve) => {
@@ -67,7 +66,7 @@ export class PostOpRunner {
     await atMost(this.#clock, graceMs, idle);
   }
 
-  /** Whatever is under way is told to stop; nothing is told to the node any more. */
+  /** Aborts all tries; the node gets no more outcomes. */
   stop(): void {
     for (const abort of this.#open) abort.abort();
     this.#open.clear();

@@ -1,11 +1,10 @@
-/** The port through which an engine has post-operations performed: what is asked for, and who does it. */
+/** The port through which an engine has post-operations performed. */
 import type { BroadcastPlan, PersistencePlan } from "../../kernel/command/command-plan.ts";
 import type { PostOpRef } from "../../kernel/event.ts";
 import type { PostOpOutcome } from "../../kernel/message.ts";
 
-/** One try at a post-operation. */
 export type PostOpTask = Omit<PostOpRef, "op"> & {
-  /** The same for all tries, and told to the target. */
+  /** The same for all tries; sent to the target. */
   readonly id: string;
   readonly execution: string;
   readonly project: string;
@@ -18,8 +17,8 @@ export type PostOpTask = Omit<PostOpRef, "op"> & {
   );
 
 /**
- * Performs post-operations. The result is in the journal: the event `command.receipted` with the sequence number
- * `receipt`. A fault of the world is an outcome; what is thrown counts as a failed try.
+ * Performs post-operations. The result is in the event `command.receipted` with the sequence number `receipt`. A thrown error
+ * counts as a failed try.
  */
 export interface PostOps {
   perform(task: PostOpTask, signal: AbortSignal): Promise<PostOpOutcome>;

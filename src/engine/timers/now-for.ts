@@ -1,7 +1,7 @@
 import type { Clock } from "../../std/clock.ts";
 import type { EngineNode } from "../node.ts";
 
-/** The time for a node. It is told first if the clock was set forward: that is no silence of anybody's. */
+/** The time for a node, which is told first if the clock was set forward: that is not silence of workers. */
 export function nowFor(node: EngineNode, clock: Clock): () => number {
   let seen = clock.stepped?.() ?? 0;
   return () => {

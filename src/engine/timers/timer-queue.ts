@@ -1,7 +1,4 @@
-/**
- * The nearest timers, loaded from the store: those due within the horizon, up to a maximum. A timer is dropped only after a
- * commit has cleared its row. Firing it twice is harmless, since the execution ignores a timer that is not set.
- */
+/** The nearest timers, up to a horizon and a maximum. A timer is dropped only after a commit has cleared its row. */
 import { Heap } from "../../std/heap.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import type { Settings } from "../settings.ts";
@@ -69,7 +66,7 @@ export class TimerQueue {
     if (this.#scan.isRunning || now < this.#nextScanAt) return null;
     this.#scan.start();
     const until = now + this.#settings.timerHorizonMs;
-    // From now on, so that a timer committed while the scan runs is not missed.
+    // Set before the scan runs, so that a timer that is committed meanwhile is not missed.
     this.#knownUntil = Math.max(this.#knownUntil, until);
     return { until, max: this.#settings.timersMax };
   }
@@ -79,14 +76,14 @@ export class TimerQueue {
     const isCut = timers.length >= options.max;
     this.#knownUntil = isCut ? (timers.at(-1) as StoredTimer).due : until;
     for (const { execution, timer, due } of timers) this.set(execution, timer, due);
-    // A cut scan goes on when what it gave has fired; a full one when half of the horizon has passed.
+    // A cut scan continues when its timers have fired; a full one when half of the horizon has passed.
     this.#nextScanAt = isCut
       ? Math.max(options.now + 100, this.#knownUntil)
       : options.now + this.#settings.timerHorizonMs / 2;
     if (isStale) this.rescan();
   }
 
-  /** The next timer that is due, taken out. */
+  /** Removes the next due timer. */
   popDue(now: number): StoredTimer | null {
     for (;;) {
       const top = this.#heap.peek();
@@ -99,7 +96,6 @@ export class TimerQueue {
     }
   }
 
-  /** When to look again. */
   nextAt(): number {
     return Math.min(
       this.#heap.peek()?.due ?? Number.POSITIVE_INFINITY,

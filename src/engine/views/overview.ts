@@ -1,4 +1,4 @@
-/** What a node holds, for status pages and scaling. Computed on request, nothing is kept for it. */
+/** The figures of a node, for status pages and scaling; computed on request. */
 
 import type { QueuedAttempt } from "../../kernel/command/command-view.ts";
 import type { RunningCounts } from "../../kernel/view.ts";
@@ -9,7 +9,6 @@ import type { AttemptFilter, OpenAttempt, Overview } from "../io.ts";
 import { ENUMERATION } from "../leases/lease.ts";
 import type { NodeState } from "../node-state.ts";
 
-/** The overview; `working` executions have work. */
 export function overviewOf(node: NodeState, working: number): Overview {
   const ready = new Map<string, number>();
   const add = (use: string, tasks: number) => {
@@ -82,7 +81,7 @@ export function openAttempts(
 /** Tasks that are open, not given out, and wait for no time and no signal. */
 function readyTasks({ state, openLeases }: HandlerQueue, now: number): number {
   const { tasks, progress, total } = state;
-  // Those that sleep are among those that wait for a time.
+  // Sleeping tasks are also counted as waiting for a time.
   const later = tasks.countRetrying(now) + progress.countWaiting(now) - progress.countSleeping(now);
   return total - tasks.settled.size - openLeases - later;
 }

@@ -1,14 +1,12 @@
-/** What became of things at this node since it was opened, counted as it is committed: for those who draw figures. */
+/** Totals of a node since it was opened, counted at commits, for metrics. */
 import type { FinalStatus, Recorded, SettledStatus } from "../../kernel/event.ts";
 
-/** Numbers that only grow. */
 export interface Totals {
   started: number;
   readonly ended: Record<FinalStatus, number>;
   readonly settled: Record<SettledStatus, number>;
 }
 
-/** Nothing has happened yet. */
 export function noTotals(): Totals {
   return {
     started: 0,
@@ -17,14 +15,12 @@ export function noTotals(): Totals {
   };
 }
 
-/** Adds `more` to `totals`. */
 export function addTotals(totals: Totals, more: Totals): void {
   totals.started += more.started;
   addCounts(totals.ended, more.ended);
   addCounts(totals.settled, more.settled);
 }
 
-/** Counts what an event tells. */
 export function countEvent(totals: Totals, { event }: Recorded): void {
   if (event.kind === "created") totals.started++;
   else if (event.kind === "finished") totals.ended[event.status]++;

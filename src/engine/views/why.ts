@@ -1,4 +1,4 @@
-/** Why an execution waits, in one sentence with the holder named. Computed on request, nothing is stored. */
+/** Why an execution waits, in one sentence that names the holder; computed on request. */
 
 import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
 import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
@@ -12,7 +12,6 @@ import { ENUMERATION } from "../leases/lease.ts";
 import { projectScope, rateName } from "../limits/limits.ts";
 import type { NodeState } from "../node-state.ts";
 
-/** The sentence. */
 export function whyWaiting(node: NodeState, slot: Slot): string {
   const { execution } = slot;
   if (execution === null) return "It does not exist.";
@@ -85,7 +84,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
     left > running
   ) {
     const { limit: most, per } = plan.definition.rate;
-    // What other nodes have started is known at the home of the rate only.
+    // Starts on other nodes are known only to the quota server.
     const ms = node.limits.allowedAt(scope) - node.now;
     return `${at} runs ${running}; ${left - running} more wait ${ms > 0 ? `${showDuration(ms)} ` : ""}because of the rate of ${most} in ${showDuration(per)}.`;
   }
@@ -118,7 +117,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
   return `${at} ${whyNext(node, execution, queue)}.`;
 }
 
-/** Something could be given out now, or the handler is about to end. */
+/** A task could be granted now, or the handler is about to end. */
 function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): string {
   const { state } = queue;
   const left = state.total - state.tasks.settled.size;
@@ -151,7 +150,6 @@ function whySingle({ use }: Wanted, worker: string): string {
   );
 }
 
-/** What waits in queues, or for queues of its own. */
 function whyQueued({ roster }: NodeState, { id }: Execution, queue: HandlerQueue): string | null {
   if (roster.queued === null) return null;
   const { queues, queuesMax } = roster.queued;
@@ -171,7 +169,6 @@ function whyQueued({ roster }: NodeState, { id }: Execution, queue: HandlerQueue
     : null;
 }
 
-/** What keeps the broker from taking work, where it is known. */
 function whyNoBroker({ roster }: Pick<NodeState, "roster">): string {
   const why = roster.queued?.why ?? null;
   return why === null ? "" : `; ${why}`;
@@ -202,7 +199,7 @@ function whyChildren(node: NodeState, queue: HandlerQueue, at: string): string |
   return null;
 }
 
-/** Since when nobody does, where that is known. */
+/** Since when no worker serves the code, if that is known. */
 function lastLeft({ roster, now }: NodeState, { use }: Wanted, project: string): string {
   const leftAt = roster.leftAt(use);
   return leftAt === undefined || roster.versions(use, project).length > 0
@@ -230,7 +227,7 @@ function whyTimer(node: NodeState, execution: Execution, queue: HandlerQueue, at
   return `${at} waits for the signal "${definition.waitFor}"${left === null ? "" : `, for another ${left} at most`}.`;
 }
 
-/** What a visit that drains waits for. */
+/** The open work that a draining visit waits for. */
 function open(slot: Slot): string {
   const attempts = slot.leaseCount;
   const children = slot.execution?.current?.openChildren ?? 0;
@@ -248,7 +245,6 @@ function isHeldFor(node: NodeState, queue: HandlerQueue): boolean {
   return false;
 }
 
-/** The sentence for a handler; null: nothing special about commands. */
 export function whyCommand(
   { roster, now }: NodeState,
   execution: Execution,
@@ -279,7 +275,7 @@ export function whyCommand(
     : `${at} has waited ${showDuration(Math.max(0, now - since))} for ${what}${but}.`;
 }
 
-/** What an execution that has ended still owes; null: nothing. */
+/** The post-operations that an ended execution still owes; null: none. */
 export function whyStillOwed(execution: Execution, now: number): string | null {
   const [first] = [...execution.postops.values()];
   return first === undefined ? null : whyOwed(execution, first, now);

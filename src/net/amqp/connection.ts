@@ -34,25 +34,20 @@ export interface BrokerSession {
   /** Throws a silent `BrokerFault` if the broker does not answer in time. A broker that is blocked gets more time. */
   answered<T>(work: Promise<T>, what: string): Promise<T>;
   /**
-   * Consumes a queue over a channel that all these consumers share; returns the consumer's tag. `onDelivery` gets null when the
-   * broker cancels the consumer because the queue was deleted. If the broker does not answer, the session ends, because every
-   * later answer on this channel would wait too.
+   * Consumes a queue over a shared channel; returns the consumer's tag. `onDelivery` gets null when the queue was deleted. If
+   * the broker does not answer, the session ends, because later answers on this channel would wait too.
    */
   consume(queue: string, onDelivery: (delivery: Delivery | null) => void): Promise<string>;
-  /** Cancels a consumer of `consume`. */
   cancel(tag: string): Promise<void>;
   /** Counts what is in a queue; null: there is no such queue. */
   counts(queue: string): Promise<QueueCounts | null>;
 }
 
 export interface BrokerConnectionOptions {
-  /** `amqp://` or `amqps://`. */
   readonly url: string;
-  /** The connection's name at the broker. */
   readonly name: string;
   readonly clock: Clock;
   readonly random: Random;
-  /** How long the broker may take to answer. */
   readonly answerMs: number;
   /** Publishes and consumes over two TCP connections. */
   readonly isSplit?: boolean;

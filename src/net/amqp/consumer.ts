@@ -1,7 +1,4 @@
-/**
- * Consumers with their own channels, so that an error of one queue harms no other consumer. The channel stays open after the
- * consumer is cancelled, because deliveries are acknowledged over it until it is closed.
- */
+/** Consumers with their own channels. A channel stays open after its consumer is cancelled, for acknowledgements. */
 import type { Channel, ConsumeMessage } from "amqplib";
 import { FANOUT } from "../../protocol/amqp-wire.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -19,7 +16,6 @@ export interface ConsumerOptions {
   readonly onDelivery: (delivery: Delivery) => void;
 }
 
-/** Consumes one queue over one session. */
 export class Consumer {
   readonly #options: ConsumerOptions;
   readonly #onGone: (why: string) => void;
@@ -28,18 +24,14 @@ export class Consumer {
   #tag: string | null = null;
   #isClosed = false;
   #prefetch = 0;
-  /** The number of delivered messages. */
   deliveries = 0;
 
-  /**
-   * `onGone` is called when the queue does not exist any more or its channel broke. It is not called when the session ends.
-   */
+  /** `onGone` is called when the queue is gone or its channel broke, not when the session ends. */
   constructor(options: ConsumerOptions, onGone: (why: string) => void) {
     this.#options = options;
     this.#onGone = onGone;
   }
 
-  /** The current prefetch. */
   get prefetch(): number {
     return this.#prefetch;
   }
@@ -121,9 +113,7 @@ export class Consumer {
 }
 
 export interface RecoveringConsumerOptions extends ConsumerOptions {
-  /**
-   * The name of a queue that is shared with other processes. Such a queue is deleted and declared again if it fails repeatedly.
-   */
+  /** The name of a queue that is shared with other processes; it is declared again if it fails repeatedly. */
   readonly queue: string | null;
   readonly repair: QueueRepair;
   readonly clock: Clock;
@@ -156,7 +146,6 @@ export class RecoveringConsumer {
     this.#session = null;
   }
 
-  /** Stops consuming; deliveries can still be acknowledged. */
   async stop(): Promise<void> {
     this.#session = null;
     await this.#consumer?.cancel();
@@ -188,10 +177,7 @@ export interface FanoutConsumerOptions
 
 const REBIND_MS = 15_000;
 
-/**
- * Consumes an exclusive queue that is bound to fanout exchanges. The bindings are declared again at intervals, because an
- * exchange may have been deleted.
- */
+/** Consumes an exclusive queue bound to fanout exchanges, which are bound again at intervals in case one was deleted. */
 export class FanoutConsumer extends RecoveringConsumer {
   readonly #stopRebinding: () => void;
 

@@ -1,7 +1,6 @@
 /**
- * The dead-letter queue at the broker. A message that cannot be read is published to the fanout `<prefix>.dead` with the
- * headers `queue` and `reason`. Its delivery is acknowledged only when the broker has confirmed the copy, so no message
- * is lost. A dead-letter queue that was deleted is declared again.
+ * The dead-letter queue at the broker. An unreadable message is published to the fanout `<prefix>.dead` with the headers
+ * `queue` and `reason`, and acknowledged when the copy is confirmed.
  */
 import type { Clock } from "../../std/clock.ts";
 import { toFault } from "./broker-fault.ts";
@@ -39,7 +38,6 @@ export class DeadLetters {
     return this.#count;
   }
 
-  /** Declares the exchange and its queue. */
   async declare(session: BrokerSession): Promise<void> {
     const { dead, repair } = this.#parts;
     await repair.open(session, [dead], () =>

@@ -37,7 +37,6 @@ export class Delivery {
     if (this.isOpen) unlessClosing(() => this.#lane.channel.ack(this.message));
   }
 
-  /** Returns the message to its queue. */
   nack(): void {
     if (this.isOpen) unlessClosing(() => this.#lane.channel.nack(this.message, false, true));
   }

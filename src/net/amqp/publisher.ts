@@ -1,7 +1,4 @@
-/**
- * Publishes durable messages with confirms. A message that is not confirmed when the connection breaks is published again
- * over the next one: it may arrive twice, and is never lost. A message that no queue took is reported to its publisher.
- */
+/** Publishes durable messages with confirms. Unconfirmed messages are published again over the next connection. */
 import type { ConfirmChannel, Options } from "amqplib";
 import { messageIdOf } from "../../protocol/amqp-wire.ts";
 import { backOffMs } from "../../std/back-off.ts";
@@ -42,7 +39,6 @@ export class Publisher {
   readonly #onSize: (count: number) => void;
   #channel: ConfirmChannel | null = null;
   #onEmpty: (() => void)[] = [];
-  /** The number of confirmed messages. */
   published = 0;
 
   /** `onSize` is called with the number of unconfirmed messages whenever it changes. */
@@ -51,7 +47,6 @@ export class Publisher {
     this.#onSize = onSize;
   }
 
-  /** The number of unconfirmed messages. */
   get size(): number {
     return this.#entries.size;
   }
@@ -64,7 +59,6 @@ export class Publisher {
     for (const entry of [...this.#entries.values()]) this.#send(entry);
   }
 
-  /** The connection is lost. */
   detach(): void {
     this.#channel = null;
     for (const [id, then] of [...this.#withdrawn]) {
@@ -91,10 +85,7 @@ export class Publisher {
     this.#noteSize();
   }
 
-  /**
-   * Withdraws a message. If it is on its way, the broker may still get it: `then` is called when the broker has confirmed it,
-   * or the connection is lost.
-   */
+  /** Withdraws a message. If it is on its way, `then` is called when it is confirmed or the connection is lost. */
   withdraw(id: string, then: () => void): void {
     const isUnderWay = this.#drop(id) && this.#channel !== null;
     this.#noteSize();

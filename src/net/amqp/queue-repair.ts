@@ -1,8 +1,7 @@
 /**
- * Deletes queues that exist and cannot be used. RabbitMQ killed while it declares a quorum queue leaves a name without a
- * process, and a classic queue can lose its process. Consuming such a queue ends the connection (541), or gets no answer,
- * until the queue is deleted. A queue that failed so twice in a row, is empty and has no consumers is deleted, and then
- * declared anew by its user (docs/decisions/020).
+ * Deletes queues that exist and cannot be used: RabbitMQ killed at the wrong moment leaves a queue without a process, and
+ * consuming it fails until it is deleted. Only an empty queue without consumers that failed twice in a row is deleted
+ * (docs/decisions/020).
  */
 import { BrokerFault, toFault } from "./broker-fault.ts";
 import type { BrokerSession, QueueCounts } from "./connection.ts";
@@ -53,7 +52,6 @@ export class QueueRepair {
     if (this.#failures.size > NAMES_MAX && oldest !== undefined) this.#failures.delete(oldest);
   }
 
-  /** Deletes a queue that failed too often. */
   async removeBroken(session: BrokerSession, queue: string): Promise<void> {
     if ((this.#failures.get(queue) ?? 0) >= FAILURES_MAX) await this.remove(session, queue);
   }

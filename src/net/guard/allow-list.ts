@@ -1,7 +1,6 @@
 /**
- * `allowTargets`: the targets that the operator opens beyond public hosts on the usual ports. An entry is a host, an address or
- * a range, with an optional port; without a port it opens the usual ports. A listed host may have an internal address
- * (loopback, private networks), but not an address that must be listed itself (forbidden-address.ts).
+ * `allowTargets`: targets that the operator opens: a host, an address or a range, with an optional port (default: the usual
+ * ports). A listed host may have an internal address, but not one that must be listed itself (forbidden-address.ts).
  */
 import { isIPv6 } from "node:net";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -36,14 +35,12 @@ export class AllowList {
     return new AllowList(entries);
   }
 
-  /** Whether the host is listed for this port. */
   hasHost(host: string, port: number): boolean {
     return this.#entries.some(
       (entry) => fits(entry, port) && "host" in entry.what && entry.what.host === host,
     );
   }
 
-  /** Whether the address is listed for this port. */
   hasAddress(address: Address, port: number): boolean {
     return this.#entries.some(
       (entry) => fits(entry, port) && "range" in entry.what && isIn(entry.what.range, address),

@@ -4,7 +4,6 @@
  */
 import { type Address, type AddressRange, isIn, parseRange } from "./address.ts";
 
-/** Why an address is forbidden. */
 export interface Forbidden {
   readonly what: string;
   /** True: a host that the operator lists may have this address. */

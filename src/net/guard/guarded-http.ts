@@ -63,7 +63,6 @@ export interface GuardedAnswer {
 }
 
 const LIMITS: GuardLimits = { connectMs: 5_000, wholeMs: 60_000, bodyBytes: 65_536, headerBytes: 16_384 };
-/** The most addresses of one name that are tried. */
 const ADDRESSES_TRIED = 3;
 
 export class GuardedHttp {
@@ -87,7 +86,6 @@ export class GuardedHttp {
     return isRejection(target) ? target : null;
   }
 
-  /** Sends a request and reads its answer. */
   async send(request: GuardedRequest): Promise<GuardedAnswer | Rejection> {
     const target = parseTarget(request.url, this.#allow);
     if (isRejection(target)) return target;

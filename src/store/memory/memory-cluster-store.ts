@@ -1,6 +1,6 @@
 /**
- * The cluster store port over `MemoryTables`: each node has its own store over the same tables. A given clock stands for the
- * database's clock. Hints reach the other nodes at once.
+ * The cluster store port over `MemoryTables`: each node has its own store over the same tables. A given clock is the
+ * database's.
  */
 import type { Clock } from "../../std/clock.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
@@ -17,7 +17,6 @@ export interface MemoryClusterOptions {
   readonly leaseMs?: number;
 }
 
-/** The store of one node over shared tables. */
 export class MemoryClusterStore extends MemoryStore implements ClusterStore {
   readonly #shared: MemoryTables;
   readonly #options: MemoryClusterOptions;

@@ -2,7 +2,6 @@
 import { assertDocumentKey } from "../check-write.ts";
 import type { DocumentRange, StoredDefinition, Swap } from "../store.ts";
 
-/** Documents and definitions of one store. */
 export class MemoryDocuments {
   /** By kind, then by id. */
   readonly #documents = new Map<string, Map<string, string>>();

@@ -1,14 +1,10 @@
-/**
- * Owners of partitions and members of the cluster, in memory. The opener of an embedded store owns all partitions; in a cluster
- * nodes take free ones. Time is an argument, so that a simulator can let leases expire.
- */
+/** Owners of partitions and members of the cluster, in memory. Time is an argument, so a simulator can let leases expire. */
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { whyOtherGeneration, whyStale } from "../check-write.ts";
 import type { MemberNode, Membership } from "../cluster-store.ts";
 import { type Fence, type Ownership, UNCLEAN_ENDS_MAX, type UncleanEnd } from "../store.ts";
 import { compareText } from "./memory-documents.ts";
 
-/** The owner of an embedded store. */
 export const EMBEDDED = "embedded";
 
 /** A node that joins or renews; `next` is its new incarnation if its current one has expired. */
@@ -31,7 +27,6 @@ interface PartitionRow {
   ends: readonly UncleanEnd[] | null;
 }
 
-/** Partitions and members of one store. */
 export class MemoryOwnership {
   readonly #generation: string;
   readonly #rows: readonly PartitionRow[];
@@ -56,12 +51,10 @@ export class MemoryOwnership {
     return this.#rows.map((row) => begin(row, EMBEDDED, null));
   }
 
-  /** Why the fence holds for no partition. */
   whyOtherGeneration(fence: Fence): string | null {
     return whyOtherGeneration(fence, this.#generation);
   }
 
-  /** Why writes of this owner to a partition are refused. */
   whyStale(fence: Fence, partition: number, owner: string): string | null {
     const row = this.#rows[partition];
     if (row === undefined) return `there is no partition ${partition}`;

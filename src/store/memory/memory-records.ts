@@ -1,7 +1,4 @@
-/**
- * Mailbox messages, logs and dead letters in plain maps. Every change of a commit adds a
- * function that reverts it to the undo list, newest last. Orders grow with each record; a revert gives them back.
- */
+/** Mailbox messages, logs and dead letters in maps. Each change adds a function that reverts it to an undo list. */
 import type {
   DeadLetter,
   DeadLetterFilter,
@@ -19,14 +16,12 @@ import type {
 /** Functions that revert changes, to be called from the last to the first. */
 export type Undo = (() => void)[];
 
-/** The execution of a dead letter. */
 export interface Origin {
   readonly id: string;
   readonly workflow: string;
   readonly project: string;
 }
 
-/** Mailbox messages, logs and dead letters of one store. */
 export class MemoryRecords {
   readonly #mail = new Map<string, StoredMailboxMessage>();
   /** By execution, in the order of storing. */
@@ -34,7 +29,6 @@ export class MemoryRecords {
   #deadLetters: StoredDeadLetter[] = [];
   readonly #last = { message: 0, log: 0, deadLetter: 0 };
 
-  /** Stores the records of a write. */
   store(origin: Origin, write: ExecutionWrite, undo: Undo): void {
     const { mail, logs, deadLetters, deadLettersCleared = 0 } = write;
     if (mail !== undefined) for (const message of mail) this.#storeMessage(message, undo);

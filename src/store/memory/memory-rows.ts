@@ -13,7 +13,6 @@ interface JournalRow {
 export interface ExecutionRow {
   readonly head: StoredHead;
   readonly journal: readonly JournalRow[];
-  /** Sequence number of the last event. */
   readonly end: number;
   readonly chain: string;
   readonly timers: ReadonlyMap<string, number>;
@@ -25,7 +24,6 @@ export interface ExecutionRow {
 /** Fields of a head that no later write may change: database adapters do not write them again. */
 const FIXED = ["id", "partition", "workflow", "hash", "project", "createdAt"] as const;
 
-/** The row of an execution that a write creates. */
 export function newRow(write: ExecutionWrite, order: number, epoch: number): ExecutionRow {
   assert(write.head !== null, "a created execution has a head");
   const head = { ...write.head, order };
@@ -33,7 +31,6 @@ export function newRow(write: ExecutionWrite, order: number, epoch: number): Exe
   return nextRow({ head, snapshot: null, epoch, ...empty }, write, epoch);
 }
 
-/** The row after a write. */
 export function nextRow(row: ExecutionRow, write: ExecutionWrite, epoch: number): ExecutionRow {
   const { entries, head } = write;
   if (head !== null)
@@ -61,7 +58,6 @@ export function endOf({ entries }: ExecutionWrite): number | undefined {
   return last === undefined ? undefined : last.seq + last.count - 1;
 }
 
-/** The row as it is loaded. */
 export function loadRow(row: ExecutionRow, foldVersion: number | undefined): LoadedExecution {
   const snapshot = validSnapshot(row, foldVersion);
   const entries = row.journal

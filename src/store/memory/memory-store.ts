@@ -1,7 +1,4 @@
-/**
- * The store port over `MemoryTables`. Nothing is durable beyond the process; a new store over the same tables is a
- * restart, and after it this one is a stale owner.
- */
+/** The store port over `MemoryTables`. A new store over the same tables is a restart; after it this one is a stale owner. */
 import { callMethod, DerivedStore, type StoreMethod } from "../derived-store.ts";
 import {
   type Commit,
@@ -13,7 +10,6 @@ import {
 } from "../store.ts";
 import { MemoryTables } from "./memory-tables.ts";
 
-/** A store in memory: for tests, and for work that may be lost with the process. */
 export class MemoryStore extends DerivedStore implements Store {
   readonly #tables: MemoryTables;
   #info: StoreInfo | null = null;

@@ -54,11 +54,9 @@ import { type ExecutionRow, endOf, loadRow, newRow, nextRow } from "./memory-row
 interface TakeBack {
   readonly rows: ReadonlyMap<string, ExecutionRow | undefined>;
   readonly lastOrder: number;
-  /** Mailbox messages, logs and dead letters. */
   readonly records: Undo;
 }
 
-/** The tables of one store. Opening them again is a restart. */
 export class MemoryTables extends MemoryDocuments implements SyncStore {
   readonly #generation: string;
   readonly #key: string;

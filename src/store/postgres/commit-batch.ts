@@ -1,7 +1,4 @@
-/**
- * The commits of one call of the database. A batch knows which executions its writes need, which partitions are refused and
- * why, and the verdict of each commit. It does no I/O.
- */
+/** The commits of one call of the database: the executions they need, refused partitions, and the verdicts. It does no I/O. */
 import { whyNotAtEnd, whyStale } from "../check-write.ts";
 import { partitionOf } from "../partition-of.ts";
 import type { Commit, CommitVerdict, ExecutionWrite, Fence, LogRow } from "../store.ts";
@@ -9,7 +6,6 @@ import { CommitColumns, type Written } from "./commit-columns.ts";
 import { type Known, type KnownExecutions, lineKey } from "./known-executions.ts";
 import { joinNumbers, joinTexts, plainText } from "./text.ts";
 
-/** A commit without a verdict yet. */
 export interface Pending {
   readonly commit: Commit;
   /** Payload characters. */
@@ -18,7 +14,6 @@ export interface Pending {
   readonly reject: (error: unknown) => void;
 }
 
-/** The answer of the database about refused partitions. */
 export interface Refusal {
   readonly refused: readonly { readonly partition: number; readonly epoch: number }[];
   readonly letters: Readonly<Record<string, number>> | null;
@@ -26,7 +21,6 @@ export interface Refusal {
 
 /** An execution that the batch writes. */
 interface Place extends Written {
-  /** The number of its writes. */
   readonly count: number;
   known: Known | undefined;
   /** It was read for this batch; if it is not cached then, it does not exist. */
@@ -66,8 +60,8 @@ export class CommitBatch {
   }
 
   /**
-   * Executions that must be read first: all that are written and not cached, except those that are created. Of two mailbox
-   * messages with one id the first counts, unless its sender is a create that is left out; so that sender is read too.
+   * Executions to read first: those written and not cached, except creates; also creates that send a message of a repeated
+   * id.
    */
   toLearn(knowledge: KnownExecutions): Map<string, number> {
     const wanted = new Map<string, number>();
@@ -105,8 +99,8 @@ export class CommitBatch {
   }
 
   /**
-   * Writes that do not continue their journal. `doubtful`: according to the cache, which may be behind; `wrong`: partition ->
-   * why, according to what was just read.
+   * Writes that do not continue their journal: `doubtful` by the cache, which may be behind; `wrong` (partition -> why) as
+   * read.
    */
   checkEnds(): { doubtful: Map<string, number>; wrong: Map<number, string> } {
     const doubtful = new Map<string, number>();

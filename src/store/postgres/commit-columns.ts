@@ -1,14 +1,10 @@
-/**
- * The columns of one call of `write_commit_2` (migrations/commit-functions.ts), built from writes in their order. Several writes
- * of one execution are merged: each timer, mark, head and snapshot occurs once.
- */
+/** The columns of one call of `write_commit_2`, built from writes in their order. Several writes of an execution are merged. */
 import { assert } from "../../std/assert.ts";
 import { packLog } from "../packed-log.ts";
 import type { DeadLetter, ExecutionWrite, Head, LogRow, MailboxMessage, Snapshot } from "../store.ts";
 import type { Statement, Value } from "./link.ts";
 import { encodeText, joinNumbers, joinNumbersOrOnce, joinOrOnce, joinTexts, plainText } from "./text.ts";
 
-/** An execution within a call. */
 export interface Written {
   readonly id: string;
   readonly partition: number;
@@ -16,7 +12,6 @@ export interface Written {
   readonly epoch: number;
   /** The number of the execution; negative: its place among the created ones. */
   readonly ref: number;
-  /** Sequence number of the last event. */
   end: number;
   /** It was last written in this epoch, or the call creates it. */
   isTouched: boolean;
@@ -55,7 +50,6 @@ export class CommitColumns {
     return -++this.#created;
   }
 
-  /** Adds an execution to the call. */
   begin(written: Written): void {
     this.#written.push(written);
   }
@@ -224,7 +218,6 @@ export class CommitColumns {
     return names.some((name) => (this.#numbers[name] as unknown[]).length > 0);
   }
 
-  /** Returns the index. */
   #push(name: string, value: number | null): number {
     return (this.#numbers[name] as (number | null)[]).push(value) - 1;
   }

@@ -1,7 +1,6 @@
 /**
- * The queue of commits (group commit): one call runs at a time, and the next call carries all commits that were issued
- * meanwhile, as far as they fit. The result of a call is the same as if its commits were written one after the other; commits
- * for which this would not hold go into separate calls.
+ * Group commit: one call runs at a time, and the next carries all commits that were issued meanwhile, as far as they fit and
+ * the result is the same as if they were written one after the other.
  */
 import { assert } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -17,10 +16,7 @@ import type { Link } from "./link.ts";
 /** Characters and commits at which a call is full. */
 const CHARS_MAX = 8_388_608;
 const COMMITS_MAX = 256;
-/**
- * The number of writes at which further commits wait for the next call, so that the engine handles the verdicts of one call while
- * the database works on the next.
- */
+/** At this number of writes further commits wait, so that the engine handles verdicts while the database works. */
 const WRITES_ENOUGH = 256;
 /** The most tries to write a batch; each follows a change that was noticed. */
 const TRIES_MAX = 5;
@@ -38,7 +34,6 @@ export interface QueueOptions {
   readonly generation: string;
   readonly lock: number;
   readonly clock: Clock;
-  /** The incarnation of this node. */
   readonly owner: () => string;
 }
 
@@ -78,7 +73,6 @@ export class CommitQueue {
     this.#isInDoubt = false;
   }
 
-  /** Resolves when the queue is empty. */
   async idle(): Promise<void> {
     while (this.#running !== null) await this.#running;
   }
@@ -205,10 +199,7 @@ export class CommitQueue {
   }
 }
 
-/**
- * One call finds the mailbox messages to delete, stores new ones, and then deletes the found ones. So a message that one commit
- * deletes and a later one stores again, or the other way round, needs two calls.
- */
+/** A message that one commit deletes and another one stores again needs two calls: one call stores before it deletes. */
 class MailboxOrder {
   readonly #stored = new Set<string>();
   readonly #taken = new Set<string>();
@@ -227,10 +218,7 @@ class MailboxOrder {
   }
 }
 
-/**
- * Whether a commit deletes a message that it stores itself. It goes alone: the message is deleted only if it is in a partition
- * that this commit touches, so partitions of other commits must not count.
- */
+/** Whether a commit deletes a message that it stores itself: it goes alone, since only its own partitions may count. */
 function takesItsOwn({ writes, mailTaken = [] }: Commit): boolean {
   if (mailTaken.length === 0) return false;
   const taken = new Set(mailTaken);

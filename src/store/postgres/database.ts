@@ -1,7 +1,4 @@
-/**
- * The identity of the database: its generation and its origin. The first connection migrates and reads it; every further one is
- * compared with it, so that a node never continues on another database.
- */
+/** The identity of the database (generation and origin). Every connection is compared, so a node never changes databases. */
 import type pg from "pg";
 import { randomHex, systemRandom } from "../../std/random.ts";
 import { DatabaseUnusable, restoredMeanwhile } from "./faults.ts";
@@ -95,7 +92,6 @@ export async function declareRestored(client: pg.Client, schema: string): Promis
   await client.query("COMMIT");
 }
 
-/** The number of partitions of a new store. */
 export const PARTITIONS_DEFAULT = 256;
 
 async function readMeta(client: pg.Client): Promise<Meta> {

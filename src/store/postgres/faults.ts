@@ -1,7 +1,4 @@
-/**
- * Faults of the database, with messages that say what to do. A failed statement has no effect, since every statement is a
- * transaction. If the connection is lost during a write, its outcome is unknown.
- */
+/** Faults of the database, with advice. A failed statement has no effect; if the connection is lost, the outcome is unknown. */
 import { StoreFault } from "../store.ts";
 
 export type UnusableReason = "version" | "settings" | "foreign" | "newer" | "restored" | "older";
@@ -16,10 +13,7 @@ export class DatabaseUnusable extends StoreFault {
   }
 }
 
-/**
- * The database cannot read a value that it stores: a page, a large value (TOAST) or an index is corrupted. The rows beside it can
- * be read (read-apart.ts). A statement for which no other way is known is tried again, as after any fault.
- */
+/** The database cannot read a stored value, since a page, a large value (TOAST) or an index is corrupted. See read-apart.ts. */
 export class UnreadableValue extends StoreFault {
   override name = "UnreadableValue";
   /** Shown as the damage of a row. */
@@ -111,9 +105,8 @@ export function connectFault(error: unknown): StoreFault {
 }
 
 /**
- * Whether only garbled bytes can cause the error. Rondo's statements are tested, so a statement that the server or the driver
- * does not understand was changed in transit, and the connection cannot be trusted any more. A violated constraint (class 23)
- * is no such error: the server understood the statement.
+ * Whether only garbled bytes can cause the error: Rondo's statements are tested, so one that is not understood was changed in
+ * transit. A violated constraint (class 23) is no such error.
  */
 export function isGarbled(error: unknown): error is Error {
   if (error instanceof StoreFault || !(error instanceof Error)) return false;

@@ -1,14 +1,10 @@
-/**
- * Hints between nodes, by LISTEN and NOTIFY. They are sent outside of commits, since commits with NOTIFY wait for each other,
- * and are batched for a moment. Nothing depends on them.
- */
+/** Hints between nodes, by LISTEN and NOTIFY, outside of commits (commits with NOTIFY wait for each other) and batched. */
 import type pg from "pg";
 import type { Clock } from "../../std/clock.ts";
 import type { Hint } from "../cluster-store.ts";
 import { StoreFault } from "../store.ts";
 import type { Link, Statement } from "./link.ts";
 
-/** How long hints are batched. */
 const GATHER_MS = 20;
 /** Below PostgreSQL's limit of 8,000 bytes for all 256 partitions. */
 const PARTITIONS_MAX = 1_024;
@@ -53,7 +49,6 @@ export class Hints {
     this.#sendSoon();
   }
 
-  /** Sends the batch. */
   async flush(): Promise<void> {
     this.#cancel?.();
     this.#cancel = null;

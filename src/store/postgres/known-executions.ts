@@ -1,7 +1,6 @@
 /**
- * A cache of executions in the partitions of this node, so that most writes need no read. An entry is valid as long as the node
- * owns the partition in the same epoch and uses the same connection, since no other node writes there. An entry may be behind
- * the database but never ahead: if a write contradicts it, the execution is read again.
+ * A cache of executions in the partitions of this node, so that most writes need no read. An entry is valid while the node
+ * owns the partition in the same epoch over the same connection. It may be behind the database but never ahead.
  */
 import { RecentExecutions } from "../recent-executions.ts";
 import type { Link, Statement } from "./link.ts";
@@ -11,9 +10,7 @@ const RECENT_MAX = 200_000;
 
 export interface Known {
   readonly e: number;
-  /** Sequence number of the last event. */
   end: number;
-  /** The epoch of the last write. */
   epoch: number;
   /** The epoch of its partition when it was cached. */
   readonly ownedIn: number;
@@ -65,10 +62,7 @@ export class KnownExecutions {
     this.#recent.set(id, known);
   }
 
-  /**
-   * Adds an entry that was read outside of commits. It may be behind, so it is used only if there is no entry, and only if no
-   * entry was removed since the read began (`forgotten`).
-   */
+  /** Adds an entry that was read outside of commits, unless there is one or entries were removed since the read began. */
   suggest(id: string, known: Known, forgotten: number): void {
     if (forgotten === this.forgotten && this.get(id, known.ownedIn) === undefined)
       this.#recent.set(id, known);
@@ -112,7 +106,6 @@ export class KnownExecutions {
   }
 }
 
-/** The key of an attempt in `lastLines`. */
 export function lineKey(ref: number, attempt: string): string {
   return `${ref} ${attempt}`;
 }

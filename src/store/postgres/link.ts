@@ -73,11 +73,9 @@ export class Link {
   #isEnded = false;
   /** Resolves when all earlier statements have ended. */
   #free: Promise<void> = Promise.resolve();
-  /** The number of statements without an answer. */
   busy = 0;
   /** The column types of the result of each statement, by text. */
   readonly #types = new Map<string, string>();
-  /** The number of garbled answers in a row. */
   #garbled = 0;
   /** The number of this connection, from 1. */
   session = 0;

@@ -1,7 +1,4 @@
-/**
- * The membership of this node: its incarnation, its lease, its partitions. It uses its own connection, so that no commit or read
- * delays a renewal. It also detects a database that was replaced by an older copy.
- */
+/** The membership of this node: incarnation, lease, partitions. Its own connection keeps renewals from waiting. */
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import type { MemberNode, Membership } from "../cluster-store.ts";
@@ -60,9 +57,8 @@ export class PostgresMembership {
   }
 
   /**
-   * Also returns whether this is a new incarnation, and the position of the write-ahead log. A member with a damaged row (an
-   * invalid address, the incarnation of this node with another address, a lease that is too long) is removed; if the node
-   * lives, it joins again.
+   * Also returns whether this is a new incarnation, and the position of the write-ahead log. Removes members with damaged
+   * rows; a live node joins again.
    */
   async renew(): Promise<Membership & { readonly isNew: boolean; readonly walPosition: number }> {
     const found = await this.#renew();

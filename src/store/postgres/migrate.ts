@@ -1,7 +1,6 @@
 /**
- * Migrates the schema to the version of this Rondo. Each missing migration runs in its own transaction, under a lock, so that
- * nodes that start together run it once. Nodes of an older version keep running. After a failure the caller closes the
- * connection, which rolls the migration back.
+ * Migrates the schema. Each missing migration runs in its own transaction, under a lock, so that nodes that start together
+ * run it once. After a failure the caller closes the connection, which rolls the migration back.
  */
 import type pg from "pg";
 import { DatabaseUnusable, sqlState } from "./faults.ts";

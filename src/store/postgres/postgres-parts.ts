@@ -20,10 +20,7 @@ import { PostgresSearchIndex } from "./search-index.ts";
 import { SideWriter } from "./side-writer.ts";
 
 const TIMEOUT_MS = 40_000;
-/**
- * The share of a lease that a renewal waits for an answer: then it closes the connection and has time to renew through another.
- * At least the given minimum.
- */
+/** The share of a lease that a renewal waits before it tries another connection; at least the given minimum. */
 const RENEW_SHARE = 0.3;
 const RENEW_TIMEOUT_MIN_MS = 1_000;
 /** The number of connections for all but commits and membership. */
@@ -36,7 +33,6 @@ export interface PostgresStoreOptions {
   readonly nodeUrl: string;
   /** Created if it does not exist. */
   readonly schema?: string;
-  /** The number of partitions of a new store. */
   readonly partitions?: number;
   readonly leaseMs?: number;
   readonly clock?: Clock;
@@ -49,7 +45,6 @@ export interface PostgresStoreOptions {
 /** Methods of the port that the parts answer. TypeScript checks that no part is missing. */
 type Answers = Omit<StoreMethods, "commit" | "load" | "purge">;
 
-/** The parts of a store that is open. */
 export type PostgresParts = ReturnType<typeof makeParts>;
 
 export function makeParts(database: Database, given: PostgresStoreOptions, onHint: (hint: Hint) => void) {

@@ -1,7 +1,6 @@
 /**
  * Statements that read executions. None reads more rows than it returns, except index entries of other partitions. Groups are
- * found by a skip scan of an index, with one seek each. Joined texts are split at U+001F, which no stored text contains
- * (text.ts).
+ * found by a skip scan. Joined texts are split at U+001F (text.ts).
  */
 const PHASE =
   "coalesce((SELECT j.phase FROM journal j WHERE j.e = x.e ORDER BY j.seq DESC LIMIT 1), x.phase)";

@@ -1,7 +1,4 @@
-/**
- * All reads of executions in the PostgreSQL store. Each is one statement, so it has a consistent result. Only if the database
- * cannot read a value, several statements read the rest.
- */
+/** The reads of executions in the PostgreSQL store, one statement each, or several if the database cannot read a value. */
 import { checkedEntry, type Entry } from "../../kernel/journal/journal-entry.ts";
 import { readTags } from "../read-tags.ts";
 import {
@@ -177,8 +174,7 @@ export class PostgresReader {
   }
 
   /**
-   * Loads an execution with an unreadable value: reads its head, rows and marks one after the other, without a snapshot. The
-   * marks come last: marks that are newer than the rows only make starts careful, which is safe.
+   * Loads an execution with an unreadable value: head, rows, marks, in this order, without a snapshot. Newer marks are safe.
    */
   async #loadApart(id: string, fault: UnreadableValue): Promise<readonly Loaded[]> {
     const order = await orUnreadable(this.#read<[e: number]>("head-order", [id]));

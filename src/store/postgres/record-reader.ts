@@ -1,7 +1,6 @@
 /**
- * Reads of everything beside executions: mailbox messages, logs, dead letters, documents, definitions; and the list of ended
- * executions. As in read-statements.ts, no statement reads more rows than it returns. Dead letters of an execution that is
- * being purged still exist for a while; the join with executions leaves them out.
+ * Reads of everything beside executions, and the list of ended executions. The join with executions leaves out dead letters
+ * of an execution that is being purged.
  */
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { damagedLog, unpackLog } from "../packed-log.ts";
@@ -149,7 +148,6 @@ export class RecordReader {
     this.#settled = settled;
   }
 
-  /** The database's clock. */
   async now(): Promise<number> {
     const [row] = await this.#read<[now: number]>("clock", []);
     return (row as [now: number])[0];

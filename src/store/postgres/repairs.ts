@@ -1,7 +1,4 @@
-/**
- * Repairs: writes heads, timers and marks that were derived from a journal, recounts heads, and deletes damaged executions. Each
- * statement checks the generation ($1), as in side-writer.ts.
- */
+/** Repairs: writes data that was derived from a journal, recounts heads, deletes damaged executions. */
 
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { firstHead, lostDefinition, lostHead } from "../lost-heads.ts";

@@ -1,7 +1,4 @@
-/**
- * Administration of schemas: finds out whether a schema has a store and of which version, moves a store from one schema to
- * another, drops one. Each call opens its own connection.
- */
+/** Administration of schemas: inspects, moves and drops a store. Each call opens its own connection. */
 import type pg from "pg";
 import { systemClock } from "../../std/clock.ts";
 import { RondoError, reject } from "../../std/rejection.ts";
@@ -11,7 +8,6 @@ import { beginSession, quoteName } from "./session.ts";
 
 const TIMEOUT_MS = 40_000;
 
-/** The default schema. */
 export const SCHEMA_DEFAULT = "rondo";
 
 export interface SchemaPlace {
@@ -25,7 +21,6 @@ export interface SchemaState {
   readonly version: number;
 }
 
-/** Inspects a schema. */
 export async function readSchema(place: SchemaPlace): Promise<SchemaState> {
   let state: SchemaState = { kind: "absent", version: 0 };
   await once(place, async (client) => {
@@ -42,7 +37,6 @@ export interface DatabaseFacts extends SchemaState {
   readonly nodes: number;
 }
 
-/** Inspects a database and the schema in it. */
 export async function readDatabase(place: SchemaPlace): Promise<DatabaseFacts> {
   let facts: DatabaseFacts = { kind: "absent", version: 0, server: "", nodes: 0 };
   await once(place, async (client) => {

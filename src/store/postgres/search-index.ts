@@ -73,16 +73,12 @@ const WRITES = {
     WHERE e = $5 AND ended = $6 AND ended_e = $7`,
 } as const;
 
-/**
- * Empties the index and resets the cursors, atomically. The cursor starts at another value each time, so that a node that read
- * the old value cannot move it (compare-and-set).
- */
+/** Empties the index and resets the cursors, each to a new value, so that a node with an old value cannot move it. */
 const CLEAR = `DO $clear$ BEGIN
   TRUNCATE search;
   UPDATE search_cursor SET e = -1 - floor(random() * 1e15)::bigint, ended = 0, ended_e = 0;
 END $clear$`;
 
-/** Where the cursors are. */
 interface Cursor {
   readonly e: number;
   readonly ended: number;
@@ -116,7 +112,6 @@ export class PostgresSearchIndex {
     this.#behindMs = parts.behindMs ?? BEHIND_MS;
   }
 
-  /** Notes the terms of a commit. */
   committed({ writes }: Commit): void {
     for (const { head, create, execution } of writes) {
       if (head === null || !(create || head.error !== null)) continue;

@@ -1,7 +1,4 @@
-/**
- * Sets up every connection: applies the settings that the store needs, and checks the server. An acknowledged commit must be
- * durable, so a server with `fsync=off` is refused. A standby is a retryable fault.
- */
+/** Sets up every connection and checks the server: `fsync=off` is refused, a standby is a retryable fault. */
 import type pg from "pg";
 import { StoreFault } from "../store.ts";
 import { DatabaseUnusable, sqlState } from "./faults.ts";
@@ -18,7 +15,6 @@ export interface ServerState {
   readonly walPosition: number;
 }
 
-/** Sets up a connection and checks the server. Throws `StoreFault` if it cannot be used. */
 export async function beginSession(client: pg.Client, schema: string): Promise<ServerState> {
   // All reads use an index (plans.test.ts), even if a table is small or has no statistics when the plan is made.
   await client.query(`
@@ -44,7 +40,6 @@ export async function beginSession(client: pg.Client, schema: string): Promise<S
   return { origin: await readOrigin(client), walPosition: await readWalPosition(client) };
 }
 
-/** Quotes an identifier. */
 export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`;
 }

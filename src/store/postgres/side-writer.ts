@@ -1,6 +1,6 @@
 /**
- * Writes that belong to no partition and need no fence: definitions, documents, the removal of dead letters; and purges. Each
- * statement checks the generation ($1), so that a node that was started before a restore writes nothing.
+ * Writes that need no fence, and purges. Each statement checks the generation ($1), so nodes from before a restore write
+ * nothing.
  */
 import { assertDocumentKey } from "../check-write.ts";
 import { sealDocument } from "../sealed-documents.ts";

@@ -1,7 +1,6 @@
 /**
- * The encoding of texts and columns in calls. A PostgreSQL text cannot contain NUL, and quoting and parsing a literal of a text
- * array costs more than storing it. So a column of texts is one text, joined by U+001F, and a text is escaped if it contains NUL
- * or U+001F or begins like an escaped one. Escaping is rare, so only the check must be fast.
+ * The encoding of texts and columns in calls: a column of texts is one text, joined by U+001F, which is faster than an array
+ * literal. A text is escaped if it contains NUL or U+001F or begins like an escaped one.
  */
 import { assert } from "../../std/assert.ts";
 
@@ -9,7 +8,6 @@ const SEPARATOR = "\x1f";
 const ESCAPED = "\x01";
 const NULL = "\x02";
 
-/** Escapes a text. */
 export function encodeText(text: string): string {
   const first = text.charCodeAt(0);
   if (first !== 1 && first !== 2 && !text.includes("\0") && !text.includes(SEPARATOR)) return text;
@@ -17,7 +15,6 @@ export function encodeText(text: string): string {
   return ESCAPED + escaped.replaceAll(SEPARATOR, `${ESCAPED}c`);
 }
 
-/** Reverts `encodeText`. */
 export function decodeText(text: string): string {
   if (text.charCodeAt(0) !== 1) return text;
   const rest = text.slice(1).replaceAll(`${ESCAPED}c`, SEPARATOR);
@@ -43,7 +40,6 @@ export function joinOrOnce(texts: readonly (string | null)[]): string | null {
   return texts.every((text) => text === first) ? (first ?? NULL) : joinTexts(texts);
 }
 
-/** The texts of a column. */
 export function splitTexts(column: string): string[] {
   return column.split(SEPARATOR);
 }

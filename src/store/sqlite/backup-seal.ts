@@ -1,7 +1,6 @@
 /**
- * The seal of a backup: a line after the last page of the database, with a checksum of the whole file before it. SQLite's
- * integrity check covers the structure only, so it does not find flipped bits in values. A database consists of whole pages, so
- * a file of another length has, or had, a seal. SQLite ignores the line.
+ * The seal of a backup: a line after the last page, with a checksum of the file before it, since SQLite's integrity check
+ * does not find flipped bits in values. A file that is no whole number of pages has, or had, a seal.
  */
 import { createHash } from "node:crypto";
 import { appendFileSync, closeSync, openSync, readSync, statSync } from "node:fs";
@@ -17,10 +16,7 @@ export function sealFile(file: string): void {
   appendFileSync(file, sealOf(file, statSync(file).size));
 }
 
-/**
- * The length of the database in the file; null: the checksum is wrong. For a database without a seal, or another kind of file,
- * this is the length of the file.
- */
+/** The length of the database in the file; null: the checksum is wrong. Without a seal, this is the length of the file. */
 export function sealedBytes(file: string): number | null {
   const { size } = statSync(file);
   if (size % PAGE_MIN_BYTES === 0 || readText(file, { at: 0, bytes: MAGIC.length }) !== MAGIC) return size;
@@ -28,7 +24,6 @@ export function sealedBytes(file: string): number | null {
   return bytes > 0 && readText(file, { at: bytes, bytes: SEAL_BYTES }) === sealOf(file, bytes) ? bytes : null;
 }
 
-/** The seal of the first bytes of a file. */
 function sealOf(file: string, bytes: number): string {
   const hash = createHash("sha256");
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES);

@@ -1,7 +1,6 @@
 /**
- * Decides when to run a checkpoint, which copies the WAL into the database file. SQLite does not report the length of the WAL,
- * so it is estimated from the written rows and corrected by the length that each checkpoint reports. The WAL file is reused,
- * not truncated: a commit that extends a file costs about twice as much.
+ * Decides when to copy the WAL into the database. Its length is estimated from the written rows and corrected by each
+ * checkpoint. The WAL file is reused, since a commit that extends a file costs about twice as much.
  */
 import type { Connection, Statement } from "./driver.ts";
 

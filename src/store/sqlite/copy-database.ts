@@ -1,7 +1,6 @@
 /**
- * Copies the whole database into one file while the store runs. First an empty file reserves the name; it must not exist yet.
- * The copy is made under another name, sealed by a checksum, and renamed when it is complete and durable. So nothing is
- * overwritten, and the file with the final name is empty or complete.
+ * Copies the whole database into one file while the store runs. An empty file reserves the name; the copy is made under
+ * another name, sealed, and renamed when it is durable. So nothing is overwritten, and the file is empty or complete.
  */
 import { closeSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";

@@ -27,7 +27,6 @@ const LOCK_FILE = "lock.db";
 const OWNER_FILE = "owner.json";
 const BUSY = 5;
 
-/** The store that an owner opened. */
 export interface OpenedStore {
   readonly generation: string;
   readonly epoch: number;
@@ -129,7 +128,6 @@ export function readOwner(directory: string): Owner | null {
   return owner;
 }
 
-/** The store that the last owner had open when it was killed; null: it closed the store, or this is unknown. */
 export function readOpened(directory: string): OpenedStore | null {
   return readFile(directory)?.opened ?? null;
 }

@@ -11,7 +11,6 @@ import { pathToFileURL } from "node:url";
 
 export type Value = string | number | null | Uint8Array;
 
-/** A prepared statement. */
 export interface Statement {
   /** Returns the number of changed rows. */
   run(values: readonly Value[]): number;
@@ -19,7 +18,6 @@ export interface Statement {
   all<R>(values: readonly Value[]): R[];
 }
 
-/** The one connection to a database file. */
 export interface Connection {
   exec(sql: string): void;
   prepare(sql: string): Statement;
@@ -43,7 +41,6 @@ export class SqliteError extends Error {
   }
 }
 
-/** Prepares a table of statements. */
 export function prepareAll<Name extends string>(
   connection: Connection,
   statements: Readonly<Record<Name, string>>,
@@ -82,7 +79,6 @@ export function textOf(bytes: Bytes | null): string {
   return bytes === null ? "" : asBuffer(bytes).toString();
 }
 
-/** Whether the bytes are valid UTF-8. */
 export function isText(bytes: Bytes | null): boolean {
   return bytes !== null && isUtf8(bytes);
 }

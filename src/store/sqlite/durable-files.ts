@@ -1,7 +1,6 @@
 /** Durable changes of files and directories. */
 import { closeSync, fsyncSync, openSync, rmSync } from "node:fs";
 
-/** Makes the content of a file durable. */
 export function syncFile(file: string): void {
   const handle = openSync(file, "r+");
   try {
@@ -11,7 +10,6 @@ export function syncFile(file: string): void {
   }
 }
 
-/** Makes the names in a directory durable. */
 export function syncDirectory(directory: string): void {
   // Windows cannot sync a directory, and does not need it.
   if (process.platform === "win32") return;

@@ -1,13 +1,9 @@
-/**
- * Faults of the files of a store, with messages that say what to do. Between the threads an error travels as a plain report,
- * since structured cloning loses classes.
- */
+/** Faults of the files of a store, with advice. Between threads an error travels as a report, since cloning loses classes. */
 import { type Damage, DamagedData } from "../../kernel/journal/damage.ts";
 import { Bug } from "../../std/assert.ts";
 import { StoreFault } from "../store.ts";
 import { SqliteError } from "./driver.ts";
 
-/** The owner of a directory. */
 export interface Owner {
   readonly pid: number;
   readonly startedAt: number;
@@ -15,7 +11,6 @@ export interface Owner {
   readonly listening?: string;
 }
 
-/** Another process has the directory. */
 export class DirectoryOwned extends StoreFault {
   override name = "DirectoryOwned";
   readonly directory: string;
@@ -145,7 +140,6 @@ function fileFault(error: unknown, file: string): unknown {
   });
 }
 
-/** An error as data. */
 export type FaultReport =
   | { readonly kind: "owned"; readonly directory: string; readonly owner: Owner | null }
   | {

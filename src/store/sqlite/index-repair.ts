@@ -1,7 +1,6 @@
 /**
- * Repairs indexes that differ from their tables. Either can be damaged. If they differ in the id of an execution or in the
- * execution of a journal row, the checksum of the row shows which is right; all other indexed values can be derived from
- * journals. So correct values of an index are copied into the table, and then all indexes are rebuilt.
+ * Repairs indexes that differ from their tables. Right values of an index are copied into the table (the checksum of a row
+ * shows which is right; other values can be derived from journals), and then all indexes are rebuilt.
  */
 import { checkedEntry } from "../../kernel/journal/journal-entry.ts";
 import {
@@ -27,7 +26,6 @@ export function isOfIndex(message: string): boolean {
   return OF_INDEX.test(message);
 }
 
-/** Messages about indexes. */
 export function indexFindings(connection: Connection): string[] {
   const rows = connection
     .prepare(`SELECT ${text("integrity_check")} AS message FROM pragma_integrity_check(100)`)

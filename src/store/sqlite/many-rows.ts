@@ -1,7 +1,4 @@
-/**
- * Batches rows into statements with many rows, since a call of the driver costs as much as writing a small row. The batch
- * sizes were measured.
- */
+/** Batches rows into statements with many rows, since a call of the driver costs as much as writing a small row. */
 import type { Connection, Statement, Value } from "./driver.ts";
 
 /** Rows per statement, largest first. */
@@ -22,12 +19,10 @@ export class ManyRows {
     }));
   }
 
-  /** Adds a row to the batch. */
   add(...row: Value[]): void {
     for (const value of row) this.#values.push(value);
   }
 
-  /** Writes the batch. */
   flush(): void {
     const values = this.#values;
     if (values.length === 0) return;

@@ -21,7 +21,6 @@ const CACHE_KIB = 32_768;
 /** A WAL that grew beyond this, by a very large commit, is truncated when it is reset. */
 const WAL_KEPT_BYTES = 64 * 1024 * 1024;
 
-/** The database file of a directory. */
 export function databaseFile(directory: string): string {
   return join(directory, "rondo.db");
 }
@@ -142,12 +141,10 @@ function apply(connection: Connection, { migrations, version }: Upgrade): void {
   });
 }
 
-/** A new random generation. */
 export function newGeneration(): string {
   return randomHex(systemRandom, 4);
 }
 
-/** A new random key for attempt tokens. */
 export function newKey(): string {
   return randomHex(systemRandom, 8);
 }

@@ -1,7 +1,6 @@
 /**
- * Detects files of an open database that were removed or replaced. SQLite keeps using such files, and what it writes to them is
- * lost when the process ends. A file is identified by device and inode. It is never opened here, since closing a handle would
- * release SQLite's lock.
+ * Detects files of an open database that were removed or replaced, by device and inode: writes to them would be lost. The
+ * files are never opened here, since closing a handle would release SQLite's lock.
  */
 import { statSync } from "node:fs";
 import { StoreFault } from "../store.ts";

@@ -1,7 +1,4 @@
-/**
- * Adapts the size of background work that runs between commits, so that each call takes about `goalMs`, by the duration of the
- * calls before. A commit waits for one call at most.
- */
+/** Adapts the size of background work between commits, so that each call takes about `goalMs`. */
 import { monotonicMs } from "../../std/monotonic.ts";
 
 interface PaceOptions {
@@ -24,15 +21,11 @@ export class Pace {
     this.#size = options.first;
   }
 
-  /** The size of the next call. */
   get size(): number {
     return this.#size;
   }
 
-  /**
-   * Runs one call. If it takes longer than the goal, the next one is proportionally smaller; if it takes less than half of
-   * the goal, the next one is twice as large.
-   */
+  /** Runs one call. The next one is smaller in proportion if this one takes too long, twice as large if it is quick. */
   run<T>(work: (size: number) => T): T {
     const { goalMs, min, max } = this.#options;
     const began = this.#monotonic();

@@ -1,7 +1,6 @@
 /**
- * The form of a commit between the threads: one flat array of texts and numbers, since cloning a thousand small objects costs
- * three times as much. `packWrites` runs in the engine's thread, `unpackWrites` in the store's thread. Only this file knows the
- * order of fields. Absent parts take no space.
+ * The form of a commit between the threads: one flat array of texts and numbers, since cloning many small objects is slow.
+ * `packWrites` runs in the engine's thread, `unpackWrites` in the store's. Absent parts take no space.
  */
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { packLog } from "../packed-log.ts";
@@ -29,7 +28,6 @@ export interface RowWrite {
   readonly records: RowRecords | null;
 }
 
-/** Mailbox messages, logs and dead letters of a write. */
 export interface RowRecords {
   readonly mail: readonly MailboxMessage[];
   readonly logs: readonly RowLog[];
@@ -37,13 +35,11 @@ export interface RowRecords {
   readonly deadLetters: readonly (Omit<DeadLetter, "tasks"> & { readonly tasks: string })[];
 }
 
-/** Packed lines of one attempt. */
 export interface RowLog {
   readonly attempt: string;
   /** The greatest number of its lines. */
   readonly lastN: number;
   readonly mayRepeat: boolean;
-  /** See packed-log.ts. */
   readonly body: string;
 }
 

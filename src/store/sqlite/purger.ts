@@ -148,9 +148,8 @@ const SHRINK_PACE = { goalMs: 10, first: 64, min: 8, max: 2_000 };
 const INCREMENTAL = 2;
 
 /**
- * Returns pages that a purge has freed to the file system, a few at a time, so that no commit waits long. New files have
- * `auto_vacuum = INCREMENTAL`, which must be set before the first table; a file of an older version gets it by `rondo backup`
- * and `rondo restore`. Some free pages stay, since new executions use them.
+ * Returns pages that a purge has freed to the file system, a few at a time. The database needs `auto_vacuum = INCREMENTAL`;
+ * one of an older version gets it by `rondo backup` and `rondo restore`. Some free pages stay for new executions.
  */
 export class Shrinker {
   readonly #connection: Connection;
@@ -169,7 +168,6 @@ export class Shrinker {
     this.#isPossible = mode?.auto_vacuum === INCREMENTAL;
   }
 
-  /** Returns some pages; true: there are more. */
   shrink(): boolean {
     const surplus = this.#isPossible ? this.#surplus() : 0;
     if (surplus <= 0) return false;

@@ -1,8 +1,6 @@
 /**
- * Reads of everything beside executions: mailbox messages, logs, dead letters, documents, definitions by name; and the list
- * of ended executions. As in sqlite-reader.ts, no statement reads more rows than it returns, and `RECORD_READS` has every
- * statement for the test of their query plans. Dead letters of an execution that is being purged still exist for a while;
- * the join with executions leaves them out.
+ * Reads of everything beside executions, and the list of ended executions. `RECORD_READS` has every statement for the test of
+ * query plans. The join with executions leaves out dead letters of an execution that is being purged.
  */
 
 import { NO_TEXT } from "../../kernel/journal/damage.ts";

@@ -1,6 +1,5 @@
 /**
- * Writes the mailbox messages, logs and dead letters of a commit, in its transaction. A message whose id is stored already is
- * left out. If a log row has `mayRepeat`, its lines that are stored already are left out too.
+ * Writes mailbox messages, logs and dead letters of a commit. Stored messages, and stored lines (`mayRepeat`), are left out.
  */
 import { linesAfter } from "../packed-log.ts";
 import { type Connection, integer, prepareAll, type Statement, textValue } from "./driver.ts";
@@ -39,7 +38,6 @@ export class RecordWriter {
     return { rows, chars };
   }
 
-  /** Whether one of these messages is stored. */
   hasOneOf(ids: readonly string[]): boolean {
     return ids.some((id) => this.#statements.findMessage.get([id]) !== undefined);
   }

@@ -1,7 +1,4 @@
-/**
- * Repairs: writes heads, timers and marks that were derived from a journal, recounts heads, rebuilds indexes, and deletes
- * damaged executions.
- */
+/** Repairs: writes data derived from a journal, recounts heads, rebuilds indexes, deletes damaged executions. */
 import type { Derived, TableFinding } from "../store.ts";
 import type { Checkpoints } from "./checkpoints.ts";
 import {

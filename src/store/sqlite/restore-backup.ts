@@ -48,7 +48,6 @@ export async function restoreBackup(options: { file: string; directory: string }
   }
 }
 
-/** A backup, and the length of the database in it. */
 interface Backup {
   readonly path: string;
   readonly bytes: number;

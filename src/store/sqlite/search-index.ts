@@ -59,7 +59,6 @@ interface Row {
 
 type Ended = Pick<Row, "e" | "error"> & { readonly finished_at: number };
 
-/** Writes the index. */
 export class SearchIndex {
   readonly #connection: Connection;
   readonly #writer: SqliteWriter;
@@ -198,7 +197,6 @@ export class SearchIndex {
   }
 }
 
-/** Reads the index. */
 export class SearchReader {
   readonly #statements: Record<keyof typeof SEARCH_READS, Statement>;
 

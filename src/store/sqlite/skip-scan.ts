@@ -2,7 +2,6 @@
 import type { Partitions } from "../store.ts";
 import { bytesOf, type Statement, type Value } from "./driver.ts";
 
-/** A value as read and as bound. */
 type Bytes = Uint8Array;
 
 /** Stands for "no bound" in statements that have one. */

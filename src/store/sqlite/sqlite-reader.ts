@@ -1,7 +1,6 @@
 /**
- * All reads of executions in the SQLite store. No statement reads more rows than it returns: groups of executions are found
- * by a skip scan of an index, with one seek per group. `READS` has every statement, so that a test can check their query
- * plans.
+ * The reads of executions in the SQLite store. No statement reads more rows than it returns (groups are found by a skip
+ * scan). `READS` has every statement for the test of query plans.
  */
 
 import { NO_TEXT } from "../../kernel/journal/damage.ts";

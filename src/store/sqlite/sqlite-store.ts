@@ -1,7 +1,6 @@
 /**
- * The store port over a directory with a SQLite database. The database runs in a thread of its own, so that the engine goes on
- * while a commit waits for the disk (store-thread.ts). This file is the engine's side: it checks and packs commits, and ends
- * the process when the disk can no longer be trusted.
+ * The store port over a directory with a SQLite database, which runs in a thread of its own (store-thread.ts). This side
+ * checks and packs commits, and ends the process when the disk can no longer be trusted.
  */
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
@@ -39,7 +38,6 @@ export interface SqliteStoreOptions {
   readonly onFatal?: (error: StoreFault) => void;
 }
 
-/** The store of a directory; `open` takes ownership of it. */
 export function openSqliteStore(options: SqliteStoreOptions): SqliteStore {
   return new SqliteStore(options);
 }
@@ -56,7 +54,6 @@ export class SqliteStore extends DerivedStore implements Store {
     this.#options = options;
   }
 
-  /** The directory as given in the options. */
   get directory(): string {
     return this.#options.directory;
   }
@@ -101,7 +98,6 @@ export class SqliteStore extends DerivedStore implements Store {
     return (await this.#call("readLogs", range)).map(unpackLog);
   }
 
-  /** Deletes executions in many small transactions, so that commits can run in between. */
   override async purge(ids: readonly string[]): Promise<void> {
     for (let from = 0; from < ids.length; )
       from += await this.#call("forget", ids.slice(from, from + FORGOTTEN_AT_ONCE));
@@ -121,10 +117,7 @@ export class SqliteStore extends DerivedStore implements Store {
     return this.#call("auditTables", { repair });
   }
 
-  /**
-   * Writes a consistent copy of the whole store to a new file, which is durable when this resolves. Commits wait meanwhile.
-   * `restoreBackup` makes a store of it.
-   */
+  /** Writes a consistent, durable copy of the store to a new file, for `restoreBackup`. Commits wait meanwhile. */
   async backup(file: string): Promise<void> {
     const path = resolve(file);
     const release = reserveFile(path);

@@ -1,7 +1,4 @@
-/**
- * The fenced write: each commit is one transaction and one fsync. It caches recently written executions, so that most writes
- * need no read, and assigns the numbers of new executions.
- */
+/** The fenced write: each commit is one transaction and one fsync. It caches written executions and numbers new ones. */
 import { whyNotAtEnd, whyOtherGeneration, whyStale } from "../check-write.ts";
 import { RecentExecutions } from "../recent-executions.ts";
 import type { CommitVerdict, Fence } from "../store.ts";
@@ -13,7 +10,6 @@ import { RecordWriter } from "./record-writer.ts";
 
 const RECENT_MAX = 100_000;
 
-/** Notes for the search index. */
 export interface Noted {
   /** Numbers of executions whose heads were written with an error. */
   readonly failed: readonly number[];
@@ -24,7 +20,6 @@ export interface Noted {
 /** The cached state of a recently written execution. */
 interface Known {
   readonly e: number;
-  /** Sequence number of the last event. */
   end: number;
   status: string;
   want: string;
@@ -106,7 +101,6 @@ export class SqliteWriter {
     this.#failed.unshift(...failed);
   }
 
-  /** Rows and characters of the last commit. */
   get written(): { rows: number; chars: number } {
     return { rows: this.#rows, chars: this.#chars };
   }
@@ -116,7 +110,6 @@ export class SqliteWriter {
     return this.#lastE;
   }
 
-  /** Removes executions from the cache. */
   forget(ids: readonly string[]): void {
     for (const id of ids) this.#recent.delete(id);
   }
@@ -214,7 +207,6 @@ export class SqliteWriter {
     known.finishedAt = finishedAt;
   }
 
-  /** Writes the batched rows. */
   #flush(): void {
     this.#statements.append.flush();
     this.#statements.changeRest.flush();

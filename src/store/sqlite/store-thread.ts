@@ -1,7 +1,4 @@
-/**
- * The engine's side of the store's thread (thread.ts): sends calls, matches replies to calls by their order, and reports
- * when the disk can no longer be trusted. Methods and their types are those of `ThreadMethods`.
- */
+/** The engine's side of the store's thread: sends calls, matches replies by their order, reports failures of the disk. */
 
 import { Worker } from "node:worker_threads";
 import { assert, Bug } from "../../std/assert.ts";
@@ -10,7 +7,6 @@ import type { StoreFault } from "../store.ts";
 import type { ThreadMethods } from "./directory-store.ts";
 import { DiskFailed, type FaultReport, fromReport } from "./faults.ts";
 
-/** A call: the name of a method and its arguments. */
 export type Call = readonly [method: keyof ThreadMethods, ...args: unknown[]];
 
 /** Replies come in the order of the calls, so a reply needs no id. */
@@ -22,7 +18,6 @@ export type Reply =
   /** Not a reply to a call: the store's files were moved away, or are in their places again (null). */
   | { readonly kind: "files"; readonly report: FaultReport | null };
 
-/** Given to the thread when it starts. */
 export interface ThreadData {
   readonly directory: string;
 }

@@ -1,7 +1,6 @@
 /**
- * The entry of the store's thread. It runs calls one at a time, in order, and replies to each. WAL maintenance runs after
- * the reply, so a commit does not wait for it. Once a second the thread checks whether the files are in their places. It
- * ends when the store is closed or could not be opened; only then are libsql's handles on the files gone.
+ * The entry of the store's thread. It runs calls in order and replies to each; WAL maintenance follows the reply. Once a
+ * second it checks that the files are in place. libsql closes its handles only when the thread ends.
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { assert } from "../../std/assert.ts";

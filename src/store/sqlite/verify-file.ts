@@ -1,7 +1,6 @@
 /**
- * Verifies a database file before it is opened for writing, so that a damaged, foreign or newer file is refused unchanged. It
- * checks the bytes of the header first, and then the content through a read-only connection, which reads the WAL and never
- * runs a checkpoint. The version in the header is right because migrations run without a WAL (open-database.ts).
+ * Verifies a database file before it is opened for writing, so that a damaged, foreign or newer file is refused unchanged:
+ * first the header, then the content through a read-only connection, which never runs a checkpoint.
  */
 import { closeSync, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
 import { type Connection, type Driver, SqliteError } from "./driver.ts";
@@ -17,7 +16,6 @@ const MAGIC = "SQLite format 3\0";
 /** Files up to this size are checked whole at every open; larger ones page by page as they are read. */
 const CHECKED_WHOLE_BYTES = 64 * 1024 * 1024;
 
-/** The result for a file that can be opened. */
 export interface Verified {
   /** The version of the store; null: the file does not exist yet. */
   readonly version: number | null;
@@ -74,9 +72,8 @@ function verifyHeader(
 }
 
 /**
- * Returns messages about indexes. Damaged values are found where they are read. It uses only `exec`, so that the connection is
- * really closed (driver.ts); results come as texts of errors. A read-only connection creates empty files beside the database,
- * which are removed again.
+ * Returns messages about indexes. It uses only `exec`, so that the connection is really closed (driver.ts); results come as
+ * texts of errors. Files that a read-only connection creates beside the database are removed.
  */
 function verifyContent(
   file: string,
@@ -130,7 +127,6 @@ const CHECK =
   "SELECT group_concat(integrity_check, char(10)) FROM pragma_integrity_check(100) WHERE integrity_check <> 'ok'";
 /** The same for one table and its indexes. */
 const checkOf = (table: string): string => CHECK.replace("(100)", `('${table}')`);
-/** The names of all tables. */
 const TABLES = "SELECT group_concat(name, char(10)) FROM sqlite_schema WHERE type = 'table'";
 /** The root page of each table and index. */
 const NAMES = "SELECT group_concat(rootpage || '=' || name, char(10)) FROM sqlite_schema";
@@ -160,7 +156,6 @@ function damagedTable(connection: Connection): string {
   return found === undefined ? " outside of its tables (integrity_check)" : ` in ${found}`;
 }
 
-/** The schema of a store after these migrations. */
 function schemaOf(driver: Driver, migrations: readonly string[]): string {
   const connection = driver.open(":memory:");
   try {
@@ -189,7 +184,6 @@ function isOfValue(message: string): boolean {
   return /^(?:NULL|non-\w+|\w+) value in \w+\.\w+/.test(message) || message.startsWith("*** in database");
 }
 
-/** The table or index that a message is about. */
 function tableIn(message: string, names: string): string {
   const root = /(?:Tree|tree page) (\d+)/i.exec(message)?.[1];
   const name = names.split("\n").find((line) => line.startsWith(`${root}=`));

@@ -40,8 +40,8 @@ export interface FoundStore extends OpenedStore {
 }
 
 /**
- * Whether the WAL of a killed owner is missing, or its whole database. The WAL exists before the owner notes its epoch, until
- * the database file is complete without it. A store of another generation was put there on purpose.
+ * Whether the WAL of a killed owner, or its whole database, is missing. A store of another generation was put there on
+ * purpose.
  */
 export function isLogLost(left: OpenedStore | null, found: FoundStore): boolean {
   if (left === null) return false;

@@ -45,13 +45,10 @@ import { type TaskQueue, TaskQueues } from "./task-queues.ts";
 export interface AmqpWorkerOptions {
   readonly url: string;
   readonly prefix: string;
-  /** The name of its connection at the broker. */
   readonly name: string;
   /** How long the broker may take to answer before a queue counts as broken; 20 s by default. */
   readonly answerMs?: number;
-  /** Attempts that run at a time. */
   readonly capacity: number;
-  /** Workflows and topics. */
   readonly workflows: readonly HostedPart[];
   readonly secrets?: readonly string[];
   readonly clock: Clock;
@@ -70,7 +67,6 @@ export interface AmqpWorkerOptions {
 const STOP_MS = 5_000;
 /** Enumerations of one handler that run at a time. */
 const ENUMERATIONS_MAX = 4;
-/** Unacknowledged control messages. */
 const CONTROL_PREFETCH = 100;
 const ANSWER_MS = 20_000;
 
@@ -161,7 +157,6 @@ export class AmqpWorker {
     });
   }
 
-  /** The number of held attempts. */
   get held(): number {
     return this.#held.size;
   }
@@ -170,7 +165,6 @@ export class AmqpWorker {
     return this.#options.capacity;
   }
 
-  /** The number of task queues that it consumes. */
   get queues(): number {
     return this.#tasks.size;
   }
@@ -274,7 +268,6 @@ export class AmqpWorker {
     return { clock, onNote, repair: this.#repair };
   }
 
-  /** Handles a message of `process` or `cancel.consumer`. */
   #onControl(delivery: Delivery): void {
     const { content, fields } = delivery.message;
     const use = this.#uses.get(fields.exchange);

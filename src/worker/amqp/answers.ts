@@ -1,7 +1,6 @@
 /**
- * Publishes the worker's reports: tasks that an enumeration found go to its intake, its end to `enumerated`, the receipt of a
- * task to its finished queue, the receipt of a command to its receipt topic. A delivery is acknowledged when its receipt is
- * confirmed. Starts and logs of attempts are not sent over a broker.
+ * Publishes the worker's reports: tasks of an enumeration to its intake, its end to `enumerated`, receipts to the finished
+ * queue or receipt topic. Starts and logs are not sent over a broker.
  */
 import type { EnumerationOutcome, Outcome } from "../../kernel/message.ts";
 import type { Outgoing, Publisher } from "../../net/amqp/publisher.ts";
@@ -49,7 +48,6 @@ export class Answers {
     this.#options = options;
   }
 
-  /** Resolves when the broker has confirmed all reports. */
   send(reports: readonly Report[]): Promise<readonly Verdicts[]> {
     return Promise.all(reports.map((report) => this.#send(report)));
   }
@@ -88,10 +86,7 @@ export class Answers {
     this.#publishReceipt(held, body, () => {});
   }
 
-  /**
-   * Passes on an enumeration that was delivered before, to a worker that ended without a receipt. Its queue does not count
-   * deliveries, so it is published there again with a count. After DELIVERIES_MAX deliveries it counts as crashed.
-   */
+  /** Passes on an enumeration whose worker ended without a receipt, with a count; after DELIVERIES_MAX it has crashed. */
   passOn(held: HeldEnumeration, queue: string): void {
     const { enumerated } = this.#options;
     const { content, properties } = held.delivery.message;

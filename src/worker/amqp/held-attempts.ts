@@ -1,7 +1,4 @@
-/**
- * The attempts that this worker holds, by id. A second delivery of a held attempt is the same attempt: it replaces a delivery
- * whose channel broke, and does not run the attempt a second time.
- */
+/** The attempts that this worker holds, by id. A second delivery of a held attempt replaces one whose channel broke. */
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { EnumerateMessage } from "../../protocol/amqp-wire.ts";
 import { attemptPrefix, beatsOf, encodeAttempt } from "../../protocol/attempt-id.ts";
@@ -40,7 +37,6 @@ const RECEIPTS_MAX = 1_000;
 export class HeldAttempts {
   readonly #held = new Map<string, Held>();
   readonly #receipts = new Map<string, Buffer>();
-  /** Held tasks, by task queue. */
   readonly #counts = new Map<string, number>();
   readonly #onEmpty: (taskQueue: string) => void;
 
@@ -76,7 +72,6 @@ export class HeldAttempts {
     return true;
   }
 
-  /** The number of held tasks of this queue. */
   countOf(taskQueue: string): number {
     return this.#counts.get(taskQueue) ?? 0;
   }
@@ -94,7 +89,6 @@ export class HeldAttempts {
     return this.#held.has(id) || this.#receipts.has(id);
   }
 
-  /** Returns the delivery to its queue. */
   giveBack(held: Held): void {
     held.delivery.nack();
     this.#drop(held);

@@ -1,7 +1,6 @@
 /**
- * The task queues that this worker consumes: from their announcement by `process` until `cancel.consumer`, or until they are
- * deleted. Each queue has a share of the worker's capacity as its prefetch, at least one. When the number of queues changes
- * much, the shares are set anew.
+ * The task queues that this worker consumes, from `process` until `cancel.consumer` or their deletion. Each queue has a share
+ * of the worker's capacity as its prefetch.
  */
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import { Consumer } from "../../net/amqp/consumer.ts";
@@ -9,7 +8,6 @@ import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { ProcessMessage } from "../../protocol/amqp-wire.ts";
 
 export interface TaskQueue {
-  /** The wire name of the handler. */
   readonly use: string;
   readonly message: ProcessMessage;
   /** The execution's input as JSON text. */
@@ -18,7 +16,6 @@ export interface TaskQueue {
 
 export interface TaskQueuesOptions {
   readonly capacity: number;
-  /** The number of held attempts of a queue. */
   readonly heldOf: (name: string) => number;
   readonly onDelivery: (queue: TaskQueue, delivery: Delivery) => void;
   readonly onBug: (thrown: unknown) => void;
@@ -26,10 +23,7 @@ export interface TaskQueuesOptions {
 
 interface Open extends TaskQueue {
   readonly consumer: Consumer;
-  /**
-   * `seen`: the number of deliveries at the last announcement. `idle`: the announcements in a row without a delivery in
-   * between.
-   */
+  /** `seen`: deliveries at the last announcement. `idle`: announcements in a row without a delivery. */
   seen: number;
   idle: number;
 }
@@ -114,10 +108,7 @@ export class TaskQueues {
     await Promise.all(Array.from(this.#open.values(), ({ consumer }) => consumer.cancel()));
   }
 
-  /**
-   * A quorum queue that is deleted and declared again at once can have a consumer that gets nothing. So a consumer that has
-   * been idle for long is replaced, after twice as many announcements each time.
-   */
+  /** A re-declared quorum queue can have a consumer that gets nothing, so an idle one is replaced, each time later. */
   #isStale(name: string, queue: Open): boolean {
     const isIdle = this.#options.heldOf(name) === 0 && queue.seen === queue.consumer.deliveries;
     queue.seen = queue.consumer.deliveries;

@@ -16,7 +16,6 @@ export interface ClaimLoopOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly post: (body: string, waits: ClaimWaits) => Promise<Called<Claimed>>;
-  /** Whether the session is registered. */
   readonly isReady: () => boolean;
   /** The longest silence that the server allows this worker. */
   readonly heartbeatMs: () => number;
@@ -36,7 +35,6 @@ export interface ClaimWaits {
 const FULL_MS = 250;
 /** The wait of a claim without keep-alive bytes. It is short, so that a stalled node is noticed by the next claim. */
 const SHORT_MS = 5_000;
-/** The wait of a claim with keep-alive bytes. */
 const LONG_MS = 20_000;
 const NO_WAIT: ClaimWaits = { waitMs: 0 };
 /** An empty answer that comes sooner than this did not wait. The loop then pauses before the next claim. */
@@ -112,8 +110,8 @@ export class ClaimLoop {
   }
 
   /**
-   * The first claim after a registration does not wait. Others wait at most two thirds of a heartbeat, so that an idle worker
-   * is not taken for silent.
+   * The first claim after a registration does not wait; others at most two thirds of a heartbeat, so no idle worker seems
+   * silent.
    */
   #waits(): ClaimWaits {
     if (!this.#isProven) return NO_WAIT;

@@ -1,7 +1,6 @@
 /**
- * Sends the events of attempts to one node: in order, in batches, with one request under way while the next batch gathers.
- * Events stay here until the node acknowledges them. Events that the node does not want, or all events if the node is gone, are
- * handed back for another node. While the queue has events, a request is under way.
+ * Sends the events of attempts to one node: in order, in batches, one request at a time. Events stay here until they are
+ * acknowledged; those that the node does not want are handed back for another node.
  */
 
 import type { EventsAnswer } from "../../protocol/worker-wire.ts";
@@ -52,7 +51,6 @@ export class EventQueue<E extends SpooledEvent> {
     if (!this.#isSending) this.#pump().catch(this.#options.onBug);
   }
 
-  /** Sends no more events, and hands none back. */
   close(): void {
     this.#isClosed = true;
   }

@@ -1,7 +1,4 @@
-/**
- * Sends heartbeats to one node while the worker has started attempts: one every third of the shortest heartbeat time-out among
- * them. An attempt whose node is not known is sent to every node; the node that owns it says so in its answer.
- */
+/** Sends heartbeats to one node, every third of the shortest time-out. An attempt without a known node goes to every node. */
 import type { HeartbeatAnswer, HeartbeatRequest } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
@@ -10,10 +7,8 @@ import type { Called } from "./server-link.ts";
 export interface HeartbeatsOptions {
   readonly clock: Clock;
   readonly held: HeldAttempts;
-  /** The name of the node. Attempts name their home node by it. */
   readonly node: string;
   readonly post: (body: string) => Promise<Called<HeartbeatAnswer>>;
-  /** These attempts must stop. */
   readonly onStop: (ids: readonly string[], why: "cancel" | "lost") => void;
   /** The node owns an attempt that was searched for, or does not own an attempt that was taken to be here. */
   readonly onHome: (attempt: HeldAttempt, isHere: boolean) => void;

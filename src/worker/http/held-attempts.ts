@@ -17,10 +17,8 @@ export interface HeldAttempt {
   queued: number;
   /** The number of unacknowledged events that a former process left; 0: the attempt belongs to this process. */
   left: number;
-  /** The number of its newest event. */
   n: number;
   hasStarted: boolean;
-  /** Its receipt is on the way. */
   hasEnded: boolean;
 }
 
@@ -30,12 +28,11 @@ export class HeldAttempts {
   readonly #homeless = new Set<HeldAttempt>();
   #open = 0;
 
-  /** The number of attempts without a receipt. These use capacity. */
+  /** The number of attempts without a receipt, which use capacity. */
   get open(): number {
     return this.#open;
   }
 
-  /** The number of all held attempts, including those with a receipt on the way. */
   get size(): number {
     return this.#attempts.size;
   }
@@ -61,7 +58,6 @@ export class HeldAttempts {
     else this.#homeless.delete(attempt);
   }
 
-  /** The attempts whose node is not known. */
   get homeless(): ReadonlySet<HeldAttempt> {
     return this.#homeless;
   }
@@ -86,7 +82,6 @@ export class HeldAttempts {
     this.#open--;
   }
 
-  /** Its receipt is acknowledged. */
   forget(attempt: HeldAttempt): void {
     this.end(attempt);
     this.#homeless.delete(attempt);
@@ -103,10 +98,7 @@ export class HeldAttempts {
     return undefined;
   }
 
-  /**
-   * Started attempts that this node owns or may own. Each needs heartbeats until its receipt is acknowledged. Attempts of a
-   * former process are included only while their node is searched for.
-   */
+  /** Started attempts that this node owns or may own; each needs heartbeats until its receipt is acknowledged. */
   *startedAt(home: string): Generator<HeldAttempt> {
     for (const attempt of this.#attempts.values()) {
       if (!attempt.hasStarted || (attempt.left > 0 && attempt.home !== null)) continue;

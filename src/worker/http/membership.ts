@@ -270,9 +270,7 @@ export class Membership {
     this.#out.push({ kind: "open", session: id, name, addresses });
   }
 
-  /**
-   * Ends a session without deregistering: a node that is not named any more may have stalled, and its answer would not come.
-   */
+  /** Ends a session without deregistering: the node may have stalled, and its answer would not come. */
   #end(session: MemberSession): void {
     this.#sessions.delete(session.id);
     this.#out.push({ kind: "end", session: session.id, name: session.name });
@@ -345,10 +343,7 @@ export class Membership {
     return undefined;
   }
 
-  /**
-   * Marks an address that registered the worker and then failed it. Returns the time until the next try, which is short if
-   * other addresses are left.
-   */
+  /** Marks an address that registered the worker and then failed it. Returns the time until the next try. */
   #distrust(session: MemberSession, address: string): number {
     this.#broken.add(address);
     if (!session.addresses.every((one) => this.#broken.has(one))) return RETRY_MS;
@@ -381,7 +376,6 @@ export class Membership {
   }
 }
 
-/** The state of one session. */
 interface MemberSession {
   readonly id: number;
   readonly name: string;

@@ -18,16 +18,12 @@ export interface SessionParts {
   readonly random: Random;
   readonly held: HeldAttempts;
   readonly outbox: Outbox;
-  /** The longest silence that the server allows this worker. */
   readonly heartbeatMs: () => number;
-  /** The number of attempts that one session may claim now. */
   readonly room: () => number;
   readonly onClaimed: (session: NodeSession, claimed: Claimed) => void;
-  /** These attempts must stop. */
   readonly onStop: (ids: readonly string[], why: "cancel" | "lost") => void;
   /** Whether the node of this session owns an attempt. */
   readonly onHome: (session: NodeSession, attempt: HeldAttempt, isHere: boolean) => void;
-  /** The node acknowledged events. */
   readonly onTaken: () => void;
   readonly onDropped: (attempt: string, why: Refused) => void;
   readonly onBug: (thrown: unknown) => void;
@@ -109,7 +105,6 @@ export class NodeSession {
     this.claims.restart();
   }
 
-  /** Ends all requests of the session. */
   async close(options: CloseOptions & { readonly worker: string | null }): Promise<void> {
     this.heartbeats.stop();
     this.claims.end();

@@ -8,7 +8,6 @@ import type { MembershipInput, MembershipOptions, MembershipOutput, Route } from
 import type { NodeSession } from "./node-session.ts";
 import type { Refused } from "./server-problem.ts";
 
-/** The events of a session. */
 export interface SessionEvents {
   readonly onAnswered: (route: Route, nodes?: readonly string[]) => void;
   readonly onFailed: (route: Route, what: string) => void;
@@ -19,13 +18,10 @@ export interface NodeSessionsOptions extends Pick<MembershipOptions, "addresses"
   readonly clock: Clock;
   readonly random: Random;
   readonly held: HeldAttempts;
-  /** The id under which this worker is registered. */
   readonly worker: () => string | null;
   readonly open: (name: string, addresses: readonly string[], events: SessionEvents) => NodeSession;
   readonly onRegistered: (session: NodeSession, registered: Registered) => void;
-  /** A node is gone or out of touch. Its attempts may have moved to other nodes. */
   readonly onGone: (name: string) => void;
-  /** No node is in touch; `what` is the reason. Null: a node is in touch again. */
   readonly onTrouble: (what: string | null) => void;
   /** Every address refuses this worker, and it was never registered: its configuration is wrong. */
   readonly onRefused: (why: Refused) => void;
@@ -91,7 +87,6 @@ export class NodeSessions {
     for (const { claims } of this.all) claims.wake();
   }
 
-  /** Sets the nodes of the cluster. */
   setNodes(urls: readonly string[]): void {
     this.#feed({ kind: "members", urls });
   }

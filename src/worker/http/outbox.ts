@@ -1,8 +1,7 @@
 /**
- * The unacknowledged events of a worker. Events are numbered per attempt, kept until a node acknowledges them, and sent again
- * with the same numbers if no answer came. With a spool they are on disk before an attempt counts as ended.
- * Events go to the node that owns the attempt. While that node is searched for, they wait here. The order per attempt is kept:
- * either all of its events wait, or all are on their way to one node.
+ * The unacknowledged events of a worker. Events are numbered per attempt and sent again with the same numbers; with a spool
+ * they are on disk before an attempt counts as ended. Either all events of an attempt wait here, while its node is searched
+ * for, or all are on their way to one node.
  */
 import type { Report } from "../../protocol/work.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
@@ -53,7 +52,6 @@ export class Outbox {
     if (options.spool !== null) options.spool.unacknowledged = this.#open;
   }
 
-  /** The characters of all unacknowledged events. */
   get chars(): number {
     return this.#chars;
   }
@@ -103,7 +101,6 @@ export class Outbox {
     for (const [held, list] of byAttempt) this.#wait(held, [...list, ...(this.#waiting.get(held) ?? [])]);
   }
 
-  /** A node has settled these events. */
   settled(settled: readonly { readonly entry: Entry; readonly verdict: string }[]): void {
     for (const { entry, verdict } of settled) {
       entry.held.queued--;

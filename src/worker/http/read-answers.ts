@@ -1,7 +1,4 @@
-/**
- * Decodes the answers of a server to a worker. The answer may come from another program, from a proxy's error page, or with
- * damaged bytes. An answer of the wrong form is null, and counts as no answer.
- */
+/** Decodes the answers of a server to a worker. An answer of the wrong form (a proxy's page, damaged bytes) is null. */
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type {
   Claimed,

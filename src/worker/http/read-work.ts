@@ -1,7 +1,4 @@
-/**
- * Converts claimed work to grants, which a worker runs. Tasks, inputs and checkpoints arrive as values and are kept as JSON
- * texts. Consecutive items of one handler become one grant.
- */
+/** Converts claimed work to grants. Values are kept as JSON texts; consecutive items of one handler become one grant. */
 
 import { receiptTopicOf, topicOf } from "../../kernel/command/topic-rules.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";

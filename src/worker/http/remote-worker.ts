@@ -1,7 +1,4 @@
-/**
- * A worker in its own process: hosts handler code and scripts, and runs their tasks for a server over HTTP. Code and scripts
- * have a registration each, because the sandbox limits how many scripts run at a time.
- */
+/** A worker in its own process, over HTTP. Code and scripts have a registration each, since the sandbox limits scripts. */
 import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
@@ -46,12 +43,10 @@ export class RemoteWorker {
     this.#lanes = lanes.map((lane) => new WorkerLane(lane));
   }
 
-  /** The number of attempts under way. */
   get held(): number {
     return this.#lanes.reduce((sum, { held }) => sum + held, 0);
   }
 
-  /** The number of attempts that run at a time. */
   get capacity(): number {
     return this.#lanes.reduce((sum, { capacity }) => sum + capacity, 0);
   }
@@ -102,7 +97,6 @@ export class RemoteWorker {
 
 interface StatusOptions {
   readonly host: string;
-  /** 0: any free port. */
   readonly port: number;
   readonly health: () => Readonly<Record<string, unknown>>;
   /** The status of an attempt; null: this worker does not have it. */

@@ -3,13 +3,9 @@ import type { Outcome } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
 import type { Report, ReportedLine } from "../../protocol/work.ts";
 
-/**
- * Called for each event of a report, in order, with the attempt's id, the text that follows the number, and whether it is the
- * receipt.
- */
+/** Called for each event of a report, with the attempt's id, the text after the number, and whether it is the receipt. */
 export type OnEvent = (attempt: string, rest: string, isReceipt: boolean) => void;
 
-/** Calls `take` for each event of a report. */
 export function eachEvent(report: Report, take: OnEvent): void {
   const prefix = attemptPrefix(report);
   const idOf = ({ task, attempt, claim }: { task: number; attempt: number; claim: number }): string =>

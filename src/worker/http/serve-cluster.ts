@@ -1,7 +1,6 @@
 /**
- * The worker of a process that is itself a node. It runs tasks of the other nodes whose code is hosted here, so that all nodes
- * can reach code that only this process has. Tasks of this node are run by the worker inside it. But an attempt that another
- * node granted goes on when its execution moves to this node.
+ * The worker of a process that is itself a node: it runs tasks of other nodes whose code is hosted here. An attempt that
+ * another node granted goes on when its execution moves to this node.
  */
 import { type HostedPart, withChildren } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
@@ -14,7 +13,6 @@ export interface ServeClusterOptions
     "name" | "capacity" | "version" | "clock" | "random" | "secrets" | "onLog" | "onTrouble" | "onBug"
   > {
   readonly worker: string;
-  /** The URL of the node of this process. */
   readonly own: string;
   readonly token: string;
   /** Left out: this worker runs no scripts of other nodes. */
@@ -22,7 +20,6 @@ export interface ServeClusterOptions
 }
 
 export interface ClusterWorker {
-  /** The number of attempts of other nodes under way. */
   readonly held: number;
   /** Hosts code for the other nodes, including the workflows that it starts as children. */
   host(workflows: readonly HostedPart[]): void;

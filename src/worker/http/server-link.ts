@@ -1,7 +1,6 @@
 /**
- * A worker's requests to one server. The membership machine (membership.ts) decides where the session is registered: `ready`
- * names the address, and until then requests wait. A failed request is reported there and never thrown, whether the server is
- * unreachable, sends an error page, or sends an answer that cannot be read.
+ * A worker's requests to one server. The membership machine decides where the session is registered (`ready`); until then
+ * requests wait. A failed request is reported there and never thrown.
  */
 
 import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../net/http-connection.ts";
@@ -27,13 +26,11 @@ export interface ServerLinkOptions {
   readonly token?: string;
   readonly clock: Clock;
   readonly random: Random;
-  /** The registration to send. */
   readonly registration: () => Registration;
   /** The time-out of an answer, which depends on the heartbeat time-outs of the held attempts. */
   readonly answerMs: () => number;
   readonly onAnswered: (route: Route) => void;
   readonly onFailed: (route: Route, what: string) => void;
-  /** The server does not know this worker. */
   readonly onForgotten: () => void;
 }
 
@@ -48,7 +45,6 @@ export interface PostOptions<T> {
   readonly isOnce?: boolean;
 }
 
-/** Keep-alive bytes on a request that waits. */
 export interface KeepAlive {
   readonly everyMs: number;
   /** Keep-alive bytes have arrived before, so a request without them has failed. */
@@ -101,7 +97,6 @@ export class ServerLink {
   readonly #claiming = new Set<Promise<unknown>>();
   /** Registrations under way, by their requests. */
   readonly #registering = new Map<Promise<RegisterResult>, string>();
-  /** The address at which the session is registered, or null. */
   #address: string | null = null;
   /** Its last registration or request failed. */
   #hasFailed = false;
@@ -123,7 +118,6 @@ export class ServerLink {
     this.#claimConnections = new Map(options.addresses.map((address) => [address, connect(address)]));
   }
 
-  /** Whether the session is registered and its last request was answered. */
   get isConnected(): boolean {
     return this.#address !== null;
   }
@@ -147,10 +141,7 @@ export class ServerLink {
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /**
-   * The address of this side as a server sees it. Asks all addresses until one answers. Null: the server is reached by a unix
-   * socket.
-   */
+  /** The address of this side as a server sees it, from the first address that answers. Null: a unix socket. */
   async ownAddress(): Promise<string | null> {
     const backOff = new BackOff({ random: this.#options.random });
     const request = { method: "GET", path: "/healthz", timeoutMs: REGISTER_MS };
@@ -173,7 +164,6 @@ export class ServerLink {
     return null;
   }
 
-  /** Registers at one of the addresses. */
   async register(address: string): Promise<RegisterResult> {
     const registering = this.#register(address);
     this.#registering.set(registering, address);
@@ -209,7 +199,6 @@ export class ServerLink {
     };
   }
 
-  /** Posts to a route of this worker. Waits until the worker is registered. */
   async post<T>(route: Route, body: string, options: PostOptions<T>): Promise<Called<T>> {
     const backOff = new BackOff({ random: this.#options.random });
     while (!this.#isClosed) {
@@ -227,8 +216,8 @@ export class ServerLink {
   }
 
   /**
-   * Reads with an attempt's own token. Waits for the server; throws if it refuses or if the link is closed. Null: the request
-   * was sent once, and another node may know the answer.
+   * Reads with an attempt's token; throws if the server refuses or the link is closed. Null: sent once, and another node may
+   * know.
    */
   async read(path: string, token: string, options: { isOnce?: boolean } = {}): Promise<string | null> {
     const backOff = new BackOff({ random: this.#options.random });
@@ -259,10 +248,7 @@ export class ServerLink {
     throw new Error("the worker ends, and the server is not there");
   }
 
-  /**
-   * Deregisters the worker and ends all requests. It first awaits a registration under way, because the server would otherwise
-   * list a worker that has ended. With `waitsForClaims` it also awaits claims, whose answers may bring work.
-   */
+  /** Deregisters the worker and ends all requests, after registrations (and with `waitsForClaims`, claims) under way. */
   async close(options: CloseOptions & { readonly worker?: string | null } = {}): Promise<void> {
     const address = this.#address;
     this.#isClosed = true;
@@ -361,10 +347,7 @@ export class ServerLink {
     return backOffMs(timeouts, { minMs: this.#options.answerMs(), maxMs: ANSWER_MAX_MS });
   }
 
-  /**
-   * Resolves with the address when the session is registered. Null: the link is closed, or the server has failed and the
-   * request is sent once.
-   */
+  /** Resolves with the address when the session is registered. Null: closed, or failed and sent once. */
   #registered(isPatient: boolean): Promise<string | null> {
     return new Promise((resolve) => {
       const look = (): void => {

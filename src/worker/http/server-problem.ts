@@ -33,7 +33,6 @@ export function isPassing({ status, text }: HttpAnswer): boolean {
   return status >= 500 || status === 429 || code === "unknown" || code === "invalid_json";
 }
 
-/** The refusal in an answer. */
 export function problemOf(status: number, text: string): Refused {
   const { code, detail } = jsonFields(text) ?? {};
   return {

@@ -1,8 +1,7 @@
 /**
- * Keeps events on disk until they are acknowledged, so that they survive the worker's process. Each process has its own file.
- * Events that come while a sync is under way are written and synced together. A process that starts takes over the files of
- * processes that have ended. Acknowledged events leave with the next rewrite of the file; sending one twice does no harm. A
- * damaged file is kept under another name, and its readable lines are sent.
+ * Keeps events on disk until they are acknowledged, so that they survive the worker's process. Each process has its own file,
+ * and takes over the files of processes that have ended. Acknowledged events leave with the next rewrite. A damaged file is
+ * kept under another name, and its readable lines are sent.
  */
 import { isUtf8 } from "node:buffer";
 import fs from "node:fs";
@@ -98,7 +97,6 @@ export class Spool {
     if (!this.#isWriting && !this.#isClosed) this.#tidy();
   }
 
-  /** Deletes the file if every event is acknowledged. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

@@ -34,7 +34,7 @@ import type { Refused } from "./server-problem.ts";
 import { type DamagedSpool, Spool, type SpooledEvent } from "./spool.ts";
 
 export interface WorkerLaneOptions {
-  /** Addresses to register at: `http(s)://host:port` or `unix:<path>`. Without any, `setNodes` names the nodes. */
+  /** `http(s)://host:port` or `unix:<path>`. Without any, `setNodes` names the nodes. */
   readonly addresses: readonly string[];
   /** The URL of the node of this process. Nothing is claimed there, but the worker's attempts may move there. */
   readonly own?: string;
@@ -74,14 +74,11 @@ export interface WorkerLaneOptions {
 const LAST_EVENTS_MS = 5_000;
 /** Above this number of unacknowledged characters, the worker claims nothing. */
 const UNACKNOWLEDGED_CHARS_MAX = 16 * 1_048_576;
-/**
- * The heartbeat time-out of attempts that a former process left. They get heartbeats only while their node is searched for.
- */
+/** The heartbeat time-out of attempts that a former process left, while their node is searched for. */
 const LEFT_HEARTBEAT_MS = 30_000;
 /** The heartbeat time-out until a server has set one. */
 const HEARTBEAT_MS = 30_000;
 
-/** Makes a worker's id from its name. */
 export function makeWorkerId({
   name,
   clock,
@@ -153,7 +150,6 @@ export class WorkerLane {
       this.#outbox.replay(spooled.left, (event) => this.#hold(event));
   }
 
-  /** The number of attempts under way. */
   get held(): number {
     return this.#held.open;
   }
@@ -180,7 +176,6 @@ export class WorkerLane {
     this.#sessions.start();
   }
 
-  /** Sets the nodes of the cluster, for a worker without addresses. */
   setNodes(nodes: readonly string[]): void {
     this.#sessions.setNodes(nodes);
   }
@@ -199,7 +194,6 @@ export class WorkerLane {
     return { attempt: id, status: hasEnded ? "ended" : hasStarted ? "running" : "claimed", since };
   }
 
-  /** Stops gracefully; resolves when all receipts are acknowledged or the time is over. */
   async stop(graceMs: number): Promise<void> {
     const { clock } = this.#options;
     const sessions = this.#sessions.all;
@@ -292,9 +286,7 @@ export class WorkerLane {
     };
   }
 
-  /**
-   * The session is registered, perhaps at a server that does not know the worker's attempts: sends their heartbeats at once.
-   */
+  /** The session is registered, perhaps at a server that does not know its attempts: sends heartbeats at once. */
   #registered(session: NodeSession, { worker, heartbeatMs }: Registered): void {
     this.#id = worker;
     this.#heartbeatMs = heartbeatMs;

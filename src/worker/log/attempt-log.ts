@@ -1,7 +1,4 @@
-/**
- * Gathers the log lines of one attempt for its next report, in the order in which they were written. Of several progress
- * updates only the newest is kept. Lines above the limits of an attempt are dropped.
- */
+/** Gathers the log lines of an attempt for its next report. Of progress updates only the newest is kept. */
 import type { ReportedAttempt, ReportedLine } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import { linesOf } from "./log-text.ts";
@@ -39,7 +36,6 @@ export class AttemptLog {
     this.#queue = desk;
   }
 
-  /** Adds the lines of a text. */
   write(level: string, text: string, run?: string): void {
     if (this.#isOver) return;
     const at = this.#queue.clock.now();

@@ -1,6 +1,6 @@
 /**
- * Converts logged values to lines of plain text. Terminal escapes are removed, secrets are redacted, long lines are cut with a
- * notice, and of a line that overwrites itself (a progress bar) only the last state stays.
+ * Converts logged values to lines of plain text: without terminal escapes and secrets, cut, and with overwritten text left
+ * out.
  */
 import { inspect, stripVTControlCharacters } from "node:util";
 import type { Secrets } from "./secrets.ts";

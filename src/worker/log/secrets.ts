@@ -1,7 +1,4 @@
-/**
- * Redacts secrets: `[redacted]` replaces them in log lines and error messages. The whole worker shares them, because one task
- * may log a secret that another task has read.
- */
+/** Redacts secrets in log lines and errors. All tasks of a worker share them, since one may log what another has read. */
 import { RondoError, reject } from "../../std/rejection.ts";
 
 const REDACTED = "[redacted]";

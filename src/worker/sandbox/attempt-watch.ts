@@ -1,7 +1,6 @@
 /**
- * Watches one attempt in one child, on the parent's side. It enforces the limits (time by a timer, memory by polling), checks
- * that reports come in the only possible order, passes events on, and decides how the attempt ends. A child that breaks the
- * order, a format or a limit counts as hostile and is killed. An attempt never depends on the child to end.
+ * Watches one attempt in one child, on the parent's side: enforces limits, checks the order of reports, passes events on. A
+ * child that breaks the order, a format or a limit counts as hostile and is killed.
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -26,10 +25,7 @@ const GRACE_MS = 50;
 /** The longest time from the order, or from the end of the last run, to the start of a run. */
 const START_MS = 2_000;
 const MEMORY_LOOK_MS = 50;
-/**
- * The memory that Node itself needs, and how many times the scripts' memory may be in use at once (that of the last run may
- * still wait for garbage collection).
- */
+/** Memory that Node needs, and how many times the scripts' memory may be in use (garbage of the last run). */
 const NODE_BYTES = 160 * 1_048_576;
 const MEMORY_COPIES = 2;
 

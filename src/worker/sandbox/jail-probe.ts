@@ -1,7 +1,4 @@
-/**
- * Finds a jail that works on this machine. It starts a child in each possible jail and lets it try to escape (reach a port, a
- * file or a process, start a process, read the environment). Only a jail in which every try fails is used.
- */
+/** Finds a jail that works here: starts a child in each possible jail and lets it try to escape. */
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { fileURLToPath } from "node:url";

@@ -19,8 +19,8 @@ export type JailKind = "namespaces" | "root-namespaces" | "none";
 export interface Jail {
   readonly kind: JailKind;
   /**
-   * The command line that runs the child, with its own empty `folder` as its root or working folder. The command leads its own
-   * process group. Its file 3 is a pipe that stays open as long as the worker lives.
+   * The command that runs the child in `folder`, in its own process group. File 3 is a pipe that is open while the worker
+   * lives.
    */
   command(folder: string, memoryBytes: number): { file: string; args: string[] };
 }
@@ -31,9 +31,8 @@ const TOOL_FOLDERS = ["/usr/bin", "/bin", "/usr/sbin", "/sbin", "/usr/local/bin"
 const NODE_DATA_BYTES = 1_024 * 1_048_576;
 
 /**
- * A shell that kills the whole group when the worker's end of the pipe closes, even if the worker was killed: a child in an
- * endless loop would not notice. It also deletes the child's folder, its first argument. It is detached, so that the helper of
- * a jail has only one child, and it holds none of the child's pipes.
+ * A shell that kills the group and deletes the folder when the worker's pipe closes, since a child in an endless loop would
+ * not notice. It is detached and holds none of the child's pipes.
  */
 const WATCH_WORKER = `(
   {

@@ -1,11 +1,7 @@
-/**
- * Measures how late a script that does not end is killed after its time limit, for `npm run budgets`. It uses the pool and jail
- * of a worker, and tries several kinds of endless scripts. It is a figure and no test, because shared machines are noisy.
- */
+/** Measures how late endless scripts are killed after their time limit, for `npm run budgets`. */
 import { type Clock, systemClock } from "../../std/clock.ts";
 import type { SandboxPool } from "./sandbox-pool.ts";
 
-/** The latency for one kind of endless script. */
 export interface KillLatency {
   readonly name: string;
   /** How the attempt ended; "killed time" is expected. */
@@ -32,7 +28,6 @@ const ENDLESS: readonly (readonly [name: string, expression: string])[] = [
   ["a flood of logs", "s => { for (;;) console.log('x'.repeat(1e4)) }"],
 ];
 
-/** Measures each kind of endless script. The pool must be idle. */
 export async function measureKillLatency(
   pool: SandboxPool,
   { repetitions = 3, clock = systemClock() }: { repetitions?: number; clock?: Clock } = {},

@@ -1,7 +1,6 @@
 /**
- * The parent's side of one child process. It starts the child in a jail with an empty environment, splits its output into
- * lines, kills it with its whole process group, and deletes its folder when it has ended. A pipe between the two ends the child
- * with its parent (jail.ts). It checks only the size of a line; attempt-watch.ts interprets the lines.
+ * The parent's side of one child process: starts it in a jail, splits its output into lines, kills its process group, deletes
+ * its folder. attempt-watch.ts interprets the lines.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -91,7 +90,6 @@ export class SandboxChild {
     this.#process.stdin?.write(`${JSON.stringify(order)}\n`);
   }
 
-  /** Kills the process at once. */
   kill(): void {
     const { pid } = this.#process;
     this.isSpent = true;
@@ -151,10 +149,7 @@ function killQuietly(pid: number): void {
   }
 }
 
-/**
- * Open files of this process that a new one would inherit, because they were opened without close-on-exec, perhaps by this
- * process's parent. The child closes them before it reports that it is ready.
- */
+/** Open files that a new process would inherit; the child closes them before it reports that it is ready. */
 function inheritedFds(): string[] {
   const marked = 0o2000000;
   return (listQuietly("/proc/self/fd") ?? []).filter((fd) => {

@@ -1,7 +1,4 @@
-/**
- * The types of the sandbox: an attempt goes in, events come out while it runs, and it has one end. States and inputs are JSON
- * texts. Nothing here depends on how or where the runs are done.
- */
+/** The types of the sandbox: an attempt goes in, events come out, and it has one end. States and inputs are JSON texts. */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 
 /** One run of a script: JavaScript that evaluates to a function `(state, ctx) => nextState`. */
@@ -29,7 +26,6 @@ export interface ScriptAttempt {
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 
-/** The cost of a finished run. */
 export interface RunStats {
   readonly durationMs: number;
   /** The size of the run's JavaScript heap when it ended. */
@@ -51,7 +47,6 @@ export type ScriptEvent =
     }
   | { readonly kind: "run_crashed"; readonly run: string; readonly message: string };
 
-/** The error that a script threw, or the reason why its state was refused. */
 export interface ScriptError {
   readonly name: string;
   readonly message: string;

@@ -1,7 +1,6 @@
 /**
- * The child's two pipes: stdin brings orders, stdout takes reports, one JSON line each. Both block. A report has left the
- * process when `send` returns, so log lines arrive while the script still runs, and a parent that does not read slows the
- * script down instead of filling memory.
+ * The child's two pipes: orders on stdin, reports on stdout, one JSON line each. Both block, so log lines arrive while the
+ * script runs, and a parent that does not read slows it down.
  */
 import { readSync, writeSync } from "node:fs";
 import type { ChildLimits, ChildReport, Order } from "./messages.ts";
@@ -11,7 +10,6 @@ const NEWLINE = 10;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Sends one report; returns when the pipe has taken it. */
 export function send(report: ChildReport): void {
   const bytes = Buffer.from(`${JSON.stringify(report)}\n`);
   for (let at = 0; at < bytes.length; ) at += writeSync(1, bytes, at);

@@ -1,7 +1,6 @@
 /**
- * The sandbox child. It reads orders from stdin, does the runs of each attempt in order, reports on stdout, and ends when stdin
- * closes. Between attempts it keeps only compiled WASM. Only sandbox-child.ts starts it, and the parent checks all its reports.
- * It imports nothing outside this folder but QuickJS.
+ * The sandbox child. It does the runs of each attempt in order and ends when stdin closes. Between attempts it keeps only
+ * compiled WASM. It imports nothing outside this folder but QuickJS.
  */
 import { spawnSync } from "node:child_process";
 import { closeSync, readFileSync, writeFileSync } from "node:fs";

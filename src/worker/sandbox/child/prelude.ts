@@ -1,7 +1,6 @@
 /**
- * The JavaScript that a fresh QuickJS context evaluates before the user's code. It defines `console` and gives the host three
- * functions. It copies the globals that it needs before user code can change them, so that a script can spoil only its own
- * results.
+ * The JavaScript that a fresh QuickJS context evaluates first. It copies the globals that it needs, so that a script can
+ * spoil only its own results.
  */
 
 /** Evaluates to `(emit, cutAt, depthMax) => { drive, settle, describe }`; `emit(level, text, length)` is the only host function. */

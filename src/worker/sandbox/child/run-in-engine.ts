@@ -1,7 +1,6 @@
 /**
- * Does one run in its own QuickJS: a fresh WASM instance with its own memory, discarded afterwards. So no global, pending job
- * or broken heap of one run reaches the next. Only the state is passed on, as JSON text. The engine limits memory, stack and
- * time; the parent kills a child that gets past these limits.
+ * Does one run in its own QuickJS, a fresh WASM instance. Only the state is passed on, as JSON text. The engine limits
+ * memory, stack and time; the parent kills a child that gets past these limits.
  */
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -109,10 +108,7 @@ export async function runInEngine(run: EngineRun): Promise<EngineEnd> {
   }
 }
 
-/**
- * The engine's memory, which cannot grow above the limit. The engine's own limit is set too, but counts only part of the
- * memory.
- */
+/** The engine's memory, which cannot grow above the limit; the engine's own limit counts only a part. */
 function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () => boolean } {
   const memory = new WebAssembly.Memory({
     initial: LEAST_BYTES / PAGE_BYTES,
@@ -243,10 +239,9 @@ const PLACELESS: readonly { readonly says: RegExp; readonly before: string }[] =
 ];
 
 /**
- * Finds the line of the user's expression in which an error arose, counted from 1; null: unknown. `file` is the engine's name of
- * the source. QuickJS knows the line for calls, throws, operators and the beginnings of statements. For a property or a variable
- * that is read, it names an earlier place, which can be lines away. Then the name in the message is searched for, and a line is
- * given only if exactly one line has that name: no line is better than a wrong one.
+ * Finds the line of the user's expression in which an error arose, from 1; null: unknown. `file` is the engine's name of the
+ * source. For a property or variable that is read, QuickJS names an earlier place; then the line is given only if exactly one
+ * has the name.
  */
 function errorLine(error: Described, { file, source }: { file: string; source: string }): number | null {
   const place = new RegExp(`(?:^|[( ])${escaped(file)}:(\\d+)(?::(\\d+))?`, "m").exec(error.stack);
