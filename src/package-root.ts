@@ -1,4 +1,4 @@
-/** The package as it is installed: its folder and its manifest. */
+/** The folder of the installed package, and its package.json. */
 import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
@@ -10,7 +10,7 @@ interface Manifest {
 
 const ROOT = findRoot();
 
-/** The folder of the package, with a separator at its end. */
+/** The folder of the package, with a trailing separator. */
 export const packageRoot = fileURLToPath(ROOT);
 
 /** Reads the package's own package.json. */

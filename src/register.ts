@@ -1,2 +1,2 @@
-/** `node --import rondo/register`: TypeScript files are loaded as they are, on every runtime that Rondo supports. */
+/** `node --import rondo/register` lets Node.js load TypeScript files, on every runtime that Rondo supports. */
 import "jiti/register";

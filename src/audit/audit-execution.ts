@@ -36,7 +36,7 @@ export async function auditExecution(
   const { auditor } = reading;
   await reading.learn();
   await reading.readTo(Number.MAX_SAFE_INTEGER);
-  if (reading.end === 0) auditor.find("chain", 0, "there is an execution of this name, and no journal of it");
+  if (reading.end === 0) auditor.find("chain", 0, "there is a head of this execution, but no journal");
   // Read before the node is asked, because the node may update a head.
   const [loaded] = await store.load([id]);
   const timers = (await store.timersOf?.(id)) ?? null;

@@ -1,4 +1,4 @@
-/** An error of the CLI: what happened, and below it what to check or to do. */
+/** An error of the CLI: a message, and below it lines that say what to check or do. */
 
 import { ExecutionFailed } from "../sdk/errors.ts";
 import { RondoError } from "../std/rejection.ts";
@@ -8,7 +8,7 @@ import { EXIT, EXIT_BY_REJECTION, type ExitCode } from "./exit-code.ts";
 export class CliError extends Error {
   override name = "CliError";
   readonly exit: ExitCode;
-  /** Lines under the message: where it is, what to do. */
+  /** Lines below the message: the place of the error, and what to do. */
   readonly more: readonly string[];
   constructor(exit: ExitCode, message: string, more: readonly string[] = [], options?: ErrorOptions) {
     super(message, options);
@@ -42,16 +42,16 @@ export function exitOf(fault: StoreFault): ExitCode {
   return fault.message.startsWith("the disk is full") ? EXIT.noSpace : EXIT.unreachable;
 }
 
-/** An error about a file or directory that the user named; its message names it. */
+/** Whether this is an error about a file or directory that the user named, which the message names too. */
 function isFileError(thrown: unknown): thrown is Error {
   return thrown instanceof Error && "syscall" in thrown && "path" in thrown;
 }
 
 const OWNED = ["to choose another directory: --store file:<directory>"];
 
-/** The API's hints, for people at a command line; null if the message says all. */
+/** Hints of the API, replaced by hints for the command line; null if the message is enough. */
 const ADVICE: Readonly<Record<string, string | null>> = {
-  "check the id, or list executions": "see which there are: rondo ps",
+  "check the id, or list executions": "list the executions: rondo ps",
   "look at its status first": "look at it first: rondo inspect <id>",
   "look it up in a list, or in /openapi.json": null,
   "see /openapi.json for what is expected": null,

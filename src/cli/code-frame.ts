@@ -1,9 +1,11 @@
-/** A few lines of a text with a mark under one place. */
+/** Shows a few lines of a source text with a mark at one place. */
 
 const LINES_BEFORE = 2;
 const WIDTH_MAX = 100;
 
-/** The lines around a place; without a column, the line is marked at its side only. Empty if there is no such line. */
+/**
+ * The lines around a place, with the place marked. Without a column only the line is marked. Empty if the line does not exist.
+ */
 export function codeFrame(text: string, place: { line: number; column?: number }): string[] {
   const lines = text.split("\n");
   const { line, column } = place;

@@ -2,7 +2,7 @@
 import { parseDuration } from "../std/duration.ts";
 import { isRejection, RondoError } from "../std/rejection.ts";
 
-/** Milliseconds of a duration; throws a refusal that names the flag. */
+/** Parses a duration to milliseconds. Throws a refusal that names the flag. */
 export function durationOf(text: string, flag: string): number {
   const ms = parseDuration(/^\d{1,15}$/.test(text) ? Number(text) : text, flag);
   if (isRejection(ms)) throw new RondoError({ ...ms, code: "invalid_input" });

@@ -10,11 +10,11 @@ export const EXIT = {
   unauthorised: 5,
   unreachable: 6,
   cancelled: 7,
-  /** Stored data is damaged: starting again does not help. */
+  /** Stored data is damaged. Starting again does not help. */
   damaged: 8,
   /** The disk is full. */
   noSpace: 9,
-  /** Our fault, or user code that threw where nobody could catch it. */
+  /** A bug in Rondo, or user code that threw outside of any task. */
   broken: 70,
   timeout: 124,
   interrupted: 130,

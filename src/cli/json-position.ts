@@ -1,6 +1,6 @@
-/** Finds where a text stops being JSON. `JSON.parse` decides whether it is; its messages only sometimes say where. */
+/** Finds the position of an error in a JSON text. Messages of `JSON.parse` only sometimes contain it. */
 
-/** The index of the first character that cannot be there; the text's length if it ends too early. */
+/** The index of the first wrong character; the length of the text if it ends too early. */
 export function jsonErrorAt(text: string): number {
   const scanner = new Scanner(text);
   if (scanner.value()) scanner.space();
@@ -16,11 +16,11 @@ export function lineAndColumn(text: string, index: number): { line: number; colu
 const STRING = /"(?:[\u0020\u0021\u0023-\u005b\u005d-\u{10ffff}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*/uy;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const WORD = /true|false|null/y;
-/** Beyond this the text is not looked into: nothing as deep is stored. */
+/** Deeper nesting is not scanned, because no value that deep can be stored. */
 const DEPTH_MAX = 1_000;
 const SPACE = /[ \t\n\r]*/y;
 
-/** Every step answers false, and leaves `at` where it is, once something does not fit. */
+/** Each method returns false, and leaves `at` at the error, if the text does not match. */
 class Scanner {
   at = 0;
   readonly #text: string;

@@ -1,9 +1,12 @@
-/** What handlers log, as lines: `phase/handler#task` and what was said. */
+/** Formats a log line of a handler: `phase/handler#task` and the logged values. */
 import { inspect } from "node:util";
 import type { LogLine } from "../index.ts";
 import type { Piece } from "./style.ts";
 
-/** The line; null for what is not for reading, such as progress within a task. `own` is the execution being shown. */
+/**
+ * The formatted line; null for lines that are not for people, such as progress within a task. `own` is the id of the execution
+ * that is shown.
+ */
 export function logLine(line: LogLine, own: string): Piece[] | null {
   if (line.level === "progress") return null;
   const attempt = line.attempt > 1 ? ` (attempt ${line.attempt})` : "";

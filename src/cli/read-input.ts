@@ -1,11 +1,11 @@
-/** A value from the command line: JSON itself, `@file`, or `-` for standard input. */
+/** Reads a value from the command line: JSON itself, `@file`, or `-` for standard input. */
 import { readFile } from "node:fs/promises";
 import { buffer } from "node:stream/consumers";
 import { CliError } from "./cli-error.ts";
 import { EXIT } from "./exit-code.ts";
 import { readJson } from "./read-json.ts";
 
-/** The value that a flag (`-i`, `-d`) names. */
+/** Reads the value of a flag (`-i`, `-d`). */
 export async function readInput(
   given: string,
   say: (line: string) => void,
@@ -22,7 +22,7 @@ export async function readInput(
   return readJson(given, flag, flag);
 }
 
-/** Text in any other encoding would be read as something else than was meant. */
+/** Decodes UTF-8. Other encodings are refused, because they would be misread. */
 function decode(bytes: Uint8Array, from: string): string {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
@@ -30,14 +30,14 @@ function decode(bytes: Uint8Array, from: string): string {
     const at = invalidAt(bytes);
     throw new CliError(
       EXIT.usage,
-      `${from} is not UTF-8: byte ${at} (0x${(bytes[at] ?? 0).toString(16).padStart(2, "0")}) fits nowhere`,
+      `${from} is not UTF-8: byte ${at} (0x${(bytes[at] ?? 0).toString(16).padStart(2, "0")}) is not valid there`,
       ["convert it first, such as: iconv -f latin1 -t utf-8"],
       { cause },
     );
   }
 }
 
-/** The index of the first byte that is no part of a character. */
+/** The index of the first byte that is not part of a valid character. */
 function invalidAt(bytes: Uint8Array): number {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   for (let at = 0; at < bytes.length; ) {

@@ -1,10 +1,10 @@
-/** JSON from people: the value, or an error that shows where it stops being JSON. */
+/** Parses JSON that people wrote. The error shows the position of the mistake. */
 import { CliError } from "./cli-error.ts";
 import { codeFrame } from "./code-frame.ts";
 import { EXIT } from "./exit-code.ts";
 import { jsonErrorAt, lineAndColumn } from "./json-position.ts";
 
-/** Parses a text; `from` says in the error where it came from, such as "-i" or a file. */
+/** Parses a text. `from` names its origin in errors, such as "-i" or a file. */
 export function readJson(text: string, from: string, flag = "-i"): unknown {
   try {
     return JSON.parse(text) as unknown;
@@ -30,7 +30,7 @@ function how(flag: string): string[] {
   ];
 }
 
-/** The usual mistake: the shell took the quotes away, or they were never there. */
+/** Whether words lack quotes, usually because the shell removed them. */
 function hasBareWords(text: string): boolean {
   return /^[\s{[]*[A-Za-z_']/.test(text);
 }

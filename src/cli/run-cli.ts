@@ -5,7 +5,7 @@ import { visible } from "./output/visible.ts";
 import { buildProgram } from "./program/program.ts";
 import { isColoured, Painter } from "./style.ts";
 
-/** Runs one verb and tells what went wrong; gives its exit code. */
+/** Runs one verb, prints its error if there is one, and returns the exit code. */
 export async function runCli(args: readonly string[]): Promise<number> {
   let exit: number = EXIT.ok;
   const program = buildProgram((code) => {

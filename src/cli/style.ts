@@ -1,14 +1,14 @@
-/** Colours of the terminal, or none: NO_COLOR is respected, and what is no terminal gets plain text. */
+/** Terminal colours. NO_COLOR is respected, and output that is not a terminal gets plain text. */
 import { visible } from "./output/visible.ts";
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 
 export type Style = keyof typeof CODES;
 
-/** A piece of a line and how it looks. */
+/** A piece of a line, with its style. */
 export type Piece = string | readonly [text: string, style: Style];
 
-/** Makes lines of pieces. */
+/** Joins pieces to lines. */
 export class Painter {
   readonly #isColoured: boolean;
 
@@ -16,7 +16,7 @@ export class Painter {
     this.#isColoured = isColoured;
   }
 
-  /** One line, cut to a width if one is given; styles take no room. What is cut is one line, whatever is in it. */
+  /** Makes one line, cut to `width` if it is given. Styles take no width. A line that is cut contains no line end. */
   line(pieces: readonly Piece[], width = Number.POSITIVE_INFINITY): string {
     const isOneLine = width !== Number.POSITIVE_INFINITY;
     const shownPieces = pieces.map((piece) => {
@@ -25,7 +25,7 @@ export class Painter {
       return { text: isOneLine ? safe.replaceAll(/[\n\t]/g, " ") : safe, style };
     });
     const length = shownPieces.reduce((sum, { text }) => sum + text.length, 0);
-    // What is cut ends with a mark, also where a piece ends at the edge.
+    // A cut line ends with a mark, also if the cut is between two pieces.
     const isCut = length > width;
     let left = isCut ? width - 1 : width;
     let line = "";
@@ -44,7 +44,7 @@ export function isLive(stream: { readonly isTTY?: boolean | undefined }): boolea
   return stream.isTTY === true && process.env["TERM"] !== "dumb";
 }
 
-/** Whether to colour what goes to a stream. */
+/** Whether output to a stream is coloured. */
 export function isColoured(stream: { readonly isTTY?: boolean | undefined }): boolean {
   return isLive(stream) && (process.env["NO_COLOR"] ?? "") === "";
 }

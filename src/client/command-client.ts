@@ -1,4 +1,4 @@
-/** Command workflows at a server: handed in as documents, and read back as such. */
+/** Submits command workflows to a server as documents, and reads them back as documents. */
 import type {
   ProjectDocument,
   ProjectSubmission,
@@ -8,7 +8,7 @@ import type {
 import { newExecutionId } from "../std/id.ts";
 import type { RemoteParts } from "./remote-handle.ts";
 
-/** How a submission is made. */
+/** Options of `CommandClient.submit`. */
 export interface SubmitOptions {
   /**
    * Names the submission: a second one with the same key in the same project changes nothing.
@@ -18,7 +18,7 @@ export interface SubmitOptions {
   readonly idempotencyKey?: string;
 }
 
-/** Which command workflows to read. */
+/** Options of `CommandClient.commands`: which page of command workflows to read. */
 export interface CommandsOptions {
   /**
    * The most workflows of one page, from 1 to 1,000.
@@ -34,7 +34,7 @@ export interface CommandsOptions {
   readonly cursor?: string;
 }
 
-/** A page of command workflows, newest first; it can be short, and `next` is null on the last. */
+/** A page of command workflows, newest first. `next` is null on the last page. */
 export interface CommandsPage {
   /** The workflows, newest first. A page can have fewer than `limit` and still not be the last. */
   readonly workflows: readonly WorkflowDocument[];
@@ -42,7 +42,7 @@ export interface CommandsPage {
   readonly next: string | null;
 }
 
-/** What a client can do with command workflows. */
+/** Submits and reads command workflows. */
 export interface CommandClient {
   /**
    * Submits a workflow of commands. The promise resolves when it is durable.
@@ -51,7 +51,7 @@ export interface CommandClient {
    * @example await client.submit("billing", { steps: [{ cmd: { cmd_type: "pay" }, proc: { target_topic_name: "PAY_CMD" } }] });
    */
   submit(project: string, workflow: WorkflowSubmission, options?: SubmitOptions): Promise<WorkflowDocument>;
-  /** Submits all workflows of a project document, and gives them as one document. */
+  /** Submits all workflows of a project document, and returns them as one document. */
   submit(project: string, document: ProjectSubmission, options?: SubmitOptions): Promise<ProjectDocument>;
   /** Reads a submitted workflow by its id. */
   submitted(project: string, id: string): Promise<WorkflowDocument>;
@@ -64,7 +64,7 @@ export function commandClient({ requester, clock, random }: RemoteParts): Comman
   return {
     submit<T>(project: string, given: unknown, { idempotencyKey: key }: SubmitOptions = {}) {
       const newId = (): string => newExecutionId(clock.now(), random);
-      // A repetition finds what the first try started: by an id that is made here, or by a key.
+      // A generated workflow id or idempotency key makes a repeated request find the submission of the first one.
       const body = key === undefined && isWorkflow(given) ? { workflow_id: newId(), ...given } : given;
       const once = isWorkflow(body) && body.workflow_id !== undefined;
       return requester.json<T>(pathOf(project), {
@@ -82,7 +82,7 @@ export function commandClient({ requester, clock, random }: RemoteParts): Comman
   };
 }
 
-/** One workflow, not a whole document. */
+/** Whether a submission is a single workflow, not a whole project document. */
 function isWorkflow(given: unknown): given is WorkflowSubmission {
   return typeof given === "object" && given !== null && "steps" in given;
 }

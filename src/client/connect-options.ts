@@ -1,4 +1,4 @@
-/** The options of `connect`: checked when it is called, so that a mistake is not told as a server that cannot be reached. */
+/** The options of `connect`. They are checked at the call, so that a mistake is not reported as an unreachable server. */
 import { anyFunction, type Called, checkOptions } from "../protocol/check-options.ts";
 import { type Decode, object, optional, secret, where } from "../std/decode.ts";
 import { RondoError, reject } from "../std/rejection.ts";
@@ -79,7 +79,7 @@ const CONNECT = {
   ),
 } satisfies Called;
 
-/** The addresses, without slashes at their ends; throws a `RondoError` that says what is wrong with the options. */
+/** Returns the server addresses without trailing slashes. Throws a `RondoError` if an option is wrong. */
 export function addressesOf(options: ConnectOptions): string[] {
   const refused = checkOptions(options, CONNECT);
   if (refused !== null) throw new RondoError(refused);
@@ -89,11 +89,11 @@ export function addressesOf(options: ConnectOptions): string[] {
     throw new RondoError(
       reject("invalid_input", "connect needs the address of a server", { path: "url", hint: EXAMPLE }),
     );
-  // Who brings the means to send may have other kinds of addresses.
+  // A caller with its own `fetch` may use addresses that are not http or https.
   const wrong = fetch === undefined ? all.find((address) => !isHttp(address)) : undefined;
   if (wrong !== undefined)
     throw new RondoError(
-      reject("invalid_input", `"${wrong.slice(0, 100)}" is not the address of a server`, {
+      reject("invalid_input", `"${wrong.slice(0, 100)}" is not an http or https address of a server`, {
         path: "url",
         hint: EXAMPLE,
       }),
@@ -101,7 +101,7 @@ export function addressesOf(options: ConnectOptions): string[] {
   return all.map((address) => address.replace(/\/+$/, ""));
 }
 
-/** Whether it is an http or https address; in a page, perhaps one relative to it. */
+/** Whether an address is http or https. In a browser it may be relative to the page. */
 function isHttp(address: string): boolean {
   const page = (globalThis as { readonly location?: { readonly href: string } }).location?.href;
   return URL.canParse(address, page) && /^https?:$/.test(new URL(address, page).protocol);

@@ -1,4 +1,4 @@
-/** `rondo/client`: Rondo at a server, behind the same interface as Rondo in this process. Runs in browsers. */
+/** `rondo/client`: a client of a Rondo server with the same interface as Rondo in this process. Runs in browsers too. */
 import type { ExecutionView } from "../kernel/view.ts";
 import { checkList, checkStart } from "../protocol/check-request.ts";
 import type {
@@ -36,7 +36,7 @@ import { addressesOf, type ConnectOptions } from "./connect-options.ts";
 import { closedEarly, RemoteHandle, type RemoteParts } from "./remote-handle.ts";
 import { Requester } from "./requester.ts";
 
-/** Rondo at a server, as `connect` gives it. */
+/** The client of a Rondo server that `connect` returns. */
 export interface RemoteClient extends RondoClient, CommandClient {}
 
 /**
@@ -53,13 +53,13 @@ export function connect(options: ConnectOptions): RemoteClient {
 
 const RECONNECT_MS = 60_000;
 
-/** What `connect` gives. */
+/** The client that `connect` returns. */
 export class RemoteRondo implements RemoteClient {
   readonly requester: Requester;
   readonly #parts: RemoteParts;
   readonly #commands: CommandClient;
   readonly #closed = new AbortController();
-  /** Definitions that the server has from us. */
+  /** Workflows whose definition was sent to the server. */
   readonly #registered = new WeakMap<AnyWorkflow, Promise<unknown>>();
 
   constructor(options: ConnectOptions) {
@@ -93,7 +93,7 @@ export class RemoteRondo implements RemoteClient {
     const body = {
       workflow: isName ? workflow : workflow.name,
       input: JSON.parse(text) as unknown,
-      // Made here, before the first try: a repetition finds what the first one started.
+      // The id is made before the first try, so that a repeated request finds the same execution.
       id: id ?? newExecutionId(clock.now(), random),
       ...defined({ project, tags, startAt, deadline }),
     };
@@ -162,7 +162,7 @@ export class RemoteRondo implements RemoteClient {
     return this.#commands.commands(project, options);
   }
 
-  /** Gives the server the definition of a workflow, once: starts by its name use it from then on. */
+  /** Sends the definition of a workflow to the server, once. Later starts by name use it. */
   register(workflow: AnyWorkflow): Promise<unknown> {
     let registered = this.#registered.get(workflow);
     if (registered === undefined) {

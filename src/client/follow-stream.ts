@@ -1,7 +1,7 @@
 /**
- * A stream of server-sent events that outlives its connection: when that breaks, or stays silent for too long, another
- * is made, at another address if there is one, and goes on after the last event. Only when nothing could be reached for
- * a while does it throw.
+ * Follows a stream of server-sent events across connections. If a connection breaks or is silent for too long, another one is
+ * opened, at another address if there is one, and continues after the last event. Throws only if no server could be reached for
+ * `reconnectMs`.
  */
 import { backOffMs } from "../std/back-off.ts";
 import type { Clock } from "../std/clock.ts";
@@ -18,19 +18,22 @@ export interface FollowOptions {
   readonly query: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly clock: Clock;
   readonly random: Random;
-  /** Ends the stream, quietly. */
+  /** Ends the stream without an error. */
   readonly signal: AbortSignal;
-  /** How long to go on without a connection. */
+  /** How long to retry without a connection before the stream throws. */
   readonly reconnectMs: number;
 }
 
 const RETRY = { minMs: 50, maxMs: 5_000 } as const;
-/** Servers send a comment far more often than this. */
+/** A connection that is silent for this long counts as broken. Servers send a comment far more often. */
 const SILENCE_MAX_MS = 60_000;
-/** Refusals that may be over in a moment. */
+/** Codes of refusals that are retried, because they may be over in a moment. */
 const PASSING = new Set(["not_ready", "store_unavailable", "not_owner", "rate_limited"]);
 
-/** The events; `ended` each time the server ends the stream by itself: asked for more, it is followed again. */
+/**
+ * Yields the events, and `ended` each time the server ends the stream. A caller that asks for more after `ended` opens a new
+ * one.
+ */
 export async function* followStream(options: FollowOptions): AsyncGenerator<ServerEvent | "ended"> {
   const { requester, path, query, clock, signal } = options;
   let lastId = "";
@@ -69,7 +72,7 @@ export async function* followStream(options: FollowOptions): AsyncGenerator<Serv
   }
 }
 
-/** Gives up a connection on which nothing is heard any more. Rests while the reader is busy with an event. */
+/** Closes a connection that is silent for too long. Not armed while the reader handles an event. */
 class Watch {
   readonly #clock: Clock;
   readonly #silent = new AbortController();

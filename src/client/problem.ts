@@ -1,8 +1,8 @@
-/** Errors of the server as `RondoError`s: RFC 9457 problems with Rondo's code, hint and path. */
+/** Converts errors of the server to `RondoError`s: RFC 9457 problems with Rondo's code, hint and path. */
 import { jsonFields } from "../std/decode.ts";
 import { type Rejection, type RejectionCode, RondoError, reject } from "../std/rejection.ts";
 
-/** The code for a status, where the answer does not say it: something between us and the server spoke. */
+/** The code for an HTTP status if the response has none, because a proxy sent it. */
 const CODE_BY_STATUS: Readonly<Record<number, RejectionCode>> = {
   400: "invalid_json",
   401: "unauthorised",
@@ -19,7 +19,7 @@ const CODE_BY_STATUS: Readonly<Record<number, RejectionCode>> = {
   504: "timeout",
 };
 
-/** Every code there is, to tell a server's own from another's. */
+/** All codes that Rondo servers send. Other codes come from another server. */
 const CODES: ReadonlySet<string> = new Set<RejectionCode>([
   "invalid_json",
   "unauthorised",
@@ -41,7 +41,7 @@ const CODES: ReadonlySet<string> = new Set<RejectionCode>([
   "timeout",
 ]);
 
-/** The refusal that an answer with an error status holds. */
+/** Converts a response with an error status to a rejection. */
 export function problemOf(status: number, text: string): Rejection {
   const { code, title, detail, hint, path } = jsonFields(text) ?? {};
   const message = [detail, title].find((value) => typeof value === "string" && value !== "");
@@ -57,7 +57,7 @@ export function problemOf(status: number, text: string): Rejection {
   );
 }
 
-/** No server could be talked to. Made where the last attempt failed. */
+/** The error for a request that reached no server. */
 export function unreachable(urls: readonly string[], cause: unknown): RondoError {
   const why = reasonOf(cause);
   return new RondoError(
@@ -68,17 +68,17 @@ export function unreachable(urls: readonly string[], cause: unknown): RondoError
   );
 }
 
-/** Something answered, and well, but not in JSON: another server's page, or one of a proxy in between. */
+/** The error for a successful response that is not JSON: it comes from another kind of server, or from a proxy. */
 export function notRondo(urls: readonly string[], cause: unknown): RondoError {
   return new RondoError(
-    reject("not_ready", `${urls.join(" or ")} does not answer as a server of Rondo does`, {
-      hint: "check the address, and what is between you and it",
+    reject("not_ready", `${urls.join(" or ")} did not answer as a Rondo server does`, {
+      hint: "check the address, and any proxy on the way",
     }),
     { cause },
   );
 }
 
-/** `fetch` hides the reason behind "fetch failed". */
+/** The reason of a failed request, which `fetch` hides behind "fetch failed". */
 function reasonOf(cause: unknown): string {
   const inner = (cause as { cause?: unknown } | null)?.cause;
   for (const error of [inner, cause]) {

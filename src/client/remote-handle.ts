@@ -22,12 +22,12 @@ import type { ServerEvent } from "./event-stream.ts";
 import { followStream } from "./follow-stream.ts";
 import type { Requester } from "./requester.ts";
 
-/** What handles need of the client. */
+/** The parts of the client that handles use. */
 export interface RemoteParts {
   readonly requester: Requester;
   readonly clock: Clock;
   readonly random: Random;
-  /** How long streams go on without a connection. */
+  /** How long `result()`, `events()` and `logs()` retry without a connection. */
   readonly reconnectMs: number;
   /** Aborted when the client is closed. */
   readonly closed: AbortSignal;
@@ -38,7 +38,7 @@ const FINISHED = "workflow.finished";
 const DAMAGED = "damaged";
 const LOG_PAGE = 1_000;
 
-/** A log line as the server gives it: its id is `<order>.<number within what was stored together>`. */
+/** A log line as the server sends it. Its id is `<order>.<index within the lines that were stored together>`. */
 type ShownLine = Omit<LogEntry, "order"> & { readonly id: string };
 
 export class RemoteHandle<Output> implements ExecutionHandle<Output> {
@@ -68,7 +68,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
         return outputOf<Output>(await this.#describe(giveUp.signal));
       }
       giveUp.signal.throwIfAborted();
-      // Ended between the two looks at it.
+      // The execution ended between the first read and the start of the stream.
       return outputOf<Output>(await this.#describe(giveUp.signal));
     } finally {
       giveUp.stop();
@@ -125,10 +125,10 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     return this.#post(kind, defined(body), id);
   }
 
-  /** Sent under an id made here, so that it can be sent again. */
+  /** Sends a request with an id that is made here, so that the request can be repeated. */
   async #post(path: string, body: object, id = this.#newId()): Promise<void> {
     const { requester } = this.#parts;
-    // Not as an Idempotency-Key: an id is the execution's own, and others may use the same.
+    // Not sent as an Idempotency-Key: the id belongs to this execution, and other executions may use the same id.
     await requester.json(`${this.#path}/${path}`, {
       method: "POST",
       body: { ...body, id },
@@ -164,7 +164,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     }
   }
 
-  /** What whoever follows a damaged execution is told. */
+  /** The error for a stream about a damaged execution. */
   async #damaged({ data }: ServerEvent, signal: AbortSignal): Promise<Error> {
     const view = await this.#describe(signal);
     if (view.status === DAMAGED) return new ExecutionFailed(view);
@@ -195,7 +195,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     }
   }
 
-  /** A signal for everything that makes a caller stop waiting. */
+  /** A signal that aborts when the caller's signal, its timeout or the closing of the handle ends the wait. */
   #giveUp({ signal, timeout }: ResultOptions): { signal: AbortSignal; stop: () => void } {
     const late = new AbortController();
     const ms = timeout === undefined ? null : unwrap(parseDuration(timeout, "timeout"));
@@ -210,7 +210,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
   }
 }
 
-/** The error of a caller that waited for the end of an execution at a handle or client that was closed. */
+/** The error of a call that waited for an execution's end when its handle or client was closed. */
 export function closedEarly(what: string): RondoError {
   return new RondoError(
     reject("not_ready", `${what} was closed before the execution ended`, { hint: "it goes on" }),

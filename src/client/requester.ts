@@ -1,14 +1,14 @@
 /**
- * Requests to a server, or to any of several: each address is tried in turn until one answers for itself. An address
- * that refuses the connection, or says that it is not ready, is passed over; one that breaks it off too, if asking twice
- * does no harm. The one that answered is asked first from then on.
+ * Sends requests to one of several addresses. Each address is tried in turn until one answers. An address that refuses the
+ * connection or answers that it is not ready is skipped. An address that breaks the connection is skipped only if the request
+ * can be repeated without harm. The next request begins with the address that answered last.
  */
 import { RondoError } from "../std/rejection.ts";
 import { notRondo, problemOf, unreachable } from "./problem.ts";
 import type { Fetch, HttpResponse } from "./transport.ts";
 
 export interface RequesterOptions {
-  /** Without slashes at their ends; at least one. */
+  /** The addresses of the servers, without trailing slashes; at least one. */
   readonly urls: readonly string[];
   readonly token: string | null;
   readonly fetch: Fetch;
@@ -17,26 +17,26 @@ export interface RequesterOptions {
 export interface RequestOptions {
   readonly method?: "GET" | "POST" | "PUT" | "DELETE";
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
-  /** Sent as JSON. */
+  /** The request body, sent as JSON. */
   readonly body?: unknown;
-  /** Makes repeating a POST harmless. */
+  /** Allows a POST to be repeated: the server applies it once for each key. */
   readonly idempotencyKey?: string;
-  /** A POST that is harmless to repeat by what it says. */
+  /** Allows a POST to be repeated: its body contains an id. */
   readonly isRepeatable?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
 
-/** Statuses by which an address says that another may do better, or it itself a little later. */
+/** HTTP statuses after which the next address is tried. */
 const PASS_ON: readonly number[] = [421, 502, 503];
-/** Something in between had no answer: nobody knows what was done. */
+/** A proxy got no answer, so the server may have handled the request. */
 const NO_ANSWER = 502;
-/** What the system says when not even a connection was made. */
+/** Error codes of the system if no connection was made. */
 const REFUSED = new Set(["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
 
 export class Requester {
   readonly #options: RequesterOptions;
-  /** The address that answered last. */
+  /** The index of the address that answered last. */
   #current = 0;
 
   constructor(options: RequesterOptions) {
@@ -47,7 +47,7 @@ export class Requester {
     return this.#options.urls;
   }
 
-  /** The value of a JSON answer; throws the server's refusal as a `RondoError`. */
+  /** Returns the JSON value of a response. Throws the server's refusal as a `RondoError`. */
   async json<T>(path: string, options: RequestOptions = {}): Promise<T> {
     const text = await (await this.send(path, options)).text();
     try {
@@ -57,16 +57,16 @@ export class Requester {
     }
   }
 
-  /** The answer, if it is one of success. */
+  /** Returns a response with a success status; throws otherwise. */
   async send(path: string, options: RequestOptions = {}): Promise<HttpResponse> {
     const { urls } = this.#options;
-    // A single address gets a second chance: a kept connection may have been closed under the request.
+    // A single address is tried twice, because a kept-alive connection may have been closed meanwhile.
     const triesMax = Math.max(2, urls.length);
     const mayRepeat =
       options.method !== "POST" || options.idempotencyKey !== undefined || options.isRepeatable === true;
     let failure: RondoError | null = null;
     let thrown: unknown = null;
-    // Others change which one answered last meanwhile; this request tries all of them.
+    // Other requests change `#current` meanwhile; this request still tries all addresses.
     const first = this.#current;
     for (let tried = 0; tried < triesMax; tried++) {
       const index = (first + tried) % urls.length;
@@ -84,7 +84,7 @@ export class Requester {
         return response;
       }
       failure = new RondoError(problemOf(response.status, await response.text()));
-      // A store that takes no writes just now may have taken this one before, or take it yet.
+      // After `store_unavailable` the write may have happened, or may still happen.
       const mayBeDone = response.status === NO_ANSWER || failure.code === "store_unavailable";
       const goesOn = PASS_ON.includes(response.status) && (mayRepeat || !mayBeDone);
       if (!goesOn) throw failure;
@@ -93,7 +93,7 @@ export class Requester {
     throw failure ?? unreachable(urls, thrown);
   }
 
-  /** Has the next request begin with another address. */
+  /** Makes the next request begin with the next address. */
   passOver(): void {
     this.#current = (this.#current + 1) % this.#options.urls.length;
   }
@@ -116,7 +116,7 @@ export class Requester {
   }
 }
 
-/** Whether nothing was sent at all. `fetch` hides the reason behind its own error. */
+/** Whether no connection was made, so nothing was sent. `fetch` hides the reason in the `cause` of its error. */
 function wasRefused(error: unknown): boolean {
   const { code, cause } = error as { code?: string; cause?: { code?: string } };
   return REFUSED.has(code ?? "") || REFUSED.has(cause?.code ?? "");

@@ -145,7 +145,7 @@ const projectDocument = object({ workflows });
 function underId(id: string, value: unknown): SubmittedWorkflow {
   const given = fieldsOf(value)?.["workflow_id"];
   if (given !== undefined && given !== id)
-    throw new Undecodable(`${show(given)} is not ${show(id)}, which it stands under`, {
+    throw new Undecodable(`${show(given)} is not ${show(id)}, the key of this workflow`, {
       path: "workflow_id",
       hint: "leave one of the two out",
     });

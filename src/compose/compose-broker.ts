@@ -1,4 +1,4 @@
-/** A broker beside an engine. Loaded only where one is configured: an engine without it pays nothing. */
+/** Connects an engine with a RabbitMQ broker. This module is loaded only if a broker is configured. */
 import type { AmqpBridge } from "../broker/bridge.ts";
 import type { BrokerSettings } from "../broker/settings.ts";
 import { TopicGuard } from "../commands/topic-guard.ts";
@@ -43,7 +43,7 @@ type EngineOptions = BrokerOptions & {
   readonly projects?: Settings["projects"];
 };
 
-/** What names at a broker begin with, unless the settings say otherwise. */
+/** The default prefix of names at a broker. */
 const DEFAULT_PREFIX = "rondo";
 
 interface Beside {
@@ -52,11 +52,11 @@ interface Beside {
   readonly clock: Clock;
   readonly random: Random;
   readonly onFault: (fault: Error) => void;
-  /** In a cluster: the other nodes, which know of the attempts that they have. */
+  /** In a cluster: the other nodes, which are asked for their attempts. */
   readonly otherNodes?: OtherNodes | undefined;
 }
 
-/** Settings of an engine: with a broker, its events are published; no topic begins with the prefix of its names. */
+/** Returns the engine's settings. With a broker, the engine publishes its events; no topic may begin with the prefix. */
 export function engineSettings({
   settings,
   projects,
@@ -66,7 +66,7 @@ export function engineSettings({
   return { outbox: broker !== undefined && broker !== null, prefix, ...defined({ projects }), ...settings };
 }
 
-/** Finds the open command that a receipt without the name of an attempt is of, whichever node has it. */
+/** Returns a function that finds the open command of a receipt without an attempt id, on any node. */
 async function finderOf(
   nodes: { readonly engine: EnginePort; readonly otherNodes?: OtherNodes },
   store: Store,
@@ -78,10 +78,10 @@ async function finderOf(
   return commandFinder({
     store,
     lookAt: async (execution) => {
-      // Commands at a broker may have left memory; whoever is asked for is there again.
+      // `inspect` loads the execution if it is not in memory.
       const found = await nodes.engine.inspect(execution);
       if (isRejection(found) && found.code !== "not_found")
-        throw new Error(`it is not known which commands of ${execution} are open: ${found.message}`);
+        throw new Error(`the open commands of ${execution} cannot be read: ${found.message}`);
       if (isRejection(found)) return { commands: [], attempts: [] };
       return { commands: found.commands ?? [], attempts: await attemptsOf(nodes, execution) };
     },
@@ -89,7 +89,7 @@ async function finderOf(
   });
 }
 
-/** Reads definitions by their hash; null: there is none that this version can read. */
+/** Returns a function that reads a plan by its hash; null: no definition that this version can read. */
 function planOf(store: Store): (hash: string) => Promise<Plan | null> {
   return async (hash) => {
     const found = await store.getDefinition({ hash });
@@ -98,7 +98,7 @@ function planOf(store: Store): (hash: string) => Promise<Plan | null> {
   };
 }
 
-/** Checks topics before workflows are started; it asks the broker that `brokerOf` gives, once there is one. */
+/** Makes the guard that checks topics before a workflow starts. It asks the broker of `brokerOf`, if there is one yet. */
 export function topicGuard(
   options: EngineOptions,
   registry: TopicRegistry,
@@ -127,7 +127,7 @@ export async function openBroker(
     import("../broker/bridge.ts"),
     import("../server/remote-mark.ts"),
   ]);
-  // Of a cluster that is known anyway.
+  // In a cluster, remote workers are always possible, so nothing is stored.
   if (engine.info.partitions === 1) await noteRemote(beside.store, engine.info);
   const settings = defined({ settings: brokerSettings });
   const bridge = new AmqpBridge({
@@ -140,7 +140,7 @@ export async function openBroker(
     { engine, ...defined({ otherNodes: beside.otherNodes }) },
     beside.store,
   );
-  // It connects as soon as the broker is there.
+  // Connects in the background, also if the broker is not up yet.
   void bridge.start();
   return bridge;
 }

@@ -1,4 +1,4 @@
-/** A node of a cluster: Rondo over a store that many processes share. Loaded only where the store is such a one. */
+/** Assembles a node of a cluster, for a store that several processes share. Loaded only for such a store. */
 
 import { type AddressInfo, createServer } from "node:net";
 import { ClusterNode } from "../cluster/cluster-node.ts";
@@ -26,16 +26,16 @@ import { openPostOps } from "./compose-post-ops.ts";
 export interface ClusterOptions extends PartOptions {
   /** The URL of the database. */
   readonly store: string;
-  /** Where the other nodes reach this one. */
+  /** The address at which the other nodes reach this one. */
   readonly url: string;
-  /** RONDO_SECRET: what all nodes were given; null: the key that the store keeps. */
+  /** RONDO_SECRET, the same on all nodes; null: the key in the store is used. */
   readonly secret?: string | null;
-  /** How long this node is a member without renewing. */
+  /** How long this node stays a member without renewing its lease. */
   readonly leaseMs?: number;
   readonly decorator?: StoreDecorator;
 }
 
-/** Puts the parts of a node together. It has not joined the others yet. */
+/** Assembles a node. The node has not joined the cluster yet. */
 export async function assembleCluster(
   options: ClusterOptions,
 ): Promise<Assembled & { readonly node: ClusterNode }> {
@@ -46,7 +46,7 @@ export async function assembleCluster(
     ...defined({ leaseMs: options.leaseMs }),
   });
   const shared = sharedParts(options);
-  // The store's clock, unless a clock was given.
+  // Without a given clock, time is that of the store.
   const storeClock = options.clock === undefined ? new StoreClock(shared.clock) : null;
   const parts = storeClock === null ? shared : { ...shared, clock: storeClock };
   const { decorator = UNDECORATED } = options;
@@ -71,7 +71,7 @@ export async function assembleCluster(
   };
 }
 
-/** The worker of this process for the other nodes, at those that are alive. */
+/** A worker in this process that claims tasks of the other live nodes. */
 function workerFor(node: ClusterNode, options: ClusterOptions, parts: SharedParts): Elsewhere {
   const { clock, random, onFault, onStop } = parts;
   const { onLog, secrets } = options;
@@ -87,7 +87,7 @@ function workerFor(node: ClusterNode, options: ClusterOptions, parts: SharedPart
     random,
     scripts: scriptsOf(options.unsafeNoJail === true),
     onLog: (grant, item, level, said) => onLog?.({ ...loggedBy(grant, item), level, parts: said }),
-    // A node that cannot be reached is looked at by the ring: what is left to say is why.
+    // The ring detects an unreachable node; here only the reason is logged.
     onTrouble: (what) => (what === null ? undefined : onFault(new Error(`work for other nodes: ${what}`))),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
     ...defined({ secrets }),
@@ -96,18 +96,18 @@ function workerFor(node: ClusterNode, options: ClusterOptions, parts: SharedPart
   return worker;
 }
 
-/** A worker's name for a node: where it is, in the letters that names have. */
+/** The worker name of a node: its URL, with only the characters that names allow. */
 function nameOf(url: string): string {
   return `node-${url.replace(/^\w+:\/+/, "").replace(/[^A-Za-z0-9_.-]+/g, "-")}`.slice(0, 60);
 }
 
-/** A port that nobody has, nor gets before it is released: until then the node's own address is only a name. */
+/** A free port that is reserved until it is released. Until then the node's address is only a name. */
 interface HeldPort {
   readonly port: number;
   release(): Promise<void>;
 }
 
-/** Takes a free port. */
+/** Reserves a free port. */
 export function holdPort(host: string): Promise<HeldPort> {
   return new Promise((resolve, fail) => {
     const server = createServer((socket) => socket.destroy());

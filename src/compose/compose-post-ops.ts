@@ -1,4 +1,4 @@
-/** Post-operations by their settings: checked when Rondo opens, loaded only where they are configured or performed. */
+/** Opens post-operations by their settings. The settings are checked when Rondo opens; code is loaded on first use. */
 
 import type { Performer } from "../commands/post-ops/post-op-performer.ts";
 import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
@@ -11,7 +11,7 @@ import type { Clock } from "../std/clock.ts";
 import { type Rejection, unwrap } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 
-/** Options of post-operations: what is done with results of commands. */
+/** Options of post-operations, which store or broadcast the results of commands. */
 export interface PostOpOptions {
   /**
    * State stores by name: `embedded`, the URL of a database, of Redis or of Dapr's state API, or an object with
@@ -40,7 +40,7 @@ interface PostOpParts {
   readonly onFault: (fault: Error) => void;
 }
 
-/** The performer behind a door that opens when somebody comes. */
+/** Loads the performer of post-operations on first use. */
 export class LazyPostOps implements PostOps {
   readonly #load: () => Promise<Performer>;
   #loaded: Promise<Performer> | null = null;
@@ -53,29 +53,29 @@ export class LazyPostOps implements PostOps {
     return (await this.loaded()).perform(task, signal);
   }
 
-  /** What is kept at a place; null: nothing is. */
+  /** Reads the value at a place of a state store; null: there is none. */
   async readState(place: StatePlace): Promise<StateEntry | null | Rejection> {
     return (await this.loaded()).readState(place);
   }
 
-  /** Why nothing can be kept at a place, as far as it and the settings tell; null: it may be. */
+  /** The reason why no value can be stored at a place, judged by the place and the settings; null: it may be stored. */
   async refusalOf(place: StatePlace): Promise<Rejection | null> {
     return (await this.loaded()).refusalOf(place);
   }
 
-  /** Ends connections. */
+  /** Closes the connections to state stores. */
   async close(): Promise<void> {
     await (await this.#loaded)?.close();
   }
 
-  /** The performer; throws if the settings are wrong. */
+  /** Loads the performer. Throws if the settings are wrong. */
   loaded(): Promise<Performer> {
     this.#loaded ??= this.#load();
     return this.#loaded;
   }
 }
 
-/** The performer that the options ask for. Wrong ones are refused here. */
+/** Opens post-operations with the options. Throws if an option is wrong. */
 export async function openPostOps(options: PostOpOptions, parts: PostOpParts): Promise<LazyPostOps> {
   const { stateStores = {}, allowTargets = [], webhookSecrets = [] } = options;
   const lazy = new LazyPostOps(() => makePerformer({ stateStores, allowTargets, webhookSecrets }, parts));

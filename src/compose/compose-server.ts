@@ -1,4 +1,4 @@
-/** A node with its HTTP API. Apart from compose.ts, so that who runs Rondo in process neither loads nor sees the server. */
+/** Opens a node with its HTTP API. A module of its own, so that programs that run Rondo in process do not load the server. */
 
 import type { ClusterNode } from "../cluster/cluster-node.ts";
 import { PEER_PATH } from "../cluster/peers/peer-wire.ts";
@@ -21,36 +21,36 @@ import {
 } from "./compose.ts";
 
 export interface ServerOptions extends PartOptions {
-  /** 127.0.0.1 by default; another address needs a token. */
+  /** The address to listen on; 127.0.0.1 by default. Other addresses need a token. */
   readonly host?: string;
-  /** 7777 by default; 0: any that is free; null: only the directory's socket. */
+  /** The port; 7777 by default. 0: any free port. Null: only the socket in the store's directory. */
   readonly port?: number | null;
-  /** The address under which others reach this server. */
+  /** The address at which other nodes and clients reach this server. */
   readonly advertise?: string | null;
-  /** Names that the server answers to, beside loopback and the advertised one. */
+  /** Host names that requests may use, in addition to loopback names and the advertised one. */
   readonly hosts?: readonly string[];
-  /** RONDO_SECRET, which all nodes of a cluster share; by default the key that the store keeps. */
+  /** RONDO_SECRET, the same on all nodes of a cluster; by default the key in the store. */
   readonly secret?: string | null;
-  /** RONDO_ADMIN_TOKEN. */
+  /** RONDO_ADMIN_TOKEN, a token with all rights. */
   readonly adminToken?: string | null;
   readonly limits?: Partial<ApiLimits>;
-  /** How long a node of a cluster is a member without renewing; 10 s by default. */
+  /** How long a node of a cluster stays a member without renewing its lease; 10 s by default. */
   readonly leaseMs?: number;
-  /** Silence after which a remote attempt is lost. */
+  /** The silence after which an attempt of a remote worker is lost. */
   readonly heartbeatMs?: number;
-  /** How long what is over is kept: 30 days by default; 0: forever. */
+  /** How long ended executions are kept; 30 days by default. 0: forever. */
   readonly retentionMs?: number;
   /** The effective configuration, for `GET /v1/config`. */
   readonly shown?: ApiConfig["settings"];
-  /** Routes and pages that only this server has. */
+  /** Additional routes and pages of this server. */
   readonly extension?: ApiExtension;
 }
 
 const REMOTE = { claimLeaseMs: 30_000, suspectMs: 30_000, sweepMs: 10_000 };
 
-/** Opens a node and serves its API. No user code runs in it unless its `rondo` is given some to serve. */
+/** Opens a node and serves its API. It runs no user code unless workflows are given to its `rondo`. */
 export async function openServer(options: ServerOptions = {}): Promise<RondoServer> {
-  // Loaded here: who runs Rondo in process does not pay for the server.
+  // Imported here, so that programs that run Rondo in process do not load the server.
   const [{ Metrics, withMetrics }] = await Promise.all([
     import("../server/metrics.ts"),
     import("../server/serve.ts"),
@@ -69,7 +69,7 @@ export async function openServer(options: ServerOptions = {}): Promise<RondoServ
   }
 }
 
-/** A node of a cluster: it serves its API before it joins the others. */
+/** Opens a node of a cluster. It serves its API before it joins the others. */
 async function openNode(
   options: ServerOptions,
   metrics: Metrics,
@@ -102,7 +102,7 @@ async function openNode(
     const server = await serveOwner(assembled, { ...options, port }, { metrics, node });
     let closed: Promise<void> | null = null;
     let graceMs: number | undefined;
-    // However it is closed: the engine hands over at once, and what is served ends meanwhile.
+    // Whoever closes the node: the engine hands over its partitions at once, while open requests end.
     node.beforeLeave = () => server.quiesce();
     node.onLeave = () => server.close(defined({ graceMs }));
     node.start();
@@ -120,14 +120,14 @@ async function openNode(
   }
 }
 
-/** A node in this process whose API can be served later, when it is worth it. */
+/** A node in this process whose API can be served later. */
 export interface Owner {
   readonly rondo: Rondo;
-  /** Serves the API of the node from now on; closing what it gives closes the node too. */
+  /** Starts to serve the node's API. Closing the returned server closes the node too. */
   serve(options: ServerOptions, metrics?: Metrics): Promise<RondoServer>;
 }
 
-/** Opens a node that workers of other processes may have had tasks of, and may have again. */
+/** Opens a node whose tasks workers of other processes may have had, and may get again. */
 export async function openOwner(
   options: PartOptions & Pick<ServerOptions, "heartbeatMs"> & { readonly decorator?: StoreDecorator },
 ): Promise<Owner> {
@@ -187,7 +187,7 @@ async function serveOwner(
   });
 }
 
-/** What the API of a node serves of its cluster. */
+/** The parts of a cluster node that its API uses. */
 function clusterParts(node: ClusterNode) {
   return {
     peers: { path: PEER_PATH, answer: node.routes.answer.bind(node.routes) },

@@ -1,7 +1,7 @@
 /**
- * Moves whole stores: out of any store into a file, and from a file into a store that is made for it. Apart from
- * compose.ts, so that only the commands that need it load it. An import goes into a place of its own beside the store's,
- * and becomes the store in one step when it is complete; what is left of one that was killed is dropped by the next.
+ * Exports a store to a file, and imports a file into a new store. Loaded only by the commands that need it. An import is
+ * written to a staging place beside the store, and becomes the store in one step when it is complete. The next import drops the
+ * staging place of one that was killed.
  */
 import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
@@ -35,11 +35,11 @@ import type { Moved } from "../transfer/tally.ts";
 export type { Restored } from "../transfer/restore-damaged.ts";
 export type { Moved } from "../transfer/tally.ts";
 
-/** Which store is meant. */
+/** The store to export or import. */
 export interface TransferPlace {
-  /** `file:<directory>` or `postgres://...`. */
+  /** The URL of the store: `file:<directory>` or `postgres://...`. */
   readonly store: string;
-  /** Of a database: the schema that holds the store. */
+  /** The schema that holds the store, in a database. */
   readonly schema?: string;
   readonly signal?: AbortSignal;
 }
@@ -47,7 +47,7 @@ export interface TransferPlace {
 const DATABASE = "rondo.db";
 const STAGING = "import.new";
 
-/** Writes a store that nothing works on to wherever `write` puts it. */
+/** Exports a store that no process works on, through `write`. */
 export async function exportFrom(
   place: TransferPlace & { readonly rondo: string; readonly write: (chunk: Buffer) => Promise<void> },
 ): Promise<Moved> {
@@ -56,7 +56,7 @@ export async function exportFrom(
   return exportStore({ store: await existing(place), clock, rondo, write, ...(signal && { signal }) });
 }
 
-/** Makes a store of an export. The file is read twice: nothing is made of one that is not whole. */
+/** Imports a file into a new store. The file is read twice: first it is checked, then imported. */
 export async function importInto(place: TransferPlace & { readonly file: string }): Promise<Moved> {
   const { file, signal } = place;
   const target = await targetOf(place);
@@ -72,7 +72,7 @@ export async function importInto(place: TransferPlace & { readonly file: string 
   }
 }
 
-/** Puts executions of an export in the place of damaged ones in a store that nothing works on. The file is read twice. */
+/** Replaces damaged executions of a store by those of an export. No process may work on the store. The file is read twice. */
 export async function restoreDamagedIn(place: TransferPlace & { readonly file: string }): Promise<Restored> {
   const { file, signal } = place;
   const store = await existing(place);
@@ -83,8 +83,8 @@ export async function restoreDamagedIn(place: TransferPlace & { readonly file: s
 }
 
 /**
- * Brings a database's schema to this version; answers the versions before and after. `restored` declares that it was
- * restored from a backup: leases and attempt tokens of before are void, and a new generation begins.
+ * Migrates a database's schema to this version, and returns the versions before and after. `restored` declares that the
+ * database was restored from a backup: earlier leases and attempt tokens are void, and a new generation begins.
  */
 export async function migrateDatabase(
   place: Pick<TransferPlace, "store" | "schema"> & { readonly restored?: boolean },
@@ -99,31 +99,34 @@ export async function migrateDatabase(
   return { from, to };
 }
 
-/** What `doctor` says about a database. Nothing is changed. */
+/** Reads the facts that `doctor` shows about a database, without changing it. */
 export function readDatabaseFacts(place: Pick<TransferPlace, "store" | "schema">): Promise<DatabaseFacts> {
   return readDatabase(schemaPlace(place));
 }
 
-/** How many transactions at least the log of an embedded store has lost; 0 while a process works on it, which says so itself. */
+/**
+ * The least number of transactions that the log of an embedded store has lost. 0 if a process works on the store, because that
+ * process reports it.
+ */
 export function lostTransactionsIn(directory: string): number {
   if (hasLiveOwner(directory)) return 0;
   const log = join(directory, `${DATABASE}-wal`);
-  // An owner that was killed has left its WAL.
+  // A killed owner leaves its write-ahead log behind.
   return readOpened(directory) !== null && !existsSync(log) ? 1 : lostInWal(log);
 }
 
-/** Whether a URL names a database. */
+/** Whether a store's URL names a database. */
 export function isDatabase(store: string): boolean {
   return /^postgres(?:ql)?:\/\//.test(store);
 }
 
-/** Where an import goes. */
+/** The place of an import. */
 interface Target {
-  /** The store to import into, which nobody else sees. */
+  /** Opens the staging store, which no other process uses. */
   staged(): Store;
-  /** Makes it the store. */
+  /** Makes the staging store the real store. */
   publish(): Promise<void>;
-  /** Takes away what is left of it. */
+  /** Deletes the staging store. */
   drop(): Promise<void>;
 }
 
@@ -131,7 +134,7 @@ async function targetOf(place: TransferPlace): Promise<Target> {
   return isDatabase(place.store) ? schemaTarget(schemaPlace(place)) : directoryTarget(directoryOf(place));
 }
 
-/** An empty store to import into. Whoever imports into the same place at this moment has it open: that is refused. */
+/** Opens an empty staging store. Throws if another import into the same place is under way. */
 async function openStaging(target: Target): Promise<OwnedStore> {
   const clock = systemClock({ hold: true });
   const owned = await openOwned(target.staged(), clock);
@@ -165,7 +168,7 @@ function directoryTarget(directory: string): Target {
       makeDirectory(directory, 0o700);
       return openSqliteStore({ directory: staging });
     },
-    // As a store that ended uncleanly, in a new generation, durable before it has its name.
+    // The store counts as one that ended uncleanly, in a new generation. It is durable before it gets its name.
     publish: () => restoreBackup({ file: join(staging, DATABASE), directory }),
     async drop() {
       rmSync(staging, { recursive: true, force: true });
@@ -175,7 +178,7 @@ function directoryTarget(directory: string): Target {
   };
 }
 
-/** The store that is there; it is not made. */
+/** Opens a store that must exist. */
 async function existing(place: TransferPlace): Promise<Store> {
   if (isDatabase(place.store)) {
     const at = schemaPlace(place);
@@ -196,7 +199,7 @@ function schemaPlace({ store, schema = SCHEMA_DEFAULT }: TransferPlace): SchemaP
   return { url: store, schema };
 }
 
-/** Among the nodes of the database under a name that leads nowhere. */
+/** Opens a database as a node without an address, so that no other node calls it. */
 function databaseStore({ url, schema }: SchemaPlace, what: string): PostgresStore {
   const nodeUrl = `http://${what}-${systemRandom.u32().toString(36)}.invalid`;
   return new PostgresStore({ url, schema, nodeUrl });
@@ -205,7 +208,7 @@ function databaseStore({ url, schema }: SchemaPlace, what: string): PostgresStor
 function directoryOf({ store }: TransferPlace): string {
   if (store.startsWith("file:") && store.length > 5) return store.slice(5).replace(/^\/\/(?=\/)/, "");
   throw new RondoError(
-    reject("invalid_input", `"${store}" is not a store that can be moved`, {
+    reject("invalid_input", `"${store}" is not a store that can be exported or imported`, {
       path: "store",
       hint: 'use "file:<directory>" or "postgres://..."',
     }),

@@ -1,4 +1,4 @@
-/** The one place that names adapters, with compose-server.ts: turns settings into a running Rondo. */
+/** Turns settings into a running Rondo. Only this file and the others of this folder name adapters. */
 import { availableParallelism } from "node:os";
 import type { AmqpBridge } from "../broker/bridge.ts";
 import type { BrokerSettings } from "../broker/settings.ts";
@@ -116,9 +116,9 @@ export interface PartOptions extends Omit<OpenOptions, "store"> {
   readonly brokerSettings?: Partial<BrokerSettings>;
 }
 
-/** Items in flight at a worker, unless asked for otherwise. */
+/** The default capacity of a worker, in tasks. */
 export const CAPACITY = 2_000;
-/** The silence after which an attempt of a worker elsewhere is lost. */
+/** The default silence after which an attempt of a remote worker is lost. */
 const REMOTE_SILENCE_MS = 30_000;
 
 const OPEN = {
@@ -170,15 +170,15 @@ export async function openRondo(options: OpenOptions = {}): Promise<Rondo> {
   return openInProcess(options);
 }
 
-/** Opens Rondo in this process, with parts that only tools and tests replace. */
+/** Opens Rondo in this process. Tools and tests may replace some of its parts. */
 export async function openInProcess(options: PartOptions): Promise<Rondo> {
   if (isShared(options.store)) {
-    // A node of a cluster serves the others: they have to reach it.
+    // A node of a cluster needs an address at which the other nodes reach it.
     const { openServer } = await import("./compose-server.ts");
     return (await openServer({ ...options, port: 0 })).rondo;
   }
   const settingsFor = async (info: StoreInfo, store: Store): Promise<Partial<Settings>> => {
-    // A server that crashed may have had workers elsewhere, which do not know of it.
+    // After an unclean stop, workers of a server may still run tasks that this process does not know.
     if (info.owned.every(({ uncleanEpoch }) => uncleanEpoch === 0)) return {};
     const { mayRunRemotely } = await import("../server/remote-mark.ts");
     const suspectMs = options.settings?.heartbeatMs ?? REMOTE_SILENCE_MS;
@@ -191,7 +191,7 @@ export async function openInProcess(options: PartOptions): Promise<Rondo> {
   }
 }
 
-/** Whether many processes share the store that this names. */
+/** Whether several processes can share the store with this URL. */
 export function isShared(store: PartOptions["store"]): boolean {
   return typeof store === "string" && /^postgres(ql)?:/.test(store);
 }
@@ -204,10 +204,10 @@ export interface Assembled {
   readonly random: Random;
   readonly rondo: Rondo;
   readonly onFault: (fault: Error) => void;
-  /** The broker, if there is one. */
+  /** The bridge to the broker; null without a broker. */
   readonly broker: AmqpBridge | null;
   readonly postOps: LazyPostOps;
-  /** Which topics may be used. */
+  /** Decides which topics a project may use. */
   readonly topics: TopicGuard;
 }
 
@@ -216,7 +216,7 @@ export type StoreDecorator = <S extends Store>(store: S, clock: Clock) => S;
 
 export const UNDECORATED: StoreDecorator = (store) => store;
 
-/** Puts the parts together. */
+/** Opens the store and the engine, and assembles Rondo on them. */
 export async function assemble(
   options: PartOptions & Pick<EngineOptions, "settingsFor"> & { readonly decorator?: StoreDecorator },
 ): Promise<Assembled> {
@@ -243,16 +243,16 @@ export async function assemble(
   return assembleOn(engine, { ...options, store, postOps }, parts);
 }
 
-/** What an engine and all that is over it share. */
+/** The parts that the engine and everything above it share. */
 export type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
   readonly onStop: (reason: Error) => void;
-  /** The store, observed by the log of faults, which tells when an outage is over. */
+  /** Decorates a store so that the log of faults learns when an outage is over. */
   readonly watched: <S extends Store>(store: S) => S;
 };
 
-/** Those parts, from options. */
+/** Makes the shared parts from the options. */
 export function sharedParts(options: PartOptions): SharedParts {
-  // Refused before anything is opened.
+  // Throws if a secret is too short, before anything is opened.
   new Secrets(options.secrets);
   const clock = options.clock ?? systemClock({ hold: true });
   const faults = new FaultLog(clock, options.onFaultLine ?? ((line) => console.error(`rondo: ${line}`)));
@@ -265,14 +265,14 @@ export function sharedParts(options: PartOptions): SharedParts {
   };
 }
 
-/** Rondo over an engine that is open. */
+/** Assembles Rondo on an open engine. */
 export async function assembleOn(
   opened: EnginePort,
   options: PartOptions & {
     readonly store: Store;
     readonly postOps: LazyPostOps;
     readonly elsewhere?: Elsewhere;
-    /** In a cluster: the other nodes. */
+    /** The other nodes, in a cluster. */
     readonly otherNodes?: OtherNodes;
   },
   parts: SharedParts,
@@ -303,7 +303,7 @@ export async function assembleOn(
   return { engine, store, clock, random, rondo, onFault, broker, postOps, topics };
 }
 
-/** The engine, which closes the bridge to the broker before it closes itself. */
+/** Decorates the engine so that it closes the bridge to the broker first. */
 function closedAfter(engine: EnginePort, broker: AmqpBridge): EnginePort {
   return decorate(engine, {
     close: async () => {
@@ -313,7 +313,7 @@ function closedAfter(engine: EnginePort, broker: AmqpBridge): EnginePort {
   });
 }
 
-/** How a worker of this process runs scripts: the sandbox is loaded with the first of them. */
+/** How a worker of this process runs scripts. The sandbox is loaded with the first script. */
 export function scriptsOf(unsafeNoJail: boolean): ScriptOptions {
   return {
     atOnce: availableParallelism(),
@@ -324,7 +324,7 @@ export function scriptsOf(unsafeNoJail: boolean): ScriptOptions {
   };
 }
 
-/** The store that a URL names. */
+/** Opens the store of a URL. */
 export function storeOf(url: string): Store {
   if (url === "memory:") return new MemoryStore();
   if (url.startsWith("file:") && url.length > 5)
@@ -337,10 +337,10 @@ export function storeOf(url: string): Store {
   );
 }
 
-/** Where a bug came up helps those who mend it; of what is set up wrong the words are enough. */
+/** Ends the process. A bug is printed with its stack, a fault of the configuration or the store with its message. */
 function endProcess(reason: Error): void {
   const isBug = !(reason instanceof StoreFault || reason instanceof RondoError);
   console.error(`rondo: the engine stopped: ${isBug ? (reason.stack ?? reason.message) : reason.message}`);
-  // 8: the store is damaged, as the CLI has it for a store that is refused when it is opened.
+  // Exit code 8 means that the store is damaged, as in the CLI; 70 is an internal error.
   process.exit(reason.name === "StoreUnreadable" ? 8 : 70);
 }

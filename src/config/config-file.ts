@@ -1,22 +1,22 @@
-/** The configuration file: which one it is, and what it holds. JSON is data; .js and .ts give it as their default export. */
+/** Finds and reads the configuration file. JSON files are read as data; `.js` and `.ts` files have a default export. */
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { basename, extname, join, resolve } from "node:path";
 import { fieldsOf } from "../std/decode.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 
-/** Loads a module, TypeScript or not, and says of one that does not load where and why; by what means is the caller's to know. */
+/** Loads a module, in JavaScript or TypeScript. Its error says where and why a module fails to load. */
 export type LoadModule = (path: string) => Promise<Readonly<Record<string, unknown>>>;
 
 export interface ConfigFile {
-  /** Absolute. */
+  /** The absolute path of the file. */
   readonly path: string;
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
 const NAMES = ["rondo.config.ts", "rondo.config.js", "rondo.config.json"];
 
-/** The file that `named` (RONDO_CONFIG) or the folder has; null if there is none. */
+/** Reads the file that `named` (RONDO_CONFIG) names, else the one in the folder; null if there is none. */
 export async function readConfigFile(options: {
   readonly cwd: string;
   readonly named: string | undefined;
@@ -26,7 +26,7 @@ export async function readConfigFile(options: {
   if (path === null) return null;
   if (!existsSync(path))
     throw new RondoError(
-      reject("not_found", `RONDO_CONFIG names ${options.named}, and there is no such file`, {
+      reject("not_found", `RONDO_CONFIG names the file ${options.named}, which does not exist`, {
         hint: `looked at ${path}`,
       }),
     );

@@ -1,6 +1,6 @@
 /**
- * The effective configuration: flag > environment > file > default, each value with where it came from. Everything that
- * is given is checked, also what another origin overrules: a mistake is told where it is made.
+ * Computes the effective configuration, with the origin of each value. A flag overrides the environment, which overrides the
+ * file, which overrides the default. Every given value is checked, also one that is overridden.
  */
 import { basename, dirname, relative, resolve } from "node:path";
 import { anything, decode, object, refusal } from "../std/decode.ts";
@@ -9,7 +9,7 @@ import { type ConfigFile, type LoadModule, readConfigFile } from "./config-file.
 import type { Setting } from "./setting.ts";
 import { type Config, SETTINGS, type SettingName } from "./settings.ts";
 
-/** Where a value came from. */
+/** The origin of a value. */
 export type Origin =
   | { readonly kind: "flag"; readonly name: string }
   | { readonly kind: "environment"; readonly name: string }
@@ -19,19 +19,19 @@ export type Origin =
 export interface LoadedConfig {
   readonly config: Config;
   readonly origins: Readonly<Record<SettingName, Origin>>;
-  /** The file that was read, absolute; null if there is none. */
+  /** The absolute path of the configuration file; null if there is none. */
   readonly file: string | null;
 }
 
 export interface ConfigSource {
-  /** Values of flags by their names; undefined ones were not given. */
+  /** Values of flags by name; undefined means not given. */
   readonly flags: Readonly<Record<string, unknown>>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly loadModule: LoadModule;
 }
 
-/** Reads and checks all of it; throws a `RondoError` that names the setting and its origin. */
+/** Reads and checks all settings. Throws a `RondoError` that names the setting and its origin. */
 export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
   const named = source.env["RONDO_CONFIG"] || undefined;
   const file = await readConfigFile({ cwd: source.cwd, named, loadModule: source.loadModule });
@@ -50,7 +50,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
   };
 }
 
-/** An origin in words. */
+/** The origin of a value, as text for error messages. */
 export function showOrigin(origin: Origin): string {
   switch (origin.kind) {
     case "flag":
@@ -72,11 +72,13 @@ function refuseUnknown(file: ConfigFile): void {
   throw new RondoError({
     ...unknown,
     message: `${basename(file.path)}: ${unknown.message}`,
-    ...(env === undefined ? {} : { hint: `it is not kept in a file: set ${env} in the environment` }),
+    ...(env === undefined
+      ? {}
+      : { hint: `this setting is not allowed in a file: set ${env} in the environment` }),
   });
 }
 
-/** The value that counts. Weaker origins are looked at first, so that each is checked. */
+/** Returns the value with the strongest origin. The values of weaker origins are checked too. */
 async function settle(
   name: SettingName,
   setting: Setting<unknown>,
@@ -112,6 +114,6 @@ async function decoded(setting: Setting<unknown>, value: unknown, path: string):
   const found = decode(await setting.decoder(), value, { path });
   if (!isRejection(found)) return found;
   throw new RondoError(
-    setting.isSecret === true ? { ...found, message: `${found.path}: is not what it should be` } : found,
+    setting.isSecret === true ? { ...found, message: `${found.path}: has a wrong value` } : found,
   );
 }

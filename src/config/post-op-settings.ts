@@ -1,4 +1,4 @@
-/** Decoders of the settings of post-operations. In the environment, where all values are texts: JSON, or a list with commas. */
+/** Decoders of the settings of post-operations. In an environment variable, a value is JSON or a comma-separated list. */
 import { WebhookSecrets, type WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
 import { type StateStoreGiven, stateStores } from "../commands/state/state-settings.ts";
 import { AllowList } from "../net/guard/allow-list.ts";
@@ -20,10 +20,10 @@ const targets = checked(texts, (given) => {
   return isRejection(list) ? list : null;
 });
 
-/** Targets that broadcasts may reach beyond public ones. */
+/** Targets outside the public internet that broadcasts may reach. */
 export const allowTargets: Decode<readonly string[]> = (value) => targets(splitList(value));
 
-/** Secrets of broadcasts. Errors show none of them. */
+/** Secrets that sign broadcasts. No error shows them. */
 export const webhookSecrets: Decode<WebhookSecretsGiven> = (value) => {
   const isJson = typeof value === "string" && value.startsWith("{");
   const given = isJson ? fromJson(value) : splitList(value);

@@ -4,27 +4,27 @@ import { type Decode, listOf, mapped, text, where } from "../std/decode.ts";
 import { durationMs } from "../std/duration.ts";
 
 export interface Setting<T> {
-  /** The flag that sets it, without dashes. */
+  /** The flag of the setting, without dashes. */
   readonly flag?: string;
-  /** The environment variable that sets it. */
+  /** The environment variable of the setting. */
   readonly env?: string;
-  /** False: not in a file, since it belongs to one call or is secret. */
+  /** Whether the configuration file may contain the setting. False for secrets and for settings of a single call. */
   readonly inFile: boolean;
   readonly fallback: T;
-  /** Never shown. */
+  /** Whether the value is a secret, which is never shown. */
   readonly isSecret?: boolean;
-  /** The value for people, where that is not plain JSON. */
+  /** Formats the value for people; by default it is shown as JSON. */
   readonly show?: (value: T) => string;
-  /** Holds paths that are meant from the folder of the file that names them. */
+  /** Resolves relative paths in the value against the folder of the configuration file. */
   readonly rebase?: (value: T, resolve: (path: string) => string) => T;
-  /** The decoder of a given value; a promise where it is loaded on first use. */
+  /** Returns the decoder of the setting; a promise if the decoder's module is loaded on first use. */
   readonly decoder: () => Decode<T> | Promise<Decode<T>>;
 }
 
-/** A text that is not empty. */
+/** A non-empty string. */
 export const filledText = text({ min: 1, what: "a text" });
 
-/** A TCP port; as text too, since flags and variables are text. 0 means any free port. */
+/** A TCP port as a number or a string. 0 means any free port. */
 export const port: Decode<number> = mapped(
   where<string | number>(
     "a port",
@@ -37,7 +37,7 @@ export const port: Decode<number> = mapped(
   Number,
 );
 
-/** An http or https address, without slashes at its end. */
+/** An http or https URL, without trailing slashes. */
 export const httpUrl: Decode<string> = mapped(
   where<string>(
     "an address",
@@ -47,13 +47,13 @@ export const httpUrl: Decode<string> = mapped(
   (url) => url.replace(/\/+$/, ""),
 );
 
-/** Milliseconds of a duration that is not shorter than this. In the environment, digits are milliseconds too. */
+/** A duration of at least `minMs`, in milliseconds. In the environment, plain digits are milliseconds too. */
 export function durationFrom(minMs: number): Decode<number> {
   const read = durationMs(minMs);
   return (value) => read(typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value);
 }
 
-/** A list of texts that are not empty. */
+/** A list of non-empty strings. */
 export const texts: Decode<readonly string[]> = mapped(
   where("a list of texts", Array.isArray, 'such as ["a", "b"]'),
   listOf(filledText),

@@ -19,27 +19,27 @@ import {
   texts,
 } from "./setting.ts";
 
-/** What the configuration says of one project. */
+/** The settings of one project. */
 export interface ProjectSettings {
-  /** Tasks of all its executions that may run at the same time. */
+  /** The most tasks that run at a time, over all executions of the project. */
   readonly concurrency?: number;
-  /** Patterns of topics, in which `*` stands for any text: it may use only these and `<project>_*`. */
+  /** Patterns of topics, in which `*` matches any text. The project may use only these topics and `<project>_*`. */
   readonly topics?: readonly string[];
 }
 
-/** Bounds of what the server takes from one client; what is not named has its default. */
+/** Limits on the requests of one client. A limit that is left out has its default. */
 export interface LimitSettings {
-  /** The largest body of a request, in bytes, and most keys in one. */
+  /** The largest request body: in bytes, and in keys. */
   readonly bodyBytes?: number;
   readonly bodyKeys?: number;
-  /** Requests a second, per token or address. */
+  /** Requests per second, by token or address. */
   readonly requestsPerSecond?: number;
-  /** How long the headers, the whole request, and the answer may take. */
+  /** The longest time for the headers, for the whole request, and for the answer. */
   readonly headerMs?: number;
   readonly requestMs?: number;
   readonly answerMs?: number;
   readonly connections?: number;
-  /** Open streams, bytes kept for one of them, and how long it may take none. */
+  /** Streams that are open at a time, bytes buffered for one, and how long a client may read nothing of it. */
   readonly streams?: number;
   readonly streamBytes?: number;
   readonly streamStallMs?: number;
@@ -48,7 +48,7 @@ export interface LimitSettings {
 const bytes = optional(count("in bytes, without a unit, such as 1048576"));
 const ms = optional(count("in milliseconds, without a unit, such as 30000"));
 
-/** Patterns of topics. */
+/** Decodes a list of topic patterns. */
 const topics: Decode<readonly string[]> = mapped(
   texts,
   listOf(
@@ -60,21 +60,21 @@ const topics: Decode<readonly string[]> = mapped(
   ),
 );
 
-/** A prefix of names at a broker; it leaves room for the rest of the name. */
+/** Decodes the prefix of names at a broker. Its length limit leaves room for the rest of a name. */
 const prefix = text({
   pattern: /^[A-Za-z][A-Za-z0-9_.-]{0,39}$/,
   what: "a prefix",
   hint: "a letter, then up to 39 letters, digits, dots, _ or -",
 });
 
-/** The address of a RabbitMQ, which may contain a password. */
+/** Decodes the address of RabbitMQ, which may contain a password and is never shown in errors. */
 const broker = secret<string>(
   "the address of a broker",
   (value) => typeof value === "string" && isBrokerUrl(value),
   'write it as "amqp://user:password@127.0.0.1:5672"',
 );
 
-/** The address of a server, or of several nodes of a cluster with commas between them. */
+/** Decodes the address of a server, or the addresses of several nodes, separated by commas. */
 const serverUrls: Decode<string> = (value) =>
   typeof value === "string"
     ? value
@@ -85,7 +85,7 @@ const serverUrls: Decode<string> = (value) =>
 
 const hidden = secret<string>("a text", (value) => typeof value === "string" && value !== "");
 
-/** Loaded only if one of them is set. */
+/** Loads the decoders of post-operations only if one of their settings is given. */
 const postOps = () => import("./post-op-settings.ts");
 
 const projects: Decode<Readonly<Record<string, ProjectSettings>>> = mapOf(
@@ -106,7 +106,7 @@ const limits: Decode<LimitSettings> = object({
   streamStallMs: ms,
 });
 
-/** The table. */
+/** All settings, by name. */
 export const SETTINGS = {
   store: {
     flag: "store",
@@ -184,15 +184,14 @@ export const SETTINGS = {
   adminToken: unset({ env: "RONDO_ADMIN_TOKEN", inFile: false, isSecret: true }, hidden),
 };
 
-/** The name of a setting. */
 export type SettingName = keyof typeof SETTINGS;
 
-/** Every setting's value. */
+/** The effective values of all settings. */
 export type Config = {
   readonly [Name in SettingName]: (typeof SETTINGS)[Name] extends Setting<infer T> ? T : never;
 };
 
-/** A setting that is null unless it is given. */
+/** Declares a setting that is null by default. */
 function unset<T>(
   from: Omit<Setting<T>, "fallback" | "decoder" | "rebase" | "show">,
   read: Decode<T>,
@@ -200,7 +199,7 @@ function unset<T>(
   return { ...from, fallback: null, decoder: () => read };
 }
 
-/** So long unless it is said otherwise; what is shorter than `minMs` would keep nobody alive. */
+/** Declares a duration with the default `ms` and the minimum `minMs`. */
 function duration(ms: number, minMs: number): Setting<number> {
   const read = durationFrom(minMs);
   return { inFile: true, fallback: ms, decoder: () => read, show: showDuration };

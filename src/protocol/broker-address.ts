@@ -30,11 +30,11 @@ function explain(at: { message: string; code: unknown; vhost: string; user: stri
   // RabbitMQ closes the connection where the client expects that the virtual host is opened.
   if (/ConnectionOpenOk/.test(message))
     return (
-      `the virtual host "${vhost}" is not there, or the user "${user}" may not use it; ` +
+      `the virtual host "${vhost}" does not exist, or the user "${user}" may not use it; ` +
       "check the path of the address, rabbitmqctl list_vhosts and rabbitmqctl list_permissions"
     );
   if (/ACCESS[-_]REFUSED|403/.test(message))
-    return `the user "${user}" is not let in; check user and password (${message})`;
+    return `the user "${user}" was refused; check user and password (${message})`;
   // A broker that is starting or stopping closes the socket too.
   if (/Socket closed abruptly|ECONNRESET/.test(`${message} ${String(code)}`))
     return (

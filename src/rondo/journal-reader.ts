@@ -1,4 +1,4 @@
-/** Reads journals from the store in bounded pieces: events as they come, results of a handler, a past state. */
+/** Reads journals from the store in bounded pieces: the events, the results of a handler, and a past state. */
 
 import type { Place, Recorded } from "../kernel/event.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
@@ -35,7 +35,10 @@ export async function* readEvents(
   }
 }
 
-/** Settled tasks of one handler in one visit, in journal order (of several rounds, each task's last word); checkpoints. */
+/**
+ * Reads the settled tasks of a handler in a visit, in journal order, and checkpoints. After several rounds, the last outcome of
+ * a task counts.
+ */
 export function resultsOf(store: Store): ResultsSource {
   const rows = new RowReader(store);
   return {
@@ -78,15 +81,15 @@ function isAt(event: Place, place: { phase: string; visit: number; handler: stri
   return event.phase === place.phase && event.visit === place.visit && event.handler === place.handler;
 }
 
-/** Rows kept per execution. */
+/** The most rows that are cached for each execution. */
 const ROWS_MAX = 4;
 
 interface Reading {
-  /** Those who wait. */
+  /** The number of calls that wait for a read. */
   waiting: number;
   /** The newest rows that were read, oldest first. */
   rows: (readonly Recorded[])[];
-  /** Ends with the last read that was asked for: one follows the other. */
+  /** Resolves after the last requested read. Reads of one execution run one after the other. */
   last: Promise<unknown>;
 }
 
@@ -98,13 +101,13 @@ class RowReader {
     this.#store = store;
   }
 
-  /** The event with this sequence number. */
+  /** Reads the event with this sequence number. */
   async find(execution: string, seq: number): Promise<Recorded | undefined> {
     const reading = this.#readings.get(execution) ?? { waiting: 0, rows: [], last: Promise.resolve() };
     this.#readings.set(execution, reading);
     reading.waiting++;
     const found = reading.last.then(() => this.#find(reading, execution, seq));
-    // Whoever waits behind it reads for itself.
+    // If a read fails, the next read still runs.
     reading.last = found.then(
       () => {},
       () => {},

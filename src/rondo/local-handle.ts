@@ -27,13 +27,13 @@ import { SparseSet } from "../std/sparse.ts";
 import { type ExecutionStore, type Store, StoreFault } from "../store/store.ts";
 import { readEvents } from "./journal-reader.ts";
 
-/** What handles need of the process. */
+/** The parts of the process that handles use. */
 export interface LocalParts {
   readonly engine: EnginePort;
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  /** Why the payload of a signal does not fit what the execution waits for; null: it does. */
+  /** The reason why the payload of a signal does not match the schema of its wait; null: it matches. */
   readonly checkSignal?: (execution: string, signal: string, data: string) => Promise<Rejection | null>;
 }
 
@@ -45,7 +45,7 @@ interface Listening {
 export class LocalHandle<Output> implements ExecutionHandle<Output> {
   readonly id: string;
   readonly #parts: LocalParts;
-  /** What still listens: each is told when the handle is disposed. */
+  /** Functions that stop a running `result`, `events` or `logs` when the handle is disposed. */
   readonly #listening = new SparseSet<() => void>();
   #early: Listening | null = null;
 
@@ -54,7 +54,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     this.#parts = parts;
   }
 
-  /** Watches for the end from now on: for a caller that is about to start it and wait. */
+  /** Begins to watch for the end, for a caller that starts the execution and then waits. */
   watchEnd(): void {
     this.#early = this.#ending();
   }
@@ -71,7 +71,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
       if (end === "stopped")
         throw new RondoError(
           reject("not_ready", "the engine or the handle was closed before the execution ended", {
-            hint: "it goes on when the store is open",
+            hint: "the execution continues when a process opens the store",
           }),
         );
       if (end.status === "done") return JSON.parse(end.output ?? "null") as Output;
@@ -111,10 +111,10 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
             await this.#throwIfDamaged();
             throw new RondoError(damagedRow(fault));
           }
-          // Closed in the middle of a read: the events end here, as they do when it is closed between two.
+          // If the handle is closed during a read, the events end here, as if it were closed between two reads.
           if (!bell.isStopped || !(fault instanceof StoreFault)) throw fault;
         }
-        // Its rows can be read, but something else of it cannot.
+        // The rows are readable, but another part of the execution is damaged.
         if (isDamaged) await this.#throwIfDamaged();
         isDamaged = false;
       }
@@ -148,7 +148,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
       isOver = hasEnded(view) || isOver;
       isDamaged ||= view.status === "damaged";
       while (await bell.next()) {
-        // What ended before this reading has all of its lines stored by now.
+        // If the execution ended before this read, all its lines are stored by now.
         const isLast = isOver || options.follow !== true;
         try {
           for await (const line of readLines(store, this.id, after)) {
@@ -235,7 +235,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     return newExecutionId(this.#parts.clock.now(), this.#parts.random).replace("ex_", "msg_");
   }
 
-  /** Listens for the end, until it comes or `stop` is called. */
+  /** Listens for the end until the execution ends or `stop` is called. */
   #ending(): Listening {
     let stop: () => void = () => {};
     const end = new Promise<Ending | "stopped">((resolve) => {
@@ -311,7 +311,7 @@ class Bell {
 
 const ROWS = 64;
 
-/** The lines of an execution that were stored after `after`, in the order of storing. */
+/** Reads the log lines of an execution that were stored after `after`, in the order of storing. */
 async function* readLines(store: ExecutionStore, execution: string, after: number): AsyncGenerator<LogEntry> {
   for (let last = after; ; ) {
     const rows = await store.readLogs({ execution, after: last, rowsMax: ROWS });

@@ -1,7 +1,4 @@
-/**
- * Rondo in this process: an engine over a store, and a worker beside it that hosts the workflows served here. What
- * `openRondo` gives.
- */
+/** Rondo in this process: an engine over a store, and a worker that runs the workflows served here. `openRondo` returns it. */
 
 import { startExecution } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition/definition.ts";
@@ -47,25 +44,25 @@ import { resultsOf } from "./journal-reader.ts";
 import { LocalHandle, type LocalParts } from "./local-handle.ts";
 
 export interface RondoParts extends LocalParts {
-  /** Items in flight at the worker: half of them running, half waiting to. */
+  /** The most tasks at the worker: half of them run, half wait. */
   readonly capacity: number;
-  /** Runs scripts; without it, none are done here. */
+  /** How scripts run. Without it, scripts do not run here. */
   readonly scripts?: ScriptOptions;
-  /** In a cluster: what is served here is done for the other nodes too. */
+  /** In a cluster: the worker that runs the served workflows for other nodes too. */
   readonly elsewhere?: Elsewhere;
   /** Values that are redacted in logs and errors. */
   readonly secrets?: readonly string[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
-  /** Why nobody may use a name as a topic; null: it is not reserved. */
+  /** The reason why a name is reserved and cannot be a topic; null: it is not reserved. */
   readonly reserved?: (topic: string) => Rejection | null;
-  /** Why a project cannot start a workflow with these commands; null: it can. */
+  /** The reason why a project cannot start a workflow with these commands; null: it can. */
   readonly admit?: (project: string, commands: Plan["commands"]) => Promise<Rejection | null>;
-  /** Ends what the engine had to itself. */
+  /** Closes the parts that belong to the engine, after it is closed. */
   readonly onClosed?: () => Promise<void>;
 }
 
-/** The worker that does tasks of other nodes in this process. */
+/** The worker in this process that runs tasks of other nodes. */
 export interface Elsewhere {
   host(parts: readonly HostedPart[]): void;
   hostScripts(): void;
@@ -106,11 +103,11 @@ export class Rondo implements RondoClient {
   readonly #worker: Worker;
   readonly #workerId: string;
   readonly #served = new Map<string, Served>();
-  /** By wire name and version, of all workflows ever served here: executions of older definitions go on. */
+  /** All workflows ever served here, by wire name and version. Executions of older definitions go on. */
   readonly #serves = new Map<string, Serves>();
   readonly #stored = new Map<string, Promise<void>>();
   readonly #isStored = new Set<string>();
-  /** Workflows that were given to `serve` themselves. */
+  /** Names of workflows that were passed to `serve` directly. */
   readonly #named = new Set<string>();
   #isClosed = false;
 
@@ -121,7 +118,7 @@ export class Rondo implements RondoClient {
     this.#options = options;
     const { engine, store, clock, random } = options;
     this.#parts = { engine, store, clock, random, checkSignal: (...signal) => this.#checkSignal(...signal) };
-    // No other process has had this name: what a worker says late must not be taken for another's word.
+    // The worker's name is unique to this process, so that a late report is not taken for that of another worker.
     const [own] = engine.info.owned;
     this.#workerId = `local~${own?.epoch ?? newExecutionId(clock.now(), random).slice(3)}`;
     this.#worker = new Worker({
@@ -160,7 +157,7 @@ export class Rondo implements RondoClient {
     }
     for (const { name } of workflows) this.#named.add(name);
     for (const workflow of withChildren(workflows)) {
-      // What is served by its own name is not replaced by what a parent brings along.
+      // A workflow that was passed to `serve` directly is not replaced by a child of the same name.
       if (this.#named.has(workflow.name) && !workflows.includes(workflow)) continue;
       const plan = planOf(workflow);
       this.#served.set(workflow.name, { workflow, plan });
@@ -170,7 +167,7 @@ export class Rondo implements RondoClient {
         this.#options.elsewhere?.hostScripts();
       }
       if (workflow.handlers.length > 0) this.#options.elsewhere?.host([workflow]);
-      // If the disk is full just now, a start tries again.
+      // If the store fails now, a later start stores the definition again.
       this.#store(plan).catch((fault: unknown) => {
         if (!(fault instanceof StoreFault)) this.#options.onBug(fault);
       });
@@ -259,14 +256,14 @@ export class Rondo implements RondoClient {
     return this.close();
   }
 
-  /** Many of these wait at a time: what is in scope here is in memory until the start is durable. */
+  /** Many starts wait at a time. Variables in scope here stay in memory until the start is durable. */
   async #start<Output>(
     workflow: AnyWorkflow | string,
     input: unknown,
     options: StartOptions,
     waits: boolean,
   ): Promise<LocalHandle<Output>> {
-    // Awaited only where there is something to wait for: a plain start goes out in the turn it was asked for.
+    // Only awaited if needed, so that a plain start is sent in the turn of its call.
     const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
     const checked = unwrap(checkStart(options));
     const start = startExecution(this.#options, prepared.plan, prepared.text, checked);
@@ -284,7 +281,7 @@ export class Rondo implements RondoClient {
     return reply.existed && waits ? new LocalHandle<Output>(handle.id, this.#parts) : handle;
   }
 
-  /** The plan and the input as stored, where neither needs waiting for; else null. */
+  /** Returns the plan and the stored form of the input, or null if one of them needs waiting. */
   #prepareNow(
     workflow: AnyWorkflow | string,
     input: unknown,
@@ -323,7 +320,7 @@ export class Rondo implements RondoClient {
     const key = `${use} ${version ?? ""}`;
     const known = this.#serves.get(key);
     const enumerates = enumerate !== undefined;
-    // Where two workflows share a name, one may enumerate and the other only process.
+    // If two workflows share a name, one may enumerate tasks and the other only process them.
     const isBoth = known !== undefined && known.enumerates !== enumerates;
     this.#serves.set(key, {
       use,
@@ -333,7 +330,7 @@ export class Rondo implements RondoClient {
     this.#worker.host(workflow, code);
   }
 
-  /** Checks a signal by the schema of the wait it is for, where this process knows the workflow. */
+  /** Checks a signal against the schema of its wait, if this process knows the workflow. */
   async #checkSignal(execution: string, signal: string, data: string): Promise<Rejection | null> {
     const waits = [...this.#served.values()].flatMap(({ workflow }) =>
       workflow.handlers.flatMap(({ signal: wait }) =>
@@ -352,7 +349,7 @@ export class Rondo implements RondoClient {
     return refusal;
   }
 
-  /** Puts the definition in the store, once. */
+  /** Stores the definition, once. */
   #store(plan: Plan): Promise<void> {
     let stored = this.#stored.get(plan.hash);
     if (stored === undefined) {
@@ -375,7 +372,7 @@ export class Rondo implements RondoClient {
 
 const plans = new WeakMap<HostedWorkflow, Plan>();
 
-/** The plan of a workflow; throws what is wrong with its definition. */
+/** Returns the plan of a workflow. Throws if its definition is wrong. */
 export function planOf(workflow: HostedWorkflow): Plan {
   const known = plans.get(workflow);
   if (known !== undefined) return known;

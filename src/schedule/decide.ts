@@ -95,7 +95,7 @@ export function refused({ due, begun, started }: Fire, why: Rejection, at: numbe
 function catchUp(schedule: Schedule, moment: Moment & { times: CronTimes; first: number }): Decision {
   const { state } = schedule;
   const { misfires } = state;
-  assert(misfires !== null, "what is caught up with was noticed");
+  assert(misfires !== null, "only noticed misfires are caught up with");
   if (misfires.left === 0) {
     const { last } = misfires;
     const dropped = state.dropped + moment.times.count(state.after, last, CATCH_UP_MAX);

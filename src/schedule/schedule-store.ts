@@ -125,7 +125,7 @@ export class ScheduleStore {
     }
   }
 
-  /** Versions of the user's part and the manual run of all schedules, to detect changes. */
+  /** The user's part and the manual run of each schedule as one text, to detect changes. */
   async *said(): AsyncGenerator<{ readonly id: string; readonly name: string }> {
     for await (const { id, bodies, damage } of this.#bodies(""))
       yield { id, name: sha256(`${bodies.said}\n${bodies.run ?? ""}\n${damage?.message ?? ""}`) };

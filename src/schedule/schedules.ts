@@ -243,7 +243,7 @@ export class Schedules {
   ): Promise<T | Rejection> {
     if (this.#isClosed) {
       const hint = "try again when the server is up";
-      return Promise.resolve(reject("not_ready", "the desk of schedules is closed", { hint }));
+      return Promise.resolve(reject("not_ready", "schedules are closed: the server stops", { hint }));
     }
     return this.#lanes.run(id, async () => {
       try {

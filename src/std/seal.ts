@@ -7,7 +7,7 @@ import { checksum } from "./hash.ts";
 
 const SYMBOLS = " \t\r\n";
 const LENGTH = 16;
-/** Each byte as four characters. */
+/** The four white-space characters of each byte. */
 const BYTES = Array.from({ length: 256 }, (_, byte) =>
   [0, 2, 4, 6].map((shift) => SYMBOLS[(byte >>> shift) & 3]).join(""),
 );

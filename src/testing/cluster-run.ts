@@ -1,6 +1,6 @@
 /**
- * One life of a node of a cluster under test: an engine with its own worker over a store that others share, and its
- * ownership of partitions. What nodes say to each other is passed on by the cluster (test-cluster.ts).
+ * One run of a node of a cluster under test, from its start to its end: an engine with its own worker over a shared store, and
+ * its ownership of partitions. The cluster passes messages between nodes (test-cluster.ts).
  */
 import { OwnershipDriver } from "../cluster/ownership/ownership-driver.ts";
 import { Engine } from "../engine/driver.ts";
@@ -17,7 +17,7 @@ export interface ClusterRunOptions extends Omit<ProcessRunOptions, "clock"> {
   /** The node's name among the others. */
   readonly url: string;
   readonly clock: VirtualClock;
-  /** What the node has to say to others. */
+  /** Called with each message that the node sends to other nodes. */
   readonly onSay: (output: ClusterOutput) => void;
 }
 
@@ -95,7 +95,7 @@ export class ClusterRun {
     return new ClusterRun({ rondo, engine, ownership, process });
   }
 
-  /** Resolves when the life is over. */
+  /** Resolves when the run is over. */
   get ended(): KillableProcess["ended"] {
     return this.#process.ended;
   }
@@ -104,12 +104,12 @@ export class ClusterRun {
     return this.#process.isOn;
   }
 
-  /** It runs, and is a member. */
+  /** Whether the node runs, is not frozen, and is a member of the cluster. */
   get isWell(): boolean {
     return this.isUp && !this.#process.isFrozen && this.#ownership.mayAct();
   }
 
-  /** Its name in the store. */
+  /** The name of this run in the store. */
   get incarnation(): string | null {
     return this.#ownership.view().incarnation;
   }
@@ -118,27 +118,27 @@ export class ClusterRun {
     return this.isUp && this.#engine.openLeases > 0;
   }
 
-  /** Whether it has the execution, for all that it knows. */
+  /** Whether the node owns the execution, as far as it knows. */
   owns(execution: string): boolean {
     return this.isUp && this.#engine.isOwn(execution);
   }
 
-  /** Another node has something to say. */
+  /** Delivers a message of another node. */
   hear(word: ClusterNotice): void {
     if (this.isUp) this.#engine.cluster.notify(word);
   }
 
-  /** SIGSTOP for a while. */
+  /** Stops the process for a while, as SIGSTOP does. */
   freeze(ms: number): void {
     this.#process.freeze(ms);
   }
 
-  /** SIGTERM: hands over what it has. */
+  /** Leaves the cluster in good order, as after SIGTERM: hands over its partitions. */
   leave(): Promise<void> {
     return this.#ownership.leave();
   }
 
-  /** Ends it as `kill -9` would. */
+  /** Kills the process, as `kill -9` does. */
   kill(): void {
     this.#process.kill();
     this.#ownership.stop();

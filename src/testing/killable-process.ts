@@ -1,21 +1,20 @@
 /**
- * Whether a process under test lives, and whether it stands still for a while. All that it can do to the world goes
- * through a clock and a store that stop answering when it is gone. A commit takes a turn to reach the store, so one that
- * is under way when the process dies was never made.
+ * A process under test that can be killed and frozen. It acts only through its clock and its store, which stop answering when
+ * it is killed. A commit reaches the store one turn later, so a commit that is under way at the kill is not made.
  */
 import type { Clock } from "../std/clock.ts";
 import type { Store } from "../store/store.ts";
 
-/** What `ended` resolves with: a value that no engine gives. */
+/** The value that `ended` resolves with. No engine returns it. */
 export const ENDED = Symbol("ended");
 
 export class KillableProcess {
-  /** Resolves when the life is over. */
+  /** Resolves when the process is killed. */
   readonly ended: Promise<typeof ENDED>;
   #resolveEnd: (end: typeof ENDED) => void = () => {};
   #isOn = true;
   readonly #clock: Clock;
-  /** It stands still until then, by its clock. */
+  /** The process is frozen until this time. */
   #frozenUntil = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Clock) {
@@ -33,18 +32,18 @@ export class KillableProcess {
     return this.#frozenUntil > this.#clock.now();
   }
 
-  /** Ends it as `kill -9` would. */
+  /** Kills the process, as `kill -9` does. */
   kill(): void {
     this.#isOn = false;
     this.#resolveEnd(ENDED);
   }
 
-  /** SIGSTOP for a while. */
+  /** Stops the process for a while, as SIGSTOP does. */
   freeze(ms: number): void {
     this.#frozenUntil = this.#clock.now() + ms;
   }
 
-  /** A clock as far as the living see it. */
+  /** A clock whose timers do not fire while the process is frozen or after it is killed. */
   clock(clock: Clock): Clock {
     const whileOn = (run: () => void) => () => this.#thawed(run);
     return {
@@ -54,7 +53,7 @@ export class KillableProcess {
     };
   }
 
-  /** A store as far as the living see it: what the dead asked for is neither done nor answered. */
+  /** A store that neither executes nor answers calls of a killed process, and delays those of a frozen one. */
   store<S extends Store>(store: S): S {
     return new Proxy(store, {
       get: (target, name) => {
@@ -71,7 +70,7 @@ export class KillableProcess {
     });
   }
 
-  /** Resolves when the process can go on: never, if it is gone. */
+  /** Resolves when the process is not frozen; never if it was killed. */
   #awake(): Promise<void> | undefined {
     if (this.#isOn && !this.isFrozen) return undefined;
     return new Promise((resolve) => this.#thawed(resolve));

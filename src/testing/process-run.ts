@@ -1,6 +1,6 @@
 /**
- * One life of a Rondo under test: an engine and its worker from open to crash or close, as if it were a process of its
- * own (mortal.ts).
+ * One run of a Rondo under test: an engine and its worker, from open to crash or close, as if they were a process of their own
+ * (killable-process.ts).
  */
 
 import type { Performer } from "../commands/post-ops/post-op-performer.ts";
@@ -25,13 +25,13 @@ export interface ProcessRunOptions {
   readonly capacity: number;
   readonly settings: Partial<Settings>;
   readonly onLog: (line: LogLine) => void;
-  /** What goes wrong with commits, if anything does. */
+  /** Makes commits fail; without it, none do. */
   readonly faults?: { commit<T>(write: () => Promise<T>): Promise<T> };
-  /** How scripts are run: for real, in their sandbox. */
+  /** How scripts run. They run for real, in their sandbox. */
   readonly scripts: ScriptOptions;
-  /** What becomes of results of commands. */
+  /** Performs post-operations of commands. */
   readonly postOps: TestPostOps;
-  /** Gets why the engine stopped by itself: a bug, always. */
+  /** Called with the reason if the engine stops by itself, which is always a bug. */
   readonly onStop: (reason: Error) => void;
 }
 
@@ -53,7 +53,7 @@ export class ProcessRun {
     this.#process = parts.process;
   }
 
-  /** Resolves when the life is over. */
+  /** Resolves when the run is over. */
   get ended(): KillableProcess["ended"] {
     return this.#process.ended;
   }
@@ -81,18 +81,18 @@ export class ProcessRun {
     return new ProcessRun({ engine, rondo: rondo.serve(...workflows), process, postOps });
   }
 
-  /** True while attempts run: then user code may be at work. */
+  /** Whether attempts run, so that user code may be running. */
   get isAtWork(): boolean {
     return this.#engine.openLeases > 0;
   }
 
-  /** Ends it as `kill -9` would. */
+  /** Kills the process, as `kill -9` does. */
   kill(): void {
     this.#process.kill();
   }
 }
 
-/** The store, with commits that can fail. */
+/** Decorates a store so that its commits can fail. */
 export function withFaults<S extends ExecutionStore>(store: S, faults: ProcessRunOptions["faults"]): S {
   if (faults === undefined) return store;
   return decorate<ExecutionStore>(store, {

@@ -1,8 +1,8 @@
 /**
- * A user's workflow under seeds: its own handlers run, in one process or in a cluster of several over one store in memory,
- * while processes die at their commits, stand still, leave and start again, commits fail, answers are lost and requests are
- * repeated. Each run must end as one without faults does; its journal must only grow and count every task once; and what
- * the user says must hold.
+ * Runs a user's workflow with its own handlers under many seeds, in one process or in a cluster over one store in memory.
+ * Processes die at their commits, freeze, leave and start again; commits fail, answers are lost, and requests are repeated.
+ * Each run must end like a run without faults. Its journal must have no gaps and count every task once. The user's check must
+ * hold.
  */
 import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
@@ -116,19 +116,19 @@ export class SimulationFailed extends Error {
 
 const ID = "simulated";
 const STEPS_MAX = 50_000;
-/** How long after the end what is owed may take. */
+/** How much virtual time broadcasts may take after the end. */
 const OWED_MS = 60_000;
 const NOTHING: FaultCounts = { crashes: 0, failedCommits: 0, lostReplies: 0, pauses: 0, leaves: 0 };
 /** All timers are kept in memory, so that a year passes in as many steps as it has timers. */
 const SETTINGS = { timerHorizonMs: 100 * 366 * 86_400_000, timersMax: 1_000_000 };
-/** Of a cluster: what may still run at a node that is gone is waited for. */
+/** In a cluster, tasks that may still run at a dead node are waited for. */
 const CLUSTER_SETTINGS = { ...SETTINGS, suspectMs: 30_000 };
 
-/** What runs a workflow. */
+/** The part of a test Rondo or test cluster that a simulation uses. */
 type Simulated = Pick<TestCluster, "start" | "execution" | "events" | "settle" | "pass"> &
   AsyncDisposable & { readonly clock: TestClock };
 
-/** Runs the workflow under each seed; throws a `SimulationFailed` at the first that breaks. */
+/** Runs the workflow under each seed. Throws a `SimulationFailed` at the first seed that breaks a check. */
 export async function simulateWorkflow<W extends AnyWorkflow>(
   workflow: W & HostedWorkflow,
   options: SimulateOptions<W>,
@@ -155,7 +155,7 @@ export async function simulateWorkflow<W extends AnyWorkflow>(
   return summary;
 }
 
-/** One run to its end; seed 0: nothing goes wrong. */
+/** Does one run to its end. With seed 0, nothing fails. */
 async function runOnce<W extends AnyWorkflow>(
   workflow: W & HostedWorkflow,
   options: SimulateOptions<W> & { readonly seed: number },
@@ -167,10 +167,10 @@ async function runOnce<W extends AnyWorkflow>(
   const { t, faults } = await open(workflow, { ...options, nodes, postOps }, scripts);
   try {
     await start(t, workflow, input);
-    // Whoever got no answer asks again.
+    // A client without an answer repeats its start.
     if (seed % 3 === 1) await start(t, workflow, input);
     await drive(t, options);
-    // Broadcasts may be owed.
+    // Gives broadcasts time to be sent.
     await t.clock.advance(OWED_MS);
     const execution = await status(t);
     const events = t.events(ID);
@@ -185,12 +185,12 @@ async function runOnce<W extends AnyWorkflow>(
   }
 }
 
-/** Every other run is one of several nodes. */
+/** The number of nodes under a seed: every other run is a cluster. */
 function nodesOf(seed: number): number {
   return seed % 2 === 1 ? 1 : 2 + ((seed / 2) % 3);
 }
 
-/** The Rondo of a run, of one process or several. */
+/** Opens the Rondo of a run: one process, or a cluster. */
 async function open<W extends AnyWorkflow>(
   workflow: W & HostedWorkflow,
   options: SimulateOptions<W> & {
@@ -232,7 +232,7 @@ async function open<W extends AnyWorkflow>(
   return { t, faults };
 }
 
-/** What the other runs are compared with did not end well itself: then it is the workflow that fails, not a seed. */
+/** The error if the run without faults does not end as done: the workflow fails, independent of seeds. */
 function failedWithoutFaults({ execution, events }: SimulatedRun<unknown>): SimulationFailed {
   const { status, error } = execution;
   const at = [error?.phase, error?.handler].filter((name) => name !== undefined).join("/");
@@ -261,7 +261,7 @@ function start<W extends AnyWorkflow>(t: Simulated, workflow: W, input: Workflow
   return ask(t, () => t.start<W>(workflow, input as never, { id: ID }));
 }
 
-/** Asks until there is an answer: time passes meanwhile, and engines die. */
+/** Repeats a request until it is answered. Time passes meanwhile, and engines may crash. */
 async function ask<T>(t: Simulated, make: () => Promise<T>): Promise<T> {
   for (let i = 0; i < 100; i++) {
     let outcome: { readonly value: T } | { readonly error: unknown } | null = null;
@@ -288,7 +288,7 @@ async function ask<T>(t: Simulated, make: () => Promise<T>): Promise<T> {
   throw new Error("nobody answers");
 }
 
-/** Lets time pass until the execution has ended. */
+/** Moves time until the execution has ended. */
 async function drive<W extends AnyWorkflow>(t: Simulated, options: SimulateOptions<W>): Promise<void> {
   const until = t.clock.now() + unwrap(parseDuration(options.within ?? "400d", "within"));
   const signals = new Map(Object.entries(options.signals ?? {}));
@@ -304,19 +304,19 @@ async function drive<W extends AnyWorkflow>(t: Simulated, options: SimulateOptio
     }
     if (t.clock.now() > until || (!(await t.pass()) && signals.size === 0)) break;
   }
-  throw new Error(`it did not end: ${await ask(t, () => t.execution(ID).why())}`);
+  throw new Error(`the execution did not end: ${await ask(t, () => t.execution(ID).why())}`);
 }
 
 function status(t: Simulated): Promise<ExecutionView> {
   return ask(t, () => t.execution(ID).describe());
 }
 
-/** What must hold of every simulated run of a workflow, whatever the workflow is. */
+/** The facts of a run that are checked, whatever the workflow is. */
 interface Run {
   readonly execution: ExecutionView;
 }
 
-/** The journal has no gaps, counts each task once in a round, and ends once. */
+/** Checks that the journal has no gaps, counts each task once in a round, and ends once. */
 function checkJournal(events: readonly PublicEvent[]): void {
   const settled = new Set<string>();
   let round = 1;
@@ -333,7 +333,7 @@ function checkJournal(events: readonly PublicEvent[]): void {
   });
 }
 
-/** It ended as a run without faults does. */
+/** Checks that the run ended like the run without faults. */
 function checkSame({ execution }: Run, { execution: expected }: Run): void {
   const { status, error } = execution;
   if (status !== expected.status)

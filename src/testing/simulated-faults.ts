@@ -1,7 +1,7 @@
 /**
- * What goes wrong in a simulated run of a workflow, under its seed: a commit is refused before it is written, or its
- * answer is lost after it was; or the process dies, before or after. In a cluster a node also stands still for longer than
- * its lease, or leaves in good order. At most so often: then all goes well.
+ * The faults of a simulated run, drawn by its seed. A commit fails before it is written, or its answer is lost after it was
+ * written; or the process dies before or after the write. In a cluster a node also freezes for longer than its lease, or leaves
+ * in good order. The number of faults is limited.
  */
 import type { SeededRandom } from "../std/random.ts";
 import { StoreFault } from "../store/store.ts";
@@ -20,15 +20,15 @@ export interface FaultCounts {
   leaves: number;
 }
 
-/** What can befall a process. */
+/** The faults that a process can have. */
 export interface NodeFaults {
   crash(): void;
-  /** Only in a cluster. */
+  /** Freezes the process. Only in a cluster. */
   pause?(): void;
   leave?(): void;
 }
 
-/** What makes commits, or lets them go wrong. */
+/** Makes commits, some of which fail. */
 interface Committer {
   commit<T>(write: () => Promise<T>): Promise<T>;
 }
@@ -45,12 +45,12 @@ export class SimulatedFaults {
     this.#faultsLeft = random.between(0, 6);
   }
 
-  /** For one process. */
+  /** The committer of one process. */
   of(node: NodeFaults): Committer {
     return { commit: (write) => this.#commit(node, write) };
   }
 
-  /** What never answers is of a process that has died. */
+  /** A commit of a process that has died never answers. */
   async #commit<T>(node: NodeFaults, write: () => Promise<T>): Promise<T> {
     const dice = this.#random.below(100);
     if (dice < 12 && this.#crashesLeft > 0) {
@@ -60,7 +60,7 @@ export class SimulatedFaults {
       node.crash();
       return new Promise<T>(() => {});
     }
-    // Whoever stands still for so long is taken for dead: what ran there may run again.
+    // A node that is frozen for longer than its lease counts as dead, so its tasks may run again elsewhere.
     if (dice < 18 && node.pause !== undefined && this.#crashesLeft > 0) {
       this.#crashesLeft--;
       this.counts.pauses++;

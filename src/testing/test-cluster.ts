@@ -1,6 +1,6 @@
 /**
- * A cluster under test: several nodes over one store in memory, each with its own worker. Nodes die at their commits, stand
- * still for longer than their leases, leave in good order, and come back; the others go on with what they had.
+ * A cluster under test: several nodes over one store in memory, each with its own worker. Nodes die at their commits, freeze
+ * for longer than their leases, leave in good order, and come back. The others take over their partitions.
  */
 import type { ClusterNotice, ClusterOutput } from "../engine/driver-options.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
@@ -16,20 +16,20 @@ import { orCrashed, TestHandle } from "./test-handle.ts";
 import { PASS_MAX_MS } from "./test-rondo.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
-/** Of the store that the nodes share. */
+/** The number of partitions of the shared store. */
 export const TEST_PARTITIONS = 8;
-/** Longer than a lease. */
+/** How long a frozen node stands still: longer than a lease. */
 const PAUSE_MS = 25_000;
 /** How long a node that leaves is waited for. */
 const LEAVE_MS = 30_000;
-/** A pause in which nothing happens but renewals is skipped if it is longer than this. */
+/** A longer time in which nothing but renewals happens is skipped. */
 const SKIP_MS = 60_000;
 
 export interface TestClusterOptions
   extends Omit<ClusterRunOptions, "clock" | "url" | "onSay" | "onStop" | "faults" | "random"> {
   readonly nodes: number;
   readonly random: SeededRandom;
-  /** Null: nothing goes wrong. */
+  /** The faults to simulate; null: none. */
   readonly faults: SimulatedFaults | null;
 }
 
@@ -37,7 +37,7 @@ export class TestCluster implements AsyncDisposable {
   readonly #options: TestClusterOptions;
   readonly #workflows: readonly (HostedWorkflow | HostedTopic)[];
   readonly #clock = new VirtualClock(() => this.#lives.some((run) => run?.isAtWork === true));
-  /** By node; null: it is not up. */
+  /** The runs by node; null: the node is down. */
   readonly #lives: (ClusterRun | null)[];
   #begins = 0;
   #stopped: Error | null = null;
@@ -76,7 +76,7 @@ export class TestCluster implements AsyncDisposable {
     return new TestHandle<WorkflowOutput<W>>(id, () => this.#lifeFor(id));
   }
 
-  /** The journal as committed so far, with every task in it. */
+  /** Reads the journal as committed so far, with every task in it. */
   events(id: string): PublicEvent[] {
     return this.#options.tables
       .readJournal({ execution: id, from: 1 })
@@ -84,13 +84,13 @@ export class TestCluster implements AsyncDisposable {
       .map((recorded) => publicEvent(id, recorded, "full"));
   }
 
-  /** Resolves when nothing more happens unless time moves. */
+  /** Resolves when nothing more happens until time moves. */
   async settle(): Promise<void> {
     await this.#clock.settle();
     if (this.#stopped !== null) throw new Error("an engine stopped", { cause: this.#stopped });
   }
 
-  /** Lets time pass until something can happen; false: nothing will. */
+  /** Moves time until something can happen. Returns false if nothing will. */
   async pass(): Promise<boolean> {
     const clock = this.#clock;
     const idleMs = clock.nextOwnAt - clock.now();
@@ -108,7 +108,7 @@ export class TestCluster implements AsyncDisposable {
     for (const run of lives) run.kill();
   }
 
-  /** Every partition is with a node that is well, and nothing is at work: only renewals are to come by themselves. */
+  /** Whether a healthy node owns every partition and no task runs, so that only lease renewals are left to do. */
   get #isSteady(): boolean {
     const { tables } = this.#options;
     const well = new Set(this.#lives.flatMap((run) => (run?.isWell === true ? [run.incarnation] : [])));
@@ -117,7 +117,7 @@ export class TestCluster implements AsyncDisposable {
     return !this.#lives.some((run) => run?.isAtWork === true);
   }
 
-  /** Whoever has the execution, as far as that is known; else anybody. */
+  /** The node that owns the execution, as far as is known; otherwise any node that is up. */
   async #lifeFor(execution: string): Promise<ClusterRun> {
     const up = this.#lives.filter((run) => run?.isUp === true) as ClusterRun[];
     const clusterRun = up.find((one) => one.owns(execution)) ?? up[0];
@@ -152,7 +152,7 @@ export class TestCluster implements AsyncDisposable {
     this.#lives[node] = run;
   }
 
-  /** It is gone, and another one comes after a while. */
+  /** Kills a node, and starts it again after a while. */
   #end(node: number, run: ClusterRun | null): void {
     if (run === null || !run.isUp) return;
     run.kill();
@@ -169,11 +169,11 @@ export class TestCluster implements AsyncDisposable {
     if (run === null) return;
     const end = () => this.#end(node, run);
     run.leave().then(end, end);
-    // What its handlers do may take long; then it is not waited for.
+    // Handlers may run for long. After this time the node is killed.
     this.#clock.after(LEAVE_MS, end);
   }
 
-  /** What a node has to say reaches the others a little later. */
+  /** Delivers a message of a node to the others, one millisecond later. */
   #pass(output: ClusterOutput, from: number): void {
     const self = this.#lives[from]?.incarnation ?? "";
     const send = (incarnation: string | null, word: ClusterNotice) => {

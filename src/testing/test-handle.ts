@@ -1,4 +1,4 @@
-/** A handle that outlives crashes: it asks whichever engine lives, and waits on through the death of one. */
+/** A handle that survives crashes: each call asks the engine that is up, and a wait goes on after a crash. */
 import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView, ShownStatus } from "../kernel/view.ts";
 import type { Rondo } from "../rondo/rondo.ts";
@@ -14,7 +14,7 @@ import type {
 import { RondoError, reject } from "../std/rejection.ts";
 import { ENDED, type KillableProcess } from "./killable-process.ts";
 
-/** Whoever answers, as long as it lives. */
+/** A run that answers until it ends. */
 export interface Answering {
   readonly rondo: Rondo;
   readonly ended: KillableProcess["ended"];
@@ -115,13 +115,13 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
   }
 }
 
-/** The answer, or a rejection if the engine dies before it gives one. */
+/** Returns the answer, or throws a `RondoError` if the engine crashes before it answers. */
 export async function orCrashed<T>(answer: Promise<T>, life: Answering): Promise<T> {
   const first = await Promise.race([answer, life.ended]);
   if (first !== ENDED) return first;
   throw new RondoError(
     reject("not_ready", "the engine crashed before it answered", {
-      hint: "whether it was done is not known: ask again, with the same id",
+      hint: "the request may have been applied: repeat it with the same id",
     }),
   );
 }

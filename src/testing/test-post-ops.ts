@@ -1,6 +1,6 @@
 /**
- * Post-operations under test: results are kept in the memory store as in Rondo's own, and broadcasts go nowhere but into a
- * list. Nothing of it takes time; what a target answers is up to the test.
+ * Post-operations under test. Results are kept in the memory store, and broadcasts are recorded in a list instead of being
+ * sent. They take no time; the test decides what a target answers.
  */
 
 import { Performer } from "../commands/post-ops/post-op-performer.ts";
@@ -29,7 +29,7 @@ export interface TestBroadcast {
 export type TestTarget = (told: Omit<TestBroadcast, "status">) => number | undefined;
 
 export class TestPostOps {
-  /** In the order in which they were sent, each try. */
+  /** All broadcasts, each try, in the order of sending. */
   readonly broadcasts: TestBroadcast[] = [];
   readonly #target: TestTarget;
 
@@ -37,7 +37,7 @@ export class TestPostOps {
     this.#target = target;
   }
 
-  /** Who performs them in one life. */
+  /** Makes the performer for one run. */
   performer(store: Store, clock: Clock): Performer {
     return new Performer({
       store,
@@ -62,7 +62,7 @@ export class TestPostOps {
   }
 }
 
-/** What a performer finds at a place, as a value; undefined: nothing. */
+/** Reads the value at a place of a state store; undefined if there is none. */
 export async function stateAt(
   performer: Performer,
   place: { readonly store: string; readonly key: string; readonly partition?: string },

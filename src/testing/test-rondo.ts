@@ -1,6 +1,6 @@
 /**
- * What `testRondo` gives: Rondo as a program uses it, over tables that survive crashes, with the means to move time,
- * to let everything settle, to crash and to look at journals.
+ * The Rondo that `testRondo` returns: Rondo as a program uses it, over tables that survive crashes. A test can move time, wait
+ * until all is quiet, crash the process, and read journals.
  */
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { type Detail, type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
@@ -27,11 +27,11 @@ import { VirtualClock } from "./virtual-clock.ts";
 
 /** Virtual time. Handlers under test may use `after` for their own timers. */
 export interface TestClock extends Clock {
-  /** Moves time on by a duration, firing what is due on the way in its order; resolves when all is quiet. */
+  /** Moves time forward by a duration and fires due timers in order. Resolves when all is quiet. */
   advance(duration: Duration): Promise<void>;
 }
 
-/** Time passes by a day at most: others may have something to say. */
+/** The longest step of time in `pass`, so that a test regains control at least once a day of virtual time. */
 export const PASS_MAX_MS = 86_400_000;
 
 /** Rondo under test, as `testRondo` gives it: the test moves time, causes crashes and reads journals. */

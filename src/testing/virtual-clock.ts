@@ -1,8 +1,8 @@
 /**
- * A clock that stands still until it is told to move. Its timers fire in the order of their times, each at exactly
- * its time; between two of them everything that can run without time passing is let run. `soon` is real, so that
- * promises of user code and the engine's turns mix as they do in production; nothing ever sleeps. Time can also be
- * skipped: then what runs by the `steady` clock does not notice.
+ * A clock that stands still until a test moves it. Timers fire in the order of their times, each at exactly its time. Between
+ * two timers, everything that can run without time passing runs. `soon` uses the real event loop, so promises of user code and
+ * turns of the engine mix as in production. Nothing sleeps. Time can also be skipped; the `steady` clock does not see skipped
+ * time.
  */
 import { type Clock, systemClock } from "../std/clock.ts";
 import { type Duration, parseDuration } from "../std/duration.ts";
@@ -16,11 +16,11 @@ interface Timer {
   isCancelled: boolean;
 }
 
-/** 2030-01-01, so that a time that is a real one by mistake shows. */
+/** 2030-01-01, so that a real time that gets in by mistake is noticed. */
 const BEGINNING = 1_893_456_000_000;
-/** Turns of the event loop without anything to run after which all is quiet. */
+/** After this many turns of the event loop without work, all is quiet. */
 const QUIET_TURNS = 3;
-/** The same while user code runs, whose promises may take turns that the clock does not see. */
+/** The same while user code runs: its promises may take turns that the clock does not see. */
 const PATIENT_TURNS = 40;
 
 /** The clock of a `testRondo`. */
@@ -46,7 +46,7 @@ export class VirtualClock implements Clock {
     return this.#add(this.#timers, this.#now + Math.ceil(Math.max(0, ms)), run);
   }
 
-  /** For what does not notice when time is skipped. */
+  /** A clock that does not see skipped time. */
   readonly steady: Clock = {
     now: () => this.#now - this.#skippedMs,
     after: (ms, run) => this.#add(this.#steadyTimers, this.steady.now() + Math.ceil(Math.max(0, ms)), run),
@@ -69,12 +69,12 @@ export class VirtualClock implements Clock {
     });
   }
 
-  /** When the next timer fires; Infinity: there is none. */
+  /** When the next timer fires; Infinity if there is none. */
   get nextAt(): number {
     return Math.min(this.nextOwnAt, this.#nextSteadyAt);
   }
 
-  /** The same without steady timers. */
+  /** When the next timer of this clock fires, without those of the steady clock. */
   get nextOwnAt(): number {
     return dueOf(this.#timers);
   }
@@ -83,13 +83,13 @@ export class VirtualClock implements Clock {
     return dueOf(this.#steadyTimers) + this.#skippedMs;
   }
 
-  /** It is later all at once. */
+  /** Jumps forward without firing timers on the way. */
   skip(ms: number): void {
     this.#now += ms;
     this.#skippedMs += ms;
   }
 
-  /** Moves time on by a duration; resolves when everything due by then has happened. */
+  /** Moves time forward by a duration. Resolves when everything due by then has happened. */
   async advance(duration: Duration): Promise<void> {
     const until = this.#now + unwrap(parseDuration(duration, "advance"));
     await this.settle();
@@ -104,7 +104,7 @@ export class VirtualClock implements Clock {
     await this.settle();
   }
 
-  /** Resolves when nothing more happens unless time moves. */
+  /** Resolves when nothing more happens until time moves. */
   async settle(): Promise<void> {
     for (let quiet = 0; quiet < (this.#isUserCodeRunning() ? PATIENT_TURNS : QUIET_TURNS); quiet++) {
       if (this.#pending > 0) quiet = -1;

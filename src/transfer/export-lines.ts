@@ -227,7 +227,7 @@ function sizeOf(loaded: LoadedExecution | null): number {
   return loaded.entries.reduce((sum, { body }) => sum + body.length, loaded.snapshot?.body.length ?? 0);
 }
 
-/** Lists rows newest first, in pages of one size, with an order below `before`. */
+/** Lists a page of rows with an order below `before`, newest first. */
 type ListNewest<Row> = (before: number | null, max: number) => Promise<readonly Row[]>;
 
 const PAGE = 1_000;

@@ -24,13 +24,13 @@ const CHARS_MAX = 2_097_152;
 const ENDS_MAX = 100_000;
 const LOOKED_UP = 32;
 
-/** The execution of the present lines. */
+/** The execution whose lines are being read. */
 interface Current {
   readonly id: string;
   /** The number of the last event so far. */
   end: number;
   chain: string;
-  /** Its line, until its first page. */
+  /** The execution's line, until its first journal page is written. */
   line: LineOf<"execution"> | null;
 }
 
@@ -110,7 +110,7 @@ export class LineImporter {
 
   async #addPage({ entries }: LineOf<"journal">): Promise<void> {
     const current = this.#current;
-    if (current === null) throw wrongLine(this.#number, "a journal without an execution");
+    if (current === null) throw wrongLine(this.#number, "a journal page without an execution before it");
     const after = current.end;
     for (const { seq, count } of entries) {
       if (seq !== current.end + 1)
@@ -130,7 +130,7 @@ export class LineImporter {
   #begun(): Current {
     const current = this.#current;
     if (current === null || current.line !== null)
-      throw wrongLine(this.#number, "something of an execution before its journal");
+      throw wrongLine(this.#number, "a line of an execution before its journal");
     return current;
   }
 
@@ -184,16 +184,16 @@ export class LineImporter {
     if (verdict.kind === "ok" && verdict.fenced.length === 0) {
       const [twice] = verdict.exists;
       if (twice === undefined) return;
-      throw wrongLine(this.#number, `execution ${twice} is there twice`);
+      throw wrongLine(this.#number, `execution ${twice} is in this export twice`);
     }
-    throw new StoreFault("the store was taken by another process while it was written", {
+    throw new StoreFault("another process took the store during the import", {
       retryable: false,
       nothingWritten: false,
     });
   }
 }
 
-/** An empty write. */
+/** A write without content, to be filled in. */
 function bare(execution: string, after: number): ExecutionWrite {
   return {
     execution,

@@ -10,7 +10,7 @@ import { type Store, StoreFault, type StoreInfo } from "../store/store.ts";
 
 export interface OwnedStore {
   readonly store: Store;
-  /** With every partition. */
+  /** The store's info, with every partition owned. */
   readonly info: StoreInfo;
   /** Resolves if this process was the only owner until now; otherwise throws. */
   confirm(): Promise<void>;
@@ -51,7 +51,7 @@ async function acquireAll(store: ClusterStore, info: StoreInfo, clock: Clock): P
         ({ partition, owner, epoch }) => owner === incarnation && epoch === epochs.get(partition),
       );
     if (!isOurs)
-      lost = new StoreFault("the store was taken by another process meanwhile", {
+      lost = new StoreFault("another process took the store meanwhile", {
         retryable: false,
         nothingWritten: false,
       });
@@ -80,7 +80,7 @@ function inUse(urls: readonly string[]): RondoError {
   );
 }
 
-/** Renews every third of a lease. One that fails is not the end: the next may come in time. */
+/** Renews the lease every third of its time. A failed renewal does no harm if the next one succeeds in time. */
 class Renewals {
   readonly #clock: Clock;
   readonly #renew: () => Promise<void>;
@@ -110,7 +110,7 @@ class Renewals {
     try {
       await this.#renew();
     } catch (thrown) {
-      // What became of the lease shows with the next renewal, or with `confirm`.
+      // If the lease is lost, the next renewal or `confirm` notices it.
       if (!(thrown instanceof StoreFault)) throw thrown;
     }
     if (!this.#isOver) this.#arm();

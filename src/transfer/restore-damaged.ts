@@ -25,14 +25,14 @@ import { type OwnedStore, openOwned } from "./owned-store.ts";
 const BEGUN = "restoring";
 const PAGE = 500;
 
-/** What became of the damaged executions of the store. */
+/** The result of `restoreDamaged`, by ids of executions. */
 export interface Restored {
   readonly restored: readonly string[];
-  /** Not in the export, or damaged there too: they stay as they are. */
+  /** Damaged executions that are not in the export, or are damaged there too. They are unchanged. */
   readonly stillDamaged: readonly string[];
 }
 
-/** What an export has of one execution. */
+/** The parts of one execution in an export. */
 interface Replacement {
   readonly line: LineOf<"execution">;
   readonly entries: LineOf<"journal">["entries"];
@@ -42,14 +42,17 @@ interface Replacement {
 }
 
 export interface RestoreDamagedOptions {
-  /** Nothing may work on it. */
+  /** The store, which no process may work on. */
   readonly store: Store;
   readonly clock: Clock;
   readonly lines: AsyncIterable<Line>;
   readonly signal?: AbortSignal;
 }
 
-/** Replaces what is damaged in the store and whole in the export. What was open when the export was made is in doubt. */
+/**
+ * Replaces executions that are damaged in the store and intact in the export. Attempts that were open at the export count as in
+ * doubt.
+ */
 export async function restoreDamaged(options: RestoreDamagedOptions): Promise<Restored> {
   const owned = await openOwned(options.store, options.clock);
   const restored: string[] = [];
@@ -86,7 +89,7 @@ async function damagedIn(store: Store): Promise<ReadonlySet<string>> {
   return ids;
 }
 
-/** Reads what the export has of the wanted ones; definitions that are missing or damaged are put at once. */
+/** Reads the wanted executions from the export. Missing or damaged definitions are stored at once. */
 async function collect(
   store: Store,
   wanted: ReadonlySet<string>,
@@ -117,7 +120,7 @@ async function collect(
   return { executions, letters };
 }
 
-/** What is put last is the newest of its name: that stays the one that it was. */
+/** Stores a definition if the store's copy is missing or damaged. The newest definition of the name stays the newest. */
 async function putIfDamaged(store: Store, { name, hash, body }: LineOf<"definition">): Promise<void> {
   const found = await store.getDefinition({ hash });
   if (found !== null && readDefinition(found.body, hash) !== null) return;
@@ -148,9 +151,9 @@ async function replace(
     logs: logs.map((row) => ({ ...row, mayRepeat: false })),
   };
   const verdict = await store.commit({ fence: fenceOf(info), writes: [write] });
-  // One that exists was written by an import that was interrupted behind its commit.
+  // The execution exists already if an earlier import was interrupted after its commit.
   if (verdict.kind !== "ok" || verdict.fenced.length > 0)
-    throw new StoreFault("the store was taken by another process while it was written", {
+    throw new StoreFault("another process took the store during the import", {
       retryable: false,
       nothingWritten: false,
     });

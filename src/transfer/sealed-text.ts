@@ -1,6 +1,6 @@
 /**
- * Lines as bytes, sealed by an end that counts them and names their SHA-256. A text that was cut off, or in which
- * anything has changed, is told before a single line of it is used.
+ * Writes lines as bytes with a seal: a last line with the count of the lines and their SHA-256. A file that was cut off or
+ * changed is detected before any of its lines is used.
  */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
@@ -8,13 +8,13 @@ import { jsonFields } from "../std/decode.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../std/rejection.ts";
 import { FORMAT, type Line, type LineOf, parseLine } from "./line.ts";
 
-/** Bytes handed on at a time, about. */
+/** About how many bytes are written at a time. */
 const CHUNK = 262_144;
-/** Longer than any line that is written. */
+/** The longest line that is read, in bytes; longer than any written line. */
 const LINE_MAX = 268_435_456;
 const NEWLINE = 10;
 
-/** The lines as bytes, and the end behind them. */
+/** Yields the lines as bytes, and the seal after them. */
 export async function* seal(lines: AsyncIterable<Line>): AsyncGenerator<Buffer> {
   const hash = createHash("sha256");
   let count = 0;
@@ -42,7 +42,7 @@ export async function* seal(lines: AsyncIterable<Line>): AsyncGenerator<Buffer> 
   yield take();
 }
 
-/** Reads a file to its end and compares it with its seal; a rejection says what is wrong with it. */
+/** Reads a file to its end and checks its seal. Throws a `RondoError` that says what is wrong. */
 export async function checkSeal(file: string): Promise<Rejection | null> {
   const hash = createHash("sha256");
   let count = 0;
@@ -67,7 +67,7 @@ export async function checkSeal(file: string): Promise<Rejection | null> {
   return null;
 }
 
-/** The lines of a file whose seal was checked. */
+/** Reads the lines of a file whose seal was checked. */
 export async function* readLines(file: string): AsyncGenerator<Line> {
   let number = 0;
   for await (const line of bytesOfLines(file)) {
@@ -88,7 +88,9 @@ function checkHeader(file: string, line: Buffer): Rejection | null {
 }
 
 function foreign(file: string): Rejection {
-  return reject("invalid_input", `${file} is no export`, { hint: "give what `rondo export` has written" });
+  return reject("invalid_input", `${file} is not an export`, {
+    hint: "give a file that `rondo export` has written",
+  });
 }
 
 function broken(file: string, why: string): Rejection {
@@ -102,7 +104,7 @@ function endOf(line: Buffer | null): { lines: unknown; sha256: unknown } | null 
   return fields?.["kind"] === "end" ? { lines: fields["lines"], sha256: fields["sha256"] } : null;
 }
 
-/** Lines without their ends. Only a newline ends one: texts may hold any other separator. */
+/** Splits a file into lines. Only `\n` ends a line: texts may contain other separators. */
 async function* bytesOfLines(file: string): AsyncGenerator<Buffer | Rejection> {
   let begun: Buffer[] = [];
   let length = 0;

@@ -1,7 +1,7 @@
 import { DAMAGED } from "../store/store.ts";
 import type { Line } from "./line.ts";
 
-/** How much an export holds. */
+/** The counts of an export. */
 export interface Moved {
   readonly executions: number;
   readonly definitions: number;
@@ -9,13 +9,13 @@ export interface Moved {
   readonly timers: number;
   readonly letters: number;
   readonly deadLetters: number;
-  /** Executions that are damaged, and stay so where this is imported; absent: none is. */
+  /** Ids of damaged executions, which are damaged after an import too. Left out: none. */
   readonly damaged?: readonly string[];
-  /** Documents that cannot be read, so they are not in the export; absent: all can. */
+  /** Ids of unreadable documents, which are not in the export. Left out: none. */
   readonly leftOut?: readonly string[];
 }
 
-/** Counts what lines bring. */
+/** Counts the lines of an export by kind. */
 export class Tally {
   readonly #definitions = new Set<string>();
   readonly #damaged: string[] = [];
@@ -31,7 +31,7 @@ export class Tally {
     };
   }
 
-  /** Something that is not exported. */
+  /** Notes a document that is not exported. */
   leaveOut(what: string): void {
     this.#leftOut.push(what);
   }

@@ -32,7 +32,7 @@ test("an id that nothing has is told by every verb, with where to look", async (
     expect(await ask(args, { cwd }), args.join(" ")).toMatchObject({
       code: 3,
       stdout: "",
-      stderr: "rondo: there is no execution nope\n  see which there are: rondo ps\n",
+      stderr: "rondo: there is no execution nope\n  list the executions: rondo ps\n",
     });
 }, 120_000);
 

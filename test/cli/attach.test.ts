@@ -107,7 +107,7 @@ describe("leaving", () => {
     first.kill("SIGINT");
     const left = await first.ended;
     expect(left).toMatchObject({ code: 130, stdout: "" });
-    expect(left.stderr).toContain("go on with: rondo run flow.ts --id x\n");
+    expect(left.stderr).toContain("continue it with: rondo run flow.ts --id x\n");
     const second = await cli(["run", "flow.ts", "--id", "x"], { cwd });
     expect(second).toMatchObject({ code: 0, stdout: "6\n" });
     expect([...begun(left.stderr), ...begun(second.stderr)]).toEqual([0, 1, 2, 3, 4, 5]);

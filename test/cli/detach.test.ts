@@ -28,7 +28,7 @@ test("Ctrl-C lets what runs end, starts nothing new, and says how to go on; goin
   const left = await first.ended;
   expect({ code: left.code, stdout: left.stdout }).toEqual({ code: 130, stdout: "" });
   expect(left.stderr).toContain(
-    "execution h is not over; what is done is kept\n  go on with: rondo run holds.ts --id h\n",
+    "execution h has not ended; its finished tasks are kept\n  continue it with: rondo run holds.ts --id h\n",
   );
   expect(begun(left.stderr)).toEqual([0, 1, 2, 3, 4, 5]);
 
@@ -43,7 +43,7 @@ test("a second signal leaves at once, and nothing is lost by that", async () => 
   const first = startCli(["run", "holds.ts", "--id", "h"], { cwd, env: { HOLD: "always" } });
   await first.line(/one\/one#5 begins/);
   first.kill("SIGINT");
-  await first.line(/once more leaves at once/);
+  await first.line(/press Ctrl-C again to leave at once/);
   first.kill("SIGTERM");
   expect(await first.ended).toMatchObject({ code: 143, stdout: "" });
   const second = await cli(["run", "holds.ts", "--id", "h"], { cwd });

@@ -33,7 +33,7 @@ test("runs what the files say now; a broken version is told and the one before s
   expect(await run("b")).toMatchObject({ code: 0, stdout: '"two"\n' });
 
   writeFileSync(join(cwd, "flow.ts"), `${FLOW}\nconst broken = ;\n`);
-  await dev.line(/does not load; the worker of before stays/);
+  await dev.line(/does not load; the former worker stays/);
   await dev.line(/flow\.ts:8:16: Unexpected token/);
   await dev.line(/> 8 \| const broken = ;/);
   expect(await run("c")).toMatchObject({ code: 0, stdout: '"two"\n' });

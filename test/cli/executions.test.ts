@@ -246,7 +246,7 @@ describe("waiting", () => {
     expect(await rondo("wait", "late", "--timeout", "10ms")).toMatchObject({
       code: 124,
       stdout: "",
-      stderr: expect.stringContaining("go on with: rondo wait late") as string,
+      stderr: expect.stringContaining("continue it with: rondo wait late") as string,
     });
     const waiting = startCli(["wait", "late", "--url", server.url], { cwd });
     await waiting.line(/execution late goes on/);
@@ -269,7 +269,7 @@ describe("waiting", () => {
     expect(await waiting.ended).toMatchObject({
       code: 130,
       stdout: "",
-      stderr: expect.stringContaining("go on with: rondo wait w\n") as string,
+      stderr: expect.stringContaining("continue it with: rondo wait w\n") as string,
     });
     expect(await json<View>("inspect", "w")).toMatchObject({ status: "running" });
   });

@@ -83,7 +83,7 @@ test("4, 124: an execution of that id with another input or workflow; one that d
   expect(late).toMatchObject({
     code: 124,
     stdout: "",
-    stderr: expect.stringContaining("go on with: rondo run waits.ts --id w\n") as string,
+    stderr: expect.stringContaining("continue it with: rondo run waits.ts --id w\n") as string,
   });
   const other = await cli(["run", "waits.ts", "--id", "w", "-i", '{"n":2}'], { cwd });
   expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining("leave -i away") as string });
@@ -146,7 +146,7 @@ test("70: code that throws where nobody can catch it ends the process, and the e
   const { code, stderr } = await cli(["run", "stray.ts", "--id", "s"], { cwd });
   expect(code).toBe(70);
   expect(stderr).toContain("code threw outside of any task, which ends this process: Error: stray");
-  expect(stderr).toContain("go on with: rondo run stray.ts --id s");
+  expect(stderr).toContain("continue with: rondo run stray.ts --id s");
   const again = await cli(["run", "stray.ts", "--id", "s"], { cwd, env: { FIXED: "1" } });
   expect(again).toMatchObject({ code: 0, stdout: "null\n" });
 });

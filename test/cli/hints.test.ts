@@ -103,7 +103,7 @@ test("a worker says once that it serves, once that the server is away, and once 
   const worker = startCli(["worker", "flow.ts"], { cwd });
   await worker.line(/^worker \S+ serves/);
   first.process.kill("SIGKILL");
-  await worker.line(/the server is away .*what is done is kept, trying again/);
+  await worker.line(/the server is away .*receipts are kept, trying again/);
   await startServer({ cwd });
   await worker.line(/the server is back/);
   await cli(["run", "flow.ts", "--workflow", "quiet"], { cwd });

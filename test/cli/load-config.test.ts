@@ -263,10 +263,10 @@ test.each([
   ["stateStores", "{", "is not JSON"],
   ["allowTargets", ["ok", "http://x"], "allowTargets[1]"],
   ["allowTargets", 5, "is not a list"],
-  ["webhookSecrets", ["whsec_!"], "is not what it should be"],
-  ["webhookSecrets", ["whsec_AAAA"], "is not what it should be"],
-  ["webhookSecrets", ["short"], "is not what it should be"],
-  ["webhookSecrets", { "a.b": "not a list" }, "is not what it should be"],
+  ["webhookSecrets", ["whsec_!"], "has a wrong value"],
+  ["webhookSecrets", ["whsec_AAAA"], "has a wrong value"],
+  ["webhookSecrets", ["short"], "has a wrong value"],
+  ["webhookSecrets", { "a.b": "not a list" }, "has a wrong value"],
 ])("%s %j is refused", async (name, value, says) => {
   const { message } = await refusal({ files: { "rondo.config.json": JSON.stringify({ [name]: value }) } });
   expect(message).toContain(says);

@@ -43,7 +43,7 @@ export async function runDemo(args: readonly string[]): Promise<ExitCode> {
       leave();
       return demo.close(grace);
     },
-    says: "leaving: the workers end, the server closes; once more leaves at once",
+    says: "leaving: the workers end, the server closes; press Ctrl-C again to leave at once",
     leave: (exit) => process.exit(exit),
   });
   const keys = options.isExiting ? null : listenToKeys(demo.stage, screen, () => detach.ask());

@@ -1,4 +1,4 @@
-/** `rondo backup FILE`: a copy of the whole store, made by the server that has it open, while it goes on. */
+/** `rondo backup FILE`: the server copies the whole store to a file while it goes on working. */
 import { resolve } from "node:path";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine } from "../output/print.ts";
@@ -6,7 +6,7 @@ import { type ServerFlags, withServer } from "../server/find-server.ts";
 
 export type BackupOptions = ServerFlags;
 
-/** Has the copy written. */
+/** Asks the server to write the copy. */
 export async function backup(file: string, options: BackupOptions): Promise<ExitCode> {
   return withServer(options, async ({ rondo, name }) => {
     const answer = await rondo.requester.json<unknown>("/v1/backup", {

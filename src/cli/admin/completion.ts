@@ -1,6 +1,6 @@
 /**
- * `rondo completion bash|zsh|fish`: a script for the shell, made from the verbs and options that there are. Verbs that
- * take an execution's id complete it from the server, if one answers.
+ * `rondo completion bash|zsh|fish`: prints a completion script for a shell, made from the declared verbs and options. Ids of
+ * executions are completed by asking the server, if one answers.
  */
 import type { Argument, Command, Option } from "commander";
 import { CliError } from "../cli-error.ts";
@@ -23,7 +23,7 @@ export function completion(program: Command, shell: string): ExitCode {
 interface Verb {
   readonly name: string;
   readonly summary: string;
-  /** Words that can come next: verbs of its group, or choices of its argument. */
+  /** Words that can follow the verb: the verbs of its group, or the choices of its argument. */
   readonly words: readonly { readonly name: string; readonly summary: string }[];
   readonly options: readonly {
     readonly flags: readonly string[];
@@ -159,7 +159,7 @@ end
 ${lines.join("\n")}`;
 }
 
-/** Safe between single quotes in all three shells. */
+/** Removes characters that are not safe between single quotes in one of the shells. */
 function plain(text: string): string {
   return text.replaceAll(/['\\`$\n]/g, "");
 }

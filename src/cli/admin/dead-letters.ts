@@ -1,4 +1,4 @@
-/** `rondo dlq`: tasks that failed for good. */
+/** `rondo dlq`: lists, retries and drops dead letters, which are tasks that failed for good. */
 
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { DeadLetter } from "../../server/schemas/dead-letter.ts";
@@ -21,7 +21,7 @@ export interface DeadLetterListFlags extends ServerFlags {
 const PATH = "/v1/dead-letters";
 const LIMIT = 50;
 
-/** Lists them, newest first. */
+/** Lists dead letters, newest first. */
 export async function listDeadLetters(options: DeadLetterListFlags): Promise<ExitCode> {
   const limit = options.limit === undefined ? LIMIT : countOf(options.limit, "--limit");
   const { execution, workflow, project } = options;
@@ -33,7 +33,7 @@ export async function listDeadLetters(options: DeadLetterListFlags): Promise<Exi
   });
 }
 
-/** Tries again, or forgets. */
+/** Retries or drops a dead letter. */
 export async function changeDeadLetter(
   action: "retry" | "drop",
   id: string,
@@ -41,14 +41,14 @@ export async function changeDeadLetter(
 ): Promise<ExitCode> {
   if (!/^\d{1,15}$/.test(id))
     throw new CliError(EXIT.notFound, `there is no dead letter ${id}: the id of one is a number`, [
-      "see which there are: rondo dlq",
+      "list the dead letters: rondo dlq",
     ]);
   return withServer(options, async ({ rondo }) => {
     const path = `${PATH}/${encodeURIComponent(id)}/${action}`;
     const answer = await rondo.requester.json<ExecutionView | null>(path, { method: "POST" });
     if (options.json) printJson(answer ?? { id });
     else if (answer === null) printLine(`dead letter ${id} is dropped; its execution stays as it is`);
-    else printLine(`execution ${answer.id} does again what is not done; it is ${answer.status}`);
+    else printLine(`execution ${answer.id} runs its unfinished tasks again; its status is ${answer.status}`);
     return EXIT.ok;
   });
 }

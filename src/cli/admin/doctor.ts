@@ -1,6 +1,6 @@
 /**
- * `rondo doctor`: every setting with where it came from, and what can be looked at from here: the runtime, the data
- * directory, the server, the sandbox. Nothing is changed.
+ * `rondo doctor`: shows every setting with its origin, and checks the runtime, the data directory, the server, the broker and
+ * the sandbox. It changes nothing.
  */
 
 import { existsSync, statSync } from "node:fs";
@@ -28,12 +28,12 @@ export interface DoctorOptions extends ServerFlags {
 
 interface Finding {
   readonly what: string;
-  /** `note`: not as good as it could be, or not there, which may be meant. */
+  /** `note`: a restriction, or a missing part that may be missing on purpose. */
   readonly verdict: "ok" | "note" | "wrong";
   readonly says: string;
 }
 
-/** Looks at everything; 1 if something is wrong. */
+/** Runs all checks. The exit code is 1 if something is wrong. */
 export async function doctor(options: DoctorOptions): Promise<ExitCode> {
   const loaded = await readConfig({ ...options });
   const findings: Finding[] = [
@@ -88,7 +88,7 @@ async function store(loaded: LoadedConfig): Promise<Finding> {
   return isDatabase(loaded.config.store) ? database(loaded) : directory(loaded);
 }
 
-/** Whether the database answers, what is in it, and how many nodes work on it. */
+/** Checks whether the database answers, what its schema contains, and how many nodes are alive. */
 async function database({ config }: LoadedConfig): Promise<Finding> {
   const what = "store";
   const { readDatabaseFacts } = await import("../../compose/compose-transfer.ts");
@@ -109,7 +109,7 @@ async function database({ config }: LoadedConfig): Promise<Finding> {
   }
 }
 
-/** Whether the broker lets us in, where there is one. */
+/** Checks the connection to the broker, if one is configured. */
 async function broker({ config }: LoadedConfig): Promise<Finding[]> {
   if (config.broker === null) return [];
   const what = "broker";
@@ -122,7 +122,7 @@ async function broker({ config }: LoadedConfig): Promise<Finding[]> {
   }
 }
 
-/** The folder that holds the data, or would: whether it can be written to, and how much room there is. */
+/** Checks whether the data directory can be written to, and how much space is free. */
 async function directory({ config }: LoadedConfig): Promise<Finding> {
   const what = "store";
   const path = directoryOf(config.store);
@@ -154,7 +154,7 @@ function describeLost(transactions: number): string {
   return `its write-ahead log is damaged or missing, and it has lost at least ${many}; compare with a backup`;
 }
 
-/** Whether the server that other verbs would talk to answers. None may be meant, unless it was named. */
+/** Checks whether the server that other verbs would use answers. No answer is an error only if --url names the server. */
 async function server({ config }: LoadedConfig, options: DoctorOptions): Promise<Finding[]> {
   const what = "server";
   const from = Date.now();
@@ -179,14 +179,14 @@ async function server({ config }: LoadedConfig, options: DoctorOptions): Promise
   }
 }
 
-/** The part of `/readyz` that is looked at. */
+/** The part of the answer of `/readyz` that is used here. */
 interface Ready {
   readonly lostTransactions?: number;
-  /** The state of the server's connection to its broker; undefined: it has none. */
+  /** The state of the server's connection to its broker; undefined if the server has no broker. */
   readonly broker?: string;
 }
 
-/** The server's own connection to its broker, which this process may know nothing of. */
+/** The finding about the server's own connection to its broker. */
 function brokerOf(name: string, state: string): Finding {
   const what = "broker";
   if (state === "up") return { what, verdict: "ok", says: `${name} is connected to its broker` };
@@ -194,7 +194,7 @@ function brokerOf(name: string, state: string): Finding {
   return { what, verdict: state === "connecting" ? "note" : "wrong", says };
 }
 
-/** Whether scripts of others could be run here. */
+/** Checks whether the sandbox works here, so that scripts can run. */
 async function sandbox(): Promise<Finding> {
   const what = "sandbox";
   const { chooseJail } = await import("../../worker/sandbox/jail-probe.ts");
@@ -222,7 +222,7 @@ function showValue({ name, value }: { name: string; value: unknown }): string | 
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** What is said of one store. */
+/** A finding about one state store. */
 interface StateFinding {
   readonly what: string;
   readonly verdict: "ok" | "wrong";
@@ -231,7 +231,7 @@ interface StateFinding {
 
 const LOOK_MS = 5_000;
 
-/** A finding for each store that is configured elsewhere. */
+/** Checks each configured state store outside of Rondo's own store. */
 async function checkStateStores({ stateStores }: Config): Promise<StateFinding[]> {
   if (Object.keys(stateStores).length === 0) return [];
   const [{ parseStateStores }, { openStateStore }] = await Promise.all([
@@ -258,7 +258,7 @@ async function checkStateStores({ stateStores }: Config): Promise<StateFinding[]
   return findings;
 }
 
-/** Without the password. */
+/** The address of a store, without its password. */
 function placeOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : "its address";
 }

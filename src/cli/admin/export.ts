@@ -1,4 +1,4 @@
-/** `rondo export FILE|-`: a whole store as lines of JSON, while nothing works on it. */
+/** `rondo export FILE|-`: writes a whole store as lines of JSON. No server may use the store meanwhile. */
 import { open, rm } from "node:fs/promises";
 import { exportFrom, type Moved } from "../../compose/compose-transfer.ts";
 import { readManifest } from "../../package-root.ts";
@@ -13,7 +13,7 @@ export interface ExportOptions {
   readonly json?: boolean;
 }
 
-/** Writes the store of --store. */
+/** Exports the store of --store. */
 export async function exportToFile(file: string, options: ExportOptions): Promise<ExitCode> {
   const { config } = await readConfig({ ...options });
   const { store } = config;
@@ -33,13 +33,13 @@ export async function exportToFile(file: string, options: ExportOptions): Promis
   });
 }
 
-/** Names what is not whole. */
+/** Prints the damaged executions and the documents that are left out. */
 function printDamage({ damaged = [], leftOut = [] }: Moved): void {
   for (const id of damaged) printLine(`execution ${id} is damaged; it is exported as far as it can be read`);
   for (const what of leftOut) printLine(`the document ${what} cannot be read; it is left out`);
 }
 
-/** How much it was, for people. */
+/** The counts of an export as a sentence. */
 export function showMoved({ executions, definitions, documents }: Moved): string {
   const of = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
   return `${of(executions, "execution")}, ${of(definitions, "definition")} and ${of(documents, "document")}`;
@@ -51,7 +51,7 @@ function writeToStdout(chunk: Buffer): Promise<void> {
   });
 }
 
-/** Durable when this resolves; gone if it fails. */
+/** Writes a new file, durably. If writing fails, the file is removed. */
 async function writeNewFile<T>(
   file: string,
   run: (write: (chunk: Buffer) => Promise<void>) => Promise<T>,

@@ -1,4 +1,4 @@
-/** `rondo import FILE|-`: makes a store of what `rondo export` has written. */
+/** `rondo import FILE|-`: makes a store from a file of `rondo export`. */
 import { createWriteStream, mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import { untilInterrupted } from "./until-interrupted.ts";
 export interface ImportOptions {
   readonly store?: string;
   readonly json?: boolean;
-  /** Replace damaged executions of a store that is there. */
+  /** Replace damaged executions of an existing store. */
   readonly damaged?: boolean;
 }
 
@@ -32,7 +32,7 @@ export async function importFromFile(file: string, options: ImportOptions): Prom
       if (options.json) printJson(moved);
       else
         printLine(
-          `imported ${showMoved(moved)}; what ran when it was exported is in doubt for one heartbeat`,
+          `imported ${showMoved(moved)}; attempts that ran at the time of the export may be adopted for one heartbeat`,
         );
       return EXIT.ok;
     }),
@@ -43,14 +43,14 @@ function replaceDamaged({ restored, stillDamaged }: Restored, { json }: ImportOp
   if (json) printJson({ restored, stillDamaged });
   else {
     printLine(`restored ${restored.length === 1 ? "1 execution" : `${restored.length} executions`}`);
-    for (const id of restored) printLine(`  ${id} goes on from where it was when it was exported`);
+    for (const id of restored) printLine(`  ${id} continues from its state in the export`);
     for (const id of stillDamaged)
       printLine(`  ${id} stays damaged: the export does not have it, or has it damaged too`);
   }
   return stillDamaged.length === 0 ? EXIT.ok : EXIT.damaged;
 }
 
-/** The file; what comes from stdin is kept in one meanwhile, since it is read twice. */
+/** Calls `use` with the file. Input from stdin is copied to a temporary file first, because it is read twice. */
 async function withFile<T>(file: string, signal: AbortSignal, use: (path: string) => Promise<T>): Promise<T> {
   if (file !== "-") return use(file);
   const folder = mkdtempSync(join(tmpdir(), "rondo-import-"));

@@ -1,4 +1,4 @@
-/** `rondo migrate [--restored]`: brings a database to this version, or makes one usable that was restored. */
+/** `rondo migrate [--restored]`: migrates a database to this version, or makes a restored database usable. */
 import { isDatabase, migrateDatabase } from "../../compose/compose-transfer.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -11,7 +11,7 @@ export interface MigrateOptions {
   readonly json?: boolean;
 }
 
-/** Migrates the database of --store, and says what it did. */
+/** Migrates the database of --store and prints the versions. */
 export async function migrate(options: MigrateOptions): Promise<ExitCode> {
   const { config } = await readConfig({ ...options });
   const { store } = config;
@@ -30,7 +30,9 @@ export async function migrate(options: MigrateOptions): Promise<ExitCode> {
         : `the database was of version ${from} and is of version ${to}`,
     );
     if (restored)
-      printLine("it is declared restored: leases and attempt tokens of before are void; start the nodes now");
+      printLine(
+        "the database is marked as restored: earlier leases and attempt tokens are void; start the nodes now",
+      );
   }
   return EXIT.ok;
 }

@@ -1,11 +1,11 @@
-/** `rondo openapi`: the description of the API, of the server if there is one, else of this version. */
+/** `rondo openapi`: prints the OpenAPI description of the server, or of this version if no server answers. */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
 import { NoServer, type Server, type ServerFlags, withServer } from "../server/find-server.ts";
 
 type Document = Readonly<Record<string, unknown>>;
 
-/** Where a server listens unless it is told otherwise. */
+/** The default address of a server. */
 const USUAL_URL = "http://127.0.0.1:7777";
 
 /** Prints the document: indented for people, on one line with --json. */
@@ -25,7 +25,7 @@ async function documentOf(options: ServerFlags): Promise<Document> {
   }
 }
 
-/** Of the route table in this program: a server without a directory has it, and nothing is written. */
+/** The document of this version, made from its route table without starting a server. */
 async function ownDocument(): Promise<Document> {
   const { openServer } = await import("../../compose/compose-server.ts");
   const own = await openServer({ store: "memory:", host: "127.0.0.1", port: 0, adminToken: null });

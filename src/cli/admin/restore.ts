@@ -28,11 +28,11 @@ export async function restore(file: string, options: RestoreOptions): Promise<Ex
     throw new CliError(EXIT.usage, (thrown as Error).message, [], { cause: thrown });
   }
   if (options.json) printJson({ restored: file, store: config.store });
-  else printLine(`${config.store} is as it was when ${file} was made; leases of before are void`);
+  else printLine(`${config.store} is restored from ${file}; earlier leases are void`);
   return EXIT.ok;
 }
 
-/** The directory that a restore made, if it came to hold no store. */
+/** Removes the directory that a failed restore has made. */
 function removeUnused(directory: string): void {
   if (!existsSync(directory) || readdirSync(directory).some((name) => name.startsWith("rondo.db"))) return;
   rmSync(directory, { recursive: true });

@@ -1,4 +1,4 @@
-/** `rondo ring`: the nodes of the cluster in their order, and how they stand with each other. */
+/** `rondo ring`: shows the nodes of the cluster in ring order, with their state. */
 import type { Ring } from "../../server/schemas/node.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -6,7 +6,7 @@ import { printJson, printLine, printRows } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 
-/** Shows it as one node sees it. */
+/** Shows the ring as one node sees it. */
 export async function showRing(options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
     const ring = await rondo.requester.json<Ring>("/v1/ring");
@@ -19,7 +19,7 @@ export async function showRing(options: ServerFlags): Promise<ExitCode> {
     printLine(`as ${ring.url} sees it${ring.hash === "" ? "" : `, by map ${ring.hash.slice(0, 8)}`}`);
     if (token !== null) printLine(`token ${token.epoch}.${token.number} is at ${token.at}`);
     const last = cycle.lastMs === null ? "no cycle yet" : `the last cycle took ${showDuration(cycle.lastMs)}`;
-    printLine(`${last}; queued: ${queued.hints} hints of letters, ${queued.timers} timers`);
+    printLine(`${last}; queued: ${queued.hints} hints of mail, ${queued.timers} timers`);
     printLine(`watches ${watch.timers} timers of others; ${watch.lateness.count} were late`);
     return EXIT.ok;
   });

@@ -1,4 +1,4 @@
-/** `rondo schedules`: what starts by the clock. */
+/** `rondo schedules`: lists and changes schedules, which start executions at set times. */
 import type { Schedule, ScheduleList } from "../../server/schemas/schedule.ts";
 import { defined } from "../../std/defined.ts";
 import { showDuration } from "../../std/duration.ts";
@@ -24,7 +24,7 @@ export type ScheduleAction = "pause" | "resume" | "run" | "rm";
 
 const PATH = "/v1/schedules";
 
-/** Lists them. */
+/** Lists the schedules. */
 export async function listSchedules(options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
     const all: Schedule[] = [];
@@ -40,7 +40,7 @@ export async function listSchedules(options: ServerFlags): Promise<ExitCode> {
   });
 }
 
-/** Makes one, or changes it. */
+/** Creates or changes a schedule. */
 export async function putSchedule(id: string, options: SchedulePutFlags): Promise<ExitCode> {
   const { workflow, cron, timeZone, misfire, overlap, project } = options;
   const input = options.input === undefined ? undefined : await readInput(options.input, printLine);
@@ -48,7 +48,7 @@ export async function putSchedule(id: string, options: SchedulePutFlags): Promis
     const body = { id, workflow, cron, ...defined({ input, timeZone, misfire, overlap, project }) };
     const schedule = await rondo.requester.json<Schedule>(PATH, { method: "POST", body });
     if (options.json) printJson(schedule);
-    else printLine(`schedule ${id} is kept; ${nextOf(schedule)}`);
+    else printLine(`schedule ${id} is stored; ${nextOf(schedule)}`);
     return EXIT.ok;
   });
 }
@@ -56,10 +56,10 @@ export async function putSchedule(id: string, options: SchedulePutFlags): Promis
 const SAYS: Readonly<Record<"pause" | "resume" | "rm", string>> = {
   pause: "starts nothing until it is resumed",
   resume: "goes on",
-  rm: "is removed; what it started goes on",
+  rm: "is removed; its executions go on",
 };
 
-/** Pauses, resumes, runs or removes one. */
+/** Pauses, resumes, runs or removes a schedule. */
 export async function changeSchedule(
   action: ScheduleAction,
   id: string,
@@ -107,5 +107,5 @@ function columnsAt(now: number): Column<Schedule>[] {
 
 function nextOf({ next: [due], state }: Schedule): string {
   if (state.paused) return "it is paused";
-  return due === undefined ? "it has no time to come" : `next at ${new Date(due).toISOString()}`;
+  return due === undefined ? "it has no further due time" : `next at ${new Date(due).toISOString()}`;
 }

@@ -1,4 +1,4 @@
-/** `rondo token`: who may use the server over TCP. Works on the data directory too, while no server does. */
+/** `rondo token`: makes, lists and revokes tokens for access over TCP. If no server runs, it works on the data directory. */
 import type { NewToken, Token, TokenList } from "../../server/schemas/admin.ts";
 import { defined } from "../../std/defined.ts";
 import { durationOf } from "../duration-flag.ts";
@@ -10,17 +10,17 @@ import type { ServerFlags } from "../server/find-server.ts";
 import { withServerOrDirectory } from "../server/server-or-directory.ts";
 
 export interface TokenFlags extends Omit<ServerFlags, "token"> {
-  /** By default its role and the date. */
+  /** The name of the token; by default its role and the date. */
   readonly name?: string;
   readonly role?: string;
   readonly project?: string;
-  /** A duration from now. */
+  /** How long the token is valid, as a duration. */
   readonly expires?: string;
 }
 
 const PATH = "/v1/tokens";
 
-/** Makes one. Its text is the only thing on stdout. */
+/** Makes a token. Only the token itself is printed to stdout. */
 export async function createToken(options: TokenFlags): Promise<ExitCode> {
   const { role = "operator", project, expires } = options;
   const now = Date.now();
@@ -33,7 +33,7 @@ export async function createToken(options: TokenFlags): Promise<ExitCode> {
     else {
       print(made.token);
       printLine(`token ${made.id} (${role}) is made for "${name}"; it is not shown again`);
-      if (isHere) printLine(`  no server works on ${where}: it is kept there for the next one`);
+      if (isHere) printLine(`  no server works on ${where}: the token is stored there for the next server`);
       if (made.notice !== undefined)
         printLine(`  ${made.notice}; commands send it by --token or RONDO_TOKEN`);
     }
@@ -41,7 +41,7 @@ export async function createToken(options: TokenFlags): Promise<ExitCode> {
   });
 }
 
-/** Lists them. */
+/** Lists the tokens. */
 export async function listTokens(options: ServerFlags): Promise<ExitCode> {
   return withServerOrDirectory(options, { mayCreate: false }, async ({ rondo }) => {
     const { data } = await rondo.requester.json<TokenList>(PATH);
@@ -53,12 +53,12 @@ export async function listTokens(options: ServerFlags): Promise<ExitCode> {
   });
 }
 
-/** Revokes one. */
+/** Revokes a token. */
 export async function revokeToken(id: string, options: ServerFlags): Promise<ExitCode> {
   return withServerOrDirectory(options, { mayCreate: false }, async ({ rondo }) => {
     await rondo.requester.json(`${PATH}/${encodeURIComponent(id)}`, { method: "DELETE" });
     if (options.json) printJson({ id });
-    else printLine(`token ${id} is good for nothing from now on`);
+    else printLine(`token ${id} is revoked`);
     return EXIT.ok;
   });
 }

@@ -2,7 +2,7 @@ import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printLine } from "../output/print.ts";
 import { Shutdown } from "../start/shutdown.ts";
 
-/** Runs something that stops in good order at the first Ctrl-C or SIGTERM. */
+/** Runs a task that is aborted in good order at the first Ctrl-C or SIGTERM. */
 export async function untilInterrupted(run: (signal: AbortSignal) => Promise<ExitCode>): Promise<ExitCode> {
   const shutdown = new Shutdown();
   const stopped = new AbortController();

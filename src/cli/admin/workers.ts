@@ -1,4 +1,4 @@
-/** `rondo workers`: who does the tasks. */
+/** `rondo workers`: lists and drains workers. */
 import type { Worker } from "../../server/schemas/worker.ts";
 import { showDuration } from "../../std/duration.ts";
 import { RondoError } from "../../std/rejection.ts";
@@ -11,7 +11,7 @@ import type { Page } from "../server/read-pages.ts";
 
 const PATH = "/v1/workers";
 
-/** Lists them. */
+/** Lists the workers. */
 export async function listWorkers(options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
     const { data } = await rondo.requester.json<Page<Worker>>(PATH);
@@ -23,18 +23,18 @@ export async function listWorkers(options: ServerFlags): Promise<ExitCode> {
   });
 }
 
-/** Has one take nothing new. */
+/** Drains a worker: it gets no further tasks. */
 export async function drainWorker(id: string, options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
     const path = `${PATH}/${encodeURIComponent(id)}/drain`;
     const answer = await rondo.requester.json<unknown>(path, { method: "POST" }).catch((thrown: unknown) => {
       if (!(thrown instanceof RondoError) || thrown.code !== "not_found") throw thrown;
-      throw new CliError(EXIT.notFound, `there is no worker ${id}`, ["see which there are: rondo workers"], {
+      throw new CliError(EXIT.notFound, `there is no worker ${id}`, ["list the workers: rondo workers"], {
         cause: thrown,
       });
     });
     if (options.json) printJson(answer ?? { id });
-    else printLine(`worker ${id} gets nothing new, and ends what it runs`);
+    else printLine(`worker ${id} gets no further tasks; its running tasks may end`);
     return EXIT.ok;
   });
 }

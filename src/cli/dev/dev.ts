@@ -1,4 +1,4 @@
-/** `rondo dev FILES`: a server, and a worker beside it that always has the newest version of the files. */
+/** `rondo dev FILES`: runs a server and a worker that follows changes of the files. */
 
 import { readFileSync, statSync } from "node:fs";
 import { dirname, extname, relative, resolve } from "node:path";
@@ -12,7 +12,7 @@ import { Shutdown } from "../start/shutdown.ts";
 import { FileWatch } from "./file-watch.ts";
 import { WorkerKeeper } from "./worker-keeper.ts";
 
-/** Serves until it is told to end. */
+/** Serves until Ctrl-C or SIGTERM. */
 export async function dev(files: readonly string[], options: StartFlags): Promise<ExitCode> {
   const loaded = await readConfig({ ...options, files });
   const wanted = loaded.config.files;
@@ -36,7 +36,7 @@ export async function dev(files: readonly string[], options: StartFlags): Promis
     watch.follow(importGraph(wanted));
     void keeper.replace();
     await shutdown.asked;
-    printLine("closing: what runs may end; once more leaves at once");
+    printLine("closing: running tasks may end; press Ctrl-C again to leave at once");
     watch.close();
     await keeper.close();
     await server.close();
@@ -49,13 +49,13 @@ export async function dev(files: readonly string[], options: StartFlags): Promis
 const SPECIFIER =
   /(?:\bfrom|\bimport|\brequire\s*\(|\bimport\s*\()\s*(?:\(\s*)?["'](\.{1,2}\/[^"'\n]*|\.{1,2})["']/g;
 const EXTENSIONS = [".ts", ".mts", ".cts", ".js", ".mjs", ".cjs", ".json"];
-/** What is written as compiled may be there as source. */
+/** Source extensions that an import of a compiled extension may mean. */
 const SOURCES: Readonly<Record<string, string>> = { ".js": ".ts", ".mjs": ".mts", ".cjs": ".cts" };
 const FILES_MAX = 5_000;
 
 /**
- * Absolute paths of the entries and all they reach; packages are left out. An import that nothing fits is answered by
- * every path that would fit: once one of them is there, that is a change.
+ * Absolute paths of the entries and everything that they import, except packages. For an import that no file matches, all paths
+ * that would match are returned, so that creating one counts as a change.
  */
 export function importGraph(entries: readonly string[]): string[] {
   const found = new Set(entries.map((entry) => resolve(entry)));
@@ -77,7 +77,7 @@ function specifiersOf(path: string): string[] {
   try {
     return Array.from(readFileSync(path, "utf8").matchAll(SPECIFIER), (match) => match[1] as string);
   } catch {
-    // Not there (yet), or not readable: it imports nothing that we know of.
+    // A file that is missing or unreadable has no known imports.
     return [];
   }
 }

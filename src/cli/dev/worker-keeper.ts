@@ -59,7 +59,7 @@ export class WorkerKeeper {
     const before = this.#current;
     const worker = new WorkerProcess(this.#spec);
     if (!(await worker.ready)) {
-      const stays = before === null ? "the next change is tried" : "the worker of before stays";
+      const stays = before === null ? "it is tried again after the next change" : "the former worker stays";
       if (!this.#isClosing) printLine(`rondo dev: this version does not load; ${stays}`);
       return;
     }
@@ -67,7 +67,7 @@ export class WorkerKeeper {
     this.#current = worker;
     void worker.ended.then(() => this.#died(worker));
     if (before !== null) {
-      printLine("rondo dev: the new version serves; the worker of before ends what it runs");
+      printLine("rondo dev: the new version serves; the former worker ends after its running tasks");
       this.#drain(before);
     }
   }
@@ -77,7 +77,7 @@ export class WorkerKeeper {
     void worker.drain().then(() => this.#draining.delete(worker));
   }
 
-  /** The worker ended by itself: the user's code took it down. */
+  /** Handles a worker that ended by itself because of the user's code, and starts another one later. */
   #died(worker: WorkerProcess): void {
     if (worker !== this.#current || this.#isClosing) return;
     this.#current = null;
@@ -89,7 +89,7 @@ export class WorkerKeeper {
 
 interface WorkerSpec {
   readonly files: readonly string[];
-  /** How the worker finds the server. */
+  /** Arguments by which the worker finds the server. */
   readonly args: readonly string[];
 }
 
@@ -100,7 +100,7 @@ class WorkerProcess {
   readonly #child: ChildProcess;
 
   constructor({ files, args }: WorkerSpec) {
-    // Its output goes where ours goes.
+    // The worker writes to the stdout and stderr of this process.
     this.#child = spawn(process.execPath, [`${packageRoot}bin/rondo.js`, "worker", ...files, ...args], {
       stdio: ["ignore", "inherit", "inherit", "ipc"],
     });
@@ -121,7 +121,7 @@ class WorkerProcess {
     return this.#child.pid;
   }
 
-  /** Ends it gracefully: running tasks may end, nothing new begins. */
+  /** Stops the worker gracefully: running tasks may end, and no new ones begin. */
   drain(): Promise<void> {
     this.#child.kill("SIGTERM");
     return this.ended;

@@ -15,13 +15,13 @@ export interface AuditOptions extends ServerFlags {
   readonly workflow?: string;
   readonly project?: string;
   readonly status?: string;
-  /** The most executions, the newest first. */
+  /** The most executions to audit, newest first. */
   readonly limit?: string;
-  /** Repairs data that is derived from journals. */
+  /** Whether to repair data that is derived from journals. */
   readonly repair?: boolean;
 }
 
-/** All audits together. */
+/** The sums over all audits. */
 type Sum = Record<
   "executions" | "tasks" | "events" | "lost" | "countedTwice" | "findings" | "repaired",
   number

@@ -1,4 +1,4 @@
-/** `rondo pause|resume|cancel|retry ID` and `rondo signal ID NAME`: what people tell an execution. */
+/** `rondo pause|resume|cancel|retry|drop ID` and `rondo signal ID NAME`: commands to an execution. */
 import { userInfo } from "node:os";
 import type { ExecutionView } from "../../kernel/view.ts";
 import { defined } from "../../std/defined.ts";
@@ -16,11 +16,11 @@ export type Control = "pause" | "resume" | "cancel" | "retry";
 const SAYS: Readonly<Record<Control, string>> = {
   pause: "starts nothing new until it is resumed",
   resume: "goes on",
-  cancel: "is told to stop",
-  retry: "does again what is not done",
+  cancel: "is being cancelled",
+  retry: "runs its unfinished tasks again",
 };
 
-/** Asks for a change of an execution's course. */
+/** Pauses, resumes, cancels or retries an execution. */
 export async function control(kind: Control, id: string, options: ControlFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
@@ -30,7 +30,7 @@ export async function control(kind: Control, id: string, options: ControlFlags):
   });
 }
 
-/** Forgets a damaged execution. */
+/** Deletes a damaged execution. */
 export async function drop(id: string, options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
     await rondo.requester.json(`/v1/executions/${encodeURIComponent(id)}/drop`, { method: "POST" });
@@ -41,9 +41,9 @@ export async function drop(id: string, options: ServerFlags): Promise<ExitCode> 
 }
 
 export interface SignalFlags extends ServerFlags {
-  /** JSON, `@file`, or `-` for standard input. */
+  /** The data of the signal: JSON, `@file`, or `-` for standard input. */
   readonly data?: string;
-  /** Makes repeating it harmless. */
+  /** The id of the signal: a second signal with the same id changes nothing. */
   readonly id?: string;
 }
 
@@ -53,7 +53,7 @@ export async function signal(id: string, name: string, options: SignalFlags): Pr
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
     await handle.signal(name, data, defined({ id: options.id }));
-    printChange(await handle.describe(), `has the signal "${name}"`, options);
+    printChange(await handle.describe(), `has received the signal "${name}"`, options);
     return EXIT.ok;
   });
 }
@@ -67,7 +67,7 @@ function whoAmI(): string | undefined {
   try {
     return userInfo().username || undefined;
   } catch {
-    // A user without a name, as in some containers: the server says who it thinks it is.
+    // Some containers have no user name; then the server names the caller.
     return undefined;
   }
 }

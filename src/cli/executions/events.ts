@@ -1,4 +1,4 @@
-/** `rondo events ID`: the journal, so far or as it grows. */
+/** `rondo events ID`: prints the journal of an execution, and follows it with --follow. */
 import type { PublicEvent } from "../../kernel/journal/public-event.ts";
 import type { ExecutionHandle } from "../../sdk/handle.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -12,15 +12,15 @@ import { countOf } from "./ps.ts";
 import { showReadable } from "./show-readable.ts";
 
 export interface EventsFlags extends ServerFlags {
-  /** Go on as it grows, until the execution is over. */
+  /** Print new events too, until the execution ends. */
   readonly follow?: boolean;
-  /** Rows instead of counts and ranges. */
+  /** Print tasks as rows, not as counts and ranges. */
   readonly full?: boolean;
-  /** The first sequence number. */
+  /** The sequence number of the first event to print. */
   readonly from?: string;
 }
 
-/** Prints events. */
+/** Prints the events of an execution. */
 export async function events(id: string, options: EventsFlags): Promise<ExitCode> {
   const from = options.from === undefined ? 1 : countOf(options.from, "--from");
   const detail = options.full ? "full" : "summary";
@@ -32,7 +32,7 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
   const use = async ({ rondo }: Server): Promise<ExitCode> => {
     if (options.follow) {
       const handle = rondo.execution(id);
-      // What cannot be reached now is told now; what is lost later is waited for.
+      // An unreachable server is an error now; if the connection is lost later, the stream retries.
       await handle.describe();
       return interruptible(handle, () => followRounds(handle, { from, detail }, show));
     }
@@ -45,7 +45,7 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
   return withServer(options, use, { say: printLine });
 }
 
-/** Events up to the end; what was retried goes on behind its end. */
+/** Yields events until the execution ends. If a retry begins another round, goes on with its events. */
 async function followRounds(
   handle: ExecutionHandle<unknown>,
   { from, detail }: { readonly from: number; readonly detail: "summary" | "full" },
@@ -58,7 +58,7 @@ async function followRounds(
       next = event.seq + 1;
       last = event.kind;
     }
-    // Without an end as the last of them nothing more comes: it was let go of, or all there is has been shown.
+    // A stream that does not end with `workflow.finished` was closed, so nothing more comes.
     if (last !== "workflow.finished") return;
     const { finishedAt, revision } = await handle.describe();
     isMore = finishedAt === null || next <= revision;
@@ -69,7 +69,7 @@ const HASH_CHARS = 12;
 const TIMES = new Set(["due", "startAt", "deadline"]);
 const ENVELOPE = new Set(["seq", "at", "kind", "v", "execution", "phase", "visit", "handler"]);
 
-/** An event on one line: number, time, kind, place, and what else it says. */
+/** Formats an event as one line: number, time, kind, place and other fields. */
 export function eventLine(event: PublicEvent, painter: Painter): string {
   const { seq, at, kind, phase, visit, handler } = event;
   const place =
@@ -103,7 +103,7 @@ function fieldText(name: string, value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** What went wrong, without the stack: `--json` has all of it. */
+/** The message of an error without its stack, which only `--json` shows. */
 function errorText(error: unknown): string {
   if (typeof error === "string") return error;
   const { code, name, message } = (error ?? {}) as Readonly<Record<string, unknown>>;

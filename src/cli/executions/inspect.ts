@@ -1,4 +1,4 @@
-/** `rondo inspect ID`: all there is to know of one execution, now or after one of its events. */
+/** `rondo inspect ID`: shows the whole state of an execution, now or after a given event. */
 import type { ExecutionView, HandlerView, PhaseView } from "../../kernel/view.ts";
 import { showDuration } from "../../std/duration.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -12,7 +12,7 @@ import { statusStyle } from "./status-style.ts";
 import { whyChain } from "./why-chain.ts";
 
 export interface InspectOptions extends ServerFlags {
-  /** A sequence number: how it was after that event. */
+  /** A sequence number: show the state after that event. */
   readonly at?: string;
 }
 
@@ -81,7 +81,7 @@ interface Row {
 
 const COUNTS = ["done", "failed", "cancelled", "running", "pending", "retrying", "waiting"] as const;
 
-/** Counts that are zero everywhere are left out. */
+/** The columns of the table. Counts that are zero in every row have no column. */
 function columnsOf(rows: readonly Row[]): Column<Row>[] {
   const counts = COUNTS.filter((field) => field === "done" || rows.some(({ handler }) => handler?.[field]));
   return [

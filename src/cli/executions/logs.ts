@@ -1,4 +1,4 @@
-/** `rondo logs ID`: what tasks logged, so far or as it comes. */
+/** `rondo logs ID`: prints the log lines of an execution's tasks, and follows them with --follow. */
 
 import { followStream } from "../../client/follow-stream.ts";
 import type { LogLine } from "../../server/schemas/execution.ts";
@@ -28,7 +28,7 @@ const STYLES: Readonly<Record<string, Style>> = { error: "red", warn: "yellow", 
 const LEVELS: readonly string[] = ["debug", "info", "warn", "error", "progress", "run"];
 const RECONNECT_MS = 60_000;
 
-/** Prints lines. Progress within a task is left out, unless it is asked for or all is wanted as JSON. */
+/** Prints log lines. Progress within a task is shown only with --level progress or --json. */
 export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
   const { phase, handler, level } = options;
   if (level !== undefined && !LEVELS.includes(level))
@@ -52,7 +52,7 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
       if (count === 0 && !options.json) printLine("no logs");
       return EXIT.ok;
     }
-    // What cannot be reached now is told now; what is lost later is waited for.
+    // An unreachable server is an error now; if the connection is lost later, the stream retries.
     await rondo.execution(id).describe();
     const left = new AbortController();
     const handle = { [Symbol.asyncDispose]: async () => left.abort() };

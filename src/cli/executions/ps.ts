@@ -1,4 +1,4 @@
-/** `rondo ps`: executions, newest first. */
+/** `rondo ps`: lists executions, newest first. */
 import { NEXT, RETURNS } from "../../kernel/definition/definition.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import { defined } from "../../std/defined.ts";
@@ -14,11 +14,11 @@ export interface PsOptions extends ServerFlags {
   readonly status?: string;
   readonly workflow?: string;
   readonly project?: string;
-  /** How many at most. */
+  /** The most executions to list. */
   readonly limit?: string;
-  /** Words that must all fit. */
+  /** Words that must all match. */
   readonly query?: string;
-  /** Tags as `name=value` or `name`. */
+  /** Tags as `name=value`, or `name` for any value. */
   readonly tag?: readonly string[];
 }
 
@@ -49,13 +49,13 @@ export async function ps(options: PsOptions): Promise<ExitCode> {
   });
 }
 
-/** A tag as it is given: its name, and its value or null for any. */
+/** Parses a tag flag: its name, and its value or null for any value. */
 function tagOf(text: string): [name: string, value: string | null] {
   const at = text.indexOf("=");
   return at < 0 ? [text, null] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-/** A whole number above zero from a flag. */
+/** Parses a flag that is a whole number above zero. */
 export function countOf(text: string, flag: string): number {
   const n = Number(text);
   if (Number.isSafeInteger(n) && n > 0 && /^\d+$/.test(text)) return n;
@@ -81,7 +81,10 @@ function columnsOf(views: readonly ExecutionView[], now: number): Column<Executi
   ];
 }
 
-/** Settled and known tasks of the phase that runs, of all phases once it is over, without those that are ours. */
+/**
+ * Settled and known tasks: of the current phase, or of all phases if the execution has ended. Phases that Rondo adds itself do
+ * not count.
+ */
 function tasksOf(view: ExecutionView): string | null {
   const running = view.phases.filter(({ status }) => status === "running");
   const handlers = (running.length > 0 ? running : view.phases)

@@ -1,4 +1,4 @@
-/** Executions that are damaged: the CLI shows the part that can be read, then says so and ends with exit code 8. */
+/** Damaged executions: the CLI shows the readable part, then reports the damage and ends with exit code 8. */
 import { ExecutionFailed } from "../../sdk/errors.ts";
 import type { ExecutionHandle } from "../../sdk/handle.ts";
 import { RondoError } from "../../std/rejection.ts";

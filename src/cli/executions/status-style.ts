@@ -14,7 +14,7 @@ const STYLES: Readonly<Record<string, Style>> = {
   skipped: "dim",
 };
 
-/** How a status looks. */
+/** The colour of a status. */
 export function statusStyle(status: string): Style | null {
   return STYLES[status] ?? null;
 }

@@ -1,4 +1,4 @@
-/** `rondo tasks ID`: the tasks of the phase that runs, or of all phases once it is over; --failed: of all phases. */
+/** `rondo tasks ID`: lists tasks of the current phase, or of all phases if the execution has ended or --failed is given. */
 
 import type { ExecutionView, HandlerView, PhaseView } from "../../kernel/view.ts";
 import { ExecutionFailed } from "../../sdk/errors.ts";
@@ -20,20 +20,20 @@ export interface TasksFlags extends ServerFlags {
   readonly phase?: string;
   readonly visit?: string;
   readonly handler?: string;
-  /** With the tasks themselves. */
+  /** Show the data of the tasks too. */
   readonly full?: boolean;
   readonly limit?: string;
 }
 
-/** A row with where its task is. */
+/** A task with its phase, visit and handler. */
 type ShownTask = TaskRow & { readonly phase: string; readonly visit: number; readonly handler: string };
 
 const LIMIT = 100;
 
-/** Lists them. */
+/** Lists the tasks of an execution. */
 export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> {
   if (options.failed && options.status !== undefined && options.status !== "failed")
-    throw new CliError(EXIT.usage, "--failed and --status are about the same: give one of them");
+    throw new CliError(EXIT.usage, "--failed and --status exclude each other: give one of them");
   const limit = options.limit === undefined ? LIMIT : countOf(options.limit, "--limit");
   const status = options.failed ? "failed" : options.status;
   return withServer(options, async ({ rondo }) => {
@@ -41,7 +41,7 @@ export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> 
     if (view.status === "damaged" && view.phases.length === 0) throw new ExecutionFailed(view);
     const found: ShownTask[] = [];
     for (const { phase, handler } of placesOf(view, options)) {
-      // One more than is shown, to know whether there are more.
+      // Asks for one more than is shown, to know whether there are more.
       const left = limit + 1 - found.length;
       if (left === 0) break;
       const place = { phase: phase.name, visit: phase.visit, handler: handler.name };
@@ -106,7 +106,7 @@ const COLUMNS: Column<ShownTask>[] = [
 ];
 const TASK: Column<ShownTask> = { title: "TASK ITSELF", value: ({ task }) => JSON.stringify(task) ?? null };
 
-/** Enough of a worker's id to know it by, where a terminal has little room. */
+/** The beginning of a worker's id, for narrow terminals. */
 function shortWorker(id: string): string {
   return isLive(process.stdout) ? id.replace(/~(\w{4})\w{2,}/, "~$1…") : id;
 }

@@ -1,6 +1,4 @@
-/**
- * `rondo wait ID`: waits for the end of an execution, prints its output, and ends with an exit code that says how it ended.
- */
+/** `rondo wait ID`: waits until an execution ends and prints its output. The exit code says how it ended. */
 import type { RemoteRondo } from "../../client/connect.ts";
 import type { ExitCode } from "../exit-code.ts";
 import type { PhaseLabels } from "../progress/progress.ts";
@@ -28,19 +26,19 @@ export async function wait(id: string, options: WaitOptions): Promise<ExitCode> 
 
 export interface StayOptions extends WaitOptions {
   readonly screen: Screen;
-  /** Where it is, for people. */
+  /** The name of the server, for messages. */
   readonly where: string;
-  /** Whether it was started just now. */
+  /** Whether this process has just started the execution. */
   readonly wasStarted: boolean;
-  /** False: it was started without an input. */
+  /** False if the execution was started without an input. */
   readonly hasInput?: boolean;
-  /** Gives what is printed at the end instead of the output. */
+  /** Returns a document that is printed at the end instead of the output. */
   readonly document?: () => Promise<unknown>;
-  /** What its phases are called for people. */
+  /** Display names of the phases. */
   readonly labels?: PhaseLabels;
 }
 
-/** Stays with an execution at a server until it is over; Ctrl-C leaves it alone. */
+/** Waits until an execution at a server ends. Ctrl-C ends the wait, not the execution. */
 export async function stay(
   rondo: RemoteRondo,
   id: string,
@@ -49,7 +47,7 @@ export async function stay(
   const handle = rondo.execution(id);
   const detach = new Detach({
     screen,
-    says: "leaving: the execution goes on without us",
+    says: "leaving: the execution goes on",
     close: async () => handle[Symbol.asyncDispose](),
     leave: (exit) => process.exit(exit),
   });

@@ -1,13 +1,16 @@
-/** Why an execution waits, down to the child that holds it up: the engine's sentence names the child, not what that waits for. */
+/**
+ * Explains why an execution waits, down to the child that causes it. The engine's sentence names a child, but not the reason
+ * why that child waits.
+ */
 
 type WhyOf = (id: string) => Promise<string>;
 
-/** A child's id is made of its parent's, so that it is known when it is seen. */
+/** Matches the id of a child in the engine's sentence: a parent's id, `~` and a hash. */
 const NAMED_CHILD = /such as (\S+~[0-9a-f]+)\.$/;
-/** Children of children nest no deeper. */
+/** The most levels of children that are followed. */
 const DEPTH_MAX = 16;
 
-/** The sentence; where it names a child, followed by that of the last one down. */
+/** The sentence about an execution. If it names a child, the sentence of the last child in the chain follows. */
 export async function whyChain(id: string, whyOf: WhyOf): Promise<string> {
   const first = await whyOf(id);
   let [child, last] = [NAMED_CHILD.exec(first)?.[1], ""];

@@ -1,10 +1,10 @@
-/** `rondo why ID`: what it waits for, in one sentence. */
+/** `rondo why ID`: explains in one sentence what an execution waits for. */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { print, printJson } from "../output/print.ts";
 import { type ServerFlags, withServer } from "../server/find-server.ts";
 import { whyChain } from "./why-chain.ts";
 
-/** Prints the sentence. */
+/** Prints the explanation. */
 export async function why(id: string, options: ServerFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
     const sentence = await whyChain(id, (each) => rondo.execution(each).why());

@@ -1,4 +1,4 @@
-/** `rondo init [directory]`: makes a small project. What is there is never overwritten. */
+/** `rondo init [directory]`: makes a small project. Existing files are never overwritten. */
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, dirname, join, relative, resolve, sep } from "node:path";
 import { packageRoot, readManifest } from "../../package-root.ts";
@@ -13,7 +13,7 @@ export interface InitOptions {
   readonly json?: boolean;
 }
 
-/** Writes the files, and says what to do next. */
+/** Writes the files and prints the next steps. */
 export function init(directory: string | undefined, options: InitOptions): ExitCode {
   const at = resolve(directory ?? ".");
   refuseUsed(at);
@@ -43,7 +43,7 @@ export function init(directory: string | undefined, options: InitOptions): ExitC
   return EXIT.ok;
 }
 
-/** A directory with other things in it is probably not meant. */
+/** Refuses a directory that is not empty, which is probably a mistake. */
 function refuseUsed(at: string): void {
   if (!existsSync(at)) return;
   const inside = readdirSync(at).filter((name) => !name.startsWith("."));
@@ -53,7 +53,7 @@ function refuseUsed(at: string): void {
   ]);
 }
 
-/** A name that a package may have. */
+/** The package name for a directory: its name, with only the characters that npm allows. */
 function nameOf(at: string): string {
   const name = basename(at)
     .toLowerCase()
@@ -75,8 +75,8 @@ interface Installed {
 const FILE = "file:";
 
 /**
- * A checkout is named by its place. An installed package is named as the project that installed it names it, so that a
- * tarball stays that tarball; else by its version.
+ * The version of the dependency `rondo`. A checkout is given by its path. An installed package is given as the project that
+ * installed it gives it, for example as a tarball; otherwise by its version.
  */
 export function dependencyOf(at: string, { root, version }: Installed): string {
   if (!root.split(sep).includes("node_modules")) return fileSpecifier(at, root);
@@ -90,7 +90,7 @@ export function dependencyOf(at: string, { root, version }: Installed): string {
   return `^${version}`;
 }
 
-/** With slashes on every system, as npm writes it. */
+/** A `file:` specifier with slashes on every system, as npm writes it. */
 function fileSpecifier(at: string, path: string): string {
   return `${FILE}${relative(at, path).replaceAll(sep, "/")}`;
 }

@@ -1,9 +1,9 @@
 /** The files of a new project: one workflow, its tests, and the scripts that run them. */
 
-/** What a file holds, by its path in the project. */
+/** The contents of the files, by path in the project. */
 export type ProjectFiles = Readonly<Record<string, string>>;
 
-/** The files for a project of this name; `dependency` is where its `rondo` comes from. */
+/** The files of a project with this name; `dependency` is the version of its `rondo`. */
 export function projectFiles(name: string, dependency: string): ProjectFiles {
   return {
     "package.json": `${JSON.stringify(manifest(name, dependency), null, 2)}\n`,

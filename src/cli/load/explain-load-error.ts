@@ -1,4 +1,4 @@
-/** Turns whatever happened while a user's file was loaded into the place in the user's code and what to do. */
+/** Explains an error that occurred while a user's file was loaded: its place in the user's code, and what to do. */
 import { readFileSync } from "node:fs";
 import { dirname, relative } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -19,7 +19,7 @@ export function explainLoadError(thrown: unknown, path: string): CliError {
   return syntaxError(error) ?? missingModule(error, path) ?? thrownByCode(error, path);
 }
 
-/** jiti words a mistake in the source as "ParseError: <what> \n <file>:<line>:<column>", the column from 0. */
+/** Parses jiti's message for a syntax error: "ParseError: <what> \n <file>:<line>:<column>", with the column from 0. */
 function syntaxError(error: Error): CliError | null {
   const match = /^\w+: ([\s\S]*?)\s*\n\s*(\S.*):(\d+):(\d+)\s*$/.exec(error.message);
   if (match === null) return null;
@@ -41,7 +41,7 @@ function missingModule(error: Error, path: string): CliError | null {
   return at(place, what, { cause: error, hint });
 }
 
-/** The module's own code threw: a definition that is refused, an undefined variable, a failed connection. */
+/** Explains an error that the module's own code threw, such as a refused definition or a failed connection. */
 function thrownByCode(error: Error, path: string): CliError {
   const { hint } = error as { hint?: string };
   // Calls of imported functions are compiled to (0, _module.name)(...).
@@ -68,7 +68,7 @@ function frameOf(place: Place): string[] {
   try {
     return codeFrame(readFileSync(place.file, "utf8"), place);
   } catch {
-    // The place may name what is no file, such as "<anonymous>": then there is nothing to show.
+    // The place may not be a file, such as "<anonymous>": then no source is shown.
     return [];
   }
 }
@@ -93,7 +93,7 @@ function packageOf(name: string): string {
     .join("/");
 }
 
-/** A path as short as it can be shown from here. */
+/** A path relative to the current directory, if that is shorter. */
 function show(path: string): string {
   const short = relative(process.cwd(), path);
   return short === "" || short.startsWith("..") ? path : short;

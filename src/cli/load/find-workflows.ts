@@ -1,17 +1,17 @@
-/** The workflows and topics that a module exports, told by their shape, and the workflow that is wanted among them. */
+/** Finds the workflows and topics among a module's exports by their shape, and chooses the wanted workflow. */
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import type { HostedTopic } from "../../worker/handler-code.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT } from "../exit-code.ts";
 import type { ModuleExports } from "./load-module.ts";
 
-/** What a file has to be served. */
+/** The workflows and topics of a file. */
 export interface FileParts {
   readonly workflows: readonly AnyWorkflow[];
   readonly topics: readonly HostedTopic[];
 }
 
-/** All workflows and topics among the exports, each once; throws if there is none, or if two have the same name. */
+/** Finds all workflows and topics among the exports, each once. Throws if there is none, or if two have the same name. */
 export function findParts(exports: ModuleExports, file: string): FileParts {
   const workflows = new Map<string, AnyWorkflow>();
   const topics = new Map<string, HostedTopic>();
@@ -37,14 +37,14 @@ export function findParts(exports: ModuleExports, file: string): FileParts {
     EXIT.usage,
     `${file} exports no workflow; it exports ${others.length === 0 ? "nothing" : others.join(", ")}`,
     [
-      "export what workflow() gives:",
+      "export the result of workflow():",
       `  import { workflow } from "rondo";`,
       `  export const hello = workflow({ name: "hello" }).phase("greet", { process: () => "hello" });`,
     ],
   );
 }
 
-/** The workflow of that name; without a name, the only one. */
+/** The workflow with that name; without a name, the only workflow. */
 export function chooseWorkflow(
   workflows: readonly AnyWorkflow[],
   name: string | undefined,

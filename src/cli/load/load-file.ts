@@ -1,6 +1,6 @@
 /**
- * `rondo run FILE`: from an argument to workflows. A file is what ends in .ts .mts .js .mjs .json .yaml .yml or has a
- * slash in it; anything else would be the name of a workflow at a server.
+ * Loads the workflows of a file argument. An argument is a file if it ends in .ts .mts .js .mjs .json .yaml .yml or contains a
+ * slash; otherwise it is the name of a workflow at a server.
  */
 import { stat } from "node:fs/promises";
 import { extname, resolve } from "node:path";
@@ -16,7 +16,7 @@ export function isFileName(target: string): boolean {
   return /[/\\]/.test(target) || [...CODE, ...DATA].includes(extname(target));
 }
 
-/** The workflows and topics in a file, at least one. */
+/** Loads the workflows and topics of a file, at least one. */
 export async function loadFile(file: string): Promise<FileParts> {
   const extension = extname(file);
   const path = resolve(file);

@@ -1,8 +1,8 @@
 /**
- * Loads a user's file, TypeScript or not, through jiti:
- * 1. `rondo` and its subpaths are this very package, whether or not the user's folder has one installed;
- * 2. `zod` is the user's, and ours where there is none;
- * 3. what goes wrong is told with the place in the user's code (explain-load-error.ts).
+ * Loads a user's file, in JavaScript or TypeScript, through jiti:
+ * 1. `rondo` and its subpaths resolve to this package, even if the user's folder has one installed.
+ * 2. `zod` resolves to the user's copy, or to ours if there is none.
+ * 3. Errors are shown with their place in the user's code (explain-load-error.ts).
  */
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -13,19 +13,19 @@ import { createJiti } from "jiti";
 import { packageRoot, readManifest } from "../../package-root.ts";
 import { explainLoadError } from "./explain-load-error.ts";
 
-/** What a module exports, by name. */
+/** The exports of a module, by name. */
 export type ModuleExports = Readonly<Record<string, unknown>>;
 
 const PLAIN = [".js", ".mjs", ".cjs"];
 
-/** The exports of the file at an absolute path; throws a `CliError` if it cannot be loaded. */
+/** Loads the file at an absolute path and returns its exports. Throws a `CliError` if that fails. */
 export async function loadModule(path: string): Promise<ModuleExports> {
   return load(path, await loadEntryPoints());
 }
 
 /**
- * The same for a file that hardly ever needs `rondo` itself, such as a configuration: which is then not loaded. What the
- * runtime understands as it is, it loads.
+ * Loads a file that seldom imports `rondo`, such as a configuration: `rondo` is then not loaded. Plain JavaScript is loaded by
+ * the runtime itself.
  */
 export async function loadLightModule(path: string): Promise<ModuleExports> {
   const text = await explained(path, () => readFile(path, "utf8"));
@@ -37,7 +37,7 @@ export async function loadLightModule(path: string): Promise<ModuleExports> {
   return load(path, needsRondo ? await loadEntryPoints() : {});
 }
 
-/** Null if it is no JavaScript: the runtime does not say where, jiti does. */
+/** Imports JavaScript by the runtime; null for a syntax error, whose place only jiti reports. */
 async function importPlain(path: string): Promise<ModuleExports | null> {
   try {
     return (await import(pathToFileURL(path).href)) as ModuleExports;
@@ -49,7 +49,7 @@ async function importPlain(path: string): Promise<ModuleExports | null> {
 
 async function load(path: string, virtualModules: Record<string, unknown>): Promise<ModuleExports> {
   const jiti = createJiti(path, {
-    // A cache in a shared temporary directory would be code that others can change.
+    // Other users could change code in a cache in a shared temporary directory.
     fsCache: false,
     virtualModules,
     alias: ownZodIfNeeded(path),
@@ -70,7 +70,7 @@ function ownZodIfNeeded(path: string): Record<string, string> {
     createRequire(path).resolve("zod");
     return {};
   } catch {
-    // Not installed beside the user's file: take the one that comes with this package.
+    // The user has no `zod` installed, so the copy of this package is used.
     return { zod: dirname(fileURLToPath(import.meta.resolve("zod/package.json"))) };
   }
 }

@@ -1,6 +1,6 @@
 /**
- * A workflow from a definition file, JSON or YAML. Data holds no code: where the engine is in this process too, only a
- * definition that needs none (waits, timers, scripts, children) can be run from it.
+ * Reads a workflow from a definition file in JSON or YAML. A data file has no code. In process, only a definition that needs no
+ * code (waits, timers, scripts, children) can be run from it.
  */
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
@@ -14,7 +14,7 @@ import { codeFrame } from "../code-frame.ts";
 import { EXIT } from "../exit-code.ts";
 import { readJson } from "../read-json.ts";
 
-/** The workflow that a .json, .yaml or .yml file defines. */
+/** Reads the workflow that a .json, .yaml or .yml file defines. */
 export async function readDefinition(path: string, file: string): Promise<AnyWorkflow> {
   const text = await readFile(path, "utf8");
   const data = extname(path) === ".json" ? readJson(text, file) : await readYaml(text, file);
@@ -29,7 +29,7 @@ export async function readDefinition(path: string, file: string): Promise<AnyWor
   return { name: definition.name, definition, handlers: [] };
 }
 
-/** Refuses a workflow without code of its own whose definition names code: nobody here could do its tasks. */
+/** Refuses a workflow from a data file whose definition names code, because no worker here has that code. */
 export function refuseWithoutCode({ definition, handlers, name }: AnyWorkflow, file: string): void {
   if (handlers.length > 0) return;
   const uses = compilePlan(unwrap(parseDefinition(definition))).phases.flatMap(usesOf);
@@ -45,7 +45,7 @@ export function refuseWithoutCode({ definition, handlers, name }: AnyWorkflow, f
   );
 }
 
-/** The value of a text in YAML. */
+/** Parses YAML. */
 export async function readYaml(text: string, file: string): Promise<unknown> {
   const { parseDocument } = await import("yaml");
   const document = parseDocument(text, { prettyErrors: false });

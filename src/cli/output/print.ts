@@ -1,23 +1,23 @@
-/** Data for standard output: JSON on one line each, or text for people. */
+/** Prints to standard output: JSON with one value per line, or text for people. */
 import { type Column, tableLines } from "./table.ts";
 import { jsonText, visible } from "./visible.ts";
 
-/** Plain text: a line, or several. */
+/** Prints plain text of one or several lines. */
 export function print(line: string): void {
   printPainted(visible(line));
 }
 
-/** Lines as a painter has made them. */
+/** Prints lines that a painter has made. */
 export function printPainted(...lines: readonly string[]): void {
   process.stdout.write(lines.map((line) => `${line}\n`).join(""));
 }
 
-/** A value as JSON on a line of its own. */
+/** Prints a value as one line of JSON. */
 export function printJson(value: unknown): void {
   printPainted(jsonText(value));
 }
 
-/** Rows as a table, or each as a line of JSON. */
+/** Prints rows as a table, or each as a line of JSON. */
 export function printRows<Row>(
   rows: readonly Row[],
   columns: readonly Column<Row>[],
@@ -28,7 +28,7 @@ export function printRows<Row>(
   else printPainted(...tableLines(columns, rows, process.stdout));
 }
 
-/** Something to know that is not data: on standard error. */
+/** Prints a message that is not data to standard error. */
 export function printLine(line: string): void {
   process.stderr.write(`${visible(line)}\n`);
 }

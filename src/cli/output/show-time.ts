@@ -1,4 +1,4 @@
-/** Times for people: local, without a zone, to the second or finer. */
+/** Formats times for people: local time, without a zone. */
 
 /** A date and time. */
 export function showTime(ms: number): string {

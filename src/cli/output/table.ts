@@ -1,4 +1,4 @@
-/** Rows in aligned columns: the same on a terminal and in a pipe, but for colours and for the cut at the edge. */
+/** Formats rows as aligned columns, the same on a terminal and in a pipe except for colours and the cut at the right edge. */
 import type { Piece, Style } from "../style.ts";
 import { isColoured, isLive, Painter } from "../style.ts";
 import { visible } from "./visible.ts";
@@ -48,7 +48,7 @@ export function tableLines<Row>(
   ];
 }
 
-/** One line, whatever is in it. */
+/** The text of a cell, on one line. */
 function cell(value: string | number | null): string {
   if (value === null || value === "") return "-";
   return visible(String(value).replaceAll(/\s*[\r\n\t]+\s*/g, " "));

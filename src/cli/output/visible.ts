@@ -1,7 +1,7 @@
 /**
- * Text of others (errors, logs, ids, keys) as it may reach a terminal: control characters would move the cursor, change
- * colours and titles, or hide what is said, so each is shown as a sign instead. Everything for people goes through here:
- * pieces of lines in style.ts, plain lines in print.ts and run-cli.ts, values as JSON in `jsonText`.
+ * Makes text from outside (errors, logs, ids, keys) safe to print on a terminal. Control characters could move the cursor,
+ * change colours or hide text, so each is replaced by a visible sign. All output for people passes here: pieces of lines in
+ * style.ts, plain lines in print.ts and run-cli.ts, JSON in `jsonText`.
  */
 
 const PICTURES = 0x2400;
@@ -10,12 +10,12 @@ const DELETE_PICTURE = "\u2421";
 
 const CONTROLS = /[^\P{Cc}\n\t]/gu;
 
-/** The text with signs for control characters; lines and tabs stay. */
+/** Replaces control characters by visible signs, except line ends and tabs. */
 export function visible(text: string): string {
   return text.replaceAll("\r\n", "\n").replaceAll(CONTROLS, signOf);
 }
 
-/** JSON that holds no control character but the line ends of an indented one: those that JSON leaves alone are escaped too. */
+/** JSON text without control characters, except the line ends of indentation. Those that JSON allows are escaped. */
 export function jsonText(value: unknown, indent?: number): string {
   return (JSON.stringify(value, null, indent) ?? "null").replaceAll(
     /[^\P{Cc}\n]/gu,

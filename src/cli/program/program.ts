@@ -1,4 +1,4 @@
-/** The command line: the verbs of the table (verbs.ts), and those of tools/. */
+/** Declares the command line: the verbs of verbs.ts, and those of tools/. */
 import { Command } from "commander";
 import { readManifest } from "../../package-root.ts";
 import { CliError } from "../cli-error.ts";
@@ -11,7 +11,7 @@ Exit codes: 0 ok, 1 the execution failed, 2 usage, 3 not found, 4 conflict, 5 un
 7 cancelled, 8 stored data is damaged, 9 the disk is full, 70 broken (a bug, or code that threw outside of any task),
 124 timeout, 130 interrupted, 143 terminated.`;
 
-/** The program; `end` gets the exit code of the verb that ran. */
+/** Builds the program. `end` gets the exit code of the verb that ran. */
 export function buildProgram(end: End): Command {
   const program = new Command("rondo")
     .description("Rondo, a durable workflow engine.")
@@ -47,7 +47,7 @@ export function buildProgram(end: End): Command {
   return program;
 }
 
-/** Refuses an empty argument, which an unset shell variable gives, and dots as an id, which would change a path. */
+/** Refuses an empty argument, as from an unset shell variable, and `.` or `..` as an id, which would change a URL path. */
 function refuseNameless(command: Command): void {
   command.registeredArguments.forEach((argument, i) => {
     const given = command.args[i] ?? "";

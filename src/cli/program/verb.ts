@@ -1,7 +1,7 @@
-/** The shape of a verb, and how commander learns of it. */
+/** The shape of a verb, and how it is declared to commander. */
 import type { Command } from "commander";
 
-/** Takes the exit code of the verb that ran. */
+/** Called with the exit code of the verb that ran. */
 export type End = (exit: number) => void;
 
 /** A flag with its help text; `collect` is for a flag that can be given several times. */
@@ -12,7 +12,7 @@ type Flag = readonly [
 ];
 
 export interface Verb {
-  /** The name and the arguments, as commander writes them. */
+  /** The name and the arguments, in commander's notation. */
   readonly name: string;
   readonly summary: string;
   readonly description?: string;
@@ -20,10 +20,10 @@ export interface Verb {
   readonly isRemote?: boolean;
   /** The verb that runs if its group is named alone. */
   readonly isDefault?: boolean;
-  /** Flags that have to be given. */
+  /** Required flags. */
   readonly needed?: readonly Flag[];
   readonly flags?: readonly Flag[];
-  /** Loads the code: a function of the arguments and the flags that gives the exit code. */
+  /** Loads the verb's code: a function of the arguments and the flags that returns the exit code. */
   readonly load: () => Promise<(...given: never[]) => number | Promise<number>>;
 }
 
@@ -33,7 +33,7 @@ export interface VerbGroup {
   readonly verbs: readonly Verb[];
 }
 
-/** The flags by which a server is found and asked. */
+/** The flags of every verb that talks to a server. */
 const SERVER_FLAGS: readonly Flag[] = [
   ["--url <url>", "the server (default: $RONDO_URL, else the server of --store)"],
   ["--token <token>", "the token (default: $RONDO_TOKEN)"],
@@ -58,7 +58,7 @@ export function declare(program: Command, verb: Verb | VerbGroup, end: End): voi
     else command.option(flag, help, collect);
   command.action(async (...given: unknown[]) => {
     const action = await verb.load();
-    // The last one is the command itself.
+    // Commander passes the command itself as the last argument.
     end(await action(...(given.slice(0, -1) as never[])));
   });
 }

@@ -1,4 +1,4 @@
-/** Shows an execution as it goes: follows its events, keeps lines of phases that are over, redraws the one that runs. */
+/** Shows the progress of an execution: follows its events, prints a line for each ended phase, and redraws the current one. */
 import type { ExecutionHandle } from "../../index.ts";
 import { RETURNS } from "../../kernel/definition/definition.ts";
 import type { Piece } from "../style.ts";
@@ -8,28 +8,30 @@ import type { Screen } from "./screen.ts";
 
 export interface FollowOptions {
   readonly screen: Screen;
-  /** How far it is already. */
+  /** The progress at the beginning. */
   readonly progress: Progress;
-  /** The first event that `progress` does not know. */
+  /** The first event that `progress` does not include. */
   readonly from: number;
   /** Names of all phases, so that lines align. */
   readonly names: readonly string[];
-  /** What it waits for, in a sentence. */
+  /** Returns a sentence that explains what the execution waits for. */
   readonly why: () => Promise<string>;
-  /** Where nothing can be redrawn, also tell each tenth of a phase. */
+  /** Without a terminal: also print a line for each tenth of a phase. */
   readonly tellsTenths?: boolean;
-  /** How many tasks phases will have, where that is known before they are enumerated. */
+  /** Numbers of tasks that are known before enumeration, by phase. */
   readonly totals?: Readonly<Record<string, number>>;
-  /** Live lines to stand beneath the phase that runs. */
+  /** Additional live lines below the current phase. */
   readonly beneath?: () => readonly (readonly Piece[])[];
 }
 
-/** Silence after which it is said why nothing moves, and how often that is looked up; longer where what is said stays. */
+/**
+ * After this silence the reason for waiting is shown, and looked up again at this interval. Longer if lines cannot be redrawn.
+ */
 const SILENCE_MS = 2_000;
 const ASK_MS = 1_000;
 const LASTING_SILENCE_MS = 3_000;
 
-/** Resolves when the execution is over, or the engine is closed. */
+/** Follows an execution until it ends or the engine is closed. */
 export async function follow(handle: ExecutionHandle<unknown>, options: FollowOptions): Promise<void> {
   const { screen, progress } = options;
   const view = new LiveView(options);
@@ -50,7 +52,7 @@ export async function follow(handle: ExecutionHandle<unknown>, options: FollowOp
   }
 }
 
-/** The phase that computes the output is ours: it is shown only if it fails. */
+/** Prints a phase. The phase that computes the output is Rondo's own and is shown only if it fails. */
 function printPhase(screen: Screen, phase: PhaseProgress, view: LiveView): void {
   if (phase.name === RETURNS && phase.status !== "failed") return;
   const isOver = phase.finishedAt !== null;
@@ -58,7 +60,7 @@ function printPhase(screen: Screen, phase: PhaseProgress, view: LiveView): void 
   else if (isOver) screen.print(...view.line(phase, 0));
 }
 
-/** `tenths` holds what has been told. */
+/** Prints a line for each new tenth of a phase; `tenths` remembers the printed ones. */
 function printTenth(
   { screen, progress, totals = {} }: FollowOptions,
   tenths: Map<PhaseProgress, number>,
@@ -106,7 +108,7 @@ class LiveView {
     return this.#why === "" ? [line] : [line, [[`  ${this.#why}`, "dim"]]];
   }
 
-  /** Says why nothing moves, where nothing can be redrawn: once for each reason, whatever the numbers in it. */
+  /** Prints the reason for waiting where nothing can be redrawn: once for each reason, whatever the numbers in it. */
   printWhy(now: number): void {
     if (now - this.#movedAt <= LASTING_SILENCE_MS) return;
     this.#ask(now);
@@ -134,21 +136,21 @@ class LiveView {
         if (now - this.#movedAt > SILENCE_MS) this.#why = why;
       },
       () => {
-        // The engine is closing: there is nothing more to say.
+        // The engine is closing, so there is no reason to show.
         this.#why = "";
       },
     );
   }
 }
 
-/** How fast a number grows, over the last few seconds. */
+/** Measures the growth rate of a number over the last few seconds. */
 const WINDOW_MS = 3_000;
 const SAMPLE_MS = 100;
 
 export class Rate {
   readonly #samples: { at: number; value: number }[] = [];
 
-  /** Notes the number as it is at `now`. */
+  /** Notes the value at the time `now`. */
   note(value: number, now: number): void {
     const last = this.#samples.at(-1);
     if (last !== undefined && now - last.at < SAMPLE_MS) return;
@@ -157,7 +159,7 @@ export class Rate {
       this.#samples.shift();
   }
 
-  /** Per second; 0 as long as it is not known. */
+  /** The growth per second; 0 if it is not known yet. */
   perSecond(): number {
     const first = this.#samples[0];
     const last = this.#samples.at(-1);

@@ -1,11 +1,11 @@
-/** A phase as one line: live with a bar, and plain when it began or ended. */
+/** Formats a phase as one line: with a bar while it runs, and as plain text when it has begun or ended. */
 import { showDuration } from "../../std/duration.ts";
 import type { Piece, Style } from "../style.ts";
 import type { PhaseProgress } from "./progress.ts";
 
 const BAR_MAX = 24;
 const BAR_MIN = 8;
-/** Room for what stands beside the bar. */
+/** The width of the text beside the bar. */
 const BESIDE = 56;
 const ETA_MAX_MS = 100 * 86_400_000;
 
@@ -25,7 +25,7 @@ export interface LineOptions {
   readonly nameWidth: number;
 }
 
-/** The phase as a line of a terminal. */
+/** The live line of a phase on a terminal. */
 export function phaseLine(phase: PhaseProgress, options: LineOptions): Piece[] {
   const pieces: Piece[] = [MARKS[phase.status], ` ${phaseName(phase).padEnd(options.nameWidth)}  `];
   const { timer } = phase;
@@ -57,7 +57,7 @@ export function phaseLine(phase: PhaseProgress, options: LineOptions): Piece[] {
   return pieces;
 }
 
-/** What is told of a phase that began or ended where nothing can be redrawn. */
+/** The plain line of a phase that has begun or ended, for output that cannot be redrawn. */
 export function phaseNews(phase: PhaseProgress): string {
   if (phase.finishedAt === null) return `${phaseName(phase)}: started`;
   const settled = settledOf(phase);
@@ -72,12 +72,12 @@ export function phaseNews(phase: PhaseProgress): string {
   return `${phaseName(phase)}: ${phase.status}${tasks}${counts.join("")}${time}`;
 }
 
-/** Its name, with the number of the visit from the second on. */
+/** The name of a phase, with the number of the visit from the second visit on. */
 export function phaseName({ label, visit }: PhaseProgress): string {
   return visit > 1 ? `${label} (visit ${visit})` : label;
 }
 
-/** 100000 as 100,000. */
+/** A number with thousands separators, such as 100,000. */
 export function showCount(n: number): string {
   return Math.round(n)
     .toString()
@@ -88,7 +88,7 @@ export function settledOf(phase: PhaseProgress): number {
   return phase.done + phase.failed + phase.cancelled;
 }
 
-/** How long it took; null if it is not over, or we came later than it began. */
+/** How long the phase took; null if it has not ended or its start was not seen. */
 function lasted({ startedAt, finishedAt }: PhaseProgress): number | null {
   return startedAt === null || finishedAt === null ? null : finishedAt - startedAt;
 }

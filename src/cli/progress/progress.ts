@@ -1,34 +1,34 @@
-/** How far an execution is, phase by phase: begun from its view, kept up to date by its events in summary. */
+/** Computes the progress of an execution by phase: initially from its view, then from its summary events. */
 import type { ExecutionView, PublicEvent } from "../../index.ts";
 import { NEXT } from "../../kernel/definition/definition.ts";
 
 /** One visit of a phase. */
 export interface PhaseProgress {
   readonly name: string;
-  /** What it is called for people. */
+  /** The display name of the phase. */
   readonly label: string;
   readonly visit: number;
   status: "running" | "done" | "failed" | "cancelled";
-  /** Tasks known so far; `isSealed`: there will be no more. */
+  /** Tasks known so far. `isSealed`: there will be no more. */
   total: number;
   isSealed: boolean;
   done: number;
   failed: number;
   cancelled: number;
-  /** Attempts that failed and are tried again, and those lost with their process; as far as seen. */
+  /** Attempts that failed and are retried, and attempts that were lost; only those seen since the start of following. */
   retried: number;
-  /** Null if it began before we came. */
+  /** When the phase began; null if that was before following started. */
   startedAt: number | null;
   finishedAt: number | null;
-  /** What it waits for, if it does: a time, or a signal until a time. */
+  /** The timer of a waiting phase: a sleep, or the deadline of a signal. */
   timer: { readonly purpose: string; readonly due: number } | null;
 }
 
-/** What phases are called for people, by name; others are called by their names. */
+/** Display names of phases, by name. A phase without an entry is shown by its name. */
 export type PhaseLabels = ReadonlyMap<string, string>;
 
 export class Progress {
-  /** In the order in which they began. */
+  /** The phases in the order in which they began. */
   readonly phases: PhaseProgress[] = [];
   readonly #labels: PhaseLabels;
 
@@ -36,7 +36,7 @@ export class Progress {
     this.#labels = labels;
   }
 
-  /** What came of the phases so far. */
+  /** The progress according to an execution's view. */
   static of(view: ExecutionView, labels: PhaseLabels = new Map()): Progress {
     const progress = new Progress(labels);
     for (const { name, visit, status, handlers } of view.phases) {
@@ -58,12 +58,12 @@ export class Progress {
     return progress;
   }
 
-  /** The phase that runs. */
+  /** The phase that runs now. */
   get current(): PhaseProgress | null {
     return this.phases.findLast((phase) => phase.status === "running") ?? null;
   }
 
-  /** Takes an event in; answers the phase if it has just begun or ended. */
+  /** Applies an event. Returns the phase if it has just begun or ended. */
   apply(event: PublicEvent): PhaseProgress | null {
     const kind = event.kind.replace(/^workflow\./, "");
     if (kind.startsWith("timer.")) return this.#timer(kind === "timer.set" ? event : null);
@@ -136,7 +136,7 @@ function count(phase: PhaseProgress, kind: string, event: PublicEvent): void {
       phase.total = Math.max(phase.total, phase.done + phase.failed);
       break;
     case "handler.finished":
-      // Tasks that a failing phase never began are in no other event.
+      // Tasks that a failing phase never began occur in no other event.
       phase.cancelled += number("cancelled");
       phase.total = Math.max(phase.total, phase.done + phase.failed + phase.cancelled);
       break;

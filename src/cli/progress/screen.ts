@@ -1,10 +1,10 @@
 /**
- * Standard error: lines that stay, and beneath them, on a terminal, a few lines that are redrawn in place at most ten
- * times a second. Everything the CLI and user code say goes through here, so that nothing tears the live lines.
+ * Writes to standard error: permanent lines, and on a terminal a few live lines below them, which are redrawn at most ten times
+ * a second. All output of the CLI and of user code passes here, so that it does not mix with the live lines.
  */
 import { isColoured, isLive, Painter, type Piece } from "../style.ts";
 
-/** What the screen needs of a stream. */
+/** The part of an output stream that the screen uses. */
 export interface Terminal {
   readonly isTTY?: boolean | undefined;
   readonly columns?: number | undefined;
@@ -33,12 +33,12 @@ export class Screen {
     return Math.max(20, this.#terminal.columns || COLUMNS);
   }
 
-  /** A line that stays. */
+  /** Prints a permanent line. */
   print(...pieces: readonly Piece[]): void {
     this.write(`${this.#painter.line(pieces)}\n`);
   }
 
-  /** Text that stays, as it is; what lacks a line's end gets one while there are live lines. */
+  /** Prints permanent text unchanged. While there are live lines, a missing line end is added. */
   write(text: string): void {
     const isTorn = this.#render !== null && !text.endsWith("\n");
     this.#terminal.write(`${this.#erasure()}${text}${isTorn ? "\n" : ""}`);
@@ -46,7 +46,7 @@ export class Screen {
     if (this.#render !== null) this.#draw();
   }
 
-  /** Shows live lines from now on, asked for anew at each redraw; does nothing on what is no terminal. */
+  /** Shows live lines; `render` is called for each redraw. Does nothing without a terminal. */
   live(render: () => readonly (readonly Piece[])[]): void {
     if (!this.isLive) return;
     this.#render = render;
@@ -55,12 +55,12 @@ export class Screen {
     this.#draw();
   }
 
-  /** The user has pressed Enter so many times: what is live stands so many lines higher than it was drawn. */
+  /** The user pressed Enter this many times, so the live lines have moved up by as many lines. */
   moved(lines: number): void {
     if (this.#drawn > 0) this.#drawn += lines;
   }
 
-  /** Takes the live lines away. */
+  /** Removes the live lines. */
   still(): void {
     if (this.#timer !== null) clearInterval(this.#timer);
     this.#timer = null;
@@ -71,7 +71,7 @@ export class Screen {
 
   #draw(): void {
     if (this.#render === null) return;
-    // One column stays free: a full line makes some terminals wrap.
+    // One column stays free, because some terminals wrap a full line.
     const lines = this.#render().map((pieces) => this.#painter.line(pieces, this.columns - 1));
     this.#terminal.write(`${this.#erasure()}${lines.map((line) => `${line}\n`).join("")}`);
     this.#drawn = lines.length;

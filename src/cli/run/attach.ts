@@ -1,4 +1,4 @@
-/** Finds the execution that `rondo run` is about, or starts it, and says which of the two. */
+/** Finds or starts the execution of `rondo run`, and prints which of the two happened. */
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { ExecutionHandle, RondoClient } from "../../sdk/handle.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
@@ -10,11 +10,11 @@ import type { RunOptions } from "./run-options.ts";
 
 export interface Attached {
   readonly handle: ExecutionHandle<unknown>;
-  /** How it was when we came; null if it was started now. */
+  /** The state of the execution when it was found; null if it was started now. */
   readonly before: ExecutionView | null;
 }
 
-/** `input` is undefined if none was given: then an execution that exists goes on with its own. */
+/** Finds or starts the execution. Without an `input`, an existing execution keeps its own. */
 export async function attach(
   rondo: RondoClient,
   workflow: AnyWorkflow | string,
@@ -67,7 +67,7 @@ async function start(
     const { exit, message, more } = toCliError(thrown);
     const code = thrown instanceof RondoError ? thrown.code : null;
     if (code === "conflict")
-      throw new CliError(exit, message, ["leave -i away to go on with it, or choose another --id"], {
+      throw new CliError(exit, message, ["leave out -i to continue it, or choose another --id"], {
         cause: thrown,
       });
     const isOfInput = thrown instanceof RondoError && /^input\b/.test(thrown.path ?? "");

@@ -1,7 +1,7 @@
 /**
- * Leaving while an execution is open. The first Ctrl-C (or SIGTERM) closes gracefully: what runs may end, nothing new
- * begins, and the execution waits in the store. The second leaves at once; nothing is lost by that either. Run by npm,
- * a process gets each Ctrl-C twice, from the terminal and from npm: the echo does not count.
+ * Handles Ctrl-C and SIGTERM while an execution is open. The first signal closes gracefully: running tasks may end, no new ones
+ * begin, and the execution stays in the store. The second one leaves at once, without loss. Under npm a process gets each
+ * Ctrl-C twice, from the terminal and from npm; the second copy does not count.
  */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import type { Screen } from "../progress/screen.ts";
@@ -13,7 +13,7 @@ const ECHO_MS = 200;
 export interface DetachOptions {
   readonly screen: Screen;
   readonly close: (options: { graceMs: number }) => Promise<void>;
-  /** What is told when leaving begins. */
+  /** The line that is printed when leaving begins. */
   readonly says?: string;
   /** Ends the process at once. */
   readonly leave: (exit: ExitCode) => void;
@@ -33,22 +33,22 @@ export class Detach {
     process.on("SIGTERM", this.#onTerminate);
   }
 
-  /** The exit code if leaving was asked for, else null. */
+  /** The exit code if a signal came, otherwise null. */
   get exit(): ExitCode | null {
     return this.#exit;
   }
 
-  /** Resolves when all is closed that was asked to be. */
+  /** Resolves when closing is complete. */
   closed(): Promise<void> {
     return this.#closing;
   }
 
-  /** Begins to leave, as by Ctrl-C. */
+  /** Begins to leave, as after Ctrl-C. */
   ask(): void {
     this.#ask(EXIT.interrupted);
   }
 
-  /** Gives the signals back. */
+  /** Removes the signal handlers. */
   stop(): void {
     process.off("SIGINT", this.#onInterrupt);
     process.off("SIGTERM", this.#onTerminate);
@@ -62,10 +62,11 @@ export class Detach {
     this.#exit = exit;
     this.#askedAt = now;
     screen.print(
-      this.#options.says ?? "leaving: tasks that run may end, nothing new begins; once more leaves at once",
+      this.#options.says ??
+        "leaving: running tasks may end, no new ones begin; press Ctrl-C again to leave at once",
     );
     this.#closing = close({ graceMs: GRACE_MS });
-    // Whoever waits for `closed` gets the failure; until then it must not count as unhandled.
+    // `closed` reports the failure. Until it is called, the rejection must not count as unhandled.
     this.#closing.catch(() => {});
   }
 }

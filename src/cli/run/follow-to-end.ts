@@ -1,4 +1,4 @@
-/** Stays with an execution until it is over, showing how it goes; or until leaving is asked for, or time is up. */
+/** Follows an execution and shows its progress until it ends, a signal asks to leave, or the timeout is over. */
 
 import { relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -20,21 +20,21 @@ import { type EndReportOptions, printEnd } from "./print-outcome.ts";
 export interface FollowToEndOptions extends EndReportOptions {
   readonly screen: Screen;
   readonly detach: Detach;
-  /** How it was when we came; null if it was started now. */
+  /** The state of the execution when it was found; null if it was started now. */
   readonly before: ExecutionView | null;
-  /** Names of its phases, and what they are called for people where that is something else. */
+  /** Names of the phases, and their display names. */
   readonly names: readonly string[];
   readonly labels?: PhaseLabels | undefined;
   readonly timeout?: string | undefined;
-  /** What an execution waits for, this one or a child of it. */
+  /** Explains what an execution waits for, this one or one of its children. */
   readonly whyOf: (id: string) => Promise<string>;
-  /** The command that goes on with it. */
+  /** The command that continues the execution. */
   readonly goOn: string;
-  /** Gives what is printed at the end instead of the output, and of the execution. */
+  /** Returns a document that is printed at the end instead of the output or the execution. */
   readonly document?: (() => Promise<unknown>) | undefined;
 }
 
-/** Resolves with the exit code. */
+/** Follows the execution and returns the exit code. */
 export async function followToEnd(
   handle: ExecutionHandle<unknown>,
   options: FollowToEndOptions,
@@ -50,7 +50,7 @@ export async function followToEnd(
         names: names.map((name) => labels?.get(name) ?? name),
         why: () => whyChain(handle.id, options.whyOf),
       });
-  // Leaving breaks off what is being read; only a caller that waits for the end needs to know.
+  // Leaving interrupts the reading of events. Only a caller that waits for the end handles that error.
   shown.catch(() => {});
   const ending = await ended(
     handle.result(timeout === undefined ? {} : { timeout: durationOf(timeout, "--timeout") }),
@@ -58,7 +58,7 @@ export async function followToEnd(
   );
   if (ending === "ended") {
     const view = await handle.describe();
-    // Events of a damaged execution end in an error, which is told below.
+    // The events of a damaged execution end with an error, which is printed below.
     if (view.status !== "damaged") await shown;
     screen.still();
     const instead = options.document === undefined ? undefined : { value: await options.document() };
@@ -69,20 +69,20 @@ export async function followToEnd(
     throw new CliError(
       EXIT.timeout,
       `execution ${handle.id} has not ended within ${showDuration(durationOf(timeout ?? "0", "--timeout"))}`,
-      [`go on with: ${goOn}`],
+      [`continue it with: ${goOn}`],
     );
   await detach.closed();
-  screen.print(`execution ${handle.id} is not over; what is done is kept`);
-  screen.print(`  go on with: ${goOn}`);
+  screen.print(`execution ${handle.id} has not ended; its finished tasks are kept`);
+  screen.print(`  continue it with: ${goOn}`);
   return detach.exit ?? EXIT.unreachable;
 }
 
-/** Refuses a --timeout that is none, before anything is begun. */
+/** Refuses an invalid --timeout before anything is started. */
 export function checkTimeout(timeout: string | undefined): void {
   if (timeout !== undefined) durationOf(timeout, "--timeout");
 }
 
-/** How waiting came to an end; a failed or cancelled execution has ended too. */
+/** Why the wait ended: by the end of the execution (also if it failed), a signal, or the timeout. */
 async function ended(result: Promise<unknown>, detach: Detach): Promise<"ended" | "timeout" | "left"> {
   try {
     await result;
@@ -95,13 +95,13 @@ async function ended(result: Promise<unknown>, detach: Detach): Promise<"ended" 
   }
 }
 
-/** An error as a task stored it; user code decides what is in it. */
+/** An error as a task stored it. User code decides its content. */
 type StoredError = Readonly<Record<string, unknown>>;
 
-/** A failing task is settled among the last events of an execution. */
+/** How many of the last events are searched for the failed task. */
 const LOOK_BACK = 100;
 
-/** Lines about it; none if nothing more is known. */
+/** Lines about the failed task; none if nothing more is known. */
 async function failureLines(handle: ExecutionHandle<unknown>, view: ExecutionView): Promise<string[]> {
   if (view.error?.task === undefined) return [];
   const error = await findError(handle, view);
@@ -117,7 +117,7 @@ async function failureLines(handle: ExecutionHandle<unknown>, view: ExecutionVie
   ];
 }
 
-/** The first frame of a stack that is neither ours nor the runtime's: `file:line:column`, as short as it can be. */
+/** The first stack frame that is neither Rondo's nor the runtime's, as `file:line:column`. */
 export function userFrame(stack: string): string | null {
   for (const text of stack.split("\n")) {
     const place = /^\s+at (?:.*\()?((?:file:\/\/)?[^()]+?):(\d+):(\d+)\)?$/.exec(text);

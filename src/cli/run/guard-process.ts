@@ -1,6 +1,6 @@
 /**
- * Keeps a process that hosts user code in order: `console` goes to stderr, so that stdout is data only; and when user
- * code ends the process, by an error that nobody catches or by `process.exit`, it is said what that means.
+ * Guards a process that runs user code. `console` writes to stderr, so that stdout has data only. If user code ends the
+ * process, by an uncaught error or by `process.exit`, the consequences are explained.
  */
 import { Console } from "node:console";
 import { Writable } from "node:stream";
@@ -12,7 +12,7 @@ export class ProcessGuard {
   readonly #console = globalThis.console;
   readonly #onThrown = (error: unknown) => this.#printThrown(error);
   readonly #onExit = (code: number) => this.#printExit(code);
-  /** The command that goes on with what was left, once there is something. */
+  /** The command that continues the execution; null before there is one. */
   goOn: string | null = null;
 
   constructor(screen: Screen) {
@@ -29,14 +29,14 @@ export class ProcessGuard {
     process.on("exit", this.#onExit);
   }
 
-  /** Ends the process at once, on purpose. */
+  /** Ends the process at once, intentionally. */
   leave(exit: ExitCode): never {
     this.release();
     this.#screen.still();
     process.exit(exit);
   }
 
-  /** Lets everything be as it was. */
+  /** Restores the console and the handlers. */
   release(): void {
     globalThis.console = this.#console;
     process.off("uncaughtException", this.#onThrown);
@@ -55,11 +55,11 @@ export class ProcessGuard {
     this.#screen.still();
     this.#screen.print(["✗", "red"], ` code ended this process by process.exit(${code})`);
     this.#printContinue();
-    // The execution is not over: that is no success.
+    // The execution has not ended, so this is not a success.
     if (code === EXIT.ok) process.exitCode = EXIT.broken;
   }
 
   #printContinue(): void {
-    if (this.goOn !== null) this.#screen.print(`  what is done is kept; go on with: ${this.goOn}`);
+    if (this.goOn !== null) this.#screen.print(`  finished tasks are kept; continue with: ${this.goOn}`);
   }
 }

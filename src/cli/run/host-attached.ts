@@ -1,7 +1,7 @@
 /**
- * `rondo run FILE` where another process has the engine (the owner of the directory, or the server of --url): this one
- * is a worker of it for the file's workflows, and stays with the wanted execution until that ends. If the owner goes
- * away, the caller is told to see who has the directory now.
+ * `rondo run FILE` if another process has the engine: the owner of the directory, or the server of --url. This process becomes
+ * a worker of that engine for the file's workflows until the wanted execution ends. If the owner goes away, the caller checks
+ * again who owns the directory.
  */
 
 import { RemoteRondo } from "../../client/connect.ts";
@@ -26,28 +26,28 @@ import type { ProcessGuard } from "./guard-process.ts";
 import { printStart } from "./print-outcome.ts";
 import { goOnCommand, phaseNames, type Wanted } from "./run-options.ts";
 
-/** Where the engine is. */
+/** The process that has the engine. */
 export interface Owner {
-  /** `unix:<path>` or an http(s) address. */
+  /** Its address: `unix:<path>` or an http(s) URL. */
   readonly address: string;
-  /** How it is called in messages. */
+  /** Its name in messages. */
   readonly name: string;
   readonly token: string | null;
-  /** False: it was named, and nobody takes its place. */
+  /** Whether another process may take over from it; false if --url names it. */
   readonly mayGo: boolean;
 }
 
-/** The owner went away; `id` is the execution that was begun there. */
+/** The owner went away; `id` is the execution that was started there. */
 export interface OwnerGone {
   readonly kind: "gone";
   readonly id: string | null;
 }
 
-/** How long an owner may be away before its directory is looked at again. */
+/** How long an owner may be unreachable before its directory is checked again. */
 const AWAY_MS = 2_000;
 const CAPACITY = 1_000;
 
-/** Works for the owner while the wanted execution lasts. */
+/** Runs a worker of the owner until the wanted execution ends. */
 export async function hostAttached(
   screen: Screen,
   guard: ProcessGuard,
@@ -89,7 +89,7 @@ export async function hostAttached(
     if (!isOwnerGone) throw thrown;
     return { kind: "gone", id: own.id };
   } finally {
-    // Nobody hears the last words to an owner that is gone: nobody waits for them either.
+    // The owner is gone, so the worker's last reports are not waited for.
     if (isOwnerGone) worker.stop(0).catch(() => {});
     else await (detach.exit === null ? worker.stop(GRACE_MS) : detach.closed());
     detach.stop();
@@ -127,7 +127,7 @@ function makeWorker(
       wasAway = isAway;
     },
     onRegistered: () => {},
-    onDrain: () => screen.print(`${owner.name} asks this worker to leave; it gets nothing new`),
+    onDrain: () => screen.print(`${owner.name} asks this worker to leave; it gets no further tasks`),
     onDropped: (attempt, why) => screen.print(["rondo: ", "yellow"], `${attempt}: ${why.message}`),
     onBug: (thrown) => {
       const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
@@ -163,7 +163,7 @@ function stay(
   });
 }
 
-/** Nobody answers where the owner was. */
+/** Whether the error means that the owner is not reachable any more. */
 function isGone(thrown: unknown): boolean {
   return thrown instanceof RondoError && thrown.code === "not_ready" && thrown.cause instanceof HttpFault;
 }

@@ -1,7 +1,7 @@
 /**
- * `rondo run FILE` on a directory that is free: the engine is in this process. Opens the store, serves every workflow of
- * the file, so that open executions go on too, stays with the wanted execution until it ends, and closes. Meanwhile
- * others reach it through the directory's socket (late-server.ts).
+ * `rondo run FILE` on a directory without an owner: the engine runs in this process. It opens the store, serves every workflow
+ * of the file (so that other open executions go on too), follows the wanted execution until it ends, and closes. Other
+ * processes can reach it through a socket in the directory meanwhile.
  */
 import { type Owner, openOwner, type ServerOptions } from "../../compose/compose-server.ts";
 import type { Config } from "../../config/settings.ts";
@@ -17,10 +17,10 @@ import type { ProcessGuard } from "./guard-process.ts";
 import { printStart } from "./print-outcome.ts";
 import { goOnCommand, phaseNames, type Wanted } from "./run-options.ts";
 
-/** Names of other open executions that are told. */
+/** The most other open executions whose names are printed. */
 const OTHERS_TOLD = 5;
 
-/** Hosts it all; throws `DirectoryOwned` if another process works on the directory. */
+/** Runs the engine and the execution. Throws `DirectoryOwned` if another process has the directory open. */
 export async function hostHere(
   screen: Screen,
   guard: ProcessGuard,
@@ -87,7 +87,7 @@ export async function hostHere(
     });
   } catch (thrown) {
     if (detach.exit === null) throw thrown;
-    // Closing made it fail: that was asked for.
+    // Closing the engine, which was asked for, caused the failure.
     return detach.exit;
   } finally {
     await (detach.exit === null ? server.close() : detach.closed());
@@ -95,7 +95,7 @@ export async function hostHere(
   }
 }
 
-/** Ids of executions that this file's handlers go on with, besides the one that is asked for. */
+/** Ids of other open executions that this file's handlers continue. */
 async function openExecutions(rondo: Rondo, workflows: readonly AnyWorkflow[]): Promise<string[]> {
   const pages = await Promise.all(
     workflows.map(({ name }) => rondo.list({ workflow: name, status: "running", limit: OTHERS_TOLD + 2 })),
@@ -110,11 +110,11 @@ function printOthers(screen: Screen, others: readonly string[]): void {
   screen.print(`open executions found in the store also go on until this one ends: ${told}${more}`);
 }
 
-/** How long a run is short. */
+/** A run that ends within this time opens no socket. */
 const SHORT_MS = 300;
 
 interface LateOptions extends Pick<ServerOptions, "heartbeatMs" | "retentionMs"> {
-  /** Only a directory has a place for the socket. */
+  /** Whether the store has a directory, which is needed for the socket. */
   readonly hasDirectory: boolean;
 }
 
@@ -134,7 +134,7 @@ class LateServer {
     if (options.hasDirectory) this.#timer = setTimeout(() => this.#open(), SHORT_MS);
   }
 
-  /** Closes all there is: the server, and with it the node. */
+  /** Closes the server if it was opened, and the node. */
   async close(options: { graceMs?: number } = {}): Promise<void> {
     if (this.#timer !== null) clearTimeout(this.#timer);
     const opened: Closes = (await this.#opening) ?? this.#owner.rondo;
@@ -143,7 +143,7 @@ class LateServer {
 
   #open(): void {
     this.#timer = null;
-    // Without a socket the run goes on all the same: what kept it from opening is nothing to stop for.
+    // If the socket cannot be opened, the run goes on without it.
     this.#opening = this.#owner
       .serve({ ...this.#options, port: null })
       .catch((): Closes => this.#owner.rondo);

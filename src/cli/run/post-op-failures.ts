@@ -10,7 +10,7 @@ import { sleep } from "../../std/within.ts";
 import type { Screen } from "../progress/screen.ts";
 import { readPages } from "../server/read-pages.ts";
 
-/** A post-operation that is a dead letter, as `--json` prints it. */
+/** A post-operation that became a dead letter, as `--json` prints it. */
 export interface FailedPostOp {
   /** The id of the dead letter. */
   readonly id: number;
@@ -21,7 +21,7 @@ export interface FailedPostOp {
   readonly error: unknown;
 }
 
-/** A workflow with its dead letters, if there are any. */
+/** A workflow document with the dead letters of its post-operations. */
 export interface ReportedWorkflow extends WorkflowDocument {
   readonly dead_letters?: readonly FailedPostOp[];
 }
@@ -37,8 +37,8 @@ const LOOK_MS = 100;
 const LOOKS_MAX = 50;
 
 /**
- * Reads a workflow that is over. A broadcast may be tried after the end of its workflow: this waits until each was tried
- * once, for 5 s at most. Later tries can take many minutes, so it does not wait for them.
+ * Reads a workflow that has ended. Broadcasts may be sent after the end, so this waits until each was tried once, for 5 s at
+ * most. Later tries can take many minutes and are not waited for.
  */
 export async function readEnded(rondo: RemoteRondo, project: string, id: string): Promise<ReportedWorkflow> {
   let document = await rondo.submitted(project, id);
@@ -49,7 +49,7 @@ export async function readEnded(rondo: RemoteRondo, project: string, id: string)
   return withDeadLetters(rondo, document);
 }
 
-/** Adds the dead letters of its post-operations. Only a command with a receipt can have some. */
+/** Adds the dead letters of post-operations to a document. Only a command with a receipt can have some. */
 export async function withDeadLetters(
   { requester }: RemoteRondo,
   document: WorkflowDocument,
@@ -67,7 +67,7 @@ export async function withDeadLetters(
   return failed.length === 0 ? document : { ...document, dead_letters: failed };
 }
 
-/** Tells people of dead letters, and of post-operations that are still tried. `retry` gives the command for a letter. */
+/** Prints dead letters and post-operations that are still retried. `retry` returns the command that retries a dead letter. */
 export function printPostOpFailures(
   { workflow_id: id, steps, dead_letters: failed = [] }: ReportedWorkflow,
   screen: Screen,
@@ -75,7 +75,7 @@ export function printPostOpFailures(
 ): void {
   if (failed.length > 0) {
     const count = failed.length === 1 ? "1 post-operation" : `${failed.length} post-operations`;
-    screen.print(["!", "yellow"], ` ${id}: ${count} failed for good; the workflow went on without it`);
+    screen.print(["!", "yellow"], ` ${id}: ${count} failed for good; the workflow continued without it`);
   }
   for (const { id: letter, step, op, target, error } of failed) {
     screen.print(`  step ${step}, ${op} to ${target}: ${messageOf(error)}`);

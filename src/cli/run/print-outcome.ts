@@ -1,4 +1,4 @@
-/** What is told when an execution is over: its output on stdout, or on stderr why there is none and what to do. */
+/** Prints the end of an execution: its output to stdout, or to stderr the reason of the failure and what to do. */
 import { NEXT } from "../../kernel/definition/definition.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import { damagedHint } from "../../sdk/errors.ts";
@@ -11,23 +11,23 @@ import { Progress } from "../progress/progress.ts";
 import type { Screen } from "../progress/screen.ts";
 
 export interface EndReportOptions {
-  /** Print the execution instead of its output. */
+  /** Print the execution as JSON instead of its output. */
   readonly json?: boolean | undefined;
-  /** Commands that show all of an execution that did not end well, and that do again what is not done. */
+  /** Commands that show the whole execution, and that retry it. */
   readonly see: string;
   readonly retry: string;
-  /** False: the execution was started without one. */
+  /** False if the execution was started without an input. */
   readonly hasInput?: boolean | undefined;
 }
 
-/** What is found out once the execution is over. */
+/** Facts that are read after the execution has ended. */
 export interface EndFacts {
   readonly failure: readonly string[];
-  /** What is printed instead of its output, and of itself. */
+  /** A value that is printed instead of the output or the execution. */
   readonly shown?: { readonly value: unknown } | undefined;
 }
 
-/** Writes it all; answers the exit code. */
+/** Prints the end and returns the exit code. */
 export function printEnd(
   screen: Screen,
   view: ExecutionView,
@@ -41,12 +41,12 @@ export function printEnd(
     if (!options.json) printValue(shown === undefined ? view.output : shown.value);
     return EXIT.ok;
   }
-  // A document says which steps are done, however it ended.
+  // A document shows which steps are done, also if the execution failed.
   if (shown !== undefined && !options.json) printValue(shown.value);
   if (view.status === "damaged") {
     screen.print(["✗", "red"], ` ${nameOf(view)} is damaged:`);
     screen.print(`  ${view.error?.message ?? "no reason is known"}`);
-    screen.print("  to see what can be read of it:  ", options.see);
+    screen.print("  to see its readable part:  ", options.see);
     screen.print(`  ${damagedHint(view)}`);
     return EXIT.damaged;
   }
@@ -54,7 +54,7 @@ export function printEnd(
   printFailure(screen, view, options.failure);
   if (isFailed && options.hasInput === false) screen.print("  no input was given (-i)");
   screen.print("  to see all of it:              ", options.see);
-  screen.print("  to do what is not done again:  ", options.retry);
+  screen.print("  to run its unfinished tasks again:  ", options.retry);
   return isFailed ? EXIT.failed : EXIT.cancelled;
 }
 
@@ -91,11 +91,11 @@ function lasted(view: ExecutionView): string {
   return showDuration((view.finishedAt ?? view.createdAt) - view.createdAt);
 }
 
-/** `before` is how it was when we came; null if it was started now. */
+/** Prints that an execution was started or found. `before` is its state when it was found; null if it was started now. */
 export function printStart(screen: Screen, name: string, before: ExecutionView | null, where: string): void {
   if (before === null) return screen.print(`${name} started ${where}`);
   if (before.status === "damaged") return screen.print(`${name} is damaged`);
-  if (before.finishedAt !== null) return screen.print(`${name} had ended before`);
+  if (before.finishedAt !== null) return screen.print(`${name} has already ended`);
   const { current } = Progress.of(before);
   const far =
     current === null || current.total < 2

@@ -1,4 +1,4 @@
-/** `rondo run NAME`: starts a workflow that a server knows, and returns at once, or with --wait when it is over. */
+/** `rondo run NAME`: starts a workflow that a server knows. Returns at once, or with --wait when it has ended. */
 
 import { NAME_PATTERN } from "../../kernel/definition/definition.ts";
 import { ExecutionFailed } from "../../sdk/errors.ts";
@@ -18,7 +18,7 @@ import { type RunOptions, serverCommand } from "./run-options.ts";
 const KNOWN_MAX = 1_000;
 const SHOWN_MAX = 10;
 
-/** Starts it; the id is what is printed if nothing is waited for. */
+/** Starts the workflow. Without --wait, prints the id of the execution. */
 export async function runName(name: string, options: RunOptions): Promise<ExitCode> {
   if (!NAME_PATTERN.test(name))
     throw new CliError(EXIT.notFound, `there is no file ${name}, and it is not a workflow's name`, [
@@ -49,7 +49,7 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
   return withServer(options, use, { say: (line) => screen.print(line) });
 }
 
-/** A name that the server does not know is answered with those that it does. */
+/** Starts the workflow. If the server does not know the name, the error lists known names. */
 async function attachByName(
   { rondo, name: where }: Server,
   name: string,

@@ -1,26 +1,26 @@
-/** What `rondo run` is asked for, and the commands that go on with an execution by the same options. */
+/** The options of `rondo run`, and commands that continue an execution with the same options. */
 
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import type { HostedTopic } from "../../worker/handler-code.ts";
 import type { ServerFlags } from "../server/find-server.ts";
 
 export interface RunOptions extends ServerFlags {
-  /** JSON, `@file`, or `-` for standard input. */
+  /** The input: JSON, `@file`, or `-` for standard input. */
   readonly input?: string;
   readonly id?: string;
   readonly workflow?: string;
   readonly project?: string;
-  /** Run scripts without the outer layer of their sandbox where it cannot be had. */
+  /** Run scripts also where the outer layer of the sandbox is not available. */
   readonly unsafeNoJail?: boolean;
-  /** By name: stay until it ends. A file is always stayed with. */
+  /** With a name: wait until the execution ends. With a file this is always so. */
   readonly wait?: boolean;
-  /** Leave the execution alone after this time. */
+  /** Stop waiting after this time. The execution stays open. */
   readonly timeout?: string;
-  /** Open the next round if the execution of `id` has failed or was cancelled. */
+  /** If the execution of `id` has failed or was cancelled, retry it. */
   readonly retry?: boolean;
 }
 
-/** The command that goes on with an execution. */
+/** The command that continues an execution. */
 export function goOnCommand(
   file: string,
   id: string,
@@ -33,7 +33,7 @@ export function goOnCommand(
   return commandLine([...words, ...flags]);
 }
 
-/** A command about an execution at a server, by the flags that found it. */
+/** A command about an execution at a server, with the flags that found the server. */
 export function serverCommand(words: readonly string[], flags: ServerFlags): string {
   const { url, store } = flags;
   return commandLine([
@@ -44,7 +44,7 @@ export function serverCommand(words: readonly string[], flags: ServerFlags): str
   ]);
 }
 
-/** Words as they are typed into a shell. */
+/** Joins words to a shell command, quoted where needed. */
 export function commandLine(words: readonly string[]): string {
   return words.map(quote).join(" ");
 }
@@ -54,10 +54,10 @@ function quote(word: string): string {
 }
 
 export interface Wanted {
-  /** As the user named it. */
+  /** The file as the user named it. */
   readonly file: string;
   readonly options: RunOptions;
-  /** Undefined: none was given. */
+  /** The input; undefined if none was given. */
   readonly input: { readonly value: unknown } | undefined;
   readonly workflows: readonly AnyWorkflow[];
   readonly topics: readonly HostedTopic[];

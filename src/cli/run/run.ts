@@ -1,11 +1,11 @@
 /**
- * `rondo run`: by name it is the server's to do (run-name.ts). A file is hosted here until its execution ends:
- * 1. reads the input and loads the file, before anything is opened;
- * 2. directory free: the engine is in this process (host-here.ts); owned: this process is a worker of the owner's
- *    (host-attached.ts). An owner that goes away is succeeded by this process;
- * 3. starts the execution, or finds it by --id, and shows how it goes until it ends, or until Ctrl-C or --timeout, which
- *    leave it to be gone on with;
- * 4. gives its output on stdout and an exit code.
+ * `rondo run`. With a name, the server runs the workflow (run-name.ts). With a file:
+ * 1. It reads the input and loads the file before anything is opened.
+ * 2. If no process owns the directory, the engine runs here (host-here.ts). Otherwise this process becomes a worker of the
+ *    owner (host-attached.ts), and takes over if the owner goes away.
+ * 3. It starts the execution, or finds it by --id, and shows its progress until it ends, or until Ctrl-C or --timeout. The
+ *    execution can be continued after those.
+ * 4. It prints the output to stdout and returns an exit code.
  */
 
 import { systemClock } from "../../std/clock.ts";
@@ -24,7 +24,7 @@ import type { RunOptions, Wanted } from "./run-options.ts";
 const LISTENS_WITHIN_MS = 3_000;
 const LOOK_MS = 50;
 
-/** Runs a workflow; resolves with the exit code. */
+/** Runs a workflow and returns the exit code. */
 export async function run(target: string, options: RunOptions): Promise<ExitCode> {
   if (options.retry && options.id === undefined)
     throw new CliError(EXIT.usage, "--retry needs the --id of an execution that has failed");
@@ -51,7 +51,7 @@ async function runFile(file: string, options: RunOptions): Promise<ExitCode> {
   }
 }
 
-/** Where the engine is: here if the directory is free, else at its owner; at the server of --url if one is named. */
+/** Runs the engine here if the directory has no owner; else works for the owner, or for the server of --url. */
 async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise<ExitCode> {
   const { url, token } = asked.options;
   const { config } = await readConfig({ store: asked.options.store, url, token });
@@ -76,14 +76,14 @@ async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise
     const owner = { address, name: `the owner of ${store}`, token: null, mayGo: true };
     const ended = await hostAttached(screen, guard, wanted, owner);
     if (typeof ended === "number") return ended;
-    // Whoever had the directory answered nothing at all: then its lock is all we know.
+    // The owner never answered, so only its lock is known.
     if (ended.id === null) throw owned;
-    screen.print(`the owner of ${store} has gone; looking who has it now`);
+    screen.print(`the owner of ${store} has gone; checking who owns it now`);
     wanted = { ...wanted, input: undefined, options: { ...wanted.options, id: ended.id } };
   }
 }
 
-/** An owner that has just begun opens its socket a moment later; one that is no command of ours has none. */
+/** Waits for the socket of an owner that has just started. A program that embeds Rondo has no socket. */
 async function comesToListen(store: string): Promise<boolean> {
   for (let waitedMs = 0; !hasSocket(store); waitedMs += LOOK_MS) {
     if (waitedMs >= LISTENS_WITHIN_MS) return false;
@@ -92,7 +92,7 @@ async function comesToListen(store: string): Promise<boolean> {
   return true;
 }
 
-/** A definition file whose handlers are code needs a server, whose workers may have them. */
+/** Refuses a definition file whose handlers are code, unless a server is named, whose workers may have that code. */
 async function refuseData({ workflows, file }: Wanted): Promise<void> {
   if (workflows.every(({ handlers }) => handlers.length > 0)) return;
   const { refuseWithoutCode } = await import("../load/read-definition.ts");

@@ -1,6 +1,6 @@
 /**
- * `rondo submit FILE`: hands in the command workflows of a document and prints their ids, or with --wait stays with each
- * until it is over and prints it as it is then, with its results.
+ * `rondo submit FILE`: submits the command workflows of a document and prints their ids. With --wait, it waits until each has
+ * ended and prints them with their results.
  */
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
@@ -36,7 +36,7 @@ export interface SubmitFlags extends WaitOptions {
 const LABEL_CHARS = 30;
 const YAML = [".yaml", ".yml"];
 
-/** Hands in a file. */
+/** Submits the workflows of a file. */
 export async function submit(file: string, options: SubmitFlags): Promise<ExitCode> {
   checkTimeout(options.timeout);
   const body = withId(await readDocument(file), options.id);
@@ -65,7 +65,7 @@ export async function submit(file: string, options: SubmitFlags): Promise<ExitCo
   return withServer(options, use, { say: (line) => screen.print(line) });
 }
 
-/** Stays with one after another; the first that does not end well gives the exit code. */
+/** Waits for the workflows one after the other. The first one that does not end as done decides the exit code. */
 async function stayWith(
   { rondo, name }: Server,
   workflows: readonly WorkflowDocument[],
@@ -110,17 +110,17 @@ async function readDocument(file: string): Promise<unknown> {
   return (await import("../load/read-definition.ts")).readYaml(text, file);
 }
 
-/** The id of --id, which is for one workflow that comes as `{ steps }`. */
+/** Sets the id of --id, which is only for a single workflow (`{ steps }`). */
 function withId(body: unknown, id: string | undefined): unknown {
   if (id === undefined) return body;
   if (typeof body !== "object" || body === null || !("steps" in body))
     throw new CliError(EXIT.usage, "--id is for a document of the form { steps }", [
-      "in a project document each workflow has its own: workflow_id, or the name it stands under",
+      "in a project document each workflow has its own: workflow_id, or its key in the map",
     ]);
   return { ...body, workflow_id: id };
 }
 
-/** The project that a whole document names. */
+/** The project that a project document names. */
 function projectOf(body: unknown): string | undefined {
   if (typeof body !== "object" || body === null || "steps" in body) return undefined;
   return Object.keys(body).find((name) => name !== "next");

@@ -1,7 +1,6 @@
 /**
- * Which server a command talks to: the one that --url or RONDO_URL names (or any of several, with commas between them),
- * else the one that works on the data directory (--store, RONDO_STORE, the configuration, `.rondo`), through the socket
- * in it.
+ * Finds the server of a command: the one that --url or RONDO_URL names (or several, separated by commas), otherwise the one
+ * that has the data directory open (--store, RONDO_STORE, the configuration, `.rondo`), through its socket.
  */
 
 import { existsSync, readFileSync } from "node:fs";
@@ -26,27 +25,27 @@ export interface ServerFlags {
   readonly url?: string;
   readonly token?: string;
   readonly store?: string;
-  /** Print JSON. */
+  /** Print the results as JSON. */
   readonly json?: boolean;
 }
 
 export interface Server {
-  /** How it is called in messages. */
+  /** The server's name in messages. */
   readonly name: string;
-  /** `unix:<path>` or an http(s) address; the first, if there are several. */
+  /** The server's address: `unix:<path>` or an http(s) URL; the first one if there are several. */
   readonly address: string;
   readonly rondo: RemoteRondo;
 }
 
-/** Nobody works on the data directory. Nothing was done yet. */
+/** The error if no server has the data directory open. Nothing was done yet. */
 export class NoServer extends CliError {
   override name = "NoServer";
 }
 
-/** The name of the socket in a data directory. */
+/** The file name of the socket in a data directory. */
 export const SOCKET = "rondo.sock";
 
-/** The effective configuration for these flags. */
+/** Loads the effective configuration for these flags. */
 export function readConfig(flags: Readonly<Record<string, unknown>>): Promise<LoadedConfig> {
   return loadConfig({
     flags,
@@ -57,8 +56,8 @@ export function readConfig(flags: Readonly<Record<string, unknown>>): Promise<Lo
 }
 
 /**
- * Talks to the server; what fails because nobody answers is told with the next step. `say` is for verbs that outlast a
- * server's absence: it gets a line when that begins, and one when it is over.
+ * Runs `use` with a client of the server. If the server does not answer, the error says what to do next. With `say`, requests
+ * are retried while the server is away, and `say` gets a line at the beginning and the end of the outage.
  */
 export async function withServer<T>(
   flags: ServerFlags,
@@ -71,7 +70,7 @@ export async function withServer<T>(
   const connections = addresses.map((one) => new HttpConnection({ address: one }));
   const name = config.url === null ? config.store : addresses.join(" or ");
   const fetch = fetchOverAll(connections);
-  // Of several nodes another is asked at once, rather than waiting for the one that is away.
+  // With several nodes, another node is asked at once instead of waiting for one that is away.
   const isPatient = say !== undefined && addresses.length === 1;
   try {
     const rondo = new RemoteRondo({
@@ -87,7 +86,7 @@ export async function withServer<T>(
   }
 }
 
-/** Sends each request over the connection that its URL begins with. */
+/** Sends each request over the connection whose address its URL begins with. */
 function fetchOverAll(connections: readonly HttpConnection[]): Fetch {
   const fetches = connections.map((one) => ({ begin: `${one.address}/`, fetch: fetchOver(one) }));
   return (url, request) => {
@@ -97,25 +96,25 @@ function fetchOverAll(connections: readonly HttpConnection[]): Fetch {
   };
 }
 
-/** The directory of a store of files; null if it is another kind. */
+/** The directory of a file store; null for other stores. */
 export function directoryOf(store: string): string | null {
   return store.startsWith("file:") && store.length > 5 ? store.slice(5).replace(/^\/\/(?=\/)/, "") : null;
 }
 
-/** Whether a server works on the store, or was killed there. */
+/** Whether the store's directory has a socket, of a running or a killed server. */
 export function hasSocket(store: string): boolean {
   const directory = directoryOf(store);
   return directory !== null && existsSync(join(directory, SOCKET));
 }
 
-/** The address of the socket in the directory of a store; throws with the next step if there is none. */
+/** The address of the socket of a store. Throws with the next step if there is none. */
 export async function socketAddress(store: string): Promise<string> {
   const address = await futureSocketAddress(store);
   if (!hasSocket(store)) throw noServer(store);
   return address;
 }
 
-/** The address of the socket of a store whose server may not be there yet. */
+/** The address of the socket of a store, whether or not its server runs yet. */
 export async function futureSocketAddress(store: string): Promise<string> {
   const directory = directoryOf(store);
   if (directory === null)
@@ -138,14 +137,14 @@ function noServer(store: string, cause?: unknown): NoServer {
     `no server works on ${store}`,
     [
       `start one: rondo start${store === "file:.rondo" ? "" : ` --store ${store}`}`,
-      "if you have just started one, or a run: ask again once it says so",
+      "if you have just started one, repeat the command when it is ready",
       "or name one that runs elsewhere: --url http://<host>:<port>, or RONDO_URL",
     ],
     { cause },
   );
 }
 
-/** A socket that nobody listens at is what a killed server leaves behind. */
+/** Explains a failed request. A killed server leaves a socket behind at which no process listens. */
 function explain(
   thrown: unknown,
   name: string,
@@ -175,17 +174,20 @@ function explainUnauthorised(thrown: RondoError, name: string, hasToken: boolean
       )
     : new CliError(
         EXIT.unauthorised,
-        `${name} does not know who asks`,
+        `${name} needs a token`,
         ["give a token: --token, or RONDO_TOKEN", make],
         { cause: thrown },
       );
 }
 
 const LOOK_MS = 25;
-/** By then a run has its socket, on a machine with much to do too. */
+/** How long a starting owner may take until it listens, also on a busy machine. */
 const PATIENCE_MS = 3_000;
 
-/** Resolves when the directory's owner listens, or there is none: with the owner's process if it works without listening. */
+/**
+ * Waits until the directory's owner listens, or there is no owner. Returns the owner's process id if it works without
+ * listening.
+ */
 export async function awaitOwner(directory: string): Promise<{ readonly silent: number | null }> {
   for (let waitedMs = 0; ; waitedMs += LOOK_MS) {
     const silent = silentOwner(directory);
@@ -201,7 +203,7 @@ function silentOwner(directory: string): number | null {
     process.kill(pid, 0);
     return pid;
   } catch {
-    // Nobody is there, or somebody who was killed.
+    // There is no owner, or it was killed.
     return null;
   }
 }

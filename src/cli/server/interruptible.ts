@@ -1,7 +1,7 @@
-/** Following something until it ends, or until Ctrl-C, which leaves it alone. */
+/** Follows a handle until it ends, or until Ctrl-C, which ends only the following. */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 
-/** Runs `follow`; a signal lets go of the handle, which ends it. Answers 0, or 130 (143) if it was interrupted. */
+/** Runs `follow`. A signal disposes of the handle, which ends `follow`. Returns 0, or 130 (143) if it was interrupted. */
 export async function interruptible(handle: AsyncDisposable, follow: () => Promise<void>): Promise<ExitCode> {
   let exit: ExitCode = EXIT.ok;
   const leave = (code: ExitCode) => () => {

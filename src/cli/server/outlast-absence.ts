@@ -1,26 +1,26 @@
 /**
- * For verbs that follow something: a server that has answered may go away for a while, as when it is started again.
- * 1. It is said once that it does not answer, and once that it does again.
- * 2. What is read meanwhile is asked for again, up to a minute. Streams are not: whoever follows one connects anew.
+ * A `fetch` for verbs that follow something, during which the server may be away for a while, for example for a restart.
+ * 1. It prints one line when the server stops answering, and one when it answers again.
+ * 2. Reads are retried for up to a minute. Streams are not retried here, because their reader reconnects.
  */
 import type { Fetch } from "../../client/transport.ts";
 import { type Clock, systemClock } from "../../std/clock.ts";
 
 export interface AbsenceOptions {
-  /** How the server is called. */
+  /** The server's name in messages. */
   readonly name: string;
   readonly say: (line: string) => void;
   readonly clock?: Clock;
 }
 
-/** A kept connection can be closed under a request, which is then sent again: only the second failure in a row counts. */
+/** After this many failures in a row the server counts as away. One failure can be a kept-alive connection that was closed. */
 const FAILURES_TOLD = 2;
 const AWAY_MAX_MS = 60_000;
 const PAUSE_MS = 200;
-/** It closes, or is not ready yet. */
+/** The status of a server that is closing or not ready yet. */
 const UNAVAILABLE = 503;
 
-/** The same `fetch`, more patient. */
+/** Decorates a `fetch` with retries. */
 export function outlastAbsence(fetch: Fetch, options: AbsenceOptions): Fetch {
   const { name, say, clock = systemClock({ hold: true }) } = options;
   let hasAnswered = false;
@@ -31,7 +31,7 @@ export function outlastAbsence(fetch: Fetch, options: AbsenceOptions): Fetch {
     const mayRepeat = method === "GET" && headers["accept"] !== "text/event-stream";
     for (;;) {
       const answer = await fetch(url, request).catch((thrown: unknown) => new NoAnswer(thrown));
-      // What was broken off here says nothing of the server.
+      // A request that the caller aborted says nothing about the server.
       if (answer instanceof NoAnswer && signal?.aborted === true) throw answer.thrown;
       const isAway = answer instanceof NoAnswer || answer.status === UNAVAILABLE;
       if (!isAway) {

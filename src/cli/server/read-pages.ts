@@ -1,4 +1,4 @@
-/** Lists that come in pages, as one sequence. */
+/** Reads lists that the server returns in pages. */
 import type { Requester } from "../../client/requester.ts";
 
 /** A page of any list. */
@@ -11,7 +11,7 @@ type Query = Readonly<Record<string, string | number | boolean | undefined>>;
 
 const PAGE_MAX = 1_000;
 
-/** Every item, page by page, `max` at most. */
+/** Yields every item, page by page, at most `max` items. */
 export async function* readPages<T>(
   requester: Requester,
   path: string,
@@ -21,7 +21,7 @@ export async function* readPages<T>(
   for await (const { data } of wholePages<Page<T>>(requester, path, query, max)) yield* data;
 }
 
-/** Every page as the server answers it, with `max` items in all at most. */
+/** Yields every page as the server returns it, with at most `max` items in total. */
 export async function* wholePages<P extends Page<unknown>>(
   requester: Requester,
   path: string,
@@ -40,7 +40,7 @@ export async function* wholePages<P extends Page<unknown>>(
   }
 }
 
-/** All of them in a list. */
+/** Reads all items into one list. */
 export async function readAll<T>(
   requester: Requester,
   path: string,

@@ -1,4 +1,7 @@
-/** For what must work before there is a server: where none works on the data directory, this process is it meanwhile. */
+/**
+ * Connects to the server of the data directory. If no server runs, this process acts as one meanwhile. For verbs that must work
+ * before there is a server.
+ */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -13,11 +16,11 @@ import {
 const DATABASE = "rondo.db";
 
 export interface DirectoryUse {
-  /** Whether a directory that has no store yet gets one. */
+  /** Whether to create a store in a directory that has none. */
   readonly mayCreate: boolean;
 }
 
-/** Talks to the server; if there is none, to one in this process that listens at the directory's socket only. */
+/** Runs `use` with the server. If there is none, it opens one in this process that listens only on the directory's socket. */
 export async function withServerOrDirectory<T>(
   flags: ServerFlags,
   { mayCreate }: DirectoryUse,

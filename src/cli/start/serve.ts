@@ -1,4 +1,4 @@
-/** Opens a server by the configuration: what `start` and `dev` have in common. */
+/** Opens a server by the configuration, for `start` and `dev`. */
 
 import { networkInterfaces } from "node:os";
 import { openServer, type ServerOptions } from "../../compose/compose-server.ts";
@@ -12,24 +12,24 @@ import { EXIT } from "../exit-code.ts";
 import { print, printJson, printLine } from "../output/print.ts";
 import { directoryRisk } from "../server/directory-risk.ts";
 
-/** Flags of the verbs that serve. */
+/** Flags of `start` and `dev`. */
 export interface StartFlags {
   readonly store?: string;
   readonly host?: string;
   readonly port?: string;
   readonly broker?: string;
-  /** Print where it listens as JSON. */
+  /** Print the addresses as JSON. */
   readonly json?: boolean;
 }
 
 export interface RunningServer {
   readonly url: string;
-  /** The directory's socket; null if the store has no directory. */
+  /** The path of the directory's socket; null if the store has no directory. */
   readonly socket: string | null;
   close(): Promise<void>;
 }
 
-/** Opens it, and tells where it is: the address is the first line of stdout, or all of it as JSON. */
+/** Opens the server and prints its address: as the first line of stdout, or everything as JSON. */
 export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<RunningServer> {
   const { config } = loaded;
   const risk = directoryRisk(config.store);
@@ -38,7 +38,7 @@ export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<
   const { socket } = server;
   const url = reachedAt(server.url, config);
   if (options.json) printJson({ url, socket });
-  // On a terminal the line below says it.
+  // On a terminal, the line below shows the address.
   else if (!(process.stdout.isTTY && process.stderr.isTTY)) print(url);
   if (options.json) return server;
   const where = isAnyAddress(config.host) ? `${url}, on all addresses of this machine` : url;
@@ -64,7 +64,7 @@ async function open(loaded: LoadedConfig): Promise<RunningServer> {
       [
         `1. make a token, which needs no server:  rondo token create --role admin${at}`,
         `2. start again:                          rondo start --host ${host}${at}`,
-        "3. give it to whoever asks:              --token, or RONDO_TOKEN",
+        "3. give the token to its users:          --token, or RONDO_TOKEN",
         "or set RONDO_ADMIN_TOKEN for the server: openssl rand -hex 32 makes one",
       ],
       { cause: thrown },
@@ -72,7 +72,7 @@ async function open(loaded: LoadedConfig): Promise<RunningServer> {
   }
 }
 
-/** The address for others: the advertised one, or this machine's first if all are listened on. */
+/** The address for others: the advertised one, or the machine's first address if the server listens on all. */
 function reachedAt(url: string, { advertise, host }: Config): string {
   if (advertise !== null) return advertise;
   const own = isAnyAddress(host) ? ownAddresses()[0] : undefined;
@@ -89,7 +89,7 @@ function isAnyAddress(host: string): boolean {
   return host === "0.0.0.0" || host === "::" || host === "[::]";
 }
 
-/** Those that others can reach; of IPv4, which is what people type. */
+/** The machine's external IPv4 addresses. */
 function ownAddresses(): string[] {
   return Object.values(networkInterfaces())
     .flatMap((addresses) => addresses ?? [])
@@ -97,7 +97,7 @@ function ownAddresses(): string[] {
     .map(({ address }) => address);
 }
 
-/** What the configuration says, for the part that serves. */
+/** Converts the configuration to options of the server. */
 export function serverOptions({ config, origins }: LoadedConfig): ServerOptions {
   const shown = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
     name,

@@ -1,13 +1,13 @@
 /**
- * Ending a process that serves: the first Ctrl-C or SIGTERM closes gracefully, the second leaves at once; nothing is
- * lost by that either. Run by npm, a process gets each Ctrl-C twice: the echo does not count.
+ * Handles Ctrl-C and SIGTERM in a process that serves: the first one closes gracefully, the second one leaves at once, without
+ * loss. Under npm a process gets each Ctrl-C twice; the second copy does not count.
  */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 
 const ECHO_MS = 200;
 
 export class Shutdown {
-  /** Resolves when ending is asked for. */
+  /** Resolves when a shutdown is requested. */
   readonly asked: Promise<void>;
   #ask: () => void = () => {};
   #askedAt: number | null = null;
@@ -22,12 +22,12 @@ export class Shutdown {
     process.on("SIGTERM", this.#onTerminate);
   }
 
-  /** Asks for the end from within. */
+  /** Requests the shutdown from within the process. */
   end(): void {
     this.#ask();
   }
 
-  /** Gives the signals back. */
+  /** Removes the signal handlers. */
   stop(): void {
     process.off("SIGINT", this.#onInterrupt);
     process.off("SIGTERM", this.#onTerminate);

@@ -1,4 +1,4 @@
-/** `rondo start`: an engine node and its API, until Ctrl-C or SIGTERM. No user code runs in it. */
+/** `rondo start`: runs an engine node and its API until Ctrl-C or SIGTERM. It runs no user code. */
 import { setFlagsFromString } from "node:v8";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printLine } from "../output/print.ts";
@@ -7,13 +7,13 @@ import { type StartFlags, serve } from "./serve.ts";
 import { Shutdown } from "./shutdown.ts";
 
 /**
- * By how many per cent the heap may grow over what is alive before V8 collects all of it. V8 by itself lets it grow
- * up to four times over, so that a server with 80 MB of live objects takes 500 MB. A V8 that does not know the flag says so
- * on stderr, and the server starts all the same.
+ * The heap growth, in per cent of the live objects, after which V8 does a full collection. By default V8 allows up to four
+ * times the live objects, so a server with 80 MB of them takes 500 MB. A V8 that does not know the flag reports that on stderr,
+ * and the server starts anyway.
  */
 const HEAP_GROWTH = 40;
 
-/** Serves until it is told to end. */
+/** Serves until Ctrl-C or SIGTERM. */
 export async function start(options: StartFlags): Promise<ExitCode> {
   setFlagsFromString(`--heap-growing-percent=${HEAP_GROWTH}`);
   const loaded = await readConfig({ ...options });
@@ -21,7 +21,7 @@ export async function start(options: StartFlags): Promise<ExitCode> {
   try {
     const server = await serve(loaded, options);
     await shutdown.asked;
-    printLine("closing: what is under way is finished; once more leaves at once");
+    printLine("closing: open requests are finished; press Ctrl-C again to leave at once");
     await server.close();
     return EXIT.ok;
   } finally {

@@ -1,6 +1,6 @@
 /**
- * `rondo worker FILES --broker URL`: does tasks and commands that come out of the queues of a broker. The definitions
- * are told to a server only if one is named: over a broker nobody registers.
+ * `rondo worker FILES --broker URL`: runs tasks and commands from the queues of a broker. Definitions are registered only with
+ * a server that --url names, because a broker has no registration.
  */
 import { TopicRules } from "../../kernel/command/topic-rules.ts";
 import { isBrokerUrl, showBroker } from "../../protocol/broker-address.ts";
@@ -25,7 +25,7 @@ import type { WorkerFlags, WorkerSettings } from "./worker-flags.ts";
 
 type BrokerFlags = WorkerFlags & { readonly broker: string };
 
-/** Works until it is told to end. */
+/** Runs the worker until Ctrl-C or SIGTERM. */
 export async function runBrokerWorker(
   files: readonly string[],
   flags: BrokerFlags,
@@ -45,7 +45,7 @@ export async function runBrokerWorker(
   const screen = new Screen(process.stderr);
   const guard = new ProcessGuard(screen);
   const shutdown = new Shutdown();
-  // The parent that keeps this process is gone, or wants it gone.
+  // The parent process has ended, or asks this process to end.
   process.once("disconnect", () => shutdown.end());
   try {
     const loaded = await loadAll(config.files);
@@ -101,10 +101,7 @@ async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }
       if (json) printJson({ kind: "trouble", what });
       else if (what === null) screen.print(["rondo: ", "yellow"], "the broker is back");
       else
-        screen.print(
-          ["rondo: ", "yellow"],
-          `the broker is away (${what}); what is done is kept, trying again`,
-        );
+        screen.print(["rondo: ", "yellow"], `the broker is away (${what}); receipts are kept, trying again`);
     },
     onReady: () => {
       const { name, capacity } = settings;
@@ -125,7 +122,8 @@ async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }
   }, settings.sampleMs);
   await Promise.race([shutdown.asked, worker.start().then(() => shutdown.asked)]);
   clearInterval(telling);
-  if (!json) screen.print("leaving: tasks that run may end, nothing new begins; once more leaves at once");
+  if (!json)
+    screen.print("leaving: running tasks may end, no new ones begin; press Ctrl-C again to leave at once");
   await worker.stop(settings.graceMs);
   if (json) printJson({ kind: "ended" });
 }
@@ -137,18 +135,18 @@ function checkUrl(broker: string): void {
   ]);
 }
 
-/** Over a broker no server learns the definitions, and none can be started before it has. */
+/** Warns that no server learns the definitions, so their workflows cannot be started yet. */
 function printUnregistered(screen: Screen, workflows: readonly AnyWorkflow[]): void {
   if (workflows.length === 0) return;
   const names = workflows.map(({ name }) => name).join(", ");
   screen.print(
     ["rondo: ", "yellow"],
-    `no server is told the definitions of ${names}: without --url a worker over a broker registers none. ` +
+    `the definitions of ${names} are not registered: a worker over a broker needs --url for that. ` +
       "Name the server once with --url, or POST /v1/workflows",
   );
 }
 
-/** What these workflows have that no worker over a broker does. */
+/** Warns about parts of the workflows that workers over a broker do not run. */
 function printLimits(screen: Screen, workflows: readonly AnyWorkflow[]): void {
   for (const { name, definition } of workflows) {
     const { phases } = definition as { phases?: readonly { handlers?: Record<string, object> }[] };
@@ -158,7 +156,7 @@ function printLimits(screen: Screen, workflows: readonly AnyWorkflow[]): void {
     if (hasScripts)
       screen.print(
         ["rondo: ", "yellow"],
-        `${name} has scripts, which are not done over a broker: rondo worker --url`,
+        `${name} has scripts, which do not run over a broker; run them with: rondo worker --url`,
       );
   }
 }

@@ -1,4 +1,4 @@
-/** The workflows and topics of several files, as one. */
+/** Loads the workflows and topics of several files. */
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import type { HostedTopic } from "../../worker/handler-code.ts";
 import { CliError } from "../cli-error.ts";
@@ -6,7 +6,7 @@ import { EXIT } from "../exit-code.ts";
 import type { FileParts } from "../load/find-workflows.ts";
 import { loadFile } from "../load/load-file.ts";
 
-/** Loads them; throws if two files have different parts of one name. */
+/** Loads the files. Throws if two files have different workflows or topics with one name. */
 export async function loadAll(files: readonly string[]): Promise<FileParts> {
   const workflows = new Map<string, { part: AnyWorkflow; file: string }>();
   const topics = new Map<string, { part: HostedTopic; file: string }>();

@@ -1,4 +1,4 @@
-/** Where the server is, and telling it the definitions of the workflows that are served here. */
+/** Finds the server of a worker, and registers the definitions of the worker's workflows with it. */
 
 import { dirname } from "node:path";
 import {
@@ -19,16 +19,16 @@ import { futureSocketAddress, readConfig } from "../server/find-server.ts";
 import type { WorkerFlags } from "./worker-flags.ts";
 
 export interface ServerAddresses {
-  /** Tried at once: the first that answers is used. */
+  /** The addresses, all tried at once; the first one that answers is used. */
   readonly addresses: readonly string[];
   readonly token: string | null;
 }
 
 const UNIX = "unix:";
-/** How long a first answer may take, and a later one: a slow network must not be taken for a broken one for ever. */
+/** The time limits of the first and of later answers. They grow, because a slow network must not count as broken for ever. */
 const TIMEOUT = { minMs: 5_000, maxMs: 60_000 } as const;
 
-/** The server's addresses and the files, from flags, environment and configuration. */
+/** Reads the server's addresses and the files from flags, environment and configuration. */
 export async function findAddresses(
   files: readonly string[],
   { socket, url, token, store }: WorkerFlags,
@@ -50,7 +50,10 @@ export async function findAddresses(
   return { addresses, token: config.token, wanted: config.files };
 }
 
-/** Tells a server of all of them; waits for one that is not there yet. False: it was given up. */
+/**
+ * Registers the definitions with a server, and waits for one that is not up yet. Returns false if the worker was stopped
+ * meanwhile.
+ */
 export async function registerDefinitions(
   { addresses, token }: ServerAddresses,
   workflows: readonly AnyWorkflow[],
@@ -69,15 +72,17 @@ export async function registerDefinitions(
     try {
       const kept = await Promise.any(connections.map((connection) => postAll(connection, workflows)));
       if (kept !== null)
-        options.tell(`this token is of the project "${kept}": the server keeps the definitions that it has`);
+        options.tell(
+          `this token is bound to the project "${kept}" and cannot register definitions: the server keeps those that it has`,
+        );
       return true;
     } catch (thrown) {
       const errors = (thrown as AggregateError).errors as Error[];
-      // A refusal would come again; a server that cannot be reached may be there later.
+      // A refusal would be repeated; an unreachable server may be up later.
       const refusal = errors.find((error) => !(error instanceof HttpFault));
       if (refusal !== undefined) throw refusal;
       if (round === 0) options.tell(`waiting for the server: ${absence(addresses, errors)}`);
-      // The timer keeps the process alive: nothing else does yet.
+      // This timer keeps the process alive, because nothing else does yet.
       await atMost(systemClock({ hold: true }), backOff.next(), over);
     } finally {
       for (const connection of connections) connection.close();
@@ -86,15 +91,15 @@ export async function registerDefinitions(
   return false;
 }
 
-/** Why no server answers, in the words of the first address. */
+/** Explains why no server answers, by the first address. */
 function absence([address = ""]: readonly string[], [error]: readonly Error[]): string {
   const isMissing = error instanceof HttpFault && error.code === "ENOENT";
   return isMissing
-    ? `none works on ${dirname(address.slice(UNIX.length))} yet (rondo start)`
+    ? `no server works on ${dirname(address.slice(UNIX.length))} yet (start one: rondo start)`
     : String(error?.message);
 }
 
-/** A connection whose answers have the same time limit. */
+/** A connection with a time limit for every answer. */
 class Connection {
   readonly #connection: HttpConnection;
   readonly #timeoutMs: number;
@@ -117,7 +122,10 @@ class Connection {
   }
 }
 
-/** Stores them; definitions are of all projects, so who is bound to one stores none, and that project is given. */
+/**
+ * Stores the definitions. They belong to all projects, so a token that is bound to a project stores none; that project is then
+ * returned.
+ */
 async function postAll(connection: Connection, workflows: readonly AnyWorkflow[]): Promise<string | null> {
   try {
     for (const { definition } of workflows) await post(connection, definition);
@@ -136,8 +144,8 @@ async function post(connection: Connection, definition: unknown): Promise<void> 
   const { status, text } = await connection.send({ method: "POST", path: "/v1/workflows", body });
   if (status >= 200 && status < 300) return;
   const { code, detail, hint } = jsonFields(text) ?? {};
-  // The server starts or stops, or something in between answers for it: as if it were not there. The same goes for a
-  // request that was damaged on its way.
+  // A server that starts or stops, or a proxy, has answered; this counts as unreachable. So does a request that was damaged in
+  // transit.
   const isProblem = typeof code === "string" && typeof detail === "string";
   if (status >= 500 || status === 429 || code === "invalid_json" || !isProblem)
     throw new HttpFault(isProblem ? detail : `${connection.address} answers ${status}`, "not_ready");

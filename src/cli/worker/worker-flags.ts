@@ -1,4 +1,4 @@
-/** The flags of `rondo worker`, and what they come to. */
+/** The flags of `rondo worker`, and the options made from them. */
 import { hostname } from "node:os";
 import { CliError } from "../cli-error.ts";
 import { durationOf } from "../duration-flag.ts";
@@ -6,11 +6,11 @@ import { EXIT } from "../exit-code.ts";
 import type { ServerFlags } from "../server/find-server.ts";
 
 export interface WorkerFlags extends ServerFlags {
-  /** The server's unix socket. */
+  /** The path of the server's unix socket. */
   readonly socket?: string;
-  /** A broker, out of whose queues it works. */
+  /** The URL of a broker from whose queues the worker takes tasks. */
   readonly broker?: string;
-  /** What the names of those queues begin with. */
+  /** The prefix of names at the broker. */
   readonly prefix?: string;
   readonly capacity?: string;
   readonly name?: string;
@@ -19,7 +19,7 @@ export interface WorkerFlags extends ServerFlags {
   readonly grace?: string;
   readonly min?: string;
   readonly max?: string;
-  /** How often it is looked how busy the processes are. */
+  /** How often the load of the processes is measured. */
   readonly sample?: string;
   readonly unsafeNoJail?: boolean;
 }
@@ -30,7 +30,7 @@ export interface WorkerSettings {
   readonly spool: string | null;
   readonly statusPort: number;
   readonly graceMs: number;
-  /** How many processes there may be; null: this is one. */
+  /** The least and the most worker processes; null: this process is the only one. */
   readonly scale: { readonly min: number; readonly max: number } | null;
   readonly sampleMs: number;
 }
@@ -40,7 +40,7 @@ const GRACE = "25s";
 const SAMPLE = "1s";
 const PROCESSES_MAX = 1_000;
 
-/** Checks the flags; throws what is wrong with them. */
+/** Checks the flags. Throws if one is wrong. */
 export function readWorkerFlags(flags: WorkerFlags): WorkerSettings {
   const graceMs = durationOf(flags.grace ?? GRACE, "--grace");
   const isScaled = flags.min !== undefined || flags.max !== undefined;

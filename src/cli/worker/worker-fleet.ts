@@ -1,6 +1,6 @@
 /**
- * `rondo worker --min --max`: a parent that keeps worker processes, adds one while they are busy and ends one while
- * they are not. One that is ended gets SIGTERM, so it loses nothing; one that dies is replaced, later each time.
+ * `rondo worker --min --max`: a parent that keeps worker processes. It adds one while they are busy, and ends one while they
+ * are idle, by SIGTERM, so that no task is lost. A process that dies is replaced after a growing delay.
  */
 import { type ChildProcess, fork } from "node:child_process";
 import { packageRoot } from "../../package-root.ts";
@@ -16,15 +16,15 @@ type FleetSettings = WorkerSettings & { readonly scale: { readonly min: number; 
 interface Member {
   readonly child: ChildProcess;
   readonly number: number;
-  /** Null: it does not serve yet. */
+  /** The load of the process; null if it does not serve yet. */
   load: Load | null;
   isLeaving: boolean;
 }
 
-/** Exit codes that another start would end with too. */
+/** Exit codes that a restart would end with again. */
 const HOPELESS: readonly number[] = [EXIT.usage, EXIT.notFound, EXIT.conflict, EXIT.unauthorised];
 
-/** Keeps processes until it is told to end. */
+/** Keeps processes until Ctrl-C or SIGTERM. */
 export async function runFleet(
   files: readonly string[],
   flags: WorkerFlags,
@@ -53,7 +53,7 @@ class WorkerFleet {
   readonly #backOff = new BackOff({ random: systemRandom });
   readonly #members = new Set<Member>();
   #numbers = 0;
-  /** Not before then is another started: the last one died. */
+  /** No process is started before this time, because the last one died. */
   #notBefore = 0;
   #isClosing = false;
   #exit: ExitCode = EXIT.ok;
@@ -67,19 +67,19 @@ class WorkerFleet {
     this.#policy = new ScalePolicy(settings.scale);
   }
 
-  /** Looks how busy they are, and adds or ends one if need be. */
+  /** Measures the load, and adds or ends a process if needed. */
   sample(): void {
     if (this.#isClosing || Date.now() < this.#notBefore) return;
     const members = [...this.#members].filter(({ isLeaving }) => !isLeaving);
     for (let count = members.length; count < this.#settings.scale.min; count++) this.#add();
-    // One that starts is not judged yet, and none is added beside it.
+    // While a process starts, no other one is added.
     if (members.length < this.#settings.scale.min || members.some(({ load }) => load === null)) return;
     const change = this.#policy.sample(members.map(({ load }) => load as Load));
     if (change === 1) this.#add();
     else if (change === -1) this.#end(leastBusy(members));
   }
 
-  /** Ends all of them; resolves with the exit code when the last has gone. */
+  /** Ends all processes. Returns the exit code after the last one has ended. */
   async close(): Promise<ExitCode> {
     this.#isClosing = true;
     if (this.#members.size > 0) {
@@ -97,7 +97,7 @@ class WorkerFleet {
     const name = `${this.#settings.name}-${number}`;
     const { token } = this.#flags;
     const child = fork(`${packageRoot}bin/rondo.js`, ["worker", ...this.#args, "--name", name], {
-      // Not among the arguments, which everybody on the machine can see.
+      // The token is passed in the environment, because all users can see arguments.
       env: { ...process.env, ...(token === undefined ? {} : { RONDO_TOKEN: token }) },
     });
     const member: Member = { child, number, load: null, isLeaving: false };
@@ -149,7 +149,7 @@ function leastBusy(members: readonly Member[]): Member {
   );
 }
 
-/** The arguments of one process: those of all of them but the ones about their number. */
+/** The arguments of one process: those of the parent without the flags about the number of processes. */
 function argumentsOf(files: readonly string[], flags: WorkerFlags, settings: WorkerSettings): string[] {
   const { url, store, socket, broker, prefix, spool, unsafeNoJail } = flags;
   const named = {
@@ -174,17 +174,17 @@ function argumentsOf(files: readonly string[], flags: WorkerFlags, settings: Wor
   ];
 }
 
-/** When to add a worker process and when to end one, by how busy they are over a few samples. */
+/** The load of a worker process: running tasks and capacity. */
 interface Load {
   readonly held: number;
   readonly capacity: number;
 }
 
-/** Samples over which busyness is averaged, and idleness must last. */
+/** The number of samples over which load is averaged, and over which idleness must last. */
 const SAMPLES_UP = 3;
 const SAMPLES_DOWN = 10;
 const BUSY = 0.8;
-/** What the others may be busy with once one has gone. */
+/** The highest load of the remaining processes for which one is ended. */
 const SPARE = 0.5;
 
 export class ScalePolicy {
@@ -198,7 +198,7 @@ export class ScalePolicy {
     this.#max = max;
   }
 
-  /** Takes a sample of those that serve; says whether one more is wanted (1), one less (-1), or neither. */
+  /** Takes a sample of the serving processes. Returns 1 to add a process, -1 to end one, otherwise 0. */
   sample(loads: readonly Load[]): -1 | 0 | 1 {
     const count = loads.length;
     if (count < this.#min) return 1;
@@ -214,7 +214,7 @@ export class ScalePolicy {
     return this.#idle >= SAMPLES_DOWN ? this.#decide(-1) : 0;
   }
 
-  /** What was decided has to show its effect first. */
+  /** Clears the samples, so that the change shows its effect before the next one. */
   #decide(change: -1 | 1): -1 | 1 {
     this.#busy = [];
     this.#idle = 0;

@@ -1,6 +1,7 @@
 /**
- * `rondo worker FILES`: registers the files' workflows with a server and does their tasks in this process, scripts
- * among them where a jail can be had; with --broker out of the queues of a broker (broker-worker.ts). With --min or --max this process only keeps others that do.
+ * `rondo worker FILES`: registers the workflows of the files with a server and runs their tasks in this process, and scripts if
+ * the sandbox works. With --broker it takes tasks from a broker (broker-worker.ts). With --min or --max this process only keeps
+ * worker processes.
  */
 
 import { basename } from "node:path";
@@ -26,7 +27,7 @@ import { loadAll } from "./load-all.ts";
 import { findAddresses, registerDefinitions, type ServerAddresses } from "./register-definitions.ts";
 import { readWorkerFlags, type WorkerFlags, type WorkerSettings } from "./worker-flags.ts";
 
-/** Works until it is told to end. */
+/** Runs the worker until Ctrl-C or SIGTERM. */
 export async function runWorker(files: readonly string[], flags: WorkerFlags): Promise<ExitCode> {
   const settings = readWorkerFlags(flags);
   if (settings.scale !== null) {
@@ -44,11 +45,11 @@ export async function runWorker(files: readonly string[], flags: WorkerFlags): P
   if (wanted.length === 0)
     screen.print(
       ["rondo:", "yellow"],
-      " no files are given, so it does scripts only; rondo worker flows.ts does handlers",
+      " no files are given, so this worker runs scripts only; for handlers: rondo worker flows.ts",
     );
   const guard = new ProcessGuard(screen);
   const shutdown = new Shutdown();
-  // The parent that keeps this process is gone, or wants it gone.
+  // The parent process has ended, or asks this process to end.
   process.once("disconnect", () => shutdown.end());
   try {
     const loaded = await loadAll(wanted);
@@ -88,14 +89,14 @@ interface HostParts {
   readonly server: ServerAddresses;
 }
 
-/** This process as a worker: code at once, scripts as soon as it is known that they can be kept in. */
+/** This process as a worker. Handlers are served at once, scripts as soon as the sandbox was checked. */
 class WorkerHost {
   readonly #parts: HostParts;
   readonly #workers: RemoteWorker[] = [];
-  /** Code and scripts are registered apart; their ids show that they are one process. */
+  /** Handlers and scripts are registered as two workers; their ids show that they are one process. */
   readonly #id: string;
   #isReady = false;
-  /** Parts, code or scripts, whose server is away. */
+  /** How many of the two parts (handlers, scripts) have lost their server. */
   #away = 0;
   #isLeaving = false;
 
@@ -116,13 +117,13 @@ class WorkerHost {
     this.#isLeaving = true;
     clearInterval(telling);
     if (!flags.json)
-      screen.print("leaving: tasks that run may end, nothing new begins; once more leaves at once");
+      screen.print("leaving: running tasks may end, no new ones begin; press Ctrl-C again to leave at once");
     await Promise.all(this.#workers.map((worker) => worker.stop(settings.graceMs)));
     await started;
     if (flags.json) printJson({ kind: "ended" });
   }
 
-  /** Scripts are done where they can be kept in; elsewhere that is said, once. */
+  /** Serves scripts if the sandbox works; otherwise prints that it does not. */
   async #startScripts(isAll: boolean): Promise<void> {
     const { screen, flags, settings, workflows } = this.#parts;
     const unsafeNoJail = flags.unsafeNoJail === true;
@@ -130,7 +131,7 @@ class WorkerHost {
       await chooseJail({ unsafeNoJail });
     } catch (thrown) {
       if (!(thrown instanceof RondoError)) throw thrown;
-      // Without scripts it would have nothing at all to do.
+      // Without files, a worker that cannot run scripts has nothing to do.
       if (isAll) throw thrown;
       const isNeeded = workflows.some(({ definition }) => hasScripts(definition));
       screen.print(
@@ -156,7 +157,7 @@ class WorkerHost {
     await worker.start();
   }
 
-  /** `isMain`: the part that is told of when it serves. */
+  /** Options of one part; `isMain`: this part reports that the worker serves. */
   #options(isMain: boolean): Omit<RemoteWorkerOptions, "workflows"> {
     const { screen, guard, settings, server, shutdown } = this.#parts;
     return {
@@ -185,11 +186,11 @@ class WorkerHost {
       onDamagedSpool: ({ path, lines }) =>
         screen.print(
           ["rondo: ", "yellow"],
-          `a spool file is damaged: ${lines} of its lines cannot be read, and what they said is lost unless the tasks run again; ` +
-            `the rest is sent, and the file is kept as ${path}`,
+          `a spool file is damaged: ${lines} of its lines cannot be read, and those reports are lost unless the tasks run again; ` +
+            `the other reports are sent, and the file is kept as ${path}`,
         ),
       onDropped: (attempt, why) =>
-        screen.print(["rondo: ", "yellow"], `${attempt} was not taken: ${why.message}`),
+        screen.print(["rondo: ", "yellow"], `the report of ${attempt} was refused: ${why.message}`),
       onBug: (thrown) => {
         const text = thrown instanceof Error ? (thrown.stack ?? thrown.message) : String(thrown);
         screen.print(["✗", "red"], ` the worker had to stop: ${text}`);
@@ -198,16 +199,14 @@ class WorkerHost {
     };
   }
 
-  /** Told once for code and scripts together, when it goes away and when it is back. */
+  /** Prints one line for both parts when the server goes away, and one when it is back. */
   #troubled(what: string | null): void {
     const { screen, flags } = this.#parts;
     if (flags.json) printJson({ kind: "trouble", what });
     this.#away += what === null ? -1 : 1;
     if (flags.json || this.#away !== (what === null ? 0 : 1)) return;
     const says =
-      what === null
-        ? "the server is back"
-        : `the server is away (${what}); what is done is kept, trying again`;
+      what === null ? "the server is back" : `the server is away (${what}); receipts are kept, trying again`;
     screen.print(["rondo: ", "yellow"], says);
   }
 
@@ -222,7 +221,7 @@ class WorkerHost {
     process.send?.({ kind: "ready", worker });
   }
 
-  /** For a parent that adds and removes processes: how busy the busier part is, code or scripts. */
+  /** Reports the load of the busier part, handlers or scripts, to the parent process. */
   #reportLoad(): void {
     const [busiest] = this.#workers
       .map(({ held, capacity }) => ({ kind: "load", held, capacity }))
@@ -231,7 +230,7 @@ class WorkerHost {
   }
 }
 
-/** What to do about a registration that every address refuses. */
+/** What to do if every address refuses the registration. */
 function refusalHint(status: number): string {
   if (status === 404) return "check --url (RONDO_URL): the address is not that of a Rondo server";
   if (status === 422) return "check --name and the names of the handlers";
@@ -254,7 +253,7 @@ interface Batched {
   }[];
 }
 
-/** A line for each handler whose `batch` is over the worker's capacity. */
+/** Warnings for handlers whose `batch` is larger than the worker's capacity. */
 export function smallCapacityLines(
   workflows: readonly { readonly definition: unknown }[],
   capacity: number,

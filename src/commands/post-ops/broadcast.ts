@@ -58,7 +58,7 @@ function outcomeOf({ status, headers, text }: GuardedAnswer, now: number): PostO
   if (status >= 200 && status < 300) return { kind: "done" };
   const isRedirect = status >= 300 && status < 400;
   const says = isRedirect
-    ? ` and sends on to ${String(headers.location)}; redirects are not followed: give the last address`
+    ? ` and redirects to ${String(headers.location)}; redirects are not followed: give the last address`
     : text === ""
       ? ""
       : `: ${text.slice(0, SHOWN_CHARS)}`;

@@ -36,7 +36,7 @@ export class EmbeddedState implements StateStore {
       if (verdict !== "stored") return verdict;
       if (await this.#store.swapDocument(KIND, id, { was, body: encode(place, entry) })) return "stored";
     }
-    throw new StoreFault(`the state "${place.key}" is written to by too many at a time`, {
+    throw new StoreFault(`the state "${place.key}" has too many writers at a time`, {
       retryable: true,
       nothingWritten: true,
     });

@@ -59,7 +59,7 @@ export class HttpState implements StateStore {
       if (verdict !== "stored") return verdict;
       if (await this.#write(place, { entry, found }, call)) return "stored";
     }
-    throw new StateRefused(`the state "${place.key}" is written to by too many at a time`, false);
+    throw new StateRefused(`the state "${place.key}" has too many writers at a time`, false);
   }
 
   async get(place: StatePlace, call: StateCall): Promise<StateEntry | null> {
@@ -89,10 +89,7 @@ export class HttpState implements StateStore {
     call: StateCall,
   ): Promise<boolean> {
     if (found !== null && found.etag === undefined)
-      throw new StateRefused(
-        "the store gives no ETag for its values, so nothing can be written without covering what is newer",
-        true,
-      );
+      throw new StateRefused("the store returns no ETag, so a write could replace a newer value", true);
     const item = {
       key,
       value: encode(entry),

@@ -74,7 +74,7 @@ function laneOf(options: ServeClusterOptions): WorkerLane {
     url: () => null,
     onRegistered: () => {},
     onDrain: () => {},
-    onDropped: (attempt, why) => options.onTrouble(`${attempt} was not taken: ${why.message}`),
+    onDropped: (attempt, why) => options.onTrouble(`the report of ${attempt} was refused: ${why.message}`),
   });
   lane.start();
   return lane;

@@ -143,7 +143,7 @@ test("a broadcast that failed for good is reported, while the workflow is done a
   expect(document?.dead_letters).toMatchObject([{ step: 0, op: "broadcast", target: url }]);
   const id = document?.dead_letters?.[0]?.id;
   expect(waited.stderr).toContain(
-    "! told: 1 post-operation failed for good; the workflow went on without it\n",
+    "! told: 1 post-operation failed for good; the workflow continued without it\n",
   );
   expect(waited.stderr).toMatch(/step 0, broadcast to http:\/\/nobody-allows-this:6001\/broadcast: .*allow/);
   expect(waited.stderr).toContain(`rondo dlq retry ${id}\n`);

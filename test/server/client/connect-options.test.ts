@@ -24,9 +24,17 @@ describe("connect refuses", () => {
     ["a list as its address", { url: [URL_1] }, '] is not one address (connect({ url: "http://'],
     ["an address as its list", { urls: URL_1 }, "is not a list of addresses"],
     ["a list of something else", { urls: [7777] }, "urls: [7777] is not a list of addresses"],
-    ["what is no address", { url: "localhost" }, '"localhost" is not the address of a server'],
-    ["an address of another kind", { url: "ftp://host" }, '"ftp://host" is not the address of a server'],
-    ["two addresses in one text", { url: `${URL_1},${URL_1}` }, "is not the address of a server"],
+    ["what is no address", { url: "localhost" }, '"localhost" is not an http or https address of a server'],
+    [
+      "an address of another kind",
+      { url: "ftp://host" },
+      '"ftp://host" is not an http or https address of a server',
+    ],
+    [
+      "two addresses in one text",
+      { url: `${URL_1},${URL_1}` },
+      "is not an http or https address of a server",
+    ],
     ["a token that is a number", { url: URL_1, token: 5 }, "token: this is not a text"],
     ["a fetch that is none", { url: URL_1, fetch: "fetch" }, 'fetch: "fetch" is not a function'],
     ["a time as a text", { url: URL_1, reconnectMs: "5s" }, 'reconnectMs: "5s" is not a whole number'],
@@ -93,6 +101,6 @@ test("a server that answers with a page is told as no server of Rondo", async ()
   await expect(client.execution("e1").describe()).rejects.toMatchObject({
     name: "RondoError",
     code: "not_ready",
-    message: expect.stringContaining("http://127.0.0.1:7777 does not answer as a server of Rondo does"),
+    message: expect.stringContaining("http://127.0.0.1:7777 did not answer as a Rondo server does"),
   });
 });

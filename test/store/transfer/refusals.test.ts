@@ -45,7 +45,7 @@ describe("an import of", () => {
     for (let length = 0; length < whole.length - 1; length += 1 + Math.floor(length / 13)) {
       writeFileSync(file, whole.subarray(0, length));
       await expect(importInto({ store: `file:${target}`, file })).rejects.toThrow(
-        /is not complete|is no export/,
+        /is not complete|is not an export/,
       );
       expect(existsSync(target)).toBe(false);
     }
@@ -75,7 +75,7 @@ describe("an import of", () => {
     writeFileSync(file, await sealed([{ kind: "header", format: 2, rondo: "9.9.9", at: 1, remote: false }]));
     await expect(importInto({ store: `file:${folder}/b`, file })).rejects.toThrow(/format 2.*9\.9\.9/);
     writeFileSync(file, "SQLite format 3\n\n\n");
-    await expect(importInto({ store: `file:${folder}/b`, file })).rejects.toThrow(/is no export/);
+    await expect(importInto({ store: `file:${folder}/b`, file })).rejects.toThrow(/is not an export/);
   });
 
   const header = { kind: "header", format: 1, rondo: "0", at: 1, remote: false };
@@ -101,7 +101,7 @@ describe("an import of", () => {
     ["a journal of nobody", [page(1)], /line 2.*without an execution/],
     ["a gap in a journal", [execution, page(1), page(3)], /line 4.*gap before 3/],
     ["an execution without a journal", [execution, execution], /before its journal/],
-    ["one execution twice", [execution, page(1), execution, page(1)], /x is there twice/],
+    ["one execution twice", [execution, page(1), execution, page(1)], /x is in this export twice/],
     [
       "a timer of nobody",
       [execution, page(1), { kind: "timers", rows: [{ execution: "y", timer: "t", due: 1 }] }],
