@@ -35,7 +35,7 @@ export class Metrics {
     "Event streams cut off: their clients read nothing",
   );
 
-  /** The engine's figures for the present scrape. */
+  /** The engine's figures of the current scrape. */
   #seen: Overview | null = null;
 
   constructor() {
@@ -91,7 +91,7 @@ export class Metrics {
     this.#total("rondo_broker_receipts_total", "Receipts from the broker that counted", () => view().counted);
     this.#total(
       "rondo_broker_dead_letters_total",
-      "Messages from the broker that nobody could use",
+      "Messages from the broker that could not be used",
       () => view().deadLetters,
     );
   }
@@ -129,7 +129,7 @@ export class Metrics {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
-  /** A counter whose value is kept elsewhere. */
+  /** Registers a counter whose value is kept elsewhere. */
   #total(name: string, help: string, look: () => number): void {
     const collect = function (this: Counter): void {
       this.reset();
@@ -138,7 +138,7 @@ export class Metrics {
     new Counter({ name, help, registers: [this.#registry], collect });
   }
 
-  /** A counter by status, whose values are kept elsewhere. */
+  /** Registers a counter by status whose values are kept elsewhere. */
   #totalBy(name: string, help: string, look: () => Readonly<Record<string, number>>): void {
     const collect = function (this: Counter): void {
       this.reset();

@@ -16,13 +16,13 @@ import { scalingOf } from "./worker-protocol/worker-views.ts";
 /** A question to another node. */
 export interface NodeQuestion {
   readonly v: 1;
-  /** Return open attempts, too. */
+  /** Ask for open attempts that match the filter. */
   readonly attempts?: AttemptFilter;
-  /** Return this many seconds of activity. */
+  /** Ask for this many seconds of activity. */
   readonly pulse?: number;
-  /** Return the last token of the ring. */
+  /** Ask when and where the node last saw the ring's token. */
   readonly token?: true;
-  /** Tell this worker to leave, if it is there. */
+  /** Ask the node to drain this worker, if it is there. */
   readonly drain?: string;
 }
 
@@ -43,7 +43,7 @@ export interface NodeFacts {
   readonly attempts: readonly OpenAttempt[];
   readonly pulse?: PulseSeconds;
   readonly token?: RingView["token"];
-  /** The worker was there and will be told to leave. */
+  /** Whether the worker was there and will be told to leave. */
   readonly drained: boolean;
 }
 
@@ -103,7 +103,7 @@ export async function attemptsOf(
   const others = await otherNodes.ask({ v: 1, attempts });
   const silent = others.find(({ facts }) => facts === null);
   if (silent !== undefined)
-    throw new Error(`${silent.url} does not say which attempts of ${execution} are open`);
+    throw new Error(`node ${silent.url} did not answer which attempts of ${execution} are open`);
   return others.flatMap(({ facts }) => facts?.attempts ?? []);
 }
 
@@ -123,7 +123,7 @@ export class AllNodes {
       const parsed = questionSchema.safeParse(question);
       return parsed.success
         ? this.#own(parsed.data as NodeQuestion)
-        : reject("invalid_input", "this is no question that nodes of this version ask");
+        : reject("invalid_input", "unknown question of another node");
     });
   }
 
@@ -215,7 +215,9 @@ export class AllNodes {
   /** Answers on behalf of this node alone. These routes use only their parameters. */
   async #handle(id: string, ask: Pick<Partial<Ask>, "params">): Promise<Answer> {
     const route = this.#routes.find((one) => one.id === id);
-    return route === undefined ? reject("not_found", "there are no workers here") : route.handle(ask as Ask);
+    return route === undefined
+      ? reject("not_found", "this node serves no workers")
+      : route.handle(ask as Ask);
   }
 }
 

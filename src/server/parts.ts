@@ -61,7 +61,7 @@ export interface ShownSetting {
 
 export interface ApiConfig {
   readonly host: string;
-  /** 0 for any free port; null for the directory's socket only. */
+  /** The TCP port; 0 for any free port; null for the directory's socket only. */
   readonly port: number | null;
   /** The store's directory, which contains the socket; null if there is none. */
   readonly directory: string | null;
@@ -85,7 +85,7 @@ export interface ApiExtension {
   readonly pages: readonly string[];
 }
 
-/** The routes for other nodes, below this path. */
+/** Handles requests of other nodes, below this path. */
 export interface PeerPort {
   readonly path: string;
   answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<PeerAnswer>;
@@ -100,7 +100,7 @@ export type PeerAnswer =
 /** A cluster as one node sees it. */
 export interface ClusterShown {
   readonly ring: RingView;
-  /** Without times of this node's own clock. */
+  /** The node's ownership of partitions, without times of its own clock. */
   readonly ownership: Omit<OwnershipView, "mayActUntil" | "nodes" | "stableSince">;
 }
 

@@ -41,7 +41,7 @@ export interface ServeParts extends Omit<ApiParts, "definitions" | "starts" | "s
   readonly nodes?: () => readonly string[];
 }
 
-/** The view of an execution; null if there is none. */
+/** Returns the view of an execution; null if there is none. */
 async function viewOf(engine: EnginePort, execution: string): Promise<ExecutionView | null> {
   const found = await engine.inspect(execution);
   if (!isRejection(found)) return found.view;

@@ -243,7 +243,7 @@ export class ApiServer {
     };
   }
 
-  /** Nodes are authenticated by their signatures, and are not counted or limited like clients. */
+  /** Handles a request of another node. Nodes are authenticated by signatures, and not counted or limited like clients. */
   async #answerPeer(peers: PeerPort, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const answer = await peers.answer(incoming, outgoing);
     dropBody(incoming);
@@ -253,14 +253,14 @@ export class ApiServer {
 
   #refuse({ headers, rawHeaders, socket, url }: IncomingMessage, via: Via): Refusal | null {
     if (this.#isClosing) return reject("not_ready", "the server is closing");
-    // Whoever is in between may have looked at the other one.
+    // With two Host headers, a proxy may have checked the other one.
     if (rawHeaders.filter((text, i) => i % 2 === 0 && text.toLowerCase() === "host").length > 1)
       return { code: "bad_request", message: "a request has one Host header" } as const;
     if (via === "socket" || PROBES.includes(url ?? "")) return null;
     return this.#hostCheck.check(headers, socket.localAddress);
   }
 
-  /** A request line without a valid address. */
+  /** The answer to a request line without a valid URL. */
   #unreadable(thrown: unknown): Response {
     const isTheirs = thrown instanceof Error && thrown.name === "RequestError";
     if (!isTheirs) this.#fault(thrown);
@@ -288,7 +288,7 @@ function isShared({ engine }: ApiParts): boolean {
 function closeServer(server: Server, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     let cancel = (): void => {};
-    // Nobody but us ends a connection whose last answer goes out after this.
+    // Repeats, because a connection whose last answer is still being written becomes idle only later.
     const look = (): void => {
       endIdle(server);
       cancel = clock.after(IDLE_MS, look);

@@ -340,7 +340,7 @@ test("a token that does not fit an attempt: the hint says how the id goes into a
   expect(refused.status).toBe(403);
   expect(await refused.json()).toMatchObject({
     code: "forbidden",
-    detail: "this token does not open this attempt",
+    detail: "this token does not belong to this attempt",
     hint: expect.stringContaining("percent-encode its id in the URL, so that each % in it is %25"),
   });
 });

@@ -88,7 +88,7 @@ describe("streams", () => {
     expect(refused.body).toMatchObject({
       code: "rate_limited",
       status: 429,
-      detail: "v has 2 streams open, which is all it can have",
+      detail: "v has 2 streams open, which is its limit",
     });
     const third = follow(api, by(other.token));
     await third.until(() => third.events.length >= 3);

@@ -35,7 +35,7 @@ test("a start is answered while the disk is full, and is done, once, when there 
     code: "store_unavailable",
     status: 503,
     detail: "the store takes no writes just now (the disk is full); this may still be done",
-    hint: "look, or ask again with the same id or Idempotency-Key: it is not done twice",
+    hint: "check whether it was done, or repeat the request with the same id or Idempotency-Key: it is not done twice",
   });
   expect(refused.headers.get("retry-after")).toBe("5");
   const ready = await api.get("/readyz");

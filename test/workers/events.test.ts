@@ -311,7 +311,7 @@ describe("tokens", () => {
 
 describe("what is wrong with a request is said, and nothing of it is taken", () => {
   test.each<[string, object, string]>([
-    ["an unknown kind", { kind: "dance" }, "events[1].kind: is no kind of event"],
+    ["an unknown kind", { kind: "dance" }, "events[1].kind: is not a kind of event"],
     [
       "an unknown field",
       { kind: "started", by: "me" },
@@ -330,7 +330,7 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
       "events[1].tasks: must be a list of 1 to 1000",
     ],
     ["a suspension without a wait", { kind: "receipt", status: "suspended" }, "events[1].wait: goes with"],
-    ["an inherited name", { kind: "constructor" }, "events[1].kind: is no kind of event"],
+    ["an inherited name", { kind: "constructor" }, "events[1].kind: is not a kind of event"],
     ["no number", { kind: "started", n: 0 }, "events[1].n: must be a number from 1 to 2147483647"],
     ["half a number", { kind: "started", n: 1.5 }, "events[1].n: must be a number from 1 to 2147483647"],
     [

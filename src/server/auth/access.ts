@@ -31,12 +31,12 @@ export interface AccessOptions {
   readonly isLocal: boolean;
 }
 
-/** How long an unknown caller waits for the store. */
+/** How long the server waits for the store before it refuses an unknown token. */
 const LOOK_MS = 5_000;
-/** The worker inside another node. */
+/** The caller for the worker inside another node. */
 const NODE: Caller = { name: "node", role: "worker", project: null, token: null, countedBy: null };
 const SOCKET: Caller = { name: "socket", role: "admin", project: null, token: null, countedBy: null };
-/** The caller of routes without authentication. */
+/** The caller of routes that need no authentication. */
 const ANYBODY: Caller = { name: "anybody", role: "viewer", project: null, token: null, countedBy: null };
 
 export class Access {
@@ -76,10 +76,10 @@ export class Access {
     return renewed === null ? null : this.#inTime(renewed.then(() => this.identify(incoming, via)));
   }
 
-  /** A store that hangs is not waited for. */
+  /** Limits the wait for a store that hangs. */
   #inTime<T>(work: Promise<T>): Promise<T | Rejection> {
     return within<T | Rejection>(this.#options.clock, LOOK_MS, work, () =>
-      reject("store_unavailable", "the store does not say whether this token is known"),
+      reject("store_unavailable", "the store did not answer in time, so this token could not be checked"),
     );
   }
 
@@ -108,7 +108,7 @@ export class Access {
     if (bearer === null) return reject("unauthorised", "the attempt's token is needed as the bearer");
     return checkToken(this.#options.key, attempt, bearer)
       ? { ...ANYBODY, name: "attempt", role: "worker", countedBy: peerOf(incoming) }
-      : reject("forbidden", "this token does not open this attempt", { hint: ATTEMPT_HINT });
+      : reject("forbidden", "this token does not belong to this attempt", { hint: ATTEMPT_HINT });
   }
 
   /** Whether the caller may use a route. */

@@ -8,11 +8,11 @@ export interface Caller {
   /** The name of the token; `socket` or `local` if none is needed. */
   readonly name: string;
   readonly role: Role;
-  /** The only project that it may see and change; null for all. */
+  /** The only project that the caller may see and change; null for all. */
   readonly project: string | null;
-  /** The id of the token; null if none was needed. */
+  /** The id of the caller's token; null if none was needed. */
   readonly token: string | null;
-  /** The key of its rate limit; null if it is not limited. */
+  /** The key of the caller's rate limit; null if it is not limited. */
   readonly countedBy: string | null;
 }
 

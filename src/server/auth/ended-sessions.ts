@@ -14,7 +14,7 @@ import type { Session } from "./session-cookie.ts";
 export interface EndedSessionsParts {
   readonly store: DocumentStore;
   readonly clock: Clock;
-  /** Other nodes end sessions too. */
+  /** Whether other nodes end sessions too. */
   readonly isShared?: boolean;
   readonly onFault?: (fault: Error) => void;
 }
@@ -22,7 +22,7 @@ export interface EndedSessionsParts {
 const KIND = "ended-session";
 /** The form of ended sessions: the regular end of each. */
 export const SESSION_FORM = jsonForm<number>(KIND, number);
-/** More than can end within the life of a session. */
+/** The most ended sessions that are kept: more than can end within the life of a session. */
 const ENDED_MAX = 10_000;
 
 export class EndedSessions {
@@ -69,12 +69,12 @@ export class EndedSessions {
 
   /** An ended session never becomes valid again, so known ones stay. */
   async #read(): Promise<void> {
-    // A damaged entry still ends its session.
+    // A damaged entry still marks its session as ended.
     for await (const ended of allDocuments(this.#store, SESSION_FORM))
       this.#until.set(ended.id, ended.damage === undefined ? ended.value : Number.POSITIVE_INFINITY);
   }
 
-  /** Forgets sessions that are over by now. */
+  /** Deletes entries of sessions whose regular end has passed. */
   async #forget(): Promise<void> {
     const now = this.#clock.now();
     for (const [id, until] of [...this.#until]) {

@@ -10,7 +10,7 @@ export interface FreshCopyOptions {
   readonly clock: Clock;
   /** Reads all data. */
   readonly read: () => Promise<void>;
-  /** A background read failed; the next one follows. */
+  /** Called if a background read fails. The next read follows anyway. */
   readonly onFault: (fault: Error) => void;
 }
 
@@ -45,7 +45,7 @@ export class FreshCopy {
   }
 
   async #afterLast(): Promise<void> {
-    // Its failure is reported to its own callers.
+    // The failure of the last read is reported to its own callers.
     await this.#last.catch(() => undefined);
     const { clock, read } = this.#options;
     const ms = this.#begunAt + PAUSE_MS - clock.now();

@@ -1,14 +1,14 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import type { Random } from "../../std/random.ts";
 
-/** Secret bytes. */
+/** Draws random secret bytes. */
 export function drawSecret(random: Random, bytes: number): Buffer {
   const secret = Buffer.alloc(Math.ceil(bytes / 4) * 4);
   for (let i = 0; i < secret.length; i += 4) secret.writeUInt32LE(random.u32(), i);
   return secret.subarray(0, bytes);
 }
 
-/** The SHA-256 of a secret, in hex, which is stored instead of it. */
+/** The SHA-256 of a secret in hex, which is stored instead of the secret. */
 export function hashSecret(secret: string): string {
   return createHash("sha256").update(secret).digest("hex");
 }

@@ -11,7 +11,7 @@ export const SESSION_MS = 12 * 3_600_000;
 
 /** A session, from its cookie. */
 export interface Session {
-  /** The id of the token that it was exchanged for. */
+  /** The id of the token that the session was exchanged for. */
   readonly token: string;
   readonly until: number;
   readonly signature: string;

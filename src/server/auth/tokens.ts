@@ -20,7 +20,7 @@ export interface Token {
   readonly id: string;
   readonly name: string;
   readonly role: Role;
-  /** The project that it is bound to; null for none. */
+  /** The project that the token is bound to; null for none. */
   readonly project: string | null;
   readonly createdAt: number;
   readonly createdBy: string;
@@ -36,7 +36,7 @@ export interface DamagedToken {
   readonly id: string;
   readonly damage: string;
   readonly hint: string;
-  /** The project that it still guards; `*` for all; null for none. */
+  /** The project that the damaged token still guards; `*` for all; null for none. */
   readonly guards: string | null;
 }
 
@@ -46,13 +46,13 @@ export interface TokenParts {
   readonly random: Random;
   /** The environment variable RONDO_ADMIN_TOKEN. */
   readonly adminToken: string | null;
-  /** Other nodes create and revoke tokens too. */
+  /** Whether other nodes create and revoke tokens too. */
   readonly isShared?: boolean;
   readonly onFault?: (fault: Error) => void;
 }
 
 const KIND = "token";
-/** The id of the token of the environment. */
+/** The id of the token in RONDO_ADMIN_TOKEN. */
 const FROM_ENVIRONMENT = "env";
 const STORED = TOKEN_FORM as DocumentForm<StoredToken>;
 const FORM = /^rondo_([0-9a-z]{1,40})_/;
@@ -62,7 +62,7 @@ export class Tokens {
   #tokens = new Map<string, StoredToken>();
   /** Damaged tokens. They are not accepted, and the projects that they guard stay guarded. */
   #damaged = new Map<string, DamagedToken>();
-  /** The number of changes made here: a read during a change is repeated. */
+  /** The number of changes made here. A read during a change is repeated. */
   #changes = 0;
   #copy: FreshCopy | null = null;
   /** Called with tokens that another node has revoked. */
@@ -215,7 +215,7 @@ function damagedToken(token: {
   return {
     id: token.id,
     damage: describeDamaged(KIND, token),
-    hint: `it opens nothing any more: revoke it (rondo token revoke ${token.id}) and create another one`,
+    hint: `it is not accepted any more: revoke it (rondo token revoke ${token.id}) and create another one`,
     guards: guardedBy(token.body),
   };
 }

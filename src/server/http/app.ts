@@ -61,9 +61,9 @@ export interface AppParts {
 
 /** The cost of a wrong token, in requests. */
 const WRONG_TOKEN_COST = 10;
-/** How long a request waits for a store that takes no writes. */
+/** How long a request waits for a store that accepts no writes. */
 const STORE_WAIT_MS = 5_000;
-/** Refusals with an unknown outcome. */
+/** Refusals after which the request may have been applied. */
 const UNKNOWN_OUTCOME: readonly Refusal["code"][] = ["timeout", "store_unavailable", "internal"];
 
 export function buildApp(parts: AppParts): App {
@@ -142,7 +142,7 @@ async function withKey(
   }
 }
 
-/** Answers for an unknown path or method. A caller without access does not learn which. */
+/** Answers a request for an unknown path or method. A caller without access does not learn which of the two is unknown. */
 async function nowhere(c: AppContext, parts: AppParts): Promise<number> {
   const { outgoing } = c.env;
   const caller = await admit(c, parts, { access: "known" });
@@ -168,7 +168,7 @@ async function admit(
   const { incoming, via } = c.env;
   let caller = identify(c, access, route);
   if (isRejection(caller)) {
-    // Charged before the store is read, also to callers that turn out to be known.
+    // The rate limit is charged before the store is read, also for callers whose token turns out to be valid.
     const wait = rateLimit.take(peerOf(incoming), WRONG_TOKEN_COST);
     if (wait > 0) return tooMany(wait);
     if (route.access !== "attempt") caller = (await access.identifyAnew(incoming, via)) ?? caller;
@@ -179,7 +179,7 @@ async function admit(
 }
 
 function tooMany(wait: number): Refusal {
-  return { code: "rate_limited", message: `too many requests: ${wait} s to wait`, retryAfterS: wait };
+  return { code: "rate_limited", message: `too many requests: wait ${wait} s`, retryAfterS: wait };
 }
 
 function identify(c: AppContext, access: Access, route: Pick<Route, "access">): Caller | Rejection {
@@ -213,7 +213,7 @@ function notWritten(fault: Error): Refusal {
   return {
     code: "store_unavailable",
     message: `the store takes no writes just now (${fault.message.slice(0, 200)}); this may still be done`,
-    hint: "look, or ask again with the same id or Idempotency-Key: it is not done twice",
+    hint: "check whether it was done, or repeat the request with the same id or Idempotency-Key: it is not done twice",
     retryAfterS: STORE_WAIT_MS / 1_000,
   };
 }
@@ -302,7 +302,7 @@ class Asked implements Ask {
     return this.#abort.signal;
   }
 
-  /** Bound, like `target`, because handlers destructure their `ask`. */
+  /** An arrow function, because handlers destructure their `ask`. */
   readonly header = (name: string): string | undefined => {
     const value = this.incoming.headers[name.toLowerCase()];
     return Array.isArray(value) ? value[0] : value;
@@ -312,7 +312,7 @@ class Asked implements Ask {
     this.named = { target: name, project: project ?? this.named.project };
   };
 
-  /** The request is over: answered, or the client has gone. */
+  /** Ends the request: it was answered, or the client has gone. */
   end(): void {
     if (this.#abort === null) return;
     this.#waiting.delete(this.#abort);

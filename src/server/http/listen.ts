@@ -11,7 +11,7 @@ import { PROBLEM_TYPE, type ProblemCode, problemOf } from "./problem.ts";
 const HEADER_BYTES_MAX = 16_384;
 const HEADERS_MAX = 100;
 const KEEP_ALIVE_MS = 65_000;
-/** The longest path of a socket. */
+/** The longest path of a unix socket, in bytes. */
 const SOCKET_PATH_MAX = 103;
 const SOCKET_NAME = "rondo.sock";
 
@@ -126,10 +126,7 @@ function answerClientError(error: NodeJS.ErrnoException, socket: Socket): void {
     socket.destroy();
     return;
   }
-  const [code, message] = CLIENT_ERRORS[error.code ?? ""] ?? [
-    "bad_request",
-    "this is not a request that can be read",
-  ];
+  const [code, message] = CLIENT_ERRORS[error.code ?? ""] ?? ["bad_request", "the request is not valid HTTP"];
   const problem = problemOf({ code, message });
   const body = JSON.stringify(problem);
   socket.end(

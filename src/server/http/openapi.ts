@@ -25,8 +25,8 @@ const WITH_BODY: readonly ProblemCode[] = [
 
 const DESCRIPTION = [
   "Durable, message-driven workflows.",
-  "Lists are pages `{ data, next }`: `next` goes into `cursor`. Times are milliseconds since 1970. Errors are RFC 9457 problems with a `code` and a `hint`. Fields that are not named here are refused.",
-  "`Idempotency-Key`: starts (without an id of their own), cancel, pause, resume, retry and signals are done once for each key. Definitions and schedules are put under their own hash or id, so repeating them changes nothing; making a token, running a schedule and bulk changes are done each time.",
+  "Lists are pages `{ data, next }`: `next` goes into `cursor`. Times are milliseconds since 1970. Errors are RFC 9457 problems with a `code` and a `hint`. Unknown fields are refused.",
+  "`Idempotency-Key`: starts (without an id of their own), cancel, pause, resume, retry and signals are applied once for each key. Definitions and schedules are put under their own hash or id, so repeating them changes nothing; creating a token, running a schedule and bulk changes are applied each time.",
   "Over TCP, once a token exists every request but `/healthz` and `/readyz` needs one; the socket in the store's directory needs none. Bodies are at most 4 MiB, pages at most 1,000 items.",
 ].join("\n\n");
 
@@ -82,7 +82,7 @@ export function openApiDocument(
           type: "apiKey",
           in: "cookie",
           name: "rondo_session",
-          description: "A session, got for a token by `POST /v1/session`.",
+          description: "A session cookie from `POST /v1/session`.",
         },
       },
     },
@@ -104,7 +104,7 @@ function answers(route: Route): RouteConfig["responses"] {
   );
 }
 
-/** Refusals by status; a status stands for all its codes. */
+/** The refusals of a route by status. Several codes may share a status. */
 function refusals(route: Route): RouteConfig["responses"] {
   const codes = new Set<ProblemCode>([
     ...ALWAYS,

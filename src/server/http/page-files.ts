@@ -16,7 +16,7 @@ interface PageFile {
   readonly body: Buffer;
   readonly etag: string;
   readonly isHashed: boolean;
-  /** Compressed on first use. */
+  /** The compressed copy, made on first use. */
   zipped: Promise<Buffer> | null;
 }
 
@@ -118,7 +118,7 @@ export class PageFiles {
     const [path = ""] = url.split(/[?#]/, 1);
     const found = this.#files.get(path);
     if (found !== undefined) return found;
-    // A path that begins with two slashes has an empty first segment too, and is no page.
+    // A path that begins with two slashes also has an empty first segment, but is not a page.
     const isPage = path === "/" || this.#pages.includes(path.split("/")[1] || "?");
     return isPage ? this.#files.get(INDEX) : undefined;
   }

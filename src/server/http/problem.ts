@@ -21,7 +21,7 @@ export const PROBLEMS: Readonly<
   not_found: { status: 404, title: "Not found", hint: "look it up in a list, or in /openapi.json" },
   method_not_allowed: { status: 405, title: "Not with this method", hint: "see the Allow header" },
   request_timeout: { status: 408, title: "The request came too slowly", hint: "send it again, in one piece" },
-  conflict: { status: 409, title: "Conflict", hint: "use another id, or what is there" },
+  conflict: { status: 409, title: "Conflict", hint: "use another id, or the existing execution" },
   wrong_status: { status: 409, title: "Not in this status", hint: "look at its status first" },
   stale_attempt: { status: 409, title: "The attempt is over", hint: "stop working on it" },
   too_large: { status: 413, title: "Too large", hint: "send less, or a reference to the data" },
@@ -40,7 +40,11 @@ export const PROBLEMS: Readonly<
   internal: { status: 500, title: "A bug in the server", hint: "look at the server's log" },
   store_unavailable: { status: 503, title: "The store is not available", hint: "try again a little later" },
   not_ready: { status: 503, title: "Not ready", hint: "try again a little later" },
-  timeout: { status: 504, title: "Not done in time", hint: "it may still be done; look, then ask again" },
+  timeout: {
+    status: 504,
+    title: "Not done in time",
+    hint: "it may still be applied; check the state, then repeat the request",
+  },
 };
 
 /** A refusal with any problem code. */

@@ -9,7 +9,7 @@ export interface BodyLimits {
   readonly keysMax: number;
 }
 
-/** Levels that a request adds around the user's value, which has its own limit. */
+/** The nesting levels that a request adds around the user's value, which has its own limit. */
 const ENVELOPE_DEPTH = 10;
 /** How much of a refused body is read and discarded, so that the client can read the refusal. */
 const DROPPED_BYTES_MAX = 33_554_432;
@@ -30,7 +30,7 @@ export async function readJsonBody(
   const encoding = incoming.headers["content-encoding"];
   if (encoding !== undefined && encoding !== "identity")
     return reject("invalid_json", `a body with Content-Encoding: ${encoding.slice(0, 40)} is not read`, {
-      hint: "send it as it is",
+      hint: "send it without an encoding",
     });
   const bytes = await readBytes(incoming, limits.bytesMax);
   if (isRejection(bytes)) return bytes;
@@ -49,7 +49,7 @@ function parse(bytes: Uint8Array): Parsed | Rejection {
   try {
     return { kind: "parsed", value: JSON.parse(decoder.decode(bytes)) as unknown };
   } catch (thrown) {
-    const why = thrown instanceof SyntaxError ? thrown.message : "it is not UTF-8";
+    const why = thrown instanceof SyntaxError ? thrown.message : "the body is not UTF-8";
     return reject("invalid_json", `the body is not JSON: ${why.slice(0, 200)}`);
   }
 }
@@ -72,7 +72,8 @@ function readBytes(incoming: IncomingMessage, max: number): Promise<Uint8Array |
       else chunks.push(chunk);
     };
     const whole = (): void => end(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks));
-    const broken = (): void => end(reject("invalid_json", "the connection broke before the body was here"));
+    const broken = (): void =>
+      end(reject("invalid_json", "the connection broke before the body was complete"));
     incoming.on("data", take).once("end", whole).once("error", broken).once("close", broken);
   });
 }

@@ -60,8 +60,8 @@ async function checkBody(
   });
   if (isRejection(sent)) return sent;
   if (sent.value === undefined && route.isBodyOptional !== true)
-    return reject("invalid_json", "a body is needed, and there is none");
-  // Where unknown fields are allowed, it would be dropped silently.
+    return reject("invalid_json", "the request needs a JSON body");
+  // Schemas that allow unknown fields would drop `__proto__` silently.
   if (typeof sent.value === "object" && sent.value !== null && Object.hasOwn(sent.value, "__proto__"))
     return reject("unknown_field", "__proto__: there is no such field", { path: "__proto__" });
   return checkPart(route.body, sent.value === undefined ? {} : sent.value, "body");
@@ -111,7 +111,7 @@ function rejectionOf(issue: Issue, part: string): Rejection {
   );
 }
 
-/** `events[3].kind` of ["events", 3, "kind"]. */
+/** The text `events[3].kind` for the path ["events", 3, "kind"]. */
 function pathText(path: readonly PropertyKey[]): string {
   let text = "";
   for (const key of path)

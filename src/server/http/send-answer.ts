@@ -15,7 +15,7 @@ export const COMMON_HEADERS: Readonly<Record<string, string>> = {
 };
 
 const SLICE_BYTES = 65_536;
-/** The shortest time between two signs of life. */
+/** The shortest interval of keep-alive spaces. */
 const ALIVE_MIN_MS = 100;
 
 type Sendable = Exclude<Answer, { kind: "streamed" } | { kind: "rejection" }>;
@@ -79,7 +79,9 @@ export function sendProblem(
   return problem.status;
 }
 
-/** Writes a body in slices, the next one after the last was taken, to notice a client that takes nothing. */
+/**
+ * Writes a body in slices. The next slice follows when the last one was taken, so that a client that reads nothing is noticed.
+ */
 function give(outgoing: ServerResponse, body: string | Uint8Array): void {
   if (body.length <= SLICE_BYTES) {
     outgoing.end(body);
@@ -101,8 +103,8 @@ function give(outgoing: ServerResponse, body: string | Uint8Array): void {
 }
 
 /**
- * Sends a space from time to time to a client that waits for JSON, as a sign of life. The first one sends the headers with
- * status 200; a refusal after that cuts the connection. Returns a function that stops it.
+ * Sends a space from time to time to a client that waits for JSON, to keep the connection alive. The first one sends the
+ * headers with status 200; a refusal after that cuts the connection. Returns a function that stops it.
  */
 export function keepAlive(outgoing: ServerResponse, clock: Clock, everyMs: number): () => void {
   const ms = Math.max(ALIVE_MIN_MS, everyMs);
@@ -128,10 +130,10 @@ export function cutIfUnread(
   outgoing: ServerResponse,
   { clock, stallMs }: { readonly clock: Clock; readonly stallMs: number },
 ): void {
-  // The request's socket: the response has none while earlier answers wait.
+  // The request's socket is used, because the response has none while earlier answers wait.
   const { socket } = outgoing.req;
   const isTaken = outgoing.socket !== null && outgoing.writableEnded && socket.writableLength === 0;
-  // Usually the operating system took all of it at once.
+  // Usually the operating system has taken the whole answer at once.
   if (isTaken || outgoing.destroyed || socket.destroyed) return;
   let cancel = (): void => {};
   const look = (before: number): void => {

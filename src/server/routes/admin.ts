@@ -33,12 +33,12 @@ const tokenRoutes = [
     tag: TAG,
     summary: "Create a token",
     description:
-      "Its text is in this answer and nowhere else: only its hash is kept. Once there is a token, every request over TCP needs one; so the first one of a server without a directory, whose socket lets its owner in, is an admin's.",
+      "The answer has the token's text, which is not shown again: only its hash is stored. Once there is a token, every request over TCP needs one. So the first token of a server without a data directory must have the role admin.",
     access: "admin",
     body: newTokenSchema,
     answers: {
       201: {
-        description: "the token, this once with its text",
+        description: "the token, with its text",
         schema: createdTokenSchema,
       },
     },
@@ -74,16 +74,16 @@ const tokenRoutes = [
     id: "deleteToken",
     request: "DELETE /v1/tokens/{id}",
     tag: TAG,
-    summary: "Revoke a token, the sessions it was traded for, and its open streams",
+    summary: "Revoke a token, its sessions and its open streams",
     access: "admin",
     params: z.strictObject({ id: z.string().max(60) }),
-    answers: { 204: { description: "it opens nothing any more" } },
+    answers: { 204: { description: "the token is revoked" } },
     audit: "token.delete",
     async handle(ask, { tokens }) {
       const { id } = ask.params;
       await tokens.renew();
       const token = tokens.list().find((one) => one.id === id);
-      // Damaged tokens are for callers that are bound to no project.
+      // Only callers that are bound to no project see damaged tokens.
       const isOwn = ask.caller.project === null || token?.project === ask.caller.project;
       if (!isOwn || !(await tokens.remove(id)))
         return reject("not_found", `there is no token ${id}`, {
@@ -95,7 +95,7 @@ const tokenRoutes = [
   }),
 ];
 
-/** Checks the wanted token. */
+/** Checks the requested token. */
 async function readToken(
   { tokens, clock, config }: Services,
   { name: wanted, role: given, project, expiresAt }: z.infer<typeof newTokenSchema>,
@@ -108,9 +108,9 @@ async function readToken(
   if (ends !== null && ends <= clock.now())
     return reject("invalid_input", "expiresAt: has passed already", { path: "expiresAt" });
   const opensAll = given === "admin" && scope === null && ends === null;
-  // The socket in a directory gives its owner full access, whatever tokens there are.
+  // The owner of the directory always has full access through its socket.
   if (!opensAll && config.directory === null && !(await hasAdmin(tokens)))
-    return reject("conflict", "with this token alone nobody could administer the server any more", {
+    return reject("conflict", "with only this token, no caller could administer the server any more", {
       path: "role",
       hint: "make one of the role admin first, without a project and an end, or set RONDO_ADMIN_TOKEN",
     });
@@ -172,7 +172,7 @@ const sessionRoutes = [
     tag: TAG,
     summary: "End the session",
     access: "everyone",
-    answers: { 204: { description: "the cookie is gone, and opens nothing any more" } },
+    answers: { 204: { description: "the session is ended, and the cookie deleted" } },
     async handle({ incoming }, services) {
       const { engine, clock, endedSessions } = services;
       const session = readSession(incoming.headers.cookie, engine.info.key, clock.now());

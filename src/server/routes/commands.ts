@@ -20,10 +20,10 @@ const PATH = "/v1/projects/{project}/workflows";
 const projectParams = z.strictObject({ project: name.openapi({ example: "project-x" }) });
 const pageQuery = z.strictObject({ limit: limit(), cursor });
 
-/** Heads read at a time, and at most for one page: a project can have many executions without commands. */
+/** The most heads that are read at a time, and for one page. A project can have many executions without commands. */
 const HEADS = 500;
 const HEADS_MAX = 5_000;
-/** Documents read at the same time. */
+/** The most documents that are read at the same time. */
 const READ_TOGETHER = 4;
 
 const submitRoute = route({
@@ -32,13 +32,13 @@ const submitRoute = route({
   tag: TAG,
   summary: "Submit command workflows",
   description:
-    "Durable when answered. Commands are sent one after another, each when the one before is complete. What comes as `{ steps }` is answered as one workflow, a whole document as a document. Handing in the same workflow under the same `workflow_id` again finds it; anything else under that id is a conflict. Without one, the Idempotency-Key makes it. A document is checked as a whole before any of it is started.",
+    "Durable when answered. Commands are sent one after another, each when the one before is complete. A submission `{ steps }` is answered with one workflow, a project document with a project document. Submitting the same workflow under the same `workflow_id` again returns it; another workflow under that id is a conflict. Without an id, it is derived from the Idempotency-Key. A document is checked as a whole before any workflow of it is started.",
   access: "operator",
   params: projectParams,
   body: submissionSchema,
   headers: {
     "Idempotency-Key": "for workflows without an id: each is started once for each key and project",
-    traceparent: "W3C trace context, carried along to its commands",
+    traceparent: "W3C trace context, passed on to the commands",
   },
   answers: {
     201: {
@@ -46,7 +46,7 @@ const submitRoute = route({
       schema: z.union([workflowDocumentSchema, projectDocumentSchema]),
     },
     200: {
-      description: "they were there, with the same commands",
+      description: "the workflows exist already, with the same commands",
       schema: z.union([workflowDocumentSchema, projectDocumentSchema]),
     },
   },
@@ -93,7 +93,7 @@ const listRoute = route({
   tag: TAG,
   summary: "List the command workflows of a project, the newest first",
   description:
-    "Those that were handed in as documents. A page can be short or empty and not be the last: that one has no `next`.",
+    "Only workflows that were submitted as documents. A page can be short or empty and not be the last; only the last page has no `next`.",
   access: "viewer",
   params: projectParams,
   query: pageQuery,

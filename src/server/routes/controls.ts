@@ -20,14 +20,14 @@ import { executionParams } from "../schemas/paging.ts";
 import { inspectFor, projectFor, route, type Services } from "./services.ts";
 
 const TAG = "executions";
-/** Executions that are changed at the same time. */
+/** The most executions that are changed at the same time. */
 const BULK_TOGETHER = 50;
 
 const SUMMARIES: Readonly<Record<ControlMessage["kind"], string>> = {
   cancel: "Cancel: running attempts are told to stop, then it ends as cancelled",
-  pause: "Pause: nothing new starts until it is resumed",
+  pause: "Pause: no further tasks start until it is resumed",
   resume: "Resume a paused execution",
-  retry: "Retry a failed or cancelled execution: all that is not done runs again",
+  retry: "Retry a failed or cancelled execution: its unfinished tasks run again",
 };
 
 const dropRoute = route({
@@ -63,7 +63,7 @@ function controlRoute(action: ControlMessage["kind"]) {
     body: controlSchema,
     isBodyOptional: true,
     headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
-    answers: { 200: { description: "the execution after it", schema: executionSchema } },
+    answers: { 200: { description: "the execution after the change", schema: executionSchema } },
     refusals: ["wrong_status"],
     audit: `execution.${action}`,
     async handle(ask, services) {
@@ -90,7 +90,7 @@ const signalRoute = route({
   tag: TAG,
   summary: "Send a signal",
   description:
-    "Kept in order until a wait takes it, at most 1,000 of them. Checked by the schema of the wait that is for it.",
+    "Signals are kept in order until a wait takes them, at most 1,000. The payload is checked by the schema of the wait.",
   access: "operator",
   params: executionParams,
   body: signalSchema,
@@ -136,7 +136,7 @@ const bulkRoute = route({
   tag: TAG,
   summary: "Cancel, pause, resume or retry all executions that match a filter",
   description:
-    "At most 1,000 a call, the newest first; `next` goes on. Those in a status that does not allow it are listed as refused.",
+    "At most 1,000 a call, the newest first; `next` goes on. Executions whose status does not allow the change are listed as refused.",
   access: "operator",
   body: bulkSchema,
   answers: { 200: { description: "what was done", schema: bulkAnswer } },

@@ -45,7 +45,7 @@ const retryRoute = route({
   request: "POST /v1/dead-letter-groups/{id}/retry",
   tag: TAG,
   summary: "Retry the executions of a group of dead letters",
-  description: "At most 1,000 at once; those that cannot be retried yet are listed as refused.",
+  description: "At most 1,000 at once; executions that cannot be retried yet are listed as refused.",
   access: "operator",
   params,
   answers: { 200: { description: "what was done", schema: doneSchema } },
@@ -75,7 +75,7 @@ const dropRoute = route({
   description: "The executions and their journals stay as they are.",
   access: "operator",
   params,
-  answers: { 200: { description: "how many tasks are off the list", schema: doneSchema } },
+  answers: { 200: { description: "the number of tasks that were removed", schema: doneSchema } },
   audit: "dead-letter-group.drop",
   async handle(ask, services) {
     const found = await find(services, ask.caller, ask.params.id);

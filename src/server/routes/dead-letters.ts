@@ -29,7 +29,7 @@ const listRoute = route({
   tag: TAG,
   summary: "List dead letters, the newest first",
   description:
-    "One letter holds the tasks that one event settled as failed, or a broadcast of a command's result that was given up. A page with large errors ends early.",
+    "One dead letter has the tasks that one event settled as failed, or a broadcast of a command's result that was given up. A page with large errors ends early.",
   access: "viewer",
   query: z.strictObject({
     project: name.optional(),
@@ -71,11 +71,11 @@ const retryRoute = route({
   tag: TAG,
   summary: "Retry the tasks or the broadcast of a dead letter",
   description:
-    "Tasks: opens the next round of their execution, in which all that is not done runs again, and its letters are gone. A broadcast: it alone is made again.",
+    "For tasks: begins the next round of their execution, in which all unfinished tasks run again, and removes its dead letters. For a broadcast: only the broadcast is sent again.",
   access: "operator",
   params,
   headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
-  answers: { 200: { description: "the execution after it", schema: executionSchema } },
+  answers: { 200: { description: "the execution after the change", schema: executionSchema } },
   refusals: ["wrong_status"],
   audit: "dead-letter.retry",
   async handle(ask, services) {

@@ -24,10 +24,10 @@ import { inspectFor, route, type Services } from "./services.ts";
 
 const STREAM = "text/event-stream";
 const ROWS = 32;
-/** The most rows read for one page that is filtered by kind. */
+/** The most rows that are read for one page with a filter by kind. */
 const ROWS_LOOKED = 2_000;
 
-const follow = flag("go on after the end; streams only");
+const follow = flag("continue after the execution's end; streams only");
 const STREAM_HEADERS = {
   Accept: "`text/event-stream` for a stream",
   "Last-Event-ID": "the id of the last event that the client has: the stream goes on after it",
@@ -164,7 +164,7 @@ function lastEventId({ header }: Pick<Ask, "header">): string | null {
   return id === undefined || id === "" ? null : id;
 }
 
-/** The first wanted event: after the client's last one, or as requested. */
+/** The number of the first wanted event: after the client's last one, or as requested. */
 function firstSeq(ask: Ask<unknown, z.output<typeof eventsQuery>>): number | Rejection {
   const last = wantsStream(ask) ? lastEventId(ask) : null;
   const { cursor: page, from } = ask.query;
@@ -182,7 +182,7 @@ function firstLine(ask: Pick<Ask, "header">, page: string | undefined) {
   const text = last ?? page ?? "0.0";
   const position = parsePosition(text);
   if (position === null)
-    return reject("invalid_input", `"${text.slice(0, 40)}" is not the place of a line`, {
+    return reject("invalid_input", `"${text.slice(0, 40)}" is not the id of a log line`, {
       path: last === null ? "cursor" : "Last-Event-ID",
     });
   return last === null ? position : { row: position.row, line: position.line + 1 };

@@ -29,7 +29,7 @@ const listQuery = z.strictObject({
   status: z.enum(EXECUTION_STATUSES).optional(),
   q: z.string().max(Q_CHARS_MAX).optional().openapi({
     description:
-      "words that must all fit: the beginning of its id, the beginning of its definition's hash (from 8 digits), the whole name of its workflow (case counts), a tag (`team=ops`, `team`, `ops`), or a word of its error. What was written within the last 2 s may be missing. A page can be short of its limit and have a `next`",
+      "words that must all fit: the beginning of its id, the beginning of its definition's hash (from 8 digits), the whole name of its workflow (case counts), a tag (`team=ops`, `team`, `ops`), or a word of its error. Executions that changed within the last 2 s may be missing. A page can have fewer items than its limit and still have a `next`",
   }),
   tags: z
     .string()
@@ -56,7 +56,7 @@ const listQuery = z.strictObject({
 });
 
 const FULL_MAX = 100;
-/** Executions that are read at the same time: each may be as large as its input and output. */
+/** The most executions that are read at the same time: each may be as large as its input and output. */
 const VIEWED_TOGETHER = 4;
 
 const startRoute = route({
@@ -65,16 +65,19 @@ const startRoute = route({
   tag: TAG,
   summary: "Start an execution",
   description:
-    "Durable when answered. Starting again with the same `id`, workflow and input finds the same execution; anything else under that id is a conflict. Without an `id`, the Idempotency-Key makes one: the same key in the same project starts once.",
+    "Durable when answered. Starting again with the same `id`, workflow and input returns the same execution; another start under that id is a conflict. Without an `id`, it is derived from the Idempotency-Key: the same key in the same project starts once.",
   access: "operator",
   body: startSchema,
   headers: {
     "Idempotency-Key": "without an `id` in the body: starts once for each key and project",
-    traceparent: "W3C trace context, carried along to its tasks",
+    traceparent: "W3C trace context, passed on to the tasks",
   },
   answers: {
     201: { description: "it is started", schema: executionSchema },
-    200: { description: "it was there, with the same workflow and input", schema: executionSchema },
+    200: {
+      description: "the execution exists already, with the same workflow and input",
+      schema: executionSchema,
+    },
   },
   refusals: ["not_found", "conflict", "not_storable"],
   audit: "execution.start",
@@ -124,7 +127,7 @@ const getRoute = route({
   headers: { "If-None-Match": "the ETag that the client has" },
   answers: {
     200: { description: "the execution", schema: executionSchema },
-    304: { description: "as the client has it" },
+    304: { description: "unchanged: the client has this version" },
   },
   async handle({ params, query, caller }, services) {
     const found = await inspectFor(services, caller, params.id);
@@ -172,7 +175,7 @@ const droppedRoute = route({
   tag: TAG,
   summary: "List duplicate and stale messages of an execution",
   description:
-    "Duplicates and stale messages: a bounded list in the memory of the node that has the execution, never stored.",
+    "Duplicates and stale messages: a bounded list in the memory of the node that owns the execution; it is not stored.",
   access: "viewer",
   params: executionParams,
   answers: {

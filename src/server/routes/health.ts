@@ -24,12 +24,14 @@ const READY = z.object({
   broker: z
     .enum(["connecting", "up", "blocked", "down", "closed"])
     .optional()
-    .describe("how the broker stands, where there is one; it is not needed to take requests"),
+    .describe(
+      "the state of the connection to the broker, if one is configured; requests are accepted without it",
+    ),
   lostTransactions: z
     .int()
     .optional()
     .describe(
-      "at least so many transactions were lost when the store was opened: its write-ahead log was damaged or missing",
+      "the least number of transactions that were lost when the store was opened, because its write-ahead log was damaged or missing",
     ),
 });
 

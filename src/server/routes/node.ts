@@ -14,7 +14,7 @@ import { route, type Services } from "./services.ts";
 
 /** The default horizon: a year. */
 const HORIZON_MS = 366 * 86_400_000;
-/** The most timers that are read for a page of a caller that does not see all. */
+/** The most timers that are read for a page of a caller that is bound to a project. */
 const LOOKED_MAX = 500;
 
 const attemptsRoute = route({
@@ -98,7 +98,7 @@ function nameOf({ execution, timer }: StoredTimer): string {
   return sha256(`${execution}\n${timer}`).slice(0, 16);
 }
 
-/** Timers that the caller may see. After a bounded number of others the page ends, with a cursor. */
+/** A page of timers that the caller may see. After a bounded number of others the page ends, with a cursor. */
 async function timerPage(
   services: Services,
   caller: Caller,
@@ -112,7 +112,7 @@ async function timerPage(
     max: from.seen + wanted,
     partitions: null,
   });
-  // If the last timer is gone, those of its time are repeated rather than left out.
+  // If the last timer is gone, other timers of its time may be listed twice rather than left out.
   const before = found.slice(0, from.seen).findLastIndex((timer) => nameOf(timer) === from.last) + 1;
   const data: StoredTimer[] = [];
   let { due, seen } = before === 0 ? { due: from.due, seen: 0 } : { due: from.due, seen: before };

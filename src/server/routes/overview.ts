@@ -79,7 +79,9 @@ const progressRoute = route({
       .max(PROGRESS_MAX * 601)
       .openapi({ description: `at most ${PROGRESS_MAX} ids, each percent-encoded, with commas between` }),
   }),
-  answers: { 200: { description: "those that are there", schema: pageOf(progressSchema, "them") } },
+  answers: {
+    200: { description: "the progress of the executions that exist", schema: pageOf(progressSchema, "them") },
+  },
   async handle({ query, caller }, services) {
     const ids = query.ids.split(",").map(decoded);
     if (ids.length > PROGRESS_MAX || !ids.every((id) => executionId.safeParse(id).success))
@@ -142,7 +144,7 @@ function ringLight(view: ReturnType<NonNullable<Services["ring"]>> | null, missi
   if (suspects > 0) return { state: "warn", text: `${suspects} of ${nodes.length} nodes do not answer` };
   const apart = nodes.filter(({ agrees }) => !agrees).length;
   return apart > 0
-    ? { state: "warn", text: `${apart} of ${nodes.length} nodes have another map` }
+    ? { state: "warn", text: `${apart} of ${nodes.length} nodes see another order of the ring` }
     : { state: "ok", text: `${nodes.length} nodes agree` };
 }
 

@@ -31,7 +31,7 @@ export interface Services extends ApiParts {
   readonly allNodes: AllNodes;
   /** Whether the server is about to close. */
   readonly isClosing: () => boolean;
-  /** The address of this server. */
+  /** Returns the address of this server. */
   readonly url: () => string;
   readonly document: () => { readonly openapi: string };
 }
@@ -60,7 +60,7 @@ export function projectFor(caller: Caller, wanted: string | undefined): { projec
 export function idTaken(caller: Caller, { message }: Rejection, path = "id"): Rejection {
   return reject(
     "conflict",
-    caller.project === null ? message : "an execution with this id exists, and it is not this start",
+    caller.project === null ? message : "an execution with this id exists, from a different start",
     { path, hint: "choose another id" },
   );
 }

@@ -13,10 +13,13 @@ const stateSchema = z
     store: z.string(),
     key: z.string(),
     partition: z.string().nullable(),
-    value: anyJson.openapi({ description: "the result, with what enrichment put into it" }),
-    project: z.string().nullable().openapi({ description: "whose it is; null: Rondo did not write it" }),
-    execution: z.string().nullable().openapi({ description: "which execution wrote it" }),
-    seq: z.number().int().nullable().openapi({ description: "the event of the receipt" }),
+    value: anyJson.openapi({ description: "the result, enriched" }),
+    project: z
+      .string()
+      .nullable()
+      .openapi({ description: "the project that it belongs to; null: Rondo did not write it" }),
+    execution: z.string().nullable().openapi({ description: "the execution that wrote it" }),
+    seq: z.number().int().nullable().openapi({ description: "the sequence number of the receipt's event" }),
     at: time.nullable().openapi({ description: "when the receipt came" }),
   })
   .openapi("State", {
@@ -38,7 +41,7 @@ export const stateRoute = route({
   tag: "state",
   summary: "Get a value that a command saved in a state store",
   description:
-    "The newest value under the key. A caller that is bound to a project sees what its project has written.",
+    "The newest value under the key. A caller that is bound to a project sees only values of its project.",
   access: "viewer",
   params: z.strictObject({
     store: z.string().min(1).max(100),
@@ -57,8 +60,8 @@ export const stateRoute = route({
       return reject("not_found", `there is no "${key}" in the state store "${store}"`, {
         hint:
           place.partition === null
-            ? "if it was kept under a partition, ask with ?partition="
-            : "if it was kept without this partition, leave ?partition= out",
+            ? "if it was stored under a partition, add ?partition="
+            : "if it was stored without this partition, leave out ?partition=",
       });
     const { value, project, version } = found;
     const { execution = null, seq = null, at = null } = version ?? {};

@@ -14,9 +14,9 @@ import type { IndexedHandler, TaskScan } from "../views/task-scan.ts";
 import { inspectFor, route, type Services } from "./services.ts";
 
 const place = {
-  phase: name.optional().openapi({ description: "the phase; the one it is in, or was in last, if left out" }),
-  visit: integer(1, 1_000_000, "the visit; the newest if left out").optional(),
-  handler: name.optional().openapi({ description: "the handler; the first if left out" }),
+  phase: name.optional().openapi({ description: "the phase; by default the current or last one" }),
+  visit: integer(1, 1_000_000, "the visit; by default the newest").optional(),
+  handler: name.optional().openapi({ description: "the handler; by default the first" }),
   at: integer(1, Number.MAX_SAFE_INTEGER, "as it was after this event").optional(),
 };
 
@@ -35,8 +35,8 @@ const rowsQuery = z.strictObject({
 const statesQuery = z.strictObject({
   ...place,
   by: z.enum(MAP_KINDS).default("state"),
-  from: integer(0, Number.MAX_SAFE_INTEGER, "for `within`: the begin of the time").optional(),
-  to: integer(0, Number.MAX_SAFE_INTEGER, "for `within`: the end of the time").optional(),
+  from: integer(0, Number.MAX_SAFE_INTEGER, "for `within`: the beginning of the interval").optional(),
+  to: integer(0, Number.MAX_SAFE_INTEGER, "for `within`: the end of the interval").optional(),
 });
 
 type PlaceQuery = Pick<z.output<typeof rowsQuery>, keyof typeof place>;
@@ -50,9 +50,17 @@ const lanesRoute = route({
   params: executionParams,
   query: z.strictObject({
     at: place.at,
-    from: integer(0, Number.MAX_SAFE_INTEGER, "the window's begin; its start if left out").optional(),
-    to: integer(0, Number.MAX_SAFE_INTEGER, "the window's end; its end, or now, if left out").optional(),
-    pieces: integer(10, 1_000, "pieces of the time, 200 by default").default(200),
+    from: integer(
+      0,
+      Number.MAX_SAFE_INTEGER,
+      "the beginning of the window; by default the start of the execution",
+    ).optional(),
+    to: integer(
+      0,
+      Number.MAX_SAFE_INTEGER,
+      "the end of the window; by default the end of the execution, or now",
+    ).optional(),
+    pieces: integer(10, 1_000, "the number of intervals in the window, 200 by default").default(200),
   }),
   answers: {
     200: {
@@ -86,7 +94,7 @@ const rowsRoute = route({
   query: rowsQuery,
   answers: {
     200: {
-      description: "a page, and which handler of which visit it is about",
+      description: "a page of tasks, with their handler and visit",
       schema: pageOf(rowSchema, "tasks").extend({
         phase: z.string().nullable(),
         visit: z.number().int(),
@@ -138,7 +146,7 @@ const statesRoute = route({
   tag: "executions",
   summary: "Get a map of the tasks of a handler, one byte per task",
   description:
-    "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. By `within`: 1 if it ran between `from` and `to`. What the bytes mean is in the header Rondo-Legend, as JSON.",
+    "By `state`: the low half is the index in pending, running, retrying, waiting, done, failed, cancelled; the high half counts attempts up to 15. By `ms` and `worker`: a bucket. By `within`: 1 if the task ran between `from` and `to`. The header Rondo-Legend explains the bytes, as JSON.",
   access: "viewer",
   params: executionParams,
   query: statesQuery,
@@ -180,7 +188,7 @@ async function scanOf(
     });
   const known = await services.definitions.byHash(workflowHash);
   if (isRejection(known)) {
-    // The definition may be damaged.
+    // The scan is empty because the definition is damaged.
     if (damage !== undefined) throw new DamagedData({ ...damage, execution: id });
     return known;
   }
@@ -199,13 +207,13 @@ async function findHandler(
   const handler = choose(scan, query);
   const isNamed = query.phase !== undefined || query.visit !== undefined || query.handler !== undefined;
   if (handler === null && isNamed)
-    return reject("not_found", `execution ${id} has not been there: ${placeText(query)}`, {
-      hint: "see its `phases` for where it has been",
+    return reject("not_found", `execution ${id} has not visited ${placeText(query)}`, {
+      hint: "see the `phases` of the execution",
     });
   return { handler, revision: scan.seq, origin: scan.startedAt };
 }
 
-/** The first handler of the newest visit that fits. */
+/** The first matching handler of the newest matching visit. */
 function choose(scan: TaskScan, { phase, visit, handler }: PlaceQuery): IndexedHandler | null {
   let best: IndexedHandler | null = null;
   for (const candidate of scan.handlers) {

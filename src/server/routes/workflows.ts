@@ -20,13 +20,13 @@ const putRoute = route({
   tag: TAG,
   summary: "Store a definition",
   description:
-    "Idempotent by its hash. Starts use the newest definition of a name; executions keep the one they were started with.",
+    "Storing the same definition again changes nothing. Starts use the newest definition of a name; executions keep the definition that they were started with.",
   access: ["operator", "worker"],
   isGlobal: true,
   body: definitionSchema,
   answers: {
-    201: { description: "it is the newest now", schema: workflowSchema },
-    200: { description: "it was the newest already", schema: workflowSchema },
+    201: { description: "the definition is the newest now", schema: workflowSchema },
+    200: { description: "the definition was the newest already", schema: workflowSchema },
   },
   refusals: ["invalid_definition"],
   audit: "workflow.put",
@@ -50,9 +50,14 @@ const listRoute = route({
   summary: "List workflows: the name and the hash of the newest definition of each",
   access: ["viewer", "worker"],
   description:
-    "Those that were handed in as commands are left out: see `/v1/projects/{project}/workflows`. So a page can be short and not be the last.",
+    "Submitted command workflows are left out: see `/v1/projects/{project}/workflows`. So a page can be short and not be the last.",
   query: z.strictObject({ limit: limit(), cursor }),
-  answers: { 200: { description: "in the order of names", schema: pageOf(namedSchema, "workflows") } },
+  answers: {
+    200: {
+      description: "the workflows, in the order of their names",
+      schema: pageOf(namedSchema, "workflows"),
+    },
+  },
   handle: async ({ query }, services) => json(await listNames(services, query.cursor ?? "", query.limit)),
 });
 
@@ -88,7 +93,7 @@ const getRoute = route({
   headers: { "If-None-Match": "the ETag that the client has" },
   answers: {
     200: { description: "the definition", schema: workflowSchema },
-    304: { description: "as the client has it" },
+    304: { description: "unchanged: the client has this version" },
   },
   async handle({ params: { name: wanted }, query }, services) {
     const found =
@@ -98,7 +103,7 @@ const getRoute = route({
     if (isRejection(found)) return found;
     const { definition, hash: stored } = found;
     if (definition.name !== wanted)
-      return reject("not_found", `that definition is of the workflow "${definition.name}"`, {
+      return reject("not_found", `this definition belongs to the workflow "${definition.name}"`, {
         path: "hash",
       });
     return json({ name: wanted, hash: stored, definition }, { headers: { etag: `"${stored}"` } });
@@ -110,7 +115,8 @@ const versionsRoute = route({
   request: "GET /v1/workflows/{name}/versions",
   tag: TAG,
   summary: "List the versions of a workflow, the newest first",
-  description: "Each is at `/v1/workflows/{name}?hash=`. One that became the newest again is listed again.",
+  description:
+    "Each is at `/v1/workflows/{name}?hash=`. A version that became the newest again is listed again.",
   access: ["viewer", "worker"],
   params,
   query: z.strictObject({ limit: limit(), cursor }),

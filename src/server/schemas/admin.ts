@@ -34,16 +34,20 @@ export const tokenListSchema = pageOf(tokenSchema, "tokens").extend({
     .optional()
     .openapi({
       description:
-        "tokens that cannot be read: they open nothing. `guards`: the project that one keeps guarded, `*` for every project; for callers that are bound to no project",
+        "damaged tokens, which are not accepted. `guards`: the project that one keeps guarded, `*` for every project; for callers that are bound to no project",
     }),
 });
 export type TokenList = Shape<typeof tokenListSchema>;
 
 export const newTokenSchema = z
   .strictObject({
-    name: z.string().min(1).max(100).openapi({ description: "who or what it is for: the audit log says it" }),
+    name: z
+      .string()
+      .min(1)
+      .max(100)
+      .openapi({ description: "the name of the token's user, which the audit log shows" }),
     role,
-    project: name.optional().openapi({ description: "sees and changes this project only" }),
+    project: name.optional().openapi({ description: "the only project that the token may see and change" }),
     expiresAt: z
       .union([z.number().int().nonnegative(), z.iso.datetime({ offset: true })], { error: "must be a time" })
       .optional(),

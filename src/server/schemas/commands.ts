@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { anyJson, executionId } from "./paging.ts";
 
 const hash = z.string().openapi({
-  description: "SHA-256 of the RFC 8785 form of the commands, as they were handed in",
+  description: "SHA-256 of the RFC 8785 form of the commands, as they were submitted",
   example: "e34997b0a1744a8f7429e7e25bcda24a914807659545ef336875de880246ce1b",
 });
 const utc = z.string().openapi({ example: "2026-11-15T09:00:00.000Z" });
@@ -14,8 +14,10 @@ const commandSchema = z
     cmd_data: anyJson,
     cmd_metadata: z
       .looseObject({ cmd_hash: z.string(), workflow_hash: z.string() })
-      .openapi({ description: "as handed in, with both hashes" }),
-    cmd_result: anyJson.openapi({ description: "what the receipt said, enriched; {} before there is one" }),
+      .openapi({ description: "as submitted, with both hashes" }),
+    cmd_result: anyJson.openapi({
+      description: "the result of the receipt, enriched; {} before there is one",
+    }),
   })
   .openapi("Command");
 
@@ -23,10 +25,10 @@ const procSchema = z
   .object({
     target_topic_name: z.string(),
     receipt_topic_name: z.string(),
-    retry: z.record(z.string(), z.unknown()).optional().openapi({ description: "as it was handed in" }),
-    timeout: z.number().int().optional().openapi({ description: "as it was handed in, in milliseconds" }),
+    retry: z.record(z.string(), z.unknown()).optional().openapi({ description: "as it was submitted" }),
+    timeout: z.number().int().optional().openapi({ description: "as it was submitted, in milliseconds" }),
     proc_status: z.enum(["PENDING", "RUNNING", "COMPLETE", "ERROR", "CANCELLED"]),
-    proc_err: anyJson.openapi({ description: "why it is ERROR; null otherwise" }),
+    proc_err: anyJson.openapi({ description: "the error if the status is ERROR; otherwise null" }),
     utc_created_timestamp: utc,
     utc_started_timestamp: utc.nullable(),
     utc_receipted_timestamp: utc.nullable(),
@@ -42,11 +44,13 @@ const procSchema = z
         }),
       )
       .optional()
-      .openapi({ description: "what is still to be done with its result" }),
+      .openapi({ description: "post-operations that are not done yet" }),
     tasks: z
       .record(z.string(), z.number().int())
       .optional()
-      .openapi({ description: "counts, where the command is sent for each of several tasks" }),
+      .openapi({
+        description: "the number of tasks by status, if the command is sent for each of several tasks",
+      }),
   })
   .openapi("Proc");
 
@@ -74,10 +78,10 @@ export const projectDocumentSchema = z
     example: { "project-x": { workflows: [] }, next: null },
   });
 
-/** What is handed in; checked by the parser of submissions. */
+/** A submission. The parser of submissions checks it. */
 export const submissionSchema = z.looseObject({}).openapi("CommandSubmission", {
   description:
-    "`{ steps: [{ cmd, proc: { target_topic_name } }] }`, with `workflow_id` if it is to have an id of its own; or a whole document `{ [project]: { workflows } }`, a list or a map by id. In `proc` can be `receipt_topic_name`, `retry` and `timeout`. Fields that are only read (hashes, `cmd_result`, `proc_status`, `proc_err`, times) are taken and ignored.",
+    "`{ steps: [{ cmd, proc: { target_topic_name } }] }`, with an optional `workflow_id`; or a whole document `{ [project]: { workflows } }`, a list or a map by id. In `proc` can be `receipt_topic_name`, `retry` and `timeout`. Fields that are only read (hashes, `cmd_result`, `proc_status`, `proc_err`, times) are accepted and ignored.",
   example: {
     steps: [
       {

@@ -3,7 +3,7 @@ import { z } from "@hono/zod-openapi";
 import { anyJson, time } from "./paging.ts";
 import type { Shape } from "./shape.ts";
 
-/** Tasks of a letter that are shown with their errors; a letter can have a thousand. */
+/** The most tasks of a dead letter that are shown with their errors. A dead letter can have a thousand tasks. */
 export const TASKS_SHOWN = 100;
 
 export const taskSchema = z.object({
@@ -20,7 +20,7 @@ export const deadLetterSchema = z
     execution: z.string(),
     workflow: z.string(),
     project: z.string(),
-    seq: z.number().int().openapi({ description: "the event that settled them" }),
+    seq: z.number().int().openapi({ description: "the sequence number of the event that settled the tasks" }),
     at: z.number().int().nullable(),
     phase: z.string().nullable(),
     visit: z.number().int(),

@@ -88,7 +88,7 @@ export const executionSchema = z
       .optional()
       .openapi({
         description:
-          "of a damaged execution: the stored row that cannot be read; the rest is of what is before it",
+          "for a damaged execution: the stored row that cannot be read; all other fields show the state before it",
       }),
     phase: z.string().nullable(),
     input: anyJson,
@@ -96,7 +96,9 @@ export const executionSchema = z
     error: errorSchema.nullable(),
     phases: z.array(phaseSchema),
     tags,
-    parent: parentSchema.nullable().openapi({ description: "where it belongs, if it is a child" }),
+    parent: parentSchema
+      .nullable()
+      .openapi({ description: "the execution, phase and task that started it, if it is a child" }),
     createdAt: time,
     finishedAt: time.nullable(),
     revision: count.openapi({ description: "sequence number of its last event" }),
@@ -153,15 +155,20 @@ export const startSchema = z
   .strictObject({
     workflow: name,
     input: anyJson.optional(),
-    id: z.string().optional().openapi({ description: "made up if left out", example: "nightly-2026-11-15" }),
+    id: z
+      .string()
+      .optional()
+      .openapi({ description: "generated if left out", example: "nightly-2026-11-15" }),
     project: z.string().optional().openapi({ description: "`default` if left out" }),
-    // Checked by what starts them: a record here would drop names that it does not like.
+    // The engine checks tags. A record schema here would drop names such as `__proto__` silently.
     tags: z
       .unknown()
       .optional()
       .openapi({ type: "object", additionalProperties: { type: "string" }, example: { team: "ops" } }),
-    startAt: moment.optional().openapi({ description: "not before this time" }),
-    deadline: moment.optional().openapi({ description: "then it is cancelled, with the reason `deadline`" }),
+    startAt: moment.optional().openapi({ description: "the earliest time of the first task" }),
+    deadline: moment
+      .optional()
+      .openapi({ description: "at this time it is cancelled, with the reason `deadline`" }),
   })
   .openapi("Start", {
     example: { workflow: "thumbnails", input: { bucket: "b" }, id: "nightly-2026-11-15" },
@@ -171,7 +178,10 @@ export const startSchema = z
 export const controlSchema = z
   .strictObject({
     reason: z.string().optional().openapi({ example: "maintenance" }),
-    by: z.string().optional().openapi({ description: "who asks; the name of the token if left out" }),
+    by: z
+      .string()
+      .optional()
+      .openapi({ description: "who asks for the change; by default the name of the token" }),
     id: z.string().optional().openapi({ description: "makes repeating it harmless, like Idempotency-Key" }),
   })
   .openapi("Control");
@@ -279,7 +289,7 @@ export const laneSchema = z
     startedAt: time,
     endedAt: time.nullable(),
     total: z.number().int(),
-    ran: z.array(z.number()).openapi({ description: "tasks that ran in each piece of the time, on average" }),
+    ran: z.array(z.number()).openapi({ description: "the average number of running tasks in each interval" }),
     done: z.array(z.number().int()),
     failed: z.array(z.number().int()),
     bars: z
@@ -292,7 +302,7 @@ export const laneSchema = z
         }),
       )
       .nullable()
-      .openapi({ description: "the tasks of the window themselves, where they are few" }),
+      .openapi({ description: "the single tasks of the window, if they are few" }),
   })
   .openapi("Lane");
 export type Lane = Shape<typeof laneSchema>;
@@ -333,9 +343,9 @@ export const tableSchema = z
   .openapi("TableAudit");
 export type TableAudit = Shape<typeof tableSchema>;
 
-/** Changes that one call can make to many executions. */
+/** The changes that a bulk request can make. */
 export const ACTIONS = ["cancel", "pause", "resume", "retry"] as const;
-/** Most executions that one call changes. */
+/** The most executions that one bulk request changes. */
 const BULK_MAX = 1_000;
 
 export const bulkSchema = z
@@ -345,7 +355,7 @@ export const bulkSchema = z
       project: name.optional(),
       workflow: name.optional(),
       status: z.enum(EXECUTION_STATUSES).optional(),
-      q: z.string().max(200).optional().openapi({ description: "words, as in the list" }),
+      q: z.string().max(200).optional().openapi({ description: "words that must match, as in the list" }),
     }),
     dryRun: z.boolean().default(false).openapi({ description: "only say which" }),
     reason: z.string().optional(),

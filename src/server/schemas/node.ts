@@ -5,11 +5,11 @@ import type { Shape } from "./shape.ts";
 
 export const limitSchema = z
   .object({
-    name: z.string().openapi({ description: "project and handler, or what else the limit is for" }),
+    name: z.string().openapi({ description: "the project and handler, or the key that the limit is for" }),
     max: z.number(),
-    held: z.number().int().openapi({ description: "attempts that run; of a rate: starts that count now" }),
-    waiting: z.number().int().openapi({ description: "executions with tasks that wait for room" }),
-    perMs: z.number().int().optional().openapi({ description: "of a rate: how long a start counts" }),
+    held: z.number().int().openapi({ description: "running attempts; for a rate: starts that count now" }),
+    waiting: z.number().int().openapi({ description: "executions with tasks that wait for this limit" }),
+    perMs: z.number().int().optional().openapi({ description: "for a rate: how long a start counts" }),
   })
   .openapi("Limit", { example: { name: "default/thumbnails.resize", max: 200, held: 200, waiting: 3 } });
 export type Limit = Shape<typeof limitSchema>;
@@ -31,10 +31,7 @@ export const attemptSchema = z
     handler: z.string(),
     task: z.number().int().openapi({ description: "the task's number; -1: the enumeration" }),
     topic: z.string().optional().openapi({ description: "of a command" }),
-    receiptTopic: z
-      .string()
-      .optional()
-      .openapi({ description: "of a command: where its receipt comes back" }),
+    receiptTopic: z.string().optional().openapi({ description: "for a command: the topic of its receipt" }),
     n: z.number().int(),
     worker: z.string(),
     status: z.enum(["claimed", "running"]),
@@ -48,7 +45,7 @@ export const count = z.number().int().nonnegative();
 
 export const counts = z
   .record(z.string(), count)
-  .openapi({ description: "executions by status; kept by every write, not counted when asked" });
+  .openapi({ description: "executions by status; counted by every write, not for this request" });
 export type StatusCounts = Shape<typeof counts>;
 
 export const lightSchema = z
@@ -72,7 +69,7 @@ export const PULSE_FIELDS = [
 
 const pulseSchema = z
   .object({
-    until: count.openapi({ description: "the second after the last one, in seconds since 1970" }),
+    until: count.openapi({ description: "the end of the last second, in seconds since 1970" }),
     ...fieldsOf(PULSE_FIELDS, z.array(z.number())),
   })
   .openapi("Pulse", { description: "figures of the last seconds, one item per second, the oldest first" });
@@ -112,46 +109,48 @@ export const ms = z.number().nullable();
 
 export const nodeSchema = z.looseObject({
   url: z.string(),
-  incarnation: z.string().openapi({ description: "names one membership of this node" }),
-  partitions: count.openapi({ description: "how many it has" }),
-  hash: z.string().nullable().openapi({ description: "of its map, as it was last heard" }),
-  agrees: z.boolean().openapi({ description: "its map is the same as here" }),
-  suspect: z.boolean().openapi({ description: "it did not answer" }),
-  leaseUntil: time.nullable().openapi({ description: "when it is no member any more if it does not renew" }),
-  clockworkers: z.array(z.string()).openapi({ description: "who watches its timers" }),
+  incarnation: z.string().openapi({ description: "the id of this membership of the node" }),
+  partitions: count.openapi({ description: "the number of partitions that it owns" }),
+  hash: z.string().nullable().openapi({ description: "the last known hash of its view of the ring" }),
+  agrees: z.boolean().openapi({ description: "whether its view of the ring is the same as here" }),
+  suspect: z.boolean().openapi({ description: "whether it does not answer" }),
+  leaseUntil: time.nullable().openapi({ description: "when its membership ends unless it renews it" }),
+  clockworkers: z.array(z.string()).openapi({ description: "the node that watches its timers" }),
 });
 
 export const ownershipSchema = z.looseObject({
   status: z.enum(["joining", "member", "leaving", "left"]),
   incarnation: z.string().nullable(),
-  owned: z.array(z.object({ partition: count, epoch: count })).openapi({ description: "what this node has" }),
-  yielding: z.array(count).openapi({ description: "of these, those that are being handed over" }),
-  places: z.array(z.string()).openapi({ description: "where each partition belongs" }),
-  owners: z.array(z.string().nullable()).openapi({ description: "who has each partition" }),
+  owned: z
+    .array(z.object({ partition: count, epoch: count }))
+    .openapi({ description: "the partitions of this node" }),
+  yielding: z.array(count).openapi({ description: "partitions of this node that are being handed over" }),
+  places: z.array(z.string()).openapi({ description: "the node that each partition belongs to" }),
+  owners: z.array(z.string().nullable()).openapi({ description: "the node that owns each partition" }),
 });
 
 export const ringSchema = z
   .looseObject({
     url: z.string().openapi({ description: "this node" }),
-    hash: z.string().openapi({ description: "of the map as it is here" }),
-    nodes: z.array(nodeSchema).openapi({ description: "in the order of the ring" }),
+    hash: z.string().openapi({ description: "the hash of the view of the ring on this node" }),
+    nodes: z.array(nodeSchema).openapi({ description: "the nodes in the order of the ring" }),
     token: z
       .looseObject({
         epoch: count,
         number: count,
         maker: z.string(),
         members: z.array(z.string()),
-        at: z.string().openapi({ description: "who has it, as far as any node knows" }),
+        at: z.string().openapi({ description: "the node that has the token, as far as any node knows" }),
         seenAt: time,
       })
       .nullable(),
     cycle: z.looseObject({ count, lastMs: ms, averageMs: ms }),
-    made: count.openapi({ description: "tokens that were made anew here" }),
-    dropped: count.openapi({ description: "tokens that came and were old" }),
+    made: count.openapi({ description: "tokens that this node has made again after a loss" }),
+    dropped: count.openapi({ description: "outdated tokens that were dropped" }),
     queued: z.looseObject({ hints: count, timers: count }),
     carried: z.looseObject({ hints: count, timers: count }),
     watch: z.looseObject({
-      executors: z.array(z.string()).openapi({ description: "whose timers are watched here" }),
+      executors: z.array(z.string()).openapi({ description: "the nodes whose timers are watched here" }),
       partitions: count,
       timers: count,
       lateness: z.looseObject({ count, lastMs: z.number(), maxMs: z.number() }),

@@ -4,7 +4,7 @@ import { NAME_PATTERN } from "../../kernel/definition/definition.ts";
 import { NAME_BYTES_MAX, NAME_RULE, whyNoExecutionId } from "../../kernel/definition/names.ts";
 
 const LIMIT_MAX = 1_000;
-/** A page ends early once it has about so many characters, so that no answer is much larger. */
+/** A page ends early at about this many characters, so that no answer is much larger. */
 export const PAGE_CHARS = 4_194_304;
 
 /** A whole number in a query. */
@@ -17,12 +17,12 @@ export function integer(min: number, max: number, description: string) {
     .openapi({ type: "integer", minimum: min, maximum: max, description, param: { description } });
 }
 
-/** How many items a page has. */
+/** The number of items on a page. */
 export function limit(fallback = 50) {
   return integer(1, LIMIT_MAX, `items on a page, ${fallback} by default`).default(fallback);
 }
 
-/** Where a page begins. */
+/** The cursor at which a page begins. */
 export const cursor = z
   .string()
   .min(1)
@@ -30,7 +30,7 @@ export const cursor = z
   .optional()
   .openapi({ description: "the `next` of the page before" });
 
-/** Yes or no in a query. */
+/** A boolean in a query. */
 export function flag(description: string) {
   return z
     .enum(["true", "false"])
@@ -45,7 +45,7 @@ export const name = z
   .regex(NAME_PATTERN, "must be a letter, then up to 39 letters, digits, _ or -")
   .openapi({ example: "thumbnails" });
 
-/** An execution's id; those that the engine made may have a `~`. */
+/** An execution's id. Ids that the engine makes may contain a `~`. */
 export const executionId = z
   .string()
   .refine((id) => whyNoExecutionId(id) === null, `is not an execution id (${NAME_RULE})`)

@@ -6,8 +6,10 @@ export const problemSchema = z
     type: z.string().openapi({ description: "`urn:rondo:problem:` and the code" }),
     title: z.string(),
     status: z.number().int(),
-    detail: z.string().openapi({ description: "what went wrong here" }),
-    code: z.string().openapi({ description: "what programs tell problems apart by", example: "not_found" }),
+    detail: z.string().openapi({ description: "what is wrong with this request" }),
+    code: z
+      .string()
+      .openapi({ description: "the stable code of the problem, for programs", example: "not_found" }),
     hint: z.string().openapi({ description: "the next step to take" }),
     path: z.string().optional().openapi({ description: "the part of the request that is wrong" }),
   })

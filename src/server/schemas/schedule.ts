@@ -23,7 +23,7 @@ export const specSchema = z
         type: "string",
         enum: ["fireOnce", "skip", "all"],
         description:
-          "due times that were missed: fireOnce starts one for the latest, skip none, all one for each (at most 1,000)",
+          "for missed due times: fireOnce starts one execution for the latest, skip starts none, all starts one for each (at most 1,000)",
       }),
     overlap: z
       .unknown()
@@ -32,7 +32,7 @@ export const specSchema = z
         type: "string",
         enum: ["allow", "skip", "queue"],
         description:
-          "a time is due while the last execution is open: allow starts another, skip none, queue one when that has ended (further times are skipped)",
+          "for a due time while the last execution is open: allow starts another one, skip starts none, queue starts one when the last has ended (further due times are skipped)",
       }),
     project: z.unknown().optional().openapi({ type: "string" }),
     tags: z.unknown().optional().openapi({ type: "object" }),
@@ -60,7 +60,7 @@ export const scheduleSchema = z
     next: z.array(z.number()).openapi({ description: "the next due times" }),
     problem: refusalSchema.nullish().openapi({
       description:
-        "why a start would be refused now, such as an input that does not fit its workflow any more; null: it would not be. Only where schedules are read",
+        "why a start would be refused now, such as an input that does not match its workflow any more; null: it would not be refused. Only in answers that read schedules",
     }),
     state: z.looseObject({
       paused: z.boolean(),
@@ -76,7 +76,7 @@ export const scheduleSchema = z
       }),
       lastError: refusalSchema.extend({ due: z.number(), at: z.number() }).nullable().openapi({
         description:
-          "why the last due time started nothing: which one, and when it was tried; null: it did start. The schedule goes on with its next time",
+          "why the last due time started no execution; null: it did. The schedule continues with its next due time",
       }),
     }),
   })
@@ -89,7 +89,7 @@ export const scheduleListSchema = pageOf(scheduleSchema, "schedules").extend({
     .optional()
     .openapi({
       description:
-        "schedules of this page that cannot be read and do not fire: put them again or delete them. Left out if there are none, and where the list is of one project or workflow, since theirs is not known",
+        "schedules of this page that cannot be read and do not fire: put them again or delete them. Left out if there are none, and if the list is filtered by project or workflow, which are not known for damaged schedules",
     }),
 });
 export type ScheduleList = Shape<typeof scheduleListSchema>;

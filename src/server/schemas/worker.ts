@@ -1,6 +1,6 @@
 /**
- * The worker protocol for the OpenAPI document and, where requests are few and small, for their checks. Events are many:
- * they are read by hand (read-event.ts), and what stands here only describes them.
+ * Schemas of the worker protocol, for the OpenAPI document and for checks of small requests. Events, which are many, are read
+ * by hand (read-event.ts); their schemas only describe them.
  */
 import { z } from "@hono/zod-openapi";
 import { EVENT_NUMBER_MAX, RECEIPT_STATUSES, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
@@ -18,7 +18,7 @@ const nodes = z
   .optional()
   .openapi({ description: "the URLs of the cluster's nodes; a worker registers at each, under the same id" });
 
-/** A value that is checked by hand, described by a schema. */
+/** Describes a value by a schema. The value itself is checked by hand. */
 function described(schema: z.ZodType, name: string): z.ZodType {
   const { $schema: _, ...description } = z.toJSONSchema(schema, { unrepresentable: "any" });
   return z.unknown().openapi(name, description as object);
@@ -27,20 +27,26 @@ function described(schema: z.ZodType, name: string): z.ZodType {
 export const registrationSchema = described(
   z.strictObject({
     name: z.string(),
-    worker: z.string().optional().meta({ description: "the id it had before, after a reconnect" }),
+    worker: z
+      .string()
+      .optional()
+      .meta({ description: "the id of an earlier registration, after a reconnect" }),
     handlers: z.array(
       z.strictObject({
         use: z.string(),
         version: z.string().optional(),
         enumerates: z.boolean().optional().meta({
           description:
-            "whether its code enumerates tasks. true: it never gets the input as the one task of a handler. false: it never gets an enumeration. Left out: it gets what the definition says, enumerations only while no connected worker says true",
+            "whether the code enumerates tasks. true: it never gets the input as the single task of a handler. false: it never gets an enumeration. Left out: the definition decides, and it gets enumerations only while no connected worker has true here",
         }),
       }),
     ),
     topics: z.array(z.string()).optional(),
     capacity: z.number().int().min(1).max(CAPACITY_MAX),
-    url: z.string().optional().meta({ description: "its own status API, at the address it connects from" }),
+    url: z
+      .string()
+      .optional()
+      .meta({ description: "the worker's own status API, at the address that it connects from" }),
     version: z.string().optional(),
   }),
   "WorkerRegistration",
@@ -74,10 +80,10 @@ const workItem = z
     handler: z.string(),
     use: z.string(),
     version: z.string().nullable(),
-    number: z.number().int().openapi({ description: "of the task; -1: the enumeration" }),
+    number: z.number().int().openapi({ description: "the number of the task; -1: the enumeration" }),
     task: json,
     idempotencyKey: z.string(),
-    n: count.openapi({ description: "of the attempt, from 1" }),
+    n: count.openapi({ description: "the number of the attempt, from 1" }),
     timeoutMs: count.nullable(),
     heartbeatMs: count,
     batch: count,
@@ -96,13 +102,13 @@ export const claimedSchema = z
     inputs: z.record(z.string(), json).openapi({ description: "by execution" }),
     phases: z.record(z.string(), z.array(phaseCounts)).openapi({
       description:
-        "what phases came to so far, by execution: first an entry with visit 0 and zero totals for each phase, then the visits in order",
+        "the counts of the phases so far, by execution: first an entry with visit 0 and zero totals for each phase, then the visits in order",
     }),
     cancel: z
       .array(z.string())
       .openapi({ description: "attempts to stop; each still ends with its receipt" }),
     lost: z.array(z.string()).openapi({ description: "attempts that have lost their lease" }),
-    drain: z.boolean().optional().openapi({ description: "true: claim nothing more, and leave" }),
+    drain: z.boolean().optional().openapi({ description: "true: claim no more work, and deregister" }),
     nodes,
   })
   .openapi("ClaimedWork");
@@ -189,8 +195,7 @@ export const eventsSchema = described(
 export const eventsAnswerSchema = z
   .object({
     stored: z.record(z.string(), count).openapi({
-      description:
-        "the number of the last event of each attempt that was dealt with; send the events after it again",
+      description: "the number of the last handled event of each attempt; send later events again",
     }),
     verdicts: z.record(z.string(), verdict).openapi({
       description:
@@ -221,14 +226,14 @@ export const heartbeatAnswerSchema = z
   .record(z.string(), z.enum(["continue", "cancel", "lost", "not_owner"]))
   .openapi("HeartbeatAnswer");
 
-/** The answer of a drain. */
+/** The answer to a request that drains a worker. */
 export const drainedSchema = z.object({ worker: z.string(), draining: z.boolean() });
 
 const workerSchema = z.object({
   id: z.string(),
   name: z.string(),
   kind: z.enum(["local", "remote"]),
-  project: z.string().nullable().openapi({ description: "it gets tasks of this project only; null: of all" }),
+  project: z.string().nullable().openapi({ description: "the only project whose tasks it gets; null: all" }),
   capacity: count,
   held: count,
   handlers: z.array(z.object({ use: z.string(), version: z.string().optional() })),
@@ -236,7 +241,10 @@ const workerSchema = z.object({
   version: z.string().nullable(),
   url: z.string().nullable(),
   lastSeenAt: z.number().nullable(),
-  memoryBytes: z.number().nullable().openapi({ description: "what its process takes, by its own word" }),
+  memoryBytes: z
+    .number()
+    .nullable()
+    .openapi({ description: "the memory of the worker's process, as it reported it" }),
   draining: z.boolean(),
 });
 export type Worker = Shape<typeof workerSchema>;
@@ -247,13 +255,17 @@ export const workersSchema = z
 
 export const scalingSchema = z
   .object({
-    tasks: count.openapi({ description: "ready and held together: what KEDA divides by its target" }),
+    tasks: count.openapi({
+      description: "ready and held tasks together: the metric that KEDA divides by its target",
+    }),
     ready: count,
     held: count,
     workers: count,
     capacity: count,
     utilisation: z.number(),
-    desired: count.openapi({ description: "how many workers like these would do it all at once" }),
+    desired: count.openapi({
+      description: "the number of workers that could run all tasks at the same time",
+    }),
   })
   .openapi("Scaling");
 export type Scaling = Shape<typeof scalingSchema>;
@@ -294,7 +306,10 @@ export const logsSchema = z
 export const statusSchema = z
   .strictObject({
     status: z.enum(["accepted", "started", "running", "done", "crashed"]),
-    run: z.string().optional().openapi({ description: "of a run of a script, not of the whole attempt" }),
+    run: z
+      .string()
+      .optional()
+      .openapi({ description: "the name of a run, if the status is of a run of a script" }),
     result: json.optional(),
     state: json.optional(),
     total: count.optional(),
@@ -314,6 +329,8 @@ export const statusAnswerSchema = z
     word: z
       .enum(["continue", "cancel", "lost", "not_owner"])
       .optional()
-      .openapi({ description: "the answer to running, as to a heartbeat; there is no verdict then" }),
+      .openapi({
+        description: "the answer to the status `running`, as to a heartbeat; there is no verdict then",
+      }),
   })
   .openapi("AttemptStatusAnswer");

@@ -17,7 +17,7 @@ export const definitionSchema = z
         type: "integer",
         enum: [1, 2],
         description:
-          "The version it is written in. In version 2 a handler with `use` alone is enumerated by that code; in version 1, or without a version, its one task is the input. What is stored is always version 1.",
+          "The version of the format. In version 2, the code of a handler with `use` alone enumerates its tasks; in version 1, or without a version, its single task is the input. Definitions are stored as version 1.",
       }),
     name: z.unknown().openapi({ type: "string" }),
     phases: z.unknown().openapi({ type: "array", items: { type: "object" } }),
@@ -45,7 +45,9 @@ export type Workflow = Shape<typeof workflowSchema>;
 export const versionSchema = z
   .object({
     hash,
-    at: time.nullable().openapi({ description: "since when; null: before this was noted" }),
+    at: time
+      .nullable()
+      .openapi({ description: "since when it is the newest; null: since before the version log" }),
   })
   .openapi("WorkflowVersion");
 export type WorkflowVersion = Shape<typeof versionSchema>;

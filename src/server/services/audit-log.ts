@@ -130,6 +130,6 @@ export class AuditLog {
 function readCursor(cursor: string | null): [before: string | null, skip: number] {
   if (cursor === null) return [null, 0];
   const [id = "", index = "0"] = cursor.split(".");
-  // The document itself is needed again, so the bound is the smallest id after it.
+  // The document itself is read again, so the bound is the smallest id after it.
   return [`${id}~`, Number(index)];
 }

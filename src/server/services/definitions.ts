@@ -19,7 +19,10 @@ export interface KnownDefinition {
   readonly plan: Plan;
   /** Checks the input; null if there is no schema. */
   readonly input: ValueCheck | null;
-  /** Schemas of signals by name: a payload must fit one of them. A signal that some wait accepts without a schema has none. */
+  /**
+   * Schemas of signals by name; a payload must match one of them. A signal that some wait accepts without a schema is not in
+   * the map.
+   */
   readonly signals: ReadonlyMap<string, readonly ValueCheck[]>;
 }
 
@@ -119,7 +122,7 @@ export class Definitions {
   }
 }
 
-/** A rejection about topics, as one of the definition. */
+/** Converts a rejection about topics to one of the definition. */
 function inDefinition(refusal: Rejection | null): Rejection | null {
   return refusal === null ? null : { ...refusal, code: "invalid_definition" };
 }

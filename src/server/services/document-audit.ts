@@ -81,7 +81,7 @@ function remedyOf(kind: string, id: string): string {
     case SCHEDULE_KIND:
       return `put schedule ${partOf(id).id} again, or delete it: rondo schedules rm ${partOf(id).id}`;
     case TOKEN_FORM.kind:
-      return `the token opens nothing, and its project stays guarded: rondo token revoke ${id}`;
+      return `the token is not accepted, and its project stays guarded: rondo token revoke ${id}`;
     case TOPIC_FORM.kind:
       return "rondo audit --repair decides the role of the topic again, by the definitions that use it";
     case KEY_FORM.kind:
@@ -89,7 +89,7 @@ function remedyOf(kind: string, id: string): string {
     case SESSION_FORM.kind:
       return "the session stays ended";
     default:
-      return "it is ignored; a backup may have it";
+      return "the document is ignored; restore it from a backup if you need it";
   }
 }
 

@@ -17,7 +17,7 @@ import type { Caller } from "../auth/caller.ts";
 export interface KeyedRequest {
   readonly caller: Caller;
   readonly key: string;
-  /** Method, path and query. */
+  /** The method, path and query of the request. */
   readonly target: string;
   readonly body: unknown;
 }
@@ -61,7 +61,7 @@ export class IdempotencyKeys {
     store: Pick<Store, "getDocument" | "putDocument" | "listDocuments">;
     clock: Clock;
     onFault: (fault: Error) => void;
-    /** Other nodes use the store too. */
+    /** Whether other nodes use the store too. */
     isShared?: boolean;
   }) {
     this.#isShared = parts.isShared ?? false;
@@ -89,7 +89,9 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Ends a use. `isUsed`: it had an effect, or may have had one. Resolves when it is known as widely as needed. */
+  /**
+   * Ends a use. `isUsed`: the request had an effect, or may have had one. Resolves when the use is known as widely as needed.
+   */
   async end(use: KeyUse, isUsed: boolean): Promise<void> {
     const written = isUsed ? this.#keep(use) : null;
     this.#close(use);
@@ -147,7 +149,7 @@ export class IdempotencyKeys {
     const now = this.#clock.now();
     for await (const document of allDocuments(this.#store, KEY_FORM)) {
       if (this.#isClosed) return;
-      // The end of a damaged one is unknown: `rondo audit --repair` deletes it.
+      // The expiry of a damaged use is unknown, so only `rondo audit --repair` deletes it.
       if (document.damage !== undefined || document.value.until > now) continue;
       this.#known.delete(document.id);
       await this.#store.putDocument(KIND, document.id, null);
@@ -169,7 +171,7 @@ function useOf({ caller, key, target, body }: KeyedRequest): KeyUse {
 function misused(key: string, target: string): Rejection {
   return reject(
     "conflict",
-    `the Idempotency-Key "${key.slice(0, 60)}" came before, with another request: ${target}`,
+    `the Idempotency-Key "${key.slice(0, 60)}" was used before, with another request: ${target}`,
     { path: "Idempotency-Key", hint: "use a new key for a new request, and the same one only to repeat it" },
   );
 }

@@ -18,7 +18,7 @@ export class SchemaCheck {
     if (wrong !== null) return reject("invalid_definition", wrong, { path: at });
     try {
       const check = new SchemaCheck(new Validator(plain(schema) as never, draftOf(schema)));
-      // A dangling reference is found when it is followed.
+      // A dangling reference is found only when it is followed.
       check.#validator.validate(null);
       return check;
     } catch (thrown) {
@@ -26,7 +26,7 @@ export class SchemaCheck {
     }
   }
 
-  /** Why a value does not fit; null if it does. `what` names the value. */
+  /** Returns why a value does not match the schema; null if it does. `what` names the value. */
   check(value: Json, what: string): Rejection | null {
     let errors: readonly OutputUnit[];
     try {
@@ -47,7 +47,7 @@ export class SchemaCheck {
   }
 }
 
-/** Errors of inner schemas come with those of the outer ones; the one deepest in the value is the most specific. */
+/** The error that is deepest in the value. Errors of inner schemas are listed with those of the outer ones. */
 function mostSpecific(errors: readonly OutputUnit[]): OutputUnit | undefined {
   let best: OutputUnit | undefined;
   for (const error of errors) if (best === undefined || depthOf(error) >= depthOf(best)) best = error;
@@ -58,7 +58,7 @@ function depthOf({ instanceLocation }: OutputUnit): number {
   return instanceLocation.split("/").length;
 }
 
-/** `.a[0]` of `#/a/0`. */
+/** The text `.a[0]` for the location `#/a/0`. */
 function pathText(location: string): string {
   return location
     .split("/")

@@ -16,7 +16,7 @@ import type { SchemaCall, SchemaReply } from "./schema-thread.ts";
 
 /** Checks values against one schema. */
 export interface ValueCheck {
-  /** Why a value does not fit; null if it does. `what` names the value. */
+  /** Returns why a value does not match the schema; null if it does. `what` names the value. */
   check(value: Json, what: string): Promise<Rejection | null>;
 }
 

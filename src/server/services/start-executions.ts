@@ -15,7 +15,9 @@ export interface StartRequest extends CheckedStart {
   readonly workflow: string;
   readonly input: unknown;
   readonly trace: string | null;
-  /** Its topics were checked, or are checked when its commands are sent, so that a refusal shows in the execution. */
+  /**
+   * Its topics were checked already, or are checked only when its commands are sent, so that a refusal shows in the execution.
+   */
   readonly isAdmitted?: boolean;
 }
 
@@ -69,7 +71,7 @@ export class ExecutionStarter {
     const { id } = start;
     if (isRejection(answer)) return answer;
     if (view !== undefined) return { id, existed, view };
-    // Another node has started it.
+    // Another node has started the execution.
     const found = await engine.inspect(id);
     return isRejection(found) ? found : { id, existed, view: found.view };
   }

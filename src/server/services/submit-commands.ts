@@ -28,7 +28,7 @@ interface Prepared {
   readonly workflow: SubmittedWorkflow;
   readonly known: KnownDefinition;
   readonly workflowHash: string;
-  /** Its definition was not stored before. */
+  /** Whether the definition was not stored before. */
   readonly isNew: boolean;
 }
 
@@ -42,7 +42,7 @@ export async function submitAll(
     ({ id }, i) => id !== null && workflows.findIndex((other) => other.id === id) < i,
   );
   if (twice !== undefined)
-    return reject("invalid_input", `${twice.path}: the id ${twice.id} is there twice`, { path: twice.path });
+    return reject("invalid_input", `${twice.path}: the id ${twice.id} is used twice`, { path: twice.path });
   const prepared: Prepared[] = [];
   for (const workflow of workflows) {
     const made = submissionDefinition(workflow);
@@ -95,5 +95,5 @@ async function submitOne(
 function afterOthers(refusal: Rejection, started: readonly Started[]): Rejection {
   if (started.length === 0) return refusal;
   const ids = started.map(({ id }) => id).join(", ");
-  return { ...refusal, message: `${refusal.message}; those before it were started: ${ids}` };
+  return { ...refusal, message: `${refusal.message}; the workflows before it were started: ${ids}` };
 }

@@ -1,6 +1,6 @@
 /**
- * The version log: since when which definition of a workflow is the newest. `withVersionLog` writes an entry whenever that
- * changes. Entries are documents named by workflow and time, so that a list needs no index.
+ * The version log: when each definition of a workflow became the newest. `withVersionLog` writes an entry at each change.
+ * Entries are documents named by workflow and time, so that a list needs no index.
  */
 
 import { isSubmissionName } from "../../commands/submission-definition.ts";
@@ -33,7 +33,8 @@ export function withVersionLog<S extends DocumentStore>(store: S, clock: Pick<Cl
       const before = await store.getDefinition({ newestOf: name });
       await store.putDefinition(name, hash, body);
       if (before?.hash === hash) return;
-      // Later than the last version even if the clocks of nodes differ, because the list is in this order.
+      // The time of an entry is always later than the last one's, even if the clocks of nodes differ, because the list is in
+      // this order.
       const [last] = await listDocuments(store, VERSION_FORM, { ...rangeOf(name), descending: true, max: 1 });
       const isFirst = last === undefined || last.damage !== undefined;
       const at = Math.max(clock.now(), isFirst ? 0 : last.value.at + 1);

@@ -49,7 +49,7 @@ export class FeedHub {
     metrics: Metrics;
     limits: ApiLimits;
     onFault: (fault: Error) => void;
-    /** Whether a token is still valid, by its id. */
+    /** Whether the token with this id is still valid. */
     isKnown: (token: string) => boolean;
   }) {
     this.#isKnown = parts.isKnown;
@@ -63,29 +63,21 @@ export class FeedHub {
   open(options: FollowOptions): Rejection | null {
     if (this.#isClosed) return reject("not_ready", "the server is closing");
     if (this.#clients.size >= this.#limits.streams)
-      return reject(
-        "rate_limited",
-        `there are ${this.#clients.size} streams open, which is all there can be`,
-        {
-          hint: "close some, or read pages without Accept: text/event-stream",
-        },
-      );
+      return reject("rate_limited", `there are ${this.#clients.size} streams open, which is the limit`, {
+        hint: "close some, or read pages without Accept: text/event-stream",
+      });
     const { countedBy, token } = options.caller;
     const own = this.#byCaller.get(countedBy ?? "")?.clients.size ?? 0;
     if (countedBy !== null && own >= Math.ceil(this.#limits.streams / SHARE))
-      return reject(
-        "rate_limited",
-        `${options.caller.name} has ${own} streams open, which is all it can have`,
-        {
-          hint: "close some, or read pages without Accept: text/event-stream",
-        },
-      );
+      return reject("rate_limited", `${options.caller.name} has ${own} streams open, which is its limit`, {
+        hint: "close some, or read pages without Accept: text/event-stream",
+      });
     const { streamBytes: sliceBytes, streamStallMs: stallMs } = this.#limits;
     const client = new StreamClient(options.outgoing, { clock: this.#clock, sliceBytes, stallMs });
     this.#metrics.streamOpened();
     const lead = this.#lead(client, options)
       .catch((thrown: unknown) => {
-        // The client connects again and continues where it was.
+        // The client will reconnect and continue at its position.
         this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
         options.outgoing.destroy();
       })
@@ -146,7 +138,8 @@ export class FeedHub {
         if (isEnd || (isOver && piece.isLast)) break;
         position = piece.next;
         if (!feed.isNewest(piece)) continue;
-        // Asked when the end is reached for the first time, and whenever it may have come since. Damage is thrown.
+        // Checked when the end is reached for the first time, and again whenever the execution may have ended since. Throws if
+        // it is damaged.
         isOver = (!hasAsked || feed.mayBeOver) && (await feed.isOver()) && !follow;
         hasAsked = true;
         if (!isOver) await this.#change(client, feed, piece.version);

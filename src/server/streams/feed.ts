@@ -16,12 +16,12 @@ export interface SourcePiece {
   readonly next: string;
   /** There is nothing after it. */
   readonly isLast: boolean;
-  /** The number of bytes after which the stream ends for clients that do not follow; null if it does not end here. */
+  /** The number of bytes after which the stream ends for clients that do not follow; null if this piece has no end. */
   readonly endsAt: number | null;
 }
 
 export interface FeedSource {
-  /** The piece at a position; empty if there is nothing. */
+  /** Reads the piece at a position; empty if there is nothing. */
   read(from: string): Promise<SourcePiece>;
   /** Whether nothing more will come. */
   isOver(): Promise<boolean>;
@@ -54,7 +54,7 @@ export class Feed {
   version = 0;
   followers = 0;
   isStopped = false;
-  /** The execution has ended, as far as is known here. */
+  /** Whether the execution has ended, as far as is known here. */
   mayBeOver = false;
 
   constructor(source: FeedSource, clock: Clock) {
@@ -80,7 +80,7 @@ export class Feed {
     return piece;
   }
 
-  /** Whether a piece reaches the end, as far as is announced. */
+  /** Whether a piece reaches the newest announced end. */
   isNewest({ isLast, version }: Piece): boolean {
     return isLast && version === this.version;
   }

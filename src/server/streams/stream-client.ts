@@ -7,7 +7,7 @@ import type { Clock } from "../../std/clock.ts";
 import { COMMON_HEADERS } from "../http/send-answer.ts";
 
 const KEEP_ALIVE = Buffer.from(": keep-alive\n\n");
-/** How long a client waits before it connects again. */
+/** The first bytes of a stream. `retry` tells the client how long to wait before it reconnects. */
 const GREETING = Buffer.from(": rondo\nretry: 1000\n\n");
 
 export interface StreamClientOptions {
@@ -23,7 +23,7 @@ export class StreamClient {
   readonly #options: StreamClientOptions;
   readonly #onClose = new Set<() => void>();
   isClosed = false;
-  /** It took nothing for too long. */
+  /** Whether the client was cut off because it took nothing for too long. */
   isCutOff = false;
 
   constructor(outgoing: ServerResponse, options: StreamClientOptions) {
@@ -48,7 +48,7 @@ export class StreamClient {
     }
   }
 
-  /** Keeps proxies from closing an idle connection. */
+  /** Sends a comment, so that proxies do not close an idle connection. */
   keepAlive(): void {
     if (!this.isClosed && this.#outgoing.writableLength === 0) this.#outgoing.write(KEEP_ALIVE);
   }

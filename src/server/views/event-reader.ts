@@ -13,7 +13,7 @@ export class EventReader {
   readonly #store: Pick<Store, "readJournal">;
   readonly #execution: string;
   readonly #kept = new Map<number, Event>();
-  /** Characters of the payloads read so far. */
+  /** The total characters of the payloads read so far. */
   chars = 0;
 
   constructor(store: Pick<Store, "readJournal">, execution: string) {

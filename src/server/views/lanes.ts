@@ -103,7 +103,7 @@ function bandsOf(
   return { ran: ran.read(), done: Array.from(done), failed: Array.from(failed), within };
 }
 
-/** The average number of tasks in each interval. */
+/** Computes the average number of running tasks in each interval. */
 class Occupancy {
   /** Tasks that begin or end within an interval. */
   readonly #parts: Float64Array;

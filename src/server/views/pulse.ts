@@ -25,20 +25,20 @@ export class Pulse {
     PULSE_FIELDS.map((field) => [field, new Float64Array(SECONDS)]),
   ) as Record<Field, Float64Array>;
   readonly #pages = new PageTimes();
-  /** The present second, and the rows that may still be sampled in it. */
+  /** The current second, and how many rows may still be sampled in it. */
   #second = 0;
   #rowsLeft = ROWS_PER_SECOND;
   #before: Readonly<Totals> | null = null;
   /** The engine's totals since its opening; null without an engine. */
   totals: (() => Readonly<Totals>) | null = null;
 
-  /** Takes an acknowledged commit. */
+  /** Takes an acknowledged commit into account. */
   take(commit: Commit, verdict: CommitVerdict, now: number): void {
     this.#advance(now);
     if (verdict.kind !== "ok") return;
     for (const { execution, entries } of commit.writes)
       for (const entry of entries) {
-        // Waits of tasks that are not sampled are not measured.
+        // Without samples left, the waits of these tasks are not measured.
         if (this.#rowsLeft <= 0) {
           this.#pages.forget(execution);
           break;
@@ -90,7 +90,7 @@ export class Pulse {
       }
   }
 
-  /** At the end of a second its totals are known; seconds without activity are empty. */
+  /** Closes past seconds: their totals are known at their end; seconds without activity are empty. */
   #advance(now: number): void {
     const second = Math.floor(now / 1_000);
     if (second <= this.#second) return;

@@ -81,7 +81,7 @@ export class TaskIndex {
     this.setTotal(total);
   }
 
-  /** About how much memory it takes. */
+  /** About how much memory the index takes, in bytes. */
   get bytes(): number {
     return 1_024 + this.#states.length * BYTES_PER_TASK + this.#pageFrom.length * 16;
   }
@@ -102,7 +102,7 @@ export class TaskIndex {
     this.setTotal(from + count);
   }
 
-  /** Something happened to a task. */
+  /** Notes an event of a task. */
   note(task: number, news: TaskNews): void {
     if (task >= this.total) this.setTotal(task + 1);
     this.#attempts[task] = Math.min(65_535, news.attempt);
@@ -117,7 +117,7 @@ export class TaskIndex {
     this.#place[task] = news.place ?? 0;
   }
 
-  /** Attempts ended for good, as one event's columns tell: what a journal holds most of. */
+  /** Notes settled attempts, which come as the columns of one event. Journals consist mostly of these. */
   settle(event: TasksSettled, { at, seq }: When): void {
     const { tasks, attempts, statuses } = event;
     let last = -1;
@@ -148,18 +148,18 @@ export class TaskIndex {
     put(this.#reason, tasks, event.reasons, (reason) => (reason === null ? 0 : this.#reasons.number(reason)));
   }
 
-  /** A task can be given out again, without anything having come of its attempt. */
+  /** Makes a task pending again after an attempt without an outcome. */
   release(task: number): void {
     if (task < this.total) this.#states[task] = packed(PENDING, this.#attempts[task] as number);
   }
 
-  /** The handler is over: what is open is cancelled. */
+  /** Closes the handler: open tasks count as cancelled. */
   close(): void {
     for (let task = 0; task < this.total; task++)
       if (this.#state(task) < DONE) this.#states[task] = packed(CANCELLED, this.#attempts[task] as number);
   }
 
-  /** A new round: what is not done begins anew. */
+  /** Begins a new round: tasks that are not done are pending again. */
   reopen(): void {
     for (let task = 0; task < this.total; task++)
       if (this.#state(task) !== DONE)
@@ -179,7 +179,7 @@ export class TaskIndex {
     };
   }
 
-  /** The first task from `from` on that is in a state; -1: none. */
+  /** The first task from `from` on with this state; -1 if there is none. */
   find(from: number, state: TaskState | undefined): number {
     if (state === undefined) return from < this.total ? from : -1;
     const wanted = TASK_STATES.indexOf(state);
@@ -187,7 +187,7 @@ export class TaskIndex {
     return -1;
   }
 
-  /** The event with the page that a task came in; 0: it came in none. */
+  /** The event of the page that a task arrived in; 0 if it arrived in no page. */
   pageOf(task: number): { readonly seq: number; readonly from: number } {
     let low = 0;
     let high = this.#pageFrom.length - 1;
@@ -204,7 +204,7 @@ export class TaskIndex {
     return this.#states.slice(0, this.total);
   }
 
-  /** A byte per task by a function of its milliseconds (of tasks that have an outcome) or its worker's number. */
+  /** One byte per task, computed from its duration (if it has an outcome) and the number of its worker. */
   bytesBy(bucket: (ms: number, worker: number, isSettled: boolean) => number): Uint8Array {
     const bytes = new Uint8Array(this.total);
     for (let task = 0; task < this.total; task++)
@@ -212,7 +212,7 @@ export class TaskIndex {
     return bytes;
   }
 
-  /** A byte per task: 1 if an attempt of it ran, or something else came of it, in a piece of time. */
+  /** One byte per task: 1 if an attempt ran, or had another event, in this interval. */
   within({ from, to }: { readonly from: number; readonly to: number }): Uint8Array {
     const bytes = new Uint8Array(this.total);
     for (let task = 0; task < this.total; task++) {
@@ -225,7 +225,7 @@ export class TaskIndex {
     return bytes;
   }
 
-  /** The columns themselves, `total` long or longer, for who goes over all tasks: state bytes, attempts, times, durations. */
+  /** The columns, at least `total` long, for iterating over all tasks: state bytes, attempts, times, durations. */
   get columns(): {
     readonly states: Uint8Array;
     readonly attempts: Uint16Array;
@@ -235,7 +235,7 @@ export class TaskIndex {
     return { states: this.#states, attempts: this.#attempts, at: this.#at, ms: this.#ms };
   }
 
-  /** Workers by their numbers in this index, from 1. */
+  /** The names of workers; a worker's number is its index plus 1. */
   get workers(): readonly string[] {
     return this.#workers.all;
   }
@@ -258,7 +258,7 @@ export class TaskIndex {
   }
 }
 
-/** Texts by small numbers, from 1; those beyond what a number can hold share the last one. */
+/** Numbers names from 1. Names beyond the largest number share it. */
 class Names {
   readonly all: string[] = [];
   readonly #numbers = new Map<string, number>();
@@ -282,12 +282,12 @@ class Names {
   }
 }
 
-/** Milliseconds as four bytes hold them. */
+/** Milliseconds, limited to what four bytes can hold. */
 function inColumn(ms: number): number {
   return ms <= 0 ? 0 : ms >= 4_294_967_295 ? 4_294_967_295 : Math.round(ms);
 }
 
-/** Writes values into a column by task; neighbours are mostly equal. */
+/** Writes values into a column by task. Neighbouring tasks mostly have equal values. */
 function put<T>(
   column: Uint8Array | Uint16Array | Uint32Array,
   tasks: readonly number[],

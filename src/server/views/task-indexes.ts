@@ -1,6 +1,6 @@
 /**
- * Task indexes of a few executions, kept and extended as their journals grow, so that only the first look at an
- * execution reads its whole journal. Looks into the past (`at`) have an index of their own, which can only go on.
+ * Caches the task indexes of a few executions and extends them as their journals grow, so that only the first request reads a
+ * whole journal. A request for a past state (`at`) has an index of its own, which can only move forward.
  */
 
 import type { Plan } from "../../kernel/definition/plan.ts";
@@ -10,11 +10,11 @@ import { TaskScan } from "./task-scan.ts";
 
 interface Kept {
   readonly scan: TaskScan;
-  /** Resolved when nobody reads into the scan. */
+  /** Resolves when no request reads into the scan. */
   idle: Promise<void>;
 }
 
-/** Memory for all indexes; the newest is kept whatever its size. */
+/** The memory limit of all indexes. The newest is kept, whatever its size. */
 const BYTES_MAX = 134_217_728;
 const KEPT_MAX = 32;
 const ROWS = 64;
@@ -29,8 +29,8 @@ export class TaskIndexes {
   }
 
   /**
-   * The tasks of an execution as of an event. `isPast`: not the newest event there is. One that was forgotten, by
-   * whichever node, and started again under its id is another: `createdAt` tells them apart.
+   * The tasks of an execution as of an event. `isPast`: there are later events. `createdAt` distinguishes executions that used
+   * the same id after a purge.
    */
   async scan(
     execution: string,
@@ -45,7 +45,7 @@ export class TaskIndexes {
     this.#kept.set(key, kept);
     const { scan } = kept;
     const read = kept.idle.then(() => this.#extend(scan, execution, at.seq));
-    // Who comes next goes on from wherever this one came to.
+    // If this read fails, the next one continues from where it stopped.
     kept.idle = read.catch(() => {});
     await read;
     this.#trim();

@@ -1,4 +1,6 @@
-/** Rows of tasks with their results, errors, keys and identities, read from the journal where the index points. */
+/**
+ * Reads rows of tasks with their results, errors, keys and identities from the journal, at the places that the index gives.
+ */
 
 import type { Event } from "../../kernel/event.ts";
 import type { Json } from "../../std/json.ts";
@@ -12,7 +14,7 @@ export interface RowsOptions {
   readonly from: number;
   readonly limit: number;
   readonly status: TaskState | undefined;
-  /** With the tasks themselves. */
+  /** Whether rows include the data of the tasks. */
   readonly isFull: boolean;
 }
 
@@ -53,7 +55,8 @@ async function row(
     reason,
     worker,
     ms: isSettled && seq > 0 ? ms : null,
-    // What an earlier round or attempt said is not how an open task is now, but a retry's error says why it waits.
+    // The last outcome of an open task belongs to an earlier round or attempt and is left out; the error of a retrying task is
+    // shown.
     ...(isSettled || state === "retrying" ? outcome : {}),
     ...(enumerated?.kind === "tasks.enumerated" ? named(enumerated, n - page.from, isFull) : {}),
   };

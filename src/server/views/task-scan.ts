@@ -1,4 +1,4 @@
-/** Folds a journal into the task indexes of all its visits: a second, smaller fold beside the kernel's. */
+/** Folds a journal into the task indexes of all its visits: a second, smaller fold beside that of the kernel. */
 
 import { type HandlerPlan, NEXT, type Plan } from "../../kernel/definition/plan.ts";
 import type { Event, Place, Recorded } from "../../kernel/event.ts";
@@ -9,21 +9,21 @@ import { TaskIndex } from "./task-index.ts";
 export interface IndexedHandler extends Place {
   readonly index: TaskIndex;
   readonly startedAt: number;
-  /** Null: it has not ended. */
+  /** When the handler ended; null if it has not. */
   endedAt: number | null;
 }
 
 interface ScannedHandler extends IndexedHandler {
-  /** Commands with a result that are not done, and the attempt. */
+  /** Commands that have a result but are not done, with the attempt. */
   readonly receipted: Map<number, number>;
 }
 
 export class TaskScan {
   readonly #plan: Plan;
   readonly #handlers = new Map<string, ScannedHandler>();
-  /** The last event taken in. */
+  /** The number of the last event of the scan. */
   seq = 0;
-  /** When the first event was, and the last one that was taken in. */
+  /** The times of the first and the last event of the scan. */
   startedAt = 0;
   lastAt = 0;
 
@@ -42,7 +42,7 @@ export class TaskScan {
     return sum;
   }
 
-  /** Takes in the next event. */
+  /** Applies the next event. */
   take({ seq, at, event }: Recorded): void {
     if (seq <= this.seq) return;
     this.seq = seq;
@@ -83,7 +83,7 @@ export class TaskScan {
         return index.close();
       case "handler.retrying":
       case "handler.lost":
-        // The one task that was taken for granted is none: its code enumerates.
+        // The single task that was assumed does not exist, because the code enumerates tasks.
         if (index.total === 1 && !index.isPaged) index.setTotal(0);
         return;
       case "task.step":
@@ -93,7 +93,7 @@ export class TaskScan {
         return index.note(event.task, { state: "running", attempt: event.attempt, at: since });
       case "command.receipted": {
         const { task, attempt, worker } = event;
-        // What is done with the result comes before the task is done.
+        // Post-operations of the result come before the task is done.
         if (event.result === null || this.#planOf(event.phase, event.handler)?.command?.holds !== true)
           return;
         scanned.receipted.set(task, attempt);

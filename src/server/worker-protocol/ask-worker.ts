@@ -32,7 +32,7 @@ export class WorkerInquiry {
     this.#connection = new HttpConnection({ address: url, answerBytesMax: ANSWER_BYTES_MAX });
   }
 
-  /** Whether it still has the attempt. Never rejects for a worker that cannot be reached. */
+  /** Whether the worker still has the attempt; false if it cannot be reached. */
   ask(attempt: string): Promise<boolean> {
     return new Promise((answer, fail) => {
       this.#waiting.push({ attempt, answer });
@@ -40,7 +40,7 @@ export class WorkerInquiry {
     });
   }
 
-  /** Those of the attempts that it still has. */
+  /** Returns the attempts that the worker still has. */
   askAll(beats: readonly Beat[]): Promise<readonly Beat[]> {
     return Promise.all(
       beats.map(async (beat) => {

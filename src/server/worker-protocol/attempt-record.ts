@@ -54,15 +54,15 @@ export class AttemptRecord {
   readonly attempt: number;
   readonly claim: number;
   readonly shared: GrantPlace;
-  /** The worker that has it. */
+  /** The worker that has the attempt. */
   worker: string;
   /** The epoch in which this node owns its partition. In another epoch, another node may know later events. */
   term: number;
   /** How often its events had to be left to another node. */
   undone = 0;
-  /** Another owner granted it, so only the worker knows which events are stored. */
+  /** Whether another owner granted the attempt, so that only the worker knows which events are stored. */
   isAdopted = false;
-  /** An event of it has arrived. */
+  /** Whether an event of the attempt has arrived. */
   hasSpoken = false;
   /** The first and the last event that were taken here; 0 if there is none. */
   first = 0;
@@ -73,9 +73,9 @@ export class AttemptRecord {
   lastLine = 0;
   /** The commit under way with its newest events; null if there is none. */
   committing: Promise<Rejection | null> | null = null;
-  /** Its receipt has arrived, so no event may follow. */
+  /** Whether the receipt has arrived, so that no event may follow. */
   hasReceipt = false;
-  /** The engine's last verdict on it. */
+  /** The engine's last verdict on the attempt. */
   verdict: Exclude<Verdict, object> | "gap" | null = null;
   isCancelled = false;
   /** Why numbered events were refused. A repeat gets the same refusal. */
@@ -147,10 +147,14 @@ export class AttemptRecord {
 
 const OUTCOME: Outcome & { status: "cancelled" } = {
   status: "cancelled",
-  payload: JSON.stringify({ name: "Cancelled", code: "cancelled", message: "the worker did not get it" }),
+  payload: JSON.stringify({
+    name: "Cancelled",
+    code: "cancelled",
+    message: "the worker did not receive the task",
+  }),
 };
 
-/** One report per handler, and one per enumeration. */
+/** Makes reports that hand attempts back: one per handler, and one per enumeration. */
 export function handedBackReports(records: readonly AttemptRecord[]): Report[] {
   const reports: Report[] = [];
   const byPlace = new Map<string, ReportedReceipt[]>();
@@ -175,7 +179,7 @@ const ENDED_MAX = 10_000;
 /** Remembers the newest attempts with committed receipts, to recognise a repeated receipt. */
 export class EndedAttempts {
   readonly #ids = new Set<string>();
-  /** The same in order; the oldest is at `#next` once the ring is full. */
+  /** The attempts in order; the oldest is at `#next` once the ring buffer is full. */
   readonly #ring: string[] = [];
   #next = 0;
 
@@ -184,7 +188,8 @@ export class EndedAttempts {
   }
 
   /**
-   * Notes that the receipt is committed. After the end of its phase the engine knows no attempt, but the server still does.
+   * Notes a committed receipt. After the end of its phase the engine does not know the attempt any more, but the server still
+   * does.
    */
   note(record: AttemptRecord): void {
     const { id, verdict } = record;

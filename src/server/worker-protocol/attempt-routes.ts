@@ -69,7 +69,7 @@ const readRoutes = [
     summary: "Get a run's state and expression",
     access: "attempt",
     params: z.object({ id, run: z.string().max(200) }),
-    answers: { 200: { description: "what the run needs", schema: runSchema } },
+    answers: { 200: { description: "the state and the expression", schema: runSchema } },
     refusals: ["stale_attempt", "wrong_status"],
     async handle({ params, bearer }, sessions) {
       const attempt = await sessions.attempt(params.id, bearer, { isRead: true });

@@ -81,7 +81,7 @@ class JournalAt {
     });
     this.#row = entry === undefined ? [] : decodeEntry(entry);
     const found = this.#row.find((recorded) => recorded.seq === seq);
-    assert(found !== undefined, "what was journaled is in the store");
+    assert(found !== undefined, "an event that a checkpoint points to is in the store");
     return found;
   }
 }

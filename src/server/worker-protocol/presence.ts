@@ -13,7 +13,7 @@ export class Presence {
   readonly #heartbeatMs: number;
   #trustedUntil = 0;
   lastSeenAt = 0;
-  /** The engine gives work to it. */
+  /** Whether the engine gives work to the worker. */
   isJoined = false;
 
   constructor(clock: Clock, heartbeatMs: number) {
@@ -22,12 +22,12 @@ export class Presence {
     this.seen();
   }
 
-  /** A request of the worker has arrived. */
+  /** Notes a request of the worker. */
   seen(): void {
     this.#trust(this.#heartbeatMs);
   }
 
-  /** A claim was answered, or its connection was cut. */
+  /** Notes that a claim was answered or its connection was cut. */
   claimEnded(): void {
     this.#trust(Math.max(GRACE_MIN_MS, this.#heartbeatMs / 3));
   }
@@ -65,7 +65,7 @@ export class SilenceWatch {
     this.#options = options;
   }
 
-  /** A session has begun, or its claim has ended: its silence counts from now on. */
+  /** Watches a session from now on: it has begun, or its claim has ended. */
   watch({ silentAt }: WorkerSession): void {
     const { clock, expiryMs } = this.#options;
     this.#lookBy(Math.min(silentAt, clock.now() + expiryMs / 3));

@@ -62,7 +62,7 @@ const NO_SECRETS = new Secrets();
 export function readEvent(event: Fields, now: number): ReadEvent | Rejection {
   const { kind } = event;
   const allowed = typeof kind === "string" && Object.hasOwn(FIELDS, kind) ? FIELDS[kind] : undefined;
-  if (allowed === undefined) return invalid("kind", "is no kind of event");
+  if (allowed === undefined) return invalid("kind", "is not a kind of event");
   for (const field in event)
     if (!allowed.has(field))
       return reject(

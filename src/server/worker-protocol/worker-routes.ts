@@ -73,13 +73,19 @@ const sessionRoutes = [
     request: "POST /v1/workers/{id}/events",
     tag,
     summary: "Send events of attempts",
-    description: "Numbered per attempt from 1. Answered once everything that is new is committed.",
+    description:
+      "Events are numbered per attempt from 1. The answer comes after all new events are committed.",
     access: "worker",
     params,
     body: eventsSchema,
     bodyBytesMax: BYTES_MAX,
     bodyKeysMax: KEYS_MAX,
-    answers: { 200: { description: "what is stored, and verdicts", schema: eventsAnswerSchema } },
+    answers: {
+      200: {
+        description: "the last stored event and the verdict of each attempt",
+        schema: eventsAnswerSchema,
+      },
+    },
     refusals: ["stale_attempt", "not_storable", "not_ready"],
     async handle({ params: { id }, body, caller }, sessions) {
       const answer = sessions.refusalFor(id, caller.project) ?? (await sessions.events(id, body));
@@ -96,7 +102,9 @@ const sessionRoutes = [
     body: heartbeatSchema,
     bodyBytesMax: BYTES_MAX,
     bodyKeysMax: KEYS_MAX,
-    answers: { 200: { description: "a word on each attempt", schema: heartbeatAnswerSchema } },
+    answers: {
+      200: { description: "`continue`, `cancel` or `lost` for each attempt", schema: heartbeatAnswerSchema },
+    },
     handle({ params: { id }, body, caller }, sessions) {
       const answer = sessions.refusalFor(id, caller.project) ?? sessions.heartbeat(id, body.tokens);
       return isRejection(answer) ? answer : json(answer);
@@ -144,7 +152,8 @@ const viewRoutes = [
     request: "POST /v1/workers/{id}/drain",
     tag,
     summary: "Drain a worker",
-    description: "Its next claim is told; it ends what it has, takes nothing new, and leaves.",
+    description:
+      "The worker is told at its next claim. It finishes its tasks, claims no more, and deregisters.",
     access: "operator",
     isGlobal: true,
     params,
@@ -158,7 +167,7 @@ const viewRoutes = [
     request: "DELETE /v1/workers/{id}",
     tag,
     summary: "Unregister a worker",
-    description: "It is not served any more; attempts that it still has end by their own rules.",
+    description: "The worker gets no more tasks; its open attempts end by their own rules.",
     access: "worker",
     params,
     answers: { 204: { description: "it is forgotten" } },

@@ -123,12 +123,12 @@ export class WorkerSession implements WorkerLink {
     return this.#toldNodes;
   }
 
-  /** The nodes may have changed: a waiting claim is answered if they have. */
+  /** Answers a waiting claim if the nodes of the cluster have changed. */
   nodesChanged(): void {
     this.#wake();
   }
 
-  /** A request of the worker has arrived. */
+  /** Notes a request of the worker. */
   seen(): void {
     this.#presence.seen();
     if (!this.#presence.isJoined && !this.#isOver) this.join();
@@ -213,7 +213,7 @@ export class WorkerSession implements WorkerLink {
     this.#ready.push({ record, grant, json: writer.write(item, record, history) });
   }
 
-  /** Attempts that the engine wants to stop. */
+  /** Notes attempts that the engine wants to stop, for the next claim or heartbeat. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost"): void {
     const { records } = this.#parts;
     for (const beat of beats) {

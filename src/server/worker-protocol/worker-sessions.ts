@@ -116,7 +116,7 @@ export class WorkerSessions {
     return isOthers ? unknownWorker(worker) : null;
   }
 
-  /** The nodes of the cluster have changed: waiting workers are notified. */
+  /** Notifies waiting workers that the nodes of the cluster have changed. */
   nodesChanged(): void {
     for (const session of this.#sessions.values()) session.nodesChanged();
   }
@@ -131,7 +131,7 @@ export class WorkerSessions {
   claim(worker: string, asked: ClaimRequest, signal: AbortSignal): Promise<ClaimAnswer | null> | Rejection {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
-    // From the end of the claim on, the worker's silence counts.
+    // The worker's silence is counted from the end of the claim.
     return session.claim(asked, signal).finally(() => this.#silence.watch(session));
   }
 
@@ -151,7 +151,7 @@ export class WorkerSessions {
     return { ...answer, verdicts: { ...answer.verdicts, ...others } };
   }
 
-  /** Takes events of one attempt without numbers, by its token. */
+  /** Takes events without numbers of one attempt, which are authenticated by its token. */
   async say(attempt: AttemptRecord, said: readonly Fields[]): Promise<EventsAnswer | Rejection> {
     const events: AttemptEvent[] = [];
     for (const fields of said) {
@@ -186,7 +186,7 @@ export class WorkerSessions {
       }
       beat.attempts.push({ task, attempt, claim });
     }
-    // Attempts that have lost their lease are reported to the session meanwhile.
+    // If attempts have lost their lease, the engine tells the session during this call.
     if (beats.size > 0) this.engine.beat(worker, [...beats.values()]);
     return Object.fromEntries(ids.map((id) => [id, words.get(id) ?? session.wordOn(id)]));
   }
@@ -200,7 +200,7 @@ export class WorkerSessions {
     if (token === null) return reject("unauthorised", "the attempt's token is needed as the bearer");
     const at = decodeAttempt(id);
     if (at === null || !checkToken(this.engine.info.key, id, token))
-      return reject("forbidden", "this token does not open this attempt", { hint: ATTEMPT_HINT });
+      return reject("forbidden", "this token does not belong to this attempt", { hint: ATTEMPT_HINT });
     const epoch = this.engine.epochOf(at.execution);
     if (epoch === null)
       return options.isRead === true ? this.#elsewhere(id, token) : this.#notHere(id, at.execution);
@@ -246,7 +246,7 @@ export class WorkerSessions {
     return null;
   }
 
-  /** A worker deregisters: its attempts end by their own rules, and items that it did not get go to others. */
+  /** Deregisters a worker: its attempts end by their own rules, and items that it did not get go to other workers. */
   leave(worker: string): Rejection | null {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
@@ -343,7 +343,7 @@ export class WorkerSessions {
       const numbers = named.get(record) ?? [];
       named.set(record, numbers);
       if (n !== null) numbers.push(n);
-      // Nothing counts as stored before an earlier receipt.
+      // Events after an earlier receipt do not count as stored.
       const isOver = record.hasReceipt && !batch.newest.has(record);
       const isNew = n === null || n === record.received + 1 || record.isOlder(n);
       if (isNew && !isOver) batch.add(record, n, event);

@@ -153,7 +153,7 @@ function Ask(props: {
     >
       <p>
         {action === "retry"
-          ? "Each execution opens its next round: all that is not done runs again, and its letters are gone. One that still runs, or is done in spite of them, is left alone."
+          ? "Each execution begins its next round: its unfinished tasks run again, and its dead letters are removed. Executions that still run or are done are not changed."
           : "They are off this list. The executions and their journals stay as they are."}
       </p>
       <p class="muted">
