@@ -11,19 +11,19 @@ import type { Settings } from "./settings.ts";
 
 export interface WorkerLink {
   take(grant: Grant): void;
-  /** These attempts are cancelled, or have lost their leases; `topic` is the topic of commands. */
+  /** Tells the worker that these attempts are cancelled, or have lost their leases; `topic` is the topic of commands. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost", topic?: string): void;
   /** Asks the worker's own status API which of these silent attempts still run. */
   ask?(beats: readonly Beat[]): Promise<readonly Beat[]>;
-  /** For a queueing worker: nothing of the handler may begin now. */
+  /** For a queueing worker: no task of the handler may begin now. */
   withdraw?(from: ReportPlace, why: "paused" | "cancelled"): void;
-  /** For a queueing worker: a command has been silent for long, so its topic should be checked. */
+  /** For a queueing worker: asks it to check the topic of a command that has been silent for long. */
   check?(sent: SentAt): void;
   /** For a queueing worker: this node has taken over partitions. */
   tookOver?(): void;
   /** For a queueing worker: the visit of the handler is over. */
   closed?(place: ReportPlace): void;
-  /** For a queueing worker: another worker has joined, and serves these. */
+  /** For a queueing worker: another worker has joined, and serves this code. */
   joined?(serves: readonly Serves[]): void;
   /** For a queueing worker: adds whether commands in its queues have a reader. */
   explain?(inspection: Inspection): Promise<Inspection>;
@@ -65,7 +65,7 @@ export interface EngineOptions {
   readonly settings?: Partial<Settings>;
   /** Settings that depend on the store: read after it is open, before anything runs. */
   readonly settingsFor?: (info: StoreInfo, store: Store) => Promise<Partial<Settings>>;
-  /** A temporary fault: the engine backs off and continues. */
+  /** Called with a temporary fault. The engine backs off and continues. */
   readonly onFault?: (fault: Error) => void;
   /** In a cluster: outputs for other nodes. Without it a fenced engine stops. */
   readonly onCluster?: (output: ClusterOutput) => void;
@@ -73,7 +73,7 @@ export interface EngineOptions {
   readonly mayAct?: () => boolean;
   /** Performs post-operations; without it they stay owed. */
   readonly postOps?: PostOps;
-  /** The engine cannot go on: a bug, or another owner. */
+  /** Called if the engine cannot go on: because of a bug, or another owner. */
   readonly onStop?: (reason: Error) => void;
 }
 

@@ -319,7 +319,9 @@ export class Engine implements EnginePort {
       case "damaged":
         return this.#track(this.#markDamaged(output.head));
       case "unreadable":
-        this.#options.onFault?.(new Error(`execution ${output.execution} is left alone: ${output.why}`));
+        this.#options.onFault?.(
+          new Error(`execution ${output.execution} cannot go on at this node: ${output.why}`),
+        );
         return this.#options.onCluster?.(output);
     }
   }

@@ -35,7 +35,7 @@ export interface StartOf {
 export interface EnginePort {
   readonly info: StoreInfo;
   readonly hasStopped: boolean;
-  /** Open attempts of this node, and executions in its memory. */
+  /** The number of open attempts of this node, and of executions in its memory. */
   readonly openLeases: number;
   readonly residentCount: number;
 
@@ -87,7 +87,7 @@ export interface EnginePort {
   overview(): Overview;
   openAttempts(options: AttemptFilter): readonly OpenAttempt[];
 
-  /** For the publisher of this node's events. */
+  /** The interface for the publisher of this node's events. */
   readonly outbox: OutboxPort;
 
   quiesce(): void;
@@ -95,7 +95,7 @@ export interface EnginePort {
   close(): Promise<void>;
 }
 
-/** A node with a tenth of the partitions finds an own id within this many tries in all but one of a thousand cases. */
+/** How many ids are tried. A node with a tenth of the partitions finds an own id in all but one of a thousand cases. */
 const TRIES_MAX = 64;
 
 /** An id for a new execution. It is one of this node's own if possible, so that the start needs no other node. */

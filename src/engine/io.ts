@@ -53,7 +53,7 @@ export type Input =
       readonly execution: string;
       readonly attempt?: ReportedAttempt;
     }
-  /** The clock was set forward. Timers are due, but no worker was silent meanwhile. */
+  /** The clock was set forward. Timers are due, but the time does not count as silence of workers. */
   | { readonly kind: "clock-stepped"; readonly ms: number }
   | { readonly kind: "committed"; readonly commit: number; readonly verdict: CommitVerdict }
   /** The commit threw: nothing was written, or its outcome is unknown. */
@@ -161,19 +161,19 @@ export interface JoinOptions {
   readonly serves: readonly Serves[];
   /** The most attempts at a time. */
   readonly capacity: number;
-  /** It is in this process: its leases end with it and need no heartbeats. */
+  /** Whether the worker is in this process: its leases end with it and need no heartbeats. */
   readonly local: boolean;
-  /** It can be asked about a silent attempt. */
+  /** Whether the worker can be asked about a silent attempt. */
   readonly asks?: boolean;
   /** The only project whose tasks it gets. */
   readonly project?: string | null;
-  /** It also gets work that no other worker serves, in any version. */
+  /** Whether the worker also gets work that no other worker serves, in any version. */
   readonly fallback?: boolean;
-  /** It passes work on to queues: it has no heartbeats, and silence means nothing. */
+  /** Whether the worker passes work on to queues: it sends no heartbeats, and silence means nothing. */
   readonly queued?: boolean;
   /** The most leases of one handler of a visit at a time. */
   readonly perQueue?: number;
-  /** The most open handlers of visits that it has had work of. */
+  /** The most open handlers of visits that the worker has had work of. */
   readonly queuesMax?: number;
 }
 
@@ -199,14 +199,14 @@ export interface Members {
   readonly self: string;
   readonly live: readonly string[];
   readonly epochs: ReadonlyMap<number, number>;
-  /** The version of events that all of them read. */
+  /** The highest version of events that all nodes read. */
   readonly reads: number;
 }
 
 /** The end of an execution, or its damage. */
 export interface Ending {
   readonly status: FinalStatus | "damaged";
-  /** JSON text. */
+  /** The output, as JSON text. */
   readonly output: string | null;
 }
 
@@ -240,7 +240,7 @@ export interface Overview {
   readonly leases: number;
   /** Tasks that could be given out now, by code: an estimate for scaling. */
   readonly ready: readonly { readonly use: string; readonly tasks: number }[];
-  /** Totals of commits since the opening. */
+  /** Totals of commits since the node was opened. */
   readonly totals: Readonly<Totals>;
 }
 
@@ -262,7 +262,7 @@ export interface OpenAttempt {
   readonly phase: string;
   readonly visit: number;
   readonly handler: string;
-  /** -1 for the enumeration. */
+  /** The number of the task; -1 for the enumeration. */
   readonly task: number;
   readonly topic?: string;
   readonly receiptTopic?: string;
@@ -380,7 +380,7 @@ export type Output =
     }
   | { readonly kind: "mail-sent"; readonly partitions: readonly number[] }
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
-  /** Store this before more permits are given out than the stored bounds cover. */
+  /** Store these quotas. Until then no more permits are given out than the stored bounds cover. */
   | { readonly kind: "store-home"; readonly partition: number; readonly home: StoredQuotas }
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Other nodes own these partitions; this node has dropped them. */

@@ -71,9 +71,9 @@ export class NodeState {
   outputs: Output[] = [];
   readonly totals = noTotals();
   now: number;
-  /** Counts the turns that handlers had. */
+  /** The number of turns that handlers had. */
   turns = 0;
-  /** No grants any more. */
+  /** Whether the node is closing and grants nothing more. */
   closing = false;
 
   constructor(settings: Settings, info: StoreInfo, now: number) {
@@ -112,7 +112,7 @@ export class NodeState {
         if (at < (this.#declaredAt.get(scope) ?? 0)) continue;
         this.#noteDeclared(scope, at);
         if (definition.rate !== undefined)
-          // A former owner's starts are not known here, however it ended.
+          // The starts of a former owner are not known here, however it ended.
           this.limits.declareRate(scope, definition.rate, {
             declaredAt: at,
             // @plant rate forgotten by a restart
@@ -134,7 +134,7 @@ export class NodeState {
     if (newest && newest.hash !== plan.hash) this.#redeclare(newest, project);
   }
 
-  /** A definition was registered: if limits of its workflow count here, its own do from now on. */
+  /** Handles a new definition: if limits of its workflow count here, their values are updated. */
   definitionStored(workflow: string): void {
     this.newest.forget(workflow);
     if (this.#limited.has(workflow)) this.newest.get(this, workflow);
@@ -147,7 +147,7 @@ export class NodeState {
     else if (plan !== null) for (const project of this.#declared) this.#redeclare(plan, project);
   }
 
-  /** Limits that count in a project get the values of a newer plan. */
+  /** Updates the limits that count in a project to the values of a newer plan. */
   #redeclare(plan: Plan, project: string): void {
     for (const { handlers } of plan.phases) {
       for (const handler of handlers) {
@@ -249,13 +249,13 @@ export class NodeState {
   /** Whether post-operations of the execution are in progress. Set by the node, which has their queue. */
   performs: (execution: string) => boolean = () => false;
 
-  /** The highest version of events that may be written: every node that is there reads it. */
+  /** The highest version of events that may be written, which every node of the cluster can read. */
   get writes(): number {
     // @plant vocabulary of older nodes ignored
     return Math.min(this.settings.vocabulary.events, this.members.reads);
   }
 
-  /** Whether the execution can go on only with events that some node does not read yet. */
+  /** Whether the execution's next events have a version that some node cannot read yet. */
   isHeldBack({ needs }: Slot): boolean {
     return needs > this.writes;
   }
@@ -298,7 +298,9 @@ export class NodeState {
       this.dispatcher.offer({ slot, queue, wanted: plan.wanted });
   }
 
-  /** A worker that enumerates the code of a handler whose one task must not go to such code; null: it may be given out. */
+  /**
+   * A worker that enumerates the code of a handler whose single task must not go to such code; null: the task may be given out.
+   */
   enumeratorAt({ execution }: Pick<Slot, "execution">, { state }: HandlerQueue): string | null {
     // @plant input given to code that enumerates
     if (execution === null || !state.needsSingleCode) return null;
@@ -325,7 +327,7 @@ export class NodeState {
       queue.requeue(lease.task);
   }
 
-  /** A lease ended with its attempt still open, and nothing journaled: the next claim of the attempt has another number. */
+  /** Ends a lease whose attempt is open while nothing was journaled: the next claim of the attempt has another number. */
   endUnrecorded(slot: Slot, queue: HandlerQueue, lease: Lease): void {
     this.endLease(queue, lease);
     voidMark(slot, queue, lease);

@@ -1,9 +1,8 @@
 /**
  * An engine node as a deterministic object: inputs in, outputs out, no promises, no clock, no I/O.
- *
  * 1. Inputs (requests, reports, loads, timers) become messages in the queues of their executions.
- * 2. If no commit is under way, clean executions with messages are stepped and written in one commit.
- * 3. The verdict makes them clean again: then answers and grants go out, timers are set, observers are told.
+ * 2. If no commit is in progress, clean executions with messages are stepped and written in one commit.
+ * 3. The verdict makes them clean again: answers and grants go out, timers are set, subscribers are notified.
  * 4. Workers with room get work from clean executions, fairly.
  */
 
@@ -190,7 +189,7 @@ export class EngineNode {
     return outputs;
   }
 
-  /** When `advance` is needed again if nothing comes in; Infinity: never. */
+  /** When `advance` must be called again if no input comes; Infinity: never. */
   nextWakeAt(): number {
     const { limits, roster } = this.#node;
     const parts = [limits.nextUnblockAt(), roster.nextHoldEnd(), this.#cluster.permits.nextAt()];
@@ -258,7 +257,7 @@ export class EngineNode {
     return this.#node.tenures.size > 0;
   }
 
-  /** True while a commit is under way or messages wait for one. */
+  /** Whether a commit is in progress or messages wait for one. */
   get isBusy(): boolean {
     return this.#commits.underWay > 0 || this.#node.runnable.length > 0;
   }
@@ -298,7 +297,7 @@ export class EngineNode {
   #published(execution: string, seq: number): void {
     const slot = this.#cache.slot(execution);
     notePublished(this.#node, slot, seq);
-    // With commands at a broker nothing else is written, after which it could leave memory.
+    // An execution whose commands are at a broker has no further write after which it could leave memory.
     if (slot.sentLeases > 0) this.#cache.settle(slot);
   }
 

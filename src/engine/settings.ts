@@ -19,20 +19,20 @@ export interface Settings {
   readonly windowMax: number;
   /** The most idle executions in memory. */
   readonly idleMax: number;
-  /** Commits under way at the same time, over different executions: one is written while the next is stepped. */
+  /** The most commits in progress, of different executions: one is written while the next is stepped. */
   readonly commitsMax: number;
   /** The most executions and messages in one commit. */
   readonly commitWritesMax: number;
   readonly commitMessagesMax: number;
   /** Payload characters after which a commit is full. */
   readonly commitCharsMax: number;
-  /** Characters of task pages in memory. */
+  /** The most characters of task pages in memory. */
   readonly pageCacheChars: number;
   /** Tasks that a worker gets from one handler before the next handler has its turn. */
   readonly quantum: number;
   /** How many tasks ahead of need pages are opened. */
   readonly openTasksAhead: number;
-  /** Rows after which a snapshot is written. */
+  /** A snapshot is written after this many rows. */
   readonly snapshotRows: number;
   /** How far ahead timers are kept in memory, and how many. */
   readonly timerHorizonMs: number;
@@ -56,7 +56,7 @@ export interface Settings {
   /** The most post-operations of one kind (persistence, broadcasts) at a time, and of one execution. */
   readonly postOpsMax: number;
   readonly postOpsEach: number;
-  /** Events are published, and the publisher reports its progress. */
+  /** Whether events are published, and the publisher reports its progress. */
   readonly outbox: boolean;
   /** How long a worker may take to answer for a silent attempt. */
   readonly askMs: number;

@@ -106,8 +106,9 @@ function after<T>(answer: T | Promise<T>, toInput: (value: T) => Input): Input |
 
 /** The plan of a stored definition; null: there is none, it is damaged, or this version cannot read it. */
 function definitionOf(found: { readonly body: string } | null, hash: string): FoundPlan {
-  if (found === null) return { plan: null, damage: "it is not in the store" };
+  if (found === null) return { plan: null, damage: "the definition is not in the store" };
   const stored = readDefinition(found.body, hash);
-  if (stored === null) return { plan: null, damage: "it does not have the hash that it is stored under" };
+  if (stored === null)
+    return { plan: null, damage: "the definition does not have the hash that it is stored under" };
   return { plan: isRejection(stored) ? null : compilePlan(stored) };
 }

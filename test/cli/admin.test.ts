@@ -151,7 +151,7 @@ describe("tokens", () => {
     const made = await cli(["token", "create", "--role", "admin"], { cwd });
     expect(made).toMatchObject({
       code: 0,
-      stderr: expect.stringContaining("kept there for the next one") as string,
+      stderr: expect.stringContaining("the token is stored there for the next server") as string,
     });
     expect(made.stderr).toContain("every request over TCP needs a token from now on");
     const other = await cli(["token", "create", "--json"], { cwd });

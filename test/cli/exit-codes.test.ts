@@ -86,7 +86,7 @@ test("4, 124: an execution of that id with another input or workflow; one that d
     stderr: expect.stringContaining("continue it with: rondo run waits.ts --id w\n") as string,
   });
   const other = await cli(["run", "waits.ts", "--id", "w", "-i", '{"n":2}'], { cwd });
-  expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining("leave -i away") as string });
+  expect(other).toMatchObject({ code: 4, stderr: expect.stringContaining("leave out -i") as string });
   const foreign = await cli(["run", "fails.ts", "--id", "w"], { cwd });
   expect(foreign).toMatchObject({
     code: 4,

@@ -116,7 +116,9 @@ test("a worker says once that it serves, once that the server is away, and once 
 test("a worker that is there before its server waits for it", async () => {
   const cwd = folder({ "flow.ts": FLOW });
   const worker = startCli(["worker", "flow.ts"], { cwd });
-  await worker.line(/^rondo: waiting for the server: none works on \.rondo yet \(rondo start\)$/);
+  await worker.line(
+    /^rondo: waiting for the server: no server works on \.rondo yet \(start one: rondo start\)$/,
+  );
   await startServer({ cwd });
   await worker.line(/^worker \S+ serves/);
 });

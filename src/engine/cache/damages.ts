@@ -97,7 +97,7 @@ function endAll(node: NodeState, slot: Slot): void {
   }
   node.handedOver.delete(slot.id);
   node.suspects.delete(slot.id);
-  // If the execution is mended in this tenure, its attempts are granted again, under other claim numbers.
+  // If the execution is repaired in this tenure, its attempts are granted again, under other claim numbers.
   slot.tenure.lapses++;
   const told = new Set(slot.beats.map(({ worker }) => worker));
   for (const worker of told) {

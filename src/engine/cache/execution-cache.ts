@@ -16,11 +16,11 @@ import { type Queued, Slot } from "./slot.ts";
 
 interface OwnershipView {
   becameClean(slot: Slot): void;
-  /** A message was not applied, since another node owns the execution. */
+  /** Answers a message that was not applied, because another node owns the execution. */
   turnAway(execution: string, queued: Queued): void;
-  /** A message is refused, since its execution is damaged. */
+  /** Refuses a message, because its execution is damaged. */
   refuse(queued: Queued, why: Rejection): void;
-  /** A damaged execution or head is readable again. */
+  /** Continues with a damaged execution or head that is readable again. */
   mended(slot: Slot): void;
 }
 
@@ -152,7 +152,7 @@ export class ExecutionCache {
     node.emit({ kind: "purge", ids: free });
   }
 
-  /** The purge is done, or failed. New executions with these ids get other attempt ids than the old ones. */
+  /** Handles the end of a purge, or its failure. New executions with these ids get other attempt ids than the old ones. */
   purged(ids: readonly string[]): void {
     for (const id of ids) {
       this.#purging.delete(id);
@@ -211,7 +211,7 @@ export class ExecutionCache {
       if (known === undefined && mayBeServed(this.#node, head)) {
         const isFirst = !this.#perPair.has(pair) && !coming.has(pair);
         if (this.#working + this.#toLoad.length >= windowMax && !isFirst) {
-          // The rest of the pair waits: its cursor stays here.
+          // The rest of the pair waits, so its cursor stays here.
           cut.add(pair);
           this.#behind.add(pair);
           continue;
@@ -301,7 +301,7 @@ export class ExecutionCache {
       this.#idle.delete(oldest);
       if (oldest.status !== "clean" || oldest.queue.length > 0) continue;
       if (oldest.leaseCount > oldest.sentLeases) continue;
-      // A worker serves it by now, and the scan has passed it over.
+      // A worker serves the execution by now, but the scan has passed it over.
       if (oldest.want !== "time" && isServed(this.#node, oldest)) continue;
       this.evict(oldest);
       return;

@@ -109,7 +109,7 @@ interface Suspicion {
   readonly committedIn: number;
   /** The handlers concerned; undefined: all. */
   readonly handlers: readonly string[] | undefined;
-  /** It was damaged: its leases were dropped just now, as far as is known. */
+  /** The execution was damaged: its leases were dropped just now, as far as is known. */
   readonly isMended: boolean;
 }
 

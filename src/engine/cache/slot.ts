@@ -61,9 +61,9 @@ export class Slot {
   status: "loading" | "clean" | "dirty" = "loading";
   queue: Queued[] = [];
   inspections: SlotInspection[] = [];
-  /** Beats that came while it was loading. */
+  /** Beats that came while the execution was loading. */
   readonly beats: { beat: Beat; worker: string }[] = [];
-  /** Releases that came while it was loading. */
+  /** Releases that came while the execution was loading. */
   readonly releases: { beat: Beat; worker: string }[] = [];
   queues: HandlerQueue[] = [];
   /** Queues of visits that end with the commit in progress. */
@@ -83,27 +83,29 @@ export class Slot {
   carefulMarks: Record<string, number> = {};
   /** Loaded after an unclean stop: leases of a former owner may be open. */
   suspect = false;
-  /** Whether it is in the node's list of slots with messages to step. */
+  /** Whether the slot is in the node's list of slots with messages to step. */
   isRunnable = false;
   /** The retry wake-up in the node's heap; 0: none. */
   wakeAt = 0;
-  /** Whether a scan for work passed it while it was in memory. */
+  /** Whether a scan for work passed the execution while it was in memory. */
   wasPassed = false;
   wasLoaded = false;
-  /** The (project, workflow) pair it is counted under among the slots with work; null: it is not. */
+  /** The (project, workflow) pair that the slot is counted under; null if it has no work. */
   countedAs: string | null = null;
 
-  /** The version of its next events. While it is above the version that may be written, its messages wait. */
+  /** The version of the execution's next events. While it is above the version that may be written, its messages wait. */
   needs = 0;
   /** The last published event, the last one sent to the publisher, and whether the store has a row for unpublished ones. */
   published = 0;
   publishing = 0;
   hasEventsRow = false;
 
-  /** Whether a part of it could not be read: its next load reads the whole journal and decides whether it is damaged. */
+  /**
+   * Whether a part of the execution could not be read. Its next load reads the whole journal and decides whether it is damaged.
+   */
   isDoubted = false;
 
-  /** The number of the load that it waits for. */
+  /** The number of the load that the slot waits for. */
   load = 0;
 
   constructor(id: string, tenure: Tenure) {
@@ -149,7 +151,7 @@ export class Slot {
     return n;
   }
 
-  /** The number of those that the store has marks of. */
+  /** The number of open leases of commands at a broker that have marks in the store. */
   get markedLeases(): number {
     let n = 0;
     for (const queue of this.queues)
@@ -218,7 +220,7 @@ export class Slot {
     );
   }
 
-  /** What the execution wants from its owner at `now`: work, a time, or nothing. */
+  /** Computes what the execution needs from its owner at `now`: work, a wake-up at some time, or nothing. */
   computeWant(now: number): Want {
     const { execution } = this;
     if (execution === null) return "nothing";

@@ -7,7 +7,7 @@ import { waiterOf } from "../limits/permits.ts";
 import type { NodeState } from "../node-state.ts";
 import type { HandlerQueue } from "./handler-queue.ts";
 
-/** Children asked for in one message. */
+/** The most children that one message starts. */
 const STARTS_MAX = 256;
 
 /** How often missing definitions are requested again. */
@@ -17,7 +17,7 @@ export class NewestPlans {
   readonly #plans = new Map<string, Plan | null>();
   readonly #asking = new Set<string>();
   #nextAskAt = 0;
-  /** Requested before a newer definition was stored: the answer may be outdated. */
+  /** Names that were requested before a newer definition was stored, so that the answer may be outdated. */
   readonly #stale = new Set<string>();
 
   /** The plan; null: there is no such workflow; undefined: it was requested. */
@@ -37,7 +37,7 @@ export class NewestPlans {
     return true;
   }
 
-  /** A newer definition may be there. */
+  /** Forgets the plan of a workflow, because a newer definition may be stored. */
   forget(workflow: string): void {
     this.#plans.delete(workflow);
     if (this.#asking.has(workflow)) this.#stale.add(workflow);
@@ -50,7 +50,7 @@ export class NewestPlans {
     return [...this.#plans].filter(([, plan]) => plan === null).map(([workflow]) => workflow);
   }
 
-  /** Whether it is known that there is no such workflow. */
+  /** Whether the store is known to have no such workflow. */
   isMissing(workflow: string): boolean {
     return this.#plans.get(workflow) === null;
   }

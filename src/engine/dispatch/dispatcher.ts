@@ -46,7 +46,7 @@ class Ring {
         this.#head = 0;
       }
       if (ready.queue.queued.includes(this.wanted.key)) return ready;
-      // Withdrawn. If its execution was being reloaded then, this ring did not count it.
+      // The entry was withdrawn. If its execution was being reloaded then, this ring did not count it.
       this.#gone = Math.max(0, this.#gone - 1);
     }
   }
@@ -70,7 +70,7 @@ export class Dispatcher {
   /** Projects with ready work, in the order of their turns. */
   readonly #projects = new Map<string, Level[]>();
   size = 0;
-  /** Higher priorities that wait for a commit. */
+  /** Holds for work of higher priority that waits for a commit. */
   readonly holds = new PriorityHolds();
 
   /** Puts a handler at the end of its ring, once. */

@@ -16,7 +16,7 @@ const ASIDE = { minMs: 5_000, maxMs: 60_000 } as const;
 const BACK_MAX = 4_096;
 /** The most commands of one handler whose results wait to be persisted. */
 const HELD_MAX = 64;
-/** Most commands at a broker with which a handler may leave memory. */
+/** The most commands at a broker with which a handler's execution may leave memory. */
 const SENT_MAX = 16;
 /** The longest time between two checks of a command at a broker, as a multiple of the first. */
 const CHECKS_MAX = 8;
@@ -50,11 +50,11 @@ export class HandlerQueue {
   fetching = -1;
   /** The number of dequeued tasks that wait for an empty worker. */
   heldAlone = 0;
-  /** The turn in which it was last served. */
+  /** The turn in which the handler was last served. */
   servedAt = 0;
-  /** Leases whose receipt has not come. */
+  /** The number of leases whose receipt has not come. */
   openLeases = 0;
-  /** In the dispatcher's rings, by use. */
+  /** The uses under which the queue is in the dispatcher's rings. */
   readonly queued: string[] = [];
   #cursor = 0;
   readonly #back = new Heap<number>(isBefore);
@@ -62,7 +62,7 @@ export class HandlerQueue {
   #parked: Map<string, number[]> | null = null;
   /** The number of the first claim of each attempt, above all claims before this queue was created. */
   #firstClaim: number;
-  /** Claims of a task's next attempt that lapsed unstarted. */
+  /** The number of lapsed claims of a task's next attempt that were not started. */
   #lapsed: Map<number, number> | null = null;
   #parkedCount = 0;
   /** Tasks set aside: until when (0: not now), and how often so far. */
@@ -274,7 +274,7 @@ export class HandlerQueue {
     if (!state.sealed && !(state.impliesTask && (state.tasks.ended(0) > 0 || sent > 0))) {
       if (state.impliesTask || state.enumeration.until <= now) return false;
     }
-    // At the limit of its children only their ends bring it on.
+    // At the limit of its children, only the end of a child makes progress.
     if (state.openChildren >= (state.plan.definition.concurrency ?? Number.POSITIVE_INFINITY)) return true;
     if (this.#back.size > 0 || this.#parkedCount > 0 || this.hasAside || state.tasks.nextDue() <= now)
       return false;
@@ -295,7 +295,7 @@ export class HandlerQueue {
 
   /** Inherits the leases of a queue for the same handler, visit and round whose state was dropped. */
   inherit(before: HandlerQueue): void {
-    // All of them: the messages that ended some of them are stepped again, and end them then.
+    // All leases are inherited: messages that ended some of them are stepped again and end them then.
     for (const [task, lease] of before.leases) this.leases.set(task, lease);
     this.openLeases = [...this.leases.values()].filter((lease) => !lease.reported).length;
     this.#firstClaim = before.#firstClaim;

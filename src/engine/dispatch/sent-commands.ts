@@ -50,7 +50,7 @@ function marksToWrite(slot: Slot): readonly Queued[] {
 /** Executions in memory with sent commands whose marks are not stored; the oldest are marked once there are many. */
 export class SentSlots {
   readonly #node: NodeState;
-  /** Oldest first. */
+  /** The executions, oldest first. */
   readonly #slots = new Set<Slot>();
 
   constructor(node: NodeState) {
@@ -73,7 +73,7 @@ export class SentSlots {
   #markOldest(): void {
     const { settings } = this.#node;
     for (const oldest of this.#slots) {
-      // Events that are published later would bring it back.
+      // An execution with unpublished events would be loaded again soon.
       if (this.#slots.size <= settings.sentMax || !areEventsOut(this.#node, oldest)) return;
       this.#slots.delete(oldest);
       if (oldest.status === "clean" && oldest.want === "time")
@@ -117,7 +117,7 @@ export function restoreSent(node: NodeState, slot: Slot): void {
         permits: [],
       });
     }
-    // All that is open is at the broker: nothing of a former owner can run anywhere else.
+    // All open attempts are at the broker, so no attempt of a former owner can run elsewhere.
     if (queue.sentLeases === 0 || queue.openLeases < queue.offeredEnd - tasks.settled.size) continue;
     queue.suspectUntil = 0;
     queue.lostAt = 0;
@@ -184,7 +184,7 @@ function markOf(queue: HandlerQueue, task: number): string {
   return `${queue.markName}@${task}`;
 }
 
-/** An attempt of this round, as the value of a mark. */
+/** The attempt of the current round, encoded as the value of a mark. */
 function attemptValue({ visit }: HandlerQueue, attempt: number): number {
   return attempt * ROUNDS_MAX + (visit.round % ROUNDS_MAX);
 }
@@ -197,7 +197,7 @@ export function voidMark(slot: Slot, queue: HandlerQueue, lease: Lease): void {
   if (lease.isMarked) slot.carefulMarks[markOf(queue, lease.task)] = 0;
 }
 
-/** The time from which the timeout counts. */
+/** The time from which the timeout of a command counts. */
 function sentFrom({ state }: HandlerQueue, { sentAt, dueAt }: Lease): number {
   const { timeoutMs } = state.plan;
   return timeoutMs === null || dueAt === Number.POSITIVE_INFINITY ? sentAt : dueAt - timeoutMs;

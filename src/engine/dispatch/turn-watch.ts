@@ -17,10 +17,10 @@ interface Passed {
 export class TurnWatch {
   /** Executions with commits under way before the turn, and the work that they hold back. */
   readonly #waiting = new Map<Slot, readonly Held[]>();
-  /** By limit and waiter. */
+  /** Waiters that were passed, by limit and waiter. */
   #passed = new Map<string, Passed>();
 
-  /** The violated invariant of a turn with these outputs; null: all hold. */
+  /** Returns the invariant that a turn with these outputs violates; null if all hold. */
   broken(node: NodeState, outputs: readonly Output[]): string | null {
     let broken: string | null = null;
     const committed = outputs.flatMap((output) => (output.kind === "commit" ? output.content.writes : []));

@@ -15,30 +15,30 @@ export interface Alone {
   readonly until: number;
   readonly slot: Slot;
   readonly queue: HandlerQueue;
-  /** Removed from the queue while it waits. */
+  /** The task, which is removed from its queue while it waits. */
   readonly task: number;
 }
 
 export class RosterEntry {
   readonly id: string;
   readonly local: boolean;
-  /** The project whose tasks it gets; null for all. */
+  /** The project whose tasks the worker gets; null for all. */
   readonly project: string | null;
-  /** It has a status API that can be asked about an attempt. */
+  /** Whether the worker has a status API that can be asked about an attempt. */
   readonly canBeAsked: boolean;
   readonly serves: readonly Serves[];
   capacity: number;
   held = 0;
-  /** Requested items that were not granted yet (remote workers). */
+  /** The number of requested items that were not granted yet (remote workers). */
   wanted = 0;
-  /** Why it requests nothing; null if it gives no reason. */
+  /** Why the worker requests nothing; null if it gives no reason. */
   why: string | null = null;
-  /** It passes work on to queues, so its leases need no heartbeats and do not lapse. */
+  /** Whether the worker passes work on to queues, so that its leases need no heartbeats and do not lapse. */
   readonly queued: boolean;
-  /** It gets work that no other worker serves. */
+  /** Whether the worker gets work that no other worker serves. */
   readonly fallback: boolean;
   readonly perQueue: number;
-  /** The handlers of visits that it has had work of, and the most at a time. */
+  /** The handlers of visits that the worker has had work of, and the most at a time. */
   readonly queues = new Set<string>();
   readonly queuesMax: number;
   /** The task that waits to run alone on this worker, or runs alone; null if there is none. */
@@ -60,7 +60,7 @@ export class RosterEntry {
       const versions = this.#byUse.get(served.use) ?? new Map<string, Serves>();
       const version = normal(served.version ?? "");
       const other = versions.get(version);
-      // Two workflows may share a name: with code of both kinds it gets enumerations, and the input as one task.
+      // Two workflows may share a name. A worker with code of both kinds gets enumerations, and the input as a single task.
       const isBoth = other !== undefined && other.enumerates !== served.enumerates;
       const { enumerates: _, ...both } = served;
       versions.set(version, isBoth ? both : served);
@@ -68,12 +68,12 @@ export class RosterEntry {
     }
   }
 
-  /** Whether it may get tasks of a project. */
+  /** Whether the worker may get tasks of a project. */
   isFor(project: string): boolean {
     return this.project === null || this.project === project;
   }
 
-  /** The code that it serves under this name and version. */
+  /** The code that the worker serves under this name and version. */
   served(use: string, version: string): Serves | undefined {
     return this.#byUse.get(use)?.get(version);
   }
@@ -107,7 +107,7 @@ export class RosterEntry {
 /** The most remembered names of code that workers served before they left. */
 const LEFT_MAX = 1_000;
 
-/** The fallback worker does not know whether code enumerates. */
+/** The code of the fallback worker, of which it is not known whether it enumerates. */
 const ANYTHING: Serves = { use: "" };
 
 export class WorkerRoster {
@@ -203,7 +203,7 @@ export class WorkerRoster {
     return next;
   }
 
-  /** The worker's code for this, if its version gets the work. */
+  /** The worker's code for this work, if its version gets the work. */
   servedBy(worker: RosterEntry, wanted: Wanted, project: string): Serves | undefined {
     if (!worker.isFor(project)) return undefined;
     const version = this.choose(wanted, project);
@@ -254,7 +254,7 @@ export class WorkerRoster {
     if (known !== undefined) return known;
     const version = this.choose(wanted, project);
     const found = [...this.workers.values()].find((worker) => {
-      // If no version matches, the fallback worker would get it.
+      // Without a matching version, the fallback worker would get the work.
       const versions =
         version !== null ? [version] : worker.fallback ? [...worker.versionsOf(wanted.use)] : [];
       return worker.isFor(project) && versions.some((one) => worker.served(wanted.use, one)?.enumerates);

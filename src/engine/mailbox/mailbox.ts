@@ -32,7 +32,7 @@ export type ReceivedMessage = Pick<MailboxMessage, "id" | "to">;
 export class Mailbox {
   readonly #node: NodeState;
   readonly #cache: ExecutionCache;
-  /** Messages that are in memory until a commit takes them: id -> receiver. */
+  /** Messages in memory that no commit has taken yet: id -> receiver. */
   readonly #open = new Map<string, string>();
   /** Applied messages without effect, which the commit under way or the next one deletes. */
   readonly #applied = new Set<string>();
@@ -42,7 +42,7 @@ export class Mailbox {
   #done: ReceivedMessage[] = [];
   /** Starts whose definition is being read, by its hash, with the messages behind each. */
   readonly #waiting = new Map<string, MailboxMessage[]>();
-  /** Receivers of such starts, with the hash. */
+  /** Receivers of such starts, with the hash of the definition. */
   readonly #waitingFor = new Map<string, string>();
   #after = 0;
   /** The last scan was cut: the next one continues behind it. */
@@ -151,7 +151,7 @@ export class Mailbox {
     }
   }
 
-  /** These messages changed nothing; the next commit deletes them. */
+  /** Notes that these messages changed nothing; the next commit deletes them. */
   // @plant message removed before it is applied 2
   applied(to: string, ids: readonly string[]): void {
     for (const id of ids) {
@@ -186,7 +186,7 @@ export class Mailbox {
     this.#isVoid = this.#scan.isRunning;
   }
 
-  /** A commit deleted these messages. */
+  /** Forgets messages that a commit has deleted. */
   close(ids: readonly string[]): void {
     for (const id of ids) {
       this.#open.delete(id);

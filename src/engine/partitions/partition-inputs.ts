@@ -31,7 +31,7 @@ export class PartitionInputs {
   async #take(owned: readonly Ownership[]): Promise<void> {
     for (const own of owned) this.#coming.add(own);
     const left = await readLeases(this.#store, owned);
-    // Some may have been lost meanwhile.
+    // Some partitions may have been lost meanwhile.
     const here = owned.filter((own) => this.#coming.delete(own));
     if (here.length > 0) this.#input({ kind: "taken", owned: inDoubt(here, left), left });
   }

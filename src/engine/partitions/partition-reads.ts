@@ -40,7 +40,7 @@ export class PartitionReads {
     const before = node.writes;
     this.permits.members(members);
     if (node.writes <= before) return;
-    // The last older node has gone.
+    // The last node of an older version has gone, so held-back executions can go on.
     for (const slot of [...node.slots.values()]) {
       if (slot.needs === 0 || node.isHeldBack(slot)) continue;
       slot.needs = 0;

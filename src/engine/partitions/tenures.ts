@@ -14,17 +14,17 @@ import { type HandedQuotas, QuotaServer, type StoredQuotas } from "../limits/quo
 export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   openedAt: number;
   uncleanEnds: readonly UncleanEnd[];
-  /** Its executions in memory. */
+  /** The partition's executions in memory. */
   readonly slots: Set<Slot>;
-  /** The quota server of limits whose names belong to it. */
+  /** The quota server of limits whose names belong to the partition. */
   readonly quotas: QuotaServer;
   /**
    * The number of lapsed claims, purged and damaged executions: new claims start here, so that no claim number is used twice.
    */
   lapses: number;
-  /** It is being handed over: nothing is given out, and nothing new begins. */
+  /** Whether the partition is being handed over: nothing is given out, and nothing new begins. */
   isYielding: boolean;
-  /** This node does not own the partition any more. */
+  /** Whether this node does not own the partition any more. */
   isOver: boolean;
 }
 
@@ -156,7 +156,7 @@ export class Tenures {
     return new QuotaServer({ ...options, awaited: left.awaited ?? [], live, now }, left.limits);
   }
 
-  /** The clock was set forward. That does not count as silence. */
+  /** Handles a clock that was set forward, which does not count as silence. */
   extend(ms: number): void {
     for (const tenure of this.#held.values()) {
       tenure.openedAt += ms;
@@ -201,7 +201,7 @@ export function uncleanEndFrom({ uncleanEnds, uncleanEpoch, openedAt }: Tenure, 
   return end === undefined || end.epoch > uncleanEpoch ? { epoch: uncleanEpoch, at: openedAt } : end;
 }
 
-/** The latest opening among the tenures for which this holds; null if there is none. */
+/** The latest opening time among tenures for which `holds` is true; null if there is none. */
 function sinceOf(tenures: readonly Tenure[], holds: (tenure: Tenure) => boolean): number | null {
   let since: number | null = null;
   for (const tenure of tenures) if (holds(tenure)) since = Math.max(since ?? 0, tenure.openedAt);

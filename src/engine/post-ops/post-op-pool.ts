@@ -10,11 +10,11 @@ interface Taken {
 export class PostOpPool {
   readonly #max: number;
   readonly #each: number;
-  /** By the id of the post-operation. */
+  /** Places in use, by the id of the post-operation. */
   readonly #taken = new Map<string, Taken>();
   readonly #perExecution = new Map<string, number>();
   readonly #perTarget = new Map<string, number>();
-  /** By target: executions, oldest first. */
+  /** Waiting executions by target, oldest first. */
   readonly #waiting = new Map<string, Set<string>>();
   readonly #waits = new Map<string, number>();
 
@@ -23,7 +23,7 @@ export class PostOpPool {
     this.#each = each;
   }
 
-  /** Whether something of the execution has a place or waits for one. */
+  /** Whether a post-operation of the execution has a place or waits for one. */
   has(execution: string): boolean {
     return this.#perExecution.has(execution) || this.#waits.has(execution);
   }
@@ -32,7 +32,7 @@ export class PostOpPool {
     return this.#taken.has(id);
   }
 
-  /** Whether the execution has as many as one may have: more follow when these end. */
+  /** Whether the execution has reached its maximum. More post-operations follow when these end. */
   isFullFor(execution: string): boolean {
     // @plant one post-operation too many
     return (this.#perExecution.get(execution) ?? 0) >= this.#each;
@@ -58,7 +58,7 @@ export class PostOpPool {
     add(this.#perTarget, taken.target, -1);
   }
 
-  /** The next execution that waits for a target with room, which waits no more; undefined: there is none. */
+  /** Removes and returns the next waiting execution whose target has room; undefined: there is none. */
   next(): string | undefined {
     if (this.#taken.size >= this.#max) return undefined;
     for (const [target, executions] of this.#waiting) {

@@ -37,7 +37,7 @@ export class PostOpQueue {
   startDue(slot: Slot): void {
     const { execution } = slot;
     if (execution === null || execution.postops.size === 0 || slot.tenure.isYielding) return;
-    /** Receipts whose broadcasts wait for one that is to begin before them. */
+    /** Receipts whose broadcasts wait for an earlier one to begin. */
     const held = new Set<number>();
     for (const op of execution.postops.values()) {
       const pool = this.#pools[op.op];
@@ -84,7 +84,7 @@ export class PostOpQueue {
   }
 }
 
-/** Whether the end of its try waits to be stepped. */
+/** Whether the outcome of the post-operation waits to be stepped. */
 function isQueued({ queue }: Slot, { id }: OwedOp): boolean {
   return queue.some(
     (queued) => queued.kind === "message" && queued.message.kind === "postop" && queued.message.op === id,

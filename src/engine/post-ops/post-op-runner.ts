@@ -7,7 +7,7 @@ import { atMost } from "../../std/within.ts";
 import type { Input } from "../io.ts";
 import type { PostOps, PostOpTask } from "./post-ops.ts";
 
-/** How much longer than its own timeout a try may take before it is given up. */
+/** How much longer than its own timeout a try may take before it is abandoned. */
 const PATIENCE_MS = 5_000;
 
 export class PostOpRunner {
@@ -26,7 +26,7 @@ export class PostOpRunner {
     this.#onPerformed = tell;
   }
 
-  /** Begins a try. Without a performer nothing is done, and it stays owed. */
+  /** Begins a try. Without a performer the post-operation stays owed. */
   run(task: PostOpTask): void {
     const postOps = this.#postOps;
     if (postOps === null) return;
@@ -40,7 +40,7 @@ export class PostOpRunner {
       if (this.#open.size === 0) this.#onIdle();
     };
     const cancel = this.#clock.after(task.plan.timeoutMs + PATIENCE_MS, () => {
-      end(failed("Timeout", `no end within ${task.plan.timeoutMs} ms`));
+      end(failed("Timeout", `the post-operation did not end within ${task.plan.timeoutMs} ms`));
       abort.abort();
     });
     // Catches synchronous errors too.

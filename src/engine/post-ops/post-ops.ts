@@ -9,7 +9,7 @@ export type PostOpTask = Omit<PostOpRef, "op"> & {
   readonly execution: string;
   readonly project: string;
   readonly workflow: string;
-  /** Counted from 1. */
+  /** The number of the try, from 1. */
   readonly attempt: number;
 } & (
     | { readonly op: "persistence"; readonly plan: PersistencePlan }

@@ -25,7 +25,7 @@ export class TimerQueue {
     this.#settings = settings;
   }
 
-  /** A committed timer: kept in memory if it is near. */
+  /** Adds a committed timer; it is kept in memory if it is near. */
   set(execution: string, timer: string, due: number): void {
     if (due > this.#knownUntil && timer !== WAKE) return;
     const key = `${execution}/${timer}`;
@@ -39,7 +39,7 @@ export class TimerQueue {
     return this.#due.get(`${execution}/${timer}`);
   }
 
-  /** Another node reports that a timer is past due: it fires, if it is still set. */
+  /** Handles the report of another node that a timer is overdue: it fires, if it is still set. */
   remind({ execution, timer, due }: StoredTimer, now: number): void {
     if (due > now || this.#due.has(`${execution}/${timer}`)) return;
     this.#due.set(`${execution}/${timer}`, due);

@@ -42,7 +42,7 @@ export function overviewOf(node: NodeState, working: number): Overview {
   };
 }
 
-/** Open attempts, of one worker, project and execution or of all, at most `max`. */
+/** Open attempts that match the filter, at most `max`. */
 export function openAttempts(
   node: NodeState,
   { worker, project = null, execution = null, commands, max }: AttemptFilter,
@@ -78,7 +78,7 @@ export function openAttempts(
   return found;
 }
 
-/** Tasks that are open, not given out, and wait for no time and no signal. */
+/** The number of tasks that are open and not leased, and wait for no time and no signal. */
 function readyTasks({ state, openLeases }: HandlerQueue, now: number): number {
   const { tasks, progress, total } = state;
   // Sleeping tasks are also counted as waiting for a time.
@@ -86,7 +86,7 @@ function readyTasks({ state, openLeases }: HandlerQueue, now: number): number {
   return total - tasks.settled.size - openLeases - later;
 }
 
-/** Open attempts at tasks, by handler. */
+/** The number of open attempts at tasks, by handler. */
 export function runningOf({ queues }: Slot): RunningCounts {
   return new Map(queues.map((queue) => [queue.state.plan.name, runningTasks(queue)]));
 }

@@ -20,7 +20,7 @@ export function whyWaiting(node: NodeState, slot: Slot): string {
     return `It is ${execution.status}${execution.error ? `: ${execution.error.message}` : ""}${owed === null ? "" : `; ${owed}`}.`;
   }
   if (node.isHeldBack(slot))
-    return `It waits for the end of an upgrade: it goes on with events of version ${slot.needs}, and a node reads only version ${node.writes}.`;
+    return `It waits for the end of an upgrade: its next events have version ${slot.needs}, and a node of the cluster reads only version ${node.writes}.`;
   if (execution.status === "cancelling")
     return `It is being cancelled by ${execution.cancelling?.by ?? "someone"}: ${open(slot)} must still end.`;
   if (execution.paused !== null) {
@@ -100,7 +100,7 @@ function whyHandler(node: NodeState, execution: Execution, queue: HandlerQueue):
     return `${at} runs ${running}; ${left - running} more wait because "${plan.scope}" holds ${limit.held} of ${limit.max}.`;
   }
   if (plan.definition.concurrency !== undefined && left > running && !node.limits.hasRoom(scope, node.now))
-    return `${at} runs ${running}; ${left - running} more wait for permits of "${plan.scope}", which other nodes hold or have not told of yet.`;
+    return `${at} runs ${running}; ${left - running} more wait for permits of "${plan.scope}", which other nodes hold or have not reported yet.`;
   if (queue.parked > 0)
     return `${at} runs ${running}; ${queue.parked} wait because the key "${queue.fullestKey}" holds ${plan.definition.concurrencyPerKey} of ${plan.definition.concurrencyPerKey}.`;
   const queued = whyQueued(node, execution, queue);
@@ -141,7 +141,7 @@ function whyNext(node: NodeState, { project }: Execution, queue: HandlerQueue): 
   return `waits with ${what} for room: ${who} ${held} of ${capacity}`;
 }
 
-/** The definition gives it one task, but the code enumerates: it may have been meant as a fan-out. */
+/** The reason if the definition gives the handler a single task, but its code enumerates: a fan-out may have been meant. */
 function whySingle({ use }: Wanted, worker: string): string {
   return (
     `waits: by its definition its one task is the input, but the worker ${worker} enumerates "${use}". ` +
@@ -174,7 +174,7 @@ function whyNoBroker({ roster }: Pick<NodeState, "roster">): string {
   return why === null ? "" : `; ${why}`;
 }
 
-/** Tasks that wait for a time or a signal of their own, if nothing else is open. */
+/** The reason for tasks that wait for a time or a signal of their own, if nothing else is open. */
 function whyWaits(node: NodeState, queue: HandlerQueue, at: string): string | null {
   const { progress, tasks, total } = queue.state;
   const suspended = progress.tasks.size === 0 ? 0 : progress.countWaiting(node.now);
