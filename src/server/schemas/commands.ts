@@ -45,12 +45,9 @@ const procSchema = z
       )
       .optional()
       .openapi({ description: "post-operations that are not done yet" }),
-    tasks: z
-      .record(z.string(), z.number().int())
-      .optional()
-      .openapi({
-        description: "the number of tasks by status, if the command is sent for each of several tasks",
-      }),
+    tasks: z.record(z.string(), z.number().int()).optional().openapi({
+      description: "the number of tasks by status, if the command is sent for each of several tasks",
+    }),
   })
   .openapi("Proc");
 

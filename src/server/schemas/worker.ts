@@ -326,11 +326,8 @@ export const statusAnswerSchema = z
   .object({
     attempt: z.string(),
     verdict: verdict.optional(),
-    word: z
-      .enum(["continue", "cancel", "lost", "not_owner"])
-      .optional()
-      .openapi({
-        description: "the answer to the status `running`, as to a heartbeat; there is no verdict then",
-      }),
+    word: z.enum(["continue", "cancel", "lost", "not_owner"]).optional().openapi({
+      description: "the answer to the status `running`, as to a heartbeat; there is no verdict then",
+    }),
   })
   .openapi("AttemptStatusAnswer");
