@@ -21,9 +21,11 @@ export interface BridgeParts {
   readonly queueRegistry: QueueRegistry;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
-  /** Milliseconds of silence since then. Time without a connection, or with a blocked broker, does not count. */
+  /**
+   * Returns the milliseconds of silence since `heardAt`. Time without a connection, or with a blocked broker, does not count.
+   */
   readonly silentMs: (heardAt: number) => number;
-  /** Null: there is no connection. */
+  /** The session at the broker; null: there is no connection. */
   readonly session: () => BrokerSession | null;
   readonly onFault: (fault: Error) => void;
 }

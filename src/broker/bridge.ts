@@ -50,7 +50,7 @@ import type { VisitQueues } from "./visits/visit-queues.ts";
 import { TaskWriter } from "./write-message.ts";
 
 export interface AmqpBridgeOptions {
-  /** `amqp://` or `amqps://`. */
+  /** The address of the broker, `amqp://` or `amqps://`. */
   readonly url: string;
   readonly prefix: string;
   readonly engine: EnginePort;

@@ -43,7 +43,7 @@ export class EventPublisher {
   readonly #callbacks = new Map<string, () => void>();
   #unconfirmed = 0;
   #isBusy = false;
-  /** There may be executions that are behind. */
+  /** Whether there may be executions with unpublished events. */
   #isBehind = true;
   #stop: (() => void) | null = null;
   #scope = "";
@@ -53,7 +53,7 @@ export class EventPublisher {
     options.engine.outbox.listen((out) => this.#add(out));
   }
 
-  /** There is a connection: publishes the events that are behind. */
+  /** Publishes the events that are behind, when a connection is made. */
   attach(): void {
     this.#isBehind = true;
     this.#resume();

@@ -1,8 +1,8 @@
 /** Settings of the engine's side of the broker. */
 export interface BrokerSettings {
-  /** Published tasks without a receipt, for each queue. */
+  /** The most published tasks without a receipt in each queue. */
   readonly tasksPerQueue: number;
-  /** Handlers of visits that have queues at once. */
+  /** The most handlers of visits that have queues at the same time. */
   readonly queuesMax: number;
   /** Redeliveries after which a task goes to the queue of lone tasks. */
   readonly deliveryLimit: number;
@@ -10,7 +10,10 @@ export interface BrokerSettings {
   readonly broadcastMs: number;
   /** How often queues are checked. */
   readonly lookMs: number;
-  /** Tasks without a receipt for this long are published again; it doubles each time, and ends after `silencesMax`. */
+  /**
+   * Tasks without a receipt for this long are published again. The time doubles with each repetition, up to `silencesMax`
+   * times.
+   */
   readonly silenceMs: number;
   readonly silencesMax: number;
   /** How long unused queues of a visit exist, and how long messages wait in them. */
@@ -18,7 +21,7 @@ export interface BrokerSettings {
   readonly messageMs: number;
   /** Unacknowledged deliveries that a consumer may have. */
   readonly prefetch: number;
-  /** Unconfirmed messages beyond which no more work is claimed. */
+  /** The bridge claims no more work beyond this number of unconfirmed messages. */
   readonly unconfirmedMax: number;
   /** How long the broker may take to answer before a queue, or the connection, counts as broken. */
   readonly answerMs: number;

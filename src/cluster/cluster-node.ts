@@ -50,9 +50,9 @@ export class ClusterNode {
   readonly owners: Owners;
   /** The token of the worker inside this node, for the other nodes. */
   readonly workerToken: string;
-  /** Runs before the hand-over, and must be quick. */
+  /** Called before the hand-over. It must be quick. */
   beforeLeave: (() => Promise<void>) | null = null;
-  /** Runs during the hand-over. */
+  /** Called during the hand-over. */
   onLeave: (() => Promise<void>) | null = null;
   readonly #local: Engine;
   readonly #key: PeerKey;

@@ -21,7 +21,7 @@ export function versionOf(kind: string): number {
   return SINCE_2.includes(kind) ? 2 : 1;
 }
 
-/** Which handler of which phase visit. */
+/** The place of an event: a handler in a visit of a phase. */
 export interface Place {
   readonly phase: string;
   readonly visit: number;
@@ -154,7 +154,7 @@ export interface TasksWaiting extends Place {
   readonly tasks: readonly number[];
   readonly attempts: readonly number[];
   readonly names: readonly string[];
-  /** When a sleep is over; 0: it waits for a signal. */
+  /** The times at which sleeps are over; 0: the task waits for a signal. */
   readonly dues: readonly number[];
   readonly signals: readonly (string | null)[];
 }
@@ -196,14 +196,14 @@ export interface CommandReceipted extends Place {
   readonly kind: "command.receipted";
   readonly task: number;
   readonly attempt: number;
-  /** The id of the attempt. Version 0.2 does not write it, and ignores it. */
+  /** The id of the attempt. Version 0.2 of Rondo neither writes nor reads it. */
   readonly attemptId?: string;
-  /** Which command of the workflow, counted from 0. */
+  /** The number of the command in the workflow, from 0. */
   readonly step: number;
   readonly procStatus: "COMPLETE" | "ERROR";
-  /** JSON text; null: there is an error. */
+  /** The result, as JSON text; null: there is an error. */
   readonly result: string | null;
-  /** JSON text; null: there is a result. */
+  /** The error, as JSON text; null: there is a result. */
   readonly error: string | null;
   readonly worker: string;
   readonly ms: number;
@@ -217,9 +217,9 @@ export interface PostOpRef extends Place {
   readonly task: number;
   readonly step: number;
   readonly op: PostOpKind;
-  /** Which of the broadcasts; 0 for a persistence. */
+  /** The index of the broadcast; 0 for a persistence. */
   readonly index: number;
-  /** Sequence number of the `command.receipted` whose result it is about. */
+  /** Sequence number of the `command.receipted` with the result. */
   readonly receipt: number;
 }
 
@@ -227,11 +227,11 @@ export interface PostOpRef extends Place {
 export interface PostOpEvent extends PostOpRef {
   readonly kind: "postop.done" | "postop.failed";
   readonly attempt: number;
-  /** The state store or the address. */
+  /** The state store or the address of the post-operation. */
   readonly target: string;
-  /** JSON text; null: it is done. */
+  /** The error, as JSON text; null: the post-operation is done. */
   readonly error: string | null;
-  /** When it is retried; null: it is not. */
+  /** When the post-operation is retried; null: it is not. */
   readonly until: number | null;
 }
 

@@ -20,9 +20,9 @@ export interface Enumeration {
   ended: number;
   fails: number;
   crashes: number;
-  /** When it may run again; 0: at once. */
+  /** When the enumeration may run again; 0: at once. */
   until: number;
-  /** Whether its budget is used up, so that the handler cannot be completed in this round. */
+  /** Whether the budget of attempts is used up, so that the handler cannot be completed in this round. */
   failed: boolean;
   checksum: number;
 }
@@ -40,7 +40,7 @@ export interface Receipted {
   readonly attempt: number;
   readonly worker: string;
   readonly ms: number;
-  /** JSON text. */
+  /** The result, as JSON text. */
   readonly result: string;
 }
 
@@ -53,14 +53,14 @@ export interface Undelivered {
 
 /** The state of a command of the workflow in the newest visit of its phase. */
 export interface CommandState {
-  /** When its phase began. */
+  /** When the command's phase began. */
   readonly startedAt: number;
-  /** When its last receipt came; null: none has. */
+  /** When the command's last receipt came; null: none has. */
   readonly receiptedAt: number | null;
-  /** Sequence number of its last `command.receipted`; 0: there is none. */
+  /** Sequence number of the command's last `command.receipted`; 0: there is none. */
   readonly receipt: number;
   readonly status: "COMPLETE" | "ERROR" | null;
-  /** JSON text. */
+  /** The error, as JSON text. */
   readonly error: string | null;
 }
 
@@ -168,7 +168,7 @@ export class Visit {
   failing: ExecutionError | null = null;
   status: "running" | FinalStatus = "running";
   handlers: HandlerState[] = [];
-  /** What the decision or `returns` of this visit answered, as JSON text. */
+  /** The answer of the decision or of `returns` in this visit, as JSON text. */
   answer: string | null = null;
   /** Whether this visit was entered by another's onError. */
   readonly repair: boolean;

@@ -38,12 +38,12 @@ export interface Outcome {
   readonly status: "done" | "failed" | "crashed" | "killed" | "cancelled" | "exception" | "suspended";
   /** JSON text of the result (done) or of the error (otherwise). */
   readonly payload: string;
-  /** Never retried. */
+  /** Whether the failure is final, so that the task is not retried. */
   readonly fatal?: boolean;
   readonly retryAfterMs?: number;
-  /** Enumeration only: how many tasks there are. */
+  /** For an enumeration only: the number of tasks. */
   readonly total?: number;
-  /** Suspended only: what the task waits for. */
+  /** For a suspended attempt only: the reason of the wait. */
   readonly wait?: TaskWait;
 }
 
@@ -130,7 +130,7 @@ export interface ControlMessage {
   readonly id: string;
   readonly by: string;
   readonly reason: string | null;
-  /** It comes from the execution's parent. */
+  /** Whether the message comes from the execution's parent. */
   readonly fromParent?: boolean;
 }
 
@@ -153,7 +153,7 @@ export interface CheckpointMessage extends Place {
     | {
         readonly kind: "run";
         readonly name: string;
-        /** Its place among the runs of the script, from 0; null: that of its name. */
+        /** The index among the runs of the script, from 0; null: found by its name. */
         readonly index: number | null;
         readonly state: string;
         readonly oversized: boolean;
@@ -186,7 +186,7 @@ export type PostOpOutcome =
   | {
       readonly kind: "failed";
       readonly error: { readonly name: string; readonly message: string; readonly code?: string };
-      /** It would fail the same way again. */
+      /** Set if a retry would fail the same way. */
       readonly fatal?: true;
       /** The delay that the target asked for. */
       readonly retryAfterMs?: number;

@@ -34,10 +34,10 @@ export interface OpenAnswer {
 }
 
 export interface HttpConnectionOptions {
-  /** `http(s)://host:port`, with a path if the server has one, or `unix:<path of a socket>`. */
+  /** The address of the server: `http(s)://host:port`, with a path if the server has one, or `unix:<path of a socket>`. */
   readonly address: string;
   readonly token?: string;
-  /** A longer answer is a fault. */
+  /** The longest answer, in bytes. A longer answer is a fault. */
   readonly answerBytesMax?: number;
 }
 

@@ -48,7 +48,7 @@ export interface Shared {
   /** The input as handlers get it. */
   readonly input: unknown;
   readonly around: Around;
-  /** Null: the program has no tracer. */
+  /** The tracing of the grant; null: the program has no tracer. */
   readonly tracing: Tracing | null;
 }
 

@@ -13,14 +13,14 @@ export interface Running {
   readonly context: AttemptContext;
   readonly item: GrantItem;
   readonly since: number;
-  /** Null: the program has no tracer. */
+  /** The span of the attempt; null: the program has no tracer. */
   readonly span: TaskSpan | null;
   /** The attempts that share one call of `processBatch`; null: none. */
   readonly group: Group | null;
-  /** The engine cancelled the attempt. Its receipt is sent only when the code has ended. */
+  /** Whether the engine cancelled the attempt. Its receipt is sent only when the code has ended. */
   isCancelled: boolean;
   hasEnded: boolean;
-  /** Null: no time limit. */
+  /** Stops the timer of the time limit; null: no time limit. */
   stopTimer: (() => void) | null;
 }
 

@@ -16,7 +16,7 @@ export interface ScriptSandbox {
 }
 
 export interface SandboxRun {
-  /** Never rejects. */
+  /** Resolves with the end of the attempt; never rejects. */
   readonly done: Promise<SandboxEnd>;
   cancel(reason: string): void;
 }

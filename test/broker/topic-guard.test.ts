@@ -70,7 +70,7 @@ test("why names the topic that nobody consumes, and the broker that is away", as
   await until("it is there", async () => (await topics.bench.ready("NOBODY_CMD")) === 1);
   await until("it says so", async () =>
     (await handle.why()).includes(
-      "Nobody consumes the topic NOBODY_CMD at the broker; 1 message waits there.",
+      "No worker consumes the topic NOBODY_CMD at the broker; 1 message waits there.",
     ),
   );
   await rondo.close();

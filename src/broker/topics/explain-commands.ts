@@ -10,7 +10,7 @@ import type { BrokerSession, QueueCounts } from "../../net/amqp/connection.ts";
 import { commandKey, type Topic } from "./open-commands.ts";
 
 export interface ExplainParts {
-  /** Null: there is no connection to the broker. */
+  /** The session at the broker; null: there is no connection. */
   readonly session: BrokerSession | null;
   /** Whether the broker has confirmed the command; undefined: another process has sent it. */
   readonly isConfirmed: (command: CommandView) => boolean | undefined;
@@ -34,7 +34,7 @@ export async function explainCommands(parts: ExplainParts, inspection: Inspectio
 }
 
 interface Standing {
-  /** A worker may have it. */
+  /** Whether a worker may have the command. */
   readonly canHold: boolean;
   readonly sentence: string | null;
 }
@@ -50,7 +50,7 @@ async function standingOf(parts: ExplainParts, command: CommandView): Promise<St
     const sentence = `The topic ${topic} does not have it yet${fault === null ? "" : `: ${fault}`}.`;
     return { canHold: false, sentence };
   }
-  // A worker that had it when the connection broke may still run it.
+  // A worker that had the command when the connection broke may still run it.
   if (session === null) return { canHold: lastConsumers(topic) !== 0, sentence: null };
   let counts: QueueCounts | null;
   try {
@@ -65,7 +65,7 @@ async function standingOf(parts: ExplainParts, command: CommandView): Promise<St
     return { canHold: true, sentence: `The queue of the topic ${topic} is gone; it will be declared again.` };
   if (counts.consumers > 0) return RUNNING;
   const { ready } = counts;
-  const sentence = `Nobody consumes the topic ${topic} at the broker; ${ready} ${ready === 1 ? "message waits" : "messages wait"} there.`;
+  const sentence = `No worker consumes the topic ${topic} at the broker; ${ready} ${ready === 1 ? "message waits" : "messages wait"} there.`;
   return { canHold: ready === 0, sentence };
 }
 

@@ -13,13 +13,16 @@ export interface Command {
   readonly at: ReportedAttempt;
   /** The id of the attempt, and of the message. */
   readonly id: string;
-  /** Null: it is at the broker, or was sent by another process. Such a command is released before it is sent again. */
+  /**
+   * The message; null: the command is at the broker, or another process has sent it. Such a command is released before it is
+   * sent again.
+   */
   body: Buffer | null;
   readonly receiptTopic: string;
   readonly project: string;
-  /** When it was given to the publisher; null: not yet. */
+  /** When the command was given to the publisher; null: not yet. */
   sentAt: number | null;
-  /** Confirmed by the broker. */
+  /** Whether the broker has confirmed the command. */
   isConfirmed: boolean;
 }
 
@@ -34,7 +37,7 @@ export interface Topic {
   declared: Promise<void> | null;
   /** Some commands were sent by other processes: workers elsewhere that serve the topic now do not have them. */
   isAdopted: boolean;
-  /** When a command was sent, or a receipt came, last. */
+  /** When the last command was sent, or the last receipt came. */
   heardAt: number;
   /** Checks in a row that found the queue empty and without consumers. */
   strikes: number;

@@ -75,7 +75,7 @@ export class Topics {
     try {
       return await this.#receipts.refusal(now, receiptTopic);
     } catch (thrown) {
-      // It is asked again when the command is sent.
+      // The broker is asked again when the command is sent.
       onFault(toFault(thrown));
       return null;
     }

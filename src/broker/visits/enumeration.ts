@@ -17,7 +17,7 @@ import type { BridgeParts } from "../bridge-parts.ts";
 import { notStorable, type ReadItem, readItems, readTaskReport, type TaskReport } from "../read-message.ts";
 
 export interface EnumerationParts extends Pick<BridgeParts, "worker" | "engine" | "dead" | "onFault"> {
-  /** Tasks are told apart by identity; if not, identities are ignored. */
+  /** Whether tasks are told apart by identity; otherwise identities are ignored. */
   readonly byIdentity: boolean;
   /** Unacknowledged deliveries that a consumer may have: a missing task cannot come behind this many. */
   readonly prefetch: number;

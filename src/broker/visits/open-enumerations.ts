@@ -25,7 +25,7 @@ interface Open {
   /** The last of its steps at the broker, which run one after the other. */
   turn: Promise<void>;
   isSent: boolean;
-  /** When something of it came last. */
+  /** When the last message of the enumeration came. */
   heardAt: number;
   strikes: number;
 }
@@ -129,7 +129,7 @@ export class OpenEnumerations {
       if (why === "cancelled" || enumeration.isUntouched) this.#release(enumeration);
   }
 
-  /** Other workers serve this code too: releases enumerations whose queue nobody consumes. */
+  /** Other workers serve this code too: releases enumerations whose queue has no consumer. */
   giveWay(uses: ReadonlySet<string>): void {
     for (const open of this.#open.values()) {
       const { enumeration, use, queue } = open;
@@ -165,7 +165,7 @@ export class OpenEnumerations {
       )
       .then(
         () => {},
-        // It is in use, or the connection is gone: then the queue stays.
+        // If the queue is in use, or the connection is gone, the queue stays.
         () => {},
       )
       .then(() => {

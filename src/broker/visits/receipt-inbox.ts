@@ -28,7 +28,10 @@ interface Waiting {
   readonly key: string;
   readonly place: ReportPlace;
   readonly receipt: ReportedReceipt;
-  /** All nodes consume its queue, and the queue counts deliveries: the delivery is kept for a retry, not returned. */
+  /**
+   * Whether all nodes consume the delivery's queue. Such a queue counts deliveries, so the delivery is kept for a retry, not
+   * returned.
+   */
   readonly isShared: boolean;
 }
 

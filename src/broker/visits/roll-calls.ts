@@ -23,7 +23,7 @@ interface Call {
   /** Consumers of the queue when the attempts were noted. */
   readonly consumers: number;
   isAsked: boolean;
-  /** By worker. */
+  /** The answers, by worker. */
   readonly answers: Map<string, ReadRollCall>;
 }
 

@@ -85,7 +85,7 @@ export class VisitQueues {
     });
   }
 
-  /** Its queues are deleted, or another node has them. */
+  /** Whether the queues are deleted, or another node has them. */
   get isGone(): boolean {
     return this.#isGone;
   }

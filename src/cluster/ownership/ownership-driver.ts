@@ -11,7 +11,7 @@ import { type Ownership, StoreFault } from "../../store/store.ts";
 import { OwnershipNode } from "./ownership.ts";
 import type { OwnershipInput, OwnershipOutput, OwnershipSettings, OwnershipView } from "./ownership-io.ts";
 
-/** Well below a lease, so that one fault does not cost the lease. */
+/** The back-off after a fault, which is well below a lease, so that one fault does not cost the lease. */
 const RETRY = { minMs: 50, maxMs: 1_000 } as const;
 
 export interface OwnedEngine {
@@ -33,13 +33,13 @@ export interface OwnershipOptions {
   readonly settings?: Partial<OwnershipSettings>;
   /** Called with each answer of the store about the members. */
   readonly onMembership?: (membership: Membership) => void;
-  /** The store hints at mail in these partitions. */
+  /** Called when the store hints at mail in these partitions. */
   readonly onMail?: (partitions: readonly number[]) => void;
-  /** The node's lease has begun, or may have ended. */
+  /** Called when the node's lease has begun, and when it may have ended. */
   readonly onGranting?: (mayGrant: boolean) => void;
-  /** A call failed and is tried again. */
+  /** Called when a call has failed; it is tried again. */
   readonly onFault?: (fault: Error) => void;
-  /** The node cannot go on: a bug, or a store that must not be used. */
+  /** Called if the node cannot go on: because of a bug, or of a store that must not be used. */
   readonly onStop?: (reason: Error) => void;
 }
 

@@ -51,7 +51,7 @@ export interface OwnershipView {
   readonly nodes: readonly MemberNode[];
   readonly stableSince: number;
   readonly owned: readonly { readonly partition: number; readonly epoch: number }[];
-  /** Those of them that are being handed over. */
+  /** The partitions that are being handed over. */
   readonly yielding: readonly number[];
   /** For each partition the URL of the node it belongs to, and of its owner as of the last renewal. */
   readonly places: readonly string[];

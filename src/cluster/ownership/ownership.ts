@@ -26,10 +26,10 @@ import { placement } from "./placement.ts";
 /** A partition that the engine serves. */
 interface Held {
   readonly epoch: number;
-  /** When it was taken, and the members at that time. */
+  /** When the partition was taken, and the members at that time. */
   readonly takenAt: number;
   readonly members: string;
-  /** The number of the yield that hands it over. */
+  /** The number of the yield that hands the partition over; null: none. */
   yield: number | null;
 }
 
@@ -56,7 +56,7 @@ export class OwnershipNode {
   #isHinted = false;
   readonly #held = new Map<number, Held>();
   #yields = 0;
-  /** Handed over by the engine, to be released as clean. */
+  /** Partitions that the engine has handed over, to be released as clean. */
   readonly #yielded = new Set<number>();
   /** The partitions of the release under way. */
   #releasing: readonly number[] = [];
@@ -105,7 +105,7 @@ export class OwnershipNode {
         }
         return;
       case "yield-failed":
-        this.#lose(this.#inYield(input.yield), "it could not be handed over");
+        this.#lose(this.#inYield(input.yield), "the partition could not be handed over");
         return this.#renewSoon();
       case "fenced":
         this.#lose(input.partitions, "a write was refused");
@@ -274,7 +274,7 @@ export class OwnershipNode {
       if ((isFree || isOwn) && (this.#places[partition] === url || isOrphan)) wanted.push(partition);
       else if (isOwn) strays.push(partition);
     }
-    this.#lose(lost, "it is not this node's any more");
+    this.#lose(lost, "this node does not own the partition any more");
     this.#wanted = wanted;
     this.#strays = strays;
   }
@@ -308,7 +308,7 @@ export class OwnershipNode {
       return;
     }
     for (const { partition, epoch } of owned) {
-      assert(!this.#held.has(partition), "what is had is not taken");
+      assert(!this.#held.has(partition), "a partition that is held is not taken again");
       this.#held.set(partition, { epoch, takenAt: this.#now, members: this.#members, yield: null });
       this.#freeSince.delete(partition);
     }
@@ -371,7 +371,7 @@ export class OwnershipNode {
     const number = ++this.#yields;
     for (const partition of partitions) {
       const held = this.#held.get(partition);
-      assert(held !== undefined, "what is yielded is had");
+      assert(held !== undefined, "a yielded partition is held");
       held.yield = number;
     }
     this.#emit({ kind: "yield", yield: number, partitions });

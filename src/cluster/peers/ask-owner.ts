@@ -18,7 +18,7 @@ export interface AskParts {
   readonly random: Random;
   /** A monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
-  /** This node has stopped. */
+  /** Whether this node has stopped. */
   readonly isOver: () => boolean;
 }
 
@@ -90,8 +90,8 @@ export function moved(
 }
 
 function noOwner(execution: string, last: PeerAnswer<unknown>): Rejection {
-  const why = last.kind === "unreached" ? last.why : "no node has it";
+  const why = last.kind === "unreached" ? last.why : "no node owns it";
   return reject("not_ready", `execution ${execution} could not be reached: ${why}`, {
-    hint: "ask again a little later; nodes and what they have are shown by `rondo ring`",
+    hint: "try again a little later; `rondo ring` shows the nodes and their partitions",
   });
 }

@@ -25,7 +25,7 @@ export interface NodeCheckOptions {
 export class NodeCheck {
   readonly #options: NodeCheckOptions;
   #secretDiffers: boolean;
-  /** An older node refused this node's signature. */
+  /** Whether an older node refused this node's signature. */
   #isRefused = false;
   /** When a different secret was first seen. */
   #differsSince: number | null = null;
@@ -59,7 +59,7 @@ export class NodeCheck {
     if (!this.#secretDiffers) return null;
     this.#differsSince ??= now;
     if (this.#isRefused && alive.length > 0)
-      return "this node was given another RONDO_SECRET than the nodes that are there: give all of them the same one";
+      return "this node has another RONDO_SECRET than the other nodes: give all nodes the same one";
     const isOldest = older.length === 0 || (alive.length === 0 && now - this.#differsSince >= DEAD_MS);
     if (isOldest) this.#replace();
     else this.#track(this.#compare(older));

@@ -61,7 +61,7 @@ export class PeerClient {
     try {
       return { kind: "answered", value: JSON.parse(answer.text) as T };
     } catch (thrown) {
-      return { kind: "unreached", why: `${to} answered with something else than JSON: ${String(thrown)}` };
+      return { kind: "unreached", why: `${to} did not answer with JSON: ${String(thrown)}` };
     }
   }
 
@@ -163,7 +163,7 @@ export class PeerClient {
     if (status === 421) return { kind: "not-owner" };
     const { detail = text.slice(0, 200), hint, path, code: said } = readProblem(text);
     if (status === 401) {
-      const why = `${to} does not know this node: ${detail}`;
+      const why = `${to} refuses the signature of this node: ${detail}`;
       if (!this.#strangers.has(to)) this.#options.onFault?.(new Error(why));
       this.#strangers.add(to);
       return {
@@ -217,7 +217,7 @@ function readProblem(text: string): Problem {
 }
 
 function tooLarge(to: string): PeerAnswer<never> {
-  const message = `what is for ${to} is larger than ${BODY_BYTES_MAX} bytes`;
+  const message = `the request to ${to} is larger than ${BODY_BYTES_MAX} bytes`;
   return { kind: "refused", rejection: reject("too_large", message) };
 }
 

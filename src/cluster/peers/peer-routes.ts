@@ -104,7 +104,9 @@ export class PeerRoutes {
         hint: "give all nodes the same RONDO_SECRET",
       });
     if (headerOf(incoming, HEADER.hops) !== "1")
-      return reject("invalid_input", "a request of another node is not sent on", { path: HEADER.hops });
+      return reject("invalid_input", "a request of another node is not passed on again", {
+        path: HEADER.hops,
+      });
     const text = await readBody(incoming, this.#options.bodyBytesMax ?? BODY_BYTES_MAX);
     if (isRejection(text)) return text;
     if (digestOf(text) !== digest) return reject("unauthorised", "this is not the body that was signed");
@@ -150,7 +152,7 @@ export class PeerRoutes {
       }
       default: {
         const hook = Object.hasOwn(hooks, name) ? hooks[name] : undefined;
-        if (hook === undefined) return reject("not_found", `nodes are not asked for ${name.slice(0, 100)}`);
+        if (hook === undefined) return reject("not_found", `nodes do not serve ${name.slice(0, 100)}`);
         return (await hook(body, from)) ?? {};
       }
     }
@@ -204,7 +206,7 @@ export class PeerRoutes {
     if (this.#streams.size >= streamsMax)
       return reject(
         "rate_limited",
-        `${this.#streams.size} watches of other nodes are open, which is all there can be`,
+        `${this.#streams.size} watches of other nodes are open, which is the limit`,
       );
     const stream = new WatchStream(this.#options, asked.execution, outgoing);
     this.#streams.add(stream);
@@ -240,7 +242,7 @@ async function readBody(incoming: IncomingMessage, bytesMax: number): Promise<st
       chunks.push(chunk);
     }
   } catch (thrown) {
-    return reject("invalid_json", `the connection broke before the body was here: ${String(thrown)}`);
+    return reject("invalid_json", `the connection broke before the body was complete: ${String(thrown)}`);
   }
   return Buffer.concat(chunks, bytes).toString();
 }

@@ -21,7 +21,7 @@ export type RingInput =
   | { readonly kind: "token-failed"; readonly post: number }
   /** The full state of another node; null without an answer. */
   | { readonly kind: "state"; readonly ask: number; readonly state: RingState | null }
-  /** Null if the scan failed. */
+  /** The scanned timers; null if the scan failed. */
   | { readonly kind: "timers-scanned"; readonly timers: readonly StoredTimer[] | null }
   /** The owner answered that these timers have ended. */
   | { readonly kind: "timers-over"; readonly timers: readonly TimerName[] }
@@ -42,7 +42,7 @@ export type RingOutput =
 export interface RingView {
   readonly url: string;
   readonly hash: string;
-  /** In the order of the ring. */
+  /** The nodes, in the order of the ring. */
   readonly nodes: readonly {
     readonly url: string;
     readonly incarnation: string;

@@ -20,10 +20,10 @@ export interface RingDriverOptions {
   readonly store: Pick<Store, "scanTimers">;
   readonly clock: Clock;
   readonly settings?: Partial<RingSettings>;
-  /** The ring noticed a change that the store may know already. */
+  /** Called when the ring noticed a change that the store may know already. */
   readonly readMembers: () => void;
   readonly scanLetters: (partitions: readonly number[]) => void;
-  /** A watching node reports overdue timers of this node's executions. */
+  /** Called with overdue timers of this node's executions, which a watching node has reported. */
   readonly timersDue: (timers: readonly StoredTimer[]) => void;
   readonly onFault: (fault: Error) => void;
 }

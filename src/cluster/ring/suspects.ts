@@ -11,7 +11,7 @@ const NOTED_MAX = 20;
 /** Members that did not answer. They are skipped for a while; the store decides about membership. */
 export class Suspects {
   readonly #settings: RingSettings;
-  /** By URL: the incarnation, and the time until which it is skipped. */
+  /** Skipped members by URL: the incarnation, and the time until which it is skipped. */
   readonly #until = new Map<string, { incarnation: string; until: number }>();
   #noted: NotedDeath[] = [];
 
@@ -30,7 +30,7 @@ export class Suspects {
     this.reported(death, now);
   }
 
-  /** Another node reported it. That is no reason to skip it, or old reports would exclude it for ever. */
+  /** Notes the report of another node. It is no reason to skip a member, or old reports would exclude it for ever. */
   reported(death: Death, now: number): void {
     this.#noted = [...this.#noted, { ...death, at: now }].slice(-NOTED_MAX);
   }

@@ -23,7 +23,7 @@ export class TokenOutbox {
   #scan = false;
   #aboard: TokenMessage | null = null;
   #number = 0;
-  /** Something here has not been round yet. */
+  /** Whether an entry has not been round yet. */
   isUrgent = false;
 
   constructor(settings: RingSettings) {

@@ -11,7 +11,7 @@ import { procErr } from "./command-state.ts";
 export type ProcStatus = "PENDING" | "RUNNING" | "COMPLETE" | "ERROR" | "CANCELLED";
 
 export interface CommandView {
-  /** Counted from 0, in the order of the definition. */
+  /** The number of the command, from 0, in the order of the definition. */
   readonly step: number;
   readonly phase: string;
   readonly handler: string;
@@ -20,13 +20,13 @@ export interface CommandView {
   readonly procStatus: ProcStatus;
   readonly procErr: Json;
   readonly createdAt: number;
-  /** When its phase began; null: it has not begun. */
+  /** When the command's phase began; null: it has not begun. */
   readonly startedAt: number | null;
-  /** When its last receipt came; null: there is none. */
+  /** When the command's last receipt came; null: there is none. */
   readonly receiptedAt: number | null;
   /** Sequence number of its last `command.receipted`, which may have a `cmd_result`; null: none is shown. */
   readonly receipt: number | null;
-  /** Its post-operations that have not ended. */
+  /** The command's post-operations that have not ended. */
   readonly owed: readonly OwedView[];
   /** Set if all open attempts are in queues of a broker: the oldest one. Only the broker knows whether a worker has it. */
   readonly queued?: QueuedAttempt;
@@ -47,9 +47,9 @@ export interface OwedView {
   readonly op: PostOpKind;
   readonly index: number;
   readonly target: string;
-  /** Attempts that have ended. */
+  /** The number of attempts that have ended. */
   readonly attempts: number;
-  /** When it is retried; null: it runs now. */
+  /** When the post-operation is retried; null: it runs now. */
   readonly until: number | null;
   readonly error: string | null;
 }

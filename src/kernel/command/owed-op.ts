@@ -13,13 +13,13 @@ import { type CommandPlan, postOpPlan } from "./command-plan.ts";
 
 /** A post-operation that is still to be performed. */
 export interface OwedOp extends PostOpRef {
-  /** The same for all attempts. */
+  /** The id of the post-operation, the same for all attempts. */
   readonly id: string;
   /** Whether the task is settled only after this has ended. */
   readonly awaited: boolean;
-  /** Attempts that have ended. */
+  /** The number of attempts that have ended. */
   readonly ended: number;
-  /** When it may be attempted. */
+  /** The earliest time of the next attempt. */
   readonly until: number;
   /** The error of the last attempt; null: there was none. */
   readonly lastError: string | null;

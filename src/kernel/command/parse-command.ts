@@ -49,7 +49,7 @@ const broadcastUrl: Decode<string> = checked(
   (url) => {
     const { username, password } = new URL(url);
     if (username === "" && password === "") return null;
-    const hint = "definitions are shown to others: leave it out";
+    const hint = "definitions are visible to other users: leave it out";
     return { ...invalid("", "holds a user or a password"), hint };
   },
 );

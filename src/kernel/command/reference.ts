@@ -14,7 +14,7 @@ export interface Reference {
   /** The step whose result it refers to; 0 for other references. */
   readonly step: number;
   readonly path: readonly string[];
-  /** As it is written, without `${` and `}`. */
+  /** The reference as it is written, without `${` and `}`. */
   readonly text: string;
 }
 

@@ -38,7 +38,8 @@ export function startChildren(step: Step, message: ChildrenMessage): Answer {
   for (const { task, input } of message.tasks) {
     // @plant purged child is not started again 2
     const known = handler.children.get(task);
-    // Asked for before its child failed, and stepped again after a commit of unknown outcome: it waits for its retry.
+    // A start that was requested before its child failed, and is stepped again after a commit of unknown outcome, waits for its
+    // retry.
     const isWaiting = handler.tasks.until(task) > step.now;
     if (handler.tasks.settled.has(task) || known?.isOpen === true || isWaiting) continue;
     const attempt = handler.tasks.nextAttempt(task);

@@ -5,7 +5,7 @@ export class BrokerFault extends Error {
   readonly retryable: boolean;
   /** The broker's reply code, such as 404 or 406, or null. */
   readonly code: number | null;
-  /** The broker did not answer in time. */
+  /** Whether the broker did not answer in time. */
   readonly isSilent: boolean;
 
   constructor(message: string, options: { code?: number | null; cause?: unknown; isSilent?: boolean } = {}) {

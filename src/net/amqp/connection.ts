@@ -17,7 +17,7 @@ import { hangUp } from "./check-broker.ts";
 import { Delivery, type Lane, watchLane } from "./delivery.ts";
 
 export interface QueueCounts {
-  /** Messages that no consumer has. */
+  /** The number of messages that no consumer has. */
   readonly ready: number;
   readonly consumers: number;
 }
@@ -49,15 +49,15 @@ export interface BrokerConnectionOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly answerMs: number;
-  /** Publishes and consumes over two TCP connections. */
+  /** Whether to publish and consume over two TCP connections. */
   readonly isSplit?: boolean;
   /** Unacknowledged deliveries that each consumer of `BrokerSession.consume` may have. */
   readonly prefetch?: number;
   /** Sets up a new session. The connection counts as up when this resolves. */
   readonly onUp: (session: BrokerSession) => Promise<void>;
-  /** The session has ended, or no connection could be made. */
+  /** Called when the session has ended, or no connection could be made. */
   readonly onDown: () => void;
-  /** The broker takes no messages for the moment (true), or takes them again (false). */
+  /** Called when the broker takes no messages for the moment (true), or takes them again (false). */
   readonly onBlocked: (isBlocked: boolean) => void;
   /** Called once for a series of equal faults. */
   readonly onFault: (fault: BrokerFault) => void;

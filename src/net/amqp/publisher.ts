@@ -6,10 +6,10 @@ import type { Clock } from "../../std/clock.ts";
 import { atMost } from "../../std/within.ts";
 
 export interface Outgoing {
-  /** Left out: the default exchange, where the key is the queue's name. */
+  /** The exchange; left out: the default exchange, where the key is the queue's name. */
   readonly exchange?: string;
   readonly key: string;
-  /** Unique among the messages that are not confirmed. */
+  /** The id of the message, unique among the messages that are not confirmed. */
   readonly id: string;
   readonly body: Buffer;
   /** Whether `done` reports that no queue took the message. */
@@ -18,7 +18,7 @@ export interface Outgoing {
   readonly retryUnrouted?: boolean;
   /** The sender repeats the message by itself, so it is not published again over the next connection. */
   readonly isRepeated?: boolean;
-  /** How long it may wait in a queue. */
+  /** How long the message may wait in a queue. */
   readonly expirationMs?: number;
   readonly replyTo?: string;
   readonly headers?: Readonly<Record<string, string | number | readonly string[]>>;

@@ -6,7 +6,7 @@ import { type Address, type AddressRange, isIn, parseRange } from "./address.ts"
 
 export interface Forbidden {
   readonly what: string;
-  /** True: a host that the operator lists may have this address. */
+  /** Whether a host that the operator lists may have this address. */
   readonly isInside: boolean;
 }
 

@@ -167,10 +167,14 @@ export class GuardedHttp {
     if (refusal !== null) return refusal;
     return address.text === wanted.text
       ? null
-      : reject("forbidden", `not sent: ${target.host} was to be ${wanted.text}, and was ${reached}`, {
-          path: "url",
-          hint: "something between changes connections",
-        });
+      : reject(
+          "forbidden",
+          `not sent: the connection to ${target.host} should have reached ${wanted.text}, but reached ${reached}`,
+          {
+            path: "url",
+            hint: "a proxy or a firewall changes connections",
+          },
+        );
   }
 
   async #exchange(

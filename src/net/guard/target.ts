@@ -34,11 +34,11 @@ export function parseTarget(text: string, allow: AllowList): Target | Rejection 
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url === null) return refuse(`${show(text)} is not a URL`, 'write it as "https://host/path"');
   if (url.protocol !== "http:" && url.protocol !== "https:")
-    return refuse(`${show(text)} is not http or https`, "only these are sent to");
+    return refuse(`${show(text)} is not http or https`, "only http and https targets are allowed");
   if (url.username !== "" || url.password !== "")
     return refuse(
       `the URL for ${url.hostname} has a user or password in it`,
-      "take it out; what is sent is signed with webhookSecrets",
+      "remove them; requests can be signed with webhookSecrets instead",
     );
   const isSecure = url.protocol === "https:";
   const host = plainHost(url.hostname.replace(/^\[(.*)\]$/, "$1"));
@@ -66,7 +66,7 @@ export function whyNotAt(target: Target, address: Address, allow: AllowList): Re
   const { text: plain } = address;
   const at = host === plain ? plain : `${host} is ${plain}, which`;
   const entry = forbidden.isInside ? `${bracketed(host)}:${port}` : `${bracketed(plain)}:${port}`;
-  return refuse(`${at} is ${forbidden.what}`, `if it is meant, the operator adds "${entry}" to allowTargets`);
+  return refuse(`${at} is ${forbidden.what}`, `to allow it, the operator adds "${entry}" to allowTargets`);
 }
 
 function whyNot(target: Target, allow: AllowList): Rejection | null {
@@ -76,7 +76,7 @@ function whyNot(target: Target, allow: AllowList): Rejection | null {
   if (host === "" || !host.includes(".") || INSIDE_NAMES.test(host))
     return refuse(
       `"${host}" is a name inside a network`,
-      `if it is meant, the operator adds "${host}:${port}" to allowTargets`,
+      `to allow it, the operator adds "${host}:${port}" to allowTargets`,
     );
   return USUAL_PORTS.includes(port) || allow.hasAddressesAt(port) ? null : refusePort(target);
 }
@@ -84,7 +84,7 @@ function whyNot(target: Target, allow: AllowList): Rejection | null {
 function refusePort({ host, port }: Target): Rejection {
   return refuse(
     `port ${port} of ${host} is not one of ${USUAL_PORTS.join(", ")}`,
-    `if it is meant, the operator adds "${bracketed(host)}:${port}" to allowTargets`,
+    `to allow it, the operator adds "${bracketed(host)}:${port}" to allowTargets`,
   );
 }
 

@@ -54,11 +54,11 @@ export interface AmqpWorkerOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly onLog: WorkerOptions["log"];
-  /** There is no connection, or the broker takes no messages (null: all is well again). */
+  /** Called if there is no connection, or the broker takes no messages; with null when all is well again. */
   readonly onTrouble: (what: string | null) => void;
-  /** The worker consumes for the first time. */
+  /** Called when the worker consumes for the first time. */
   readonly onReady: () => void;
-  /** A fault that repairs itself, or a message that went to the dead-letter queue. */
+  /** Called for a fault that repairs itself, or a message that went to the dead-letter queue. */
   readonly onNote: (what: string) => void;
   readonly onBug: (thrown: unknown) => void;
 }

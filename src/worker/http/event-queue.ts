@@ -16,11 +16,11 @@ export interface EventQueueOptions<E extends SpooledEvent> {
   readonly clock: Clock;
   readonly random: Random;
   readonly post: (body: string) => Promise<Called<EventsAnswer>>;
-  /** The node has settled these events. Each verdict is the one of the event's attempt. */
+  /** Called when the node has settled these events. Each verdict is the one of the event's attempt. */
   readonly onSettled: (settled: readonly { readonly entry: E; readonly verdict: string }[]) => void;
-  /** The node refuses the events of this attempt for good. */
+  /** Called if the node refuses the events of this attempt for good. */
   readonly onDropped: (attempt: string, why: Refused) => void;
-  /** These entries belong to another node: all queued events of their attempts, in order. */
+  /** Called with entries that belong to another node: all queued events of their attempts, in order. */
   readonly onMoved: (entries: readonly E[]) => void;
   readonly onBug: (thrown: unknown) => void;
 }

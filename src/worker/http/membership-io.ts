@@ -11,7 +11,7 @@ export type MembershipInput =
       readonly kind: "registered";
       readonly session: number;
       readonly request: number;
-      /** Null: the server is not in a cluster. */
+      /** The nodes of the cluster; null: the server is not in a cluster. */
       readonly nodes: readonly string[] | null;
     }
   | {
@@ -19,7 +19,7 @@ export type MembershipInput =
       readonly session: number;
       readonly request: number;
       readonly what: string;
-      /** The server refuses the worker itself: its token, its name, or the route does not exist. */
+      /** Whether the server refuses the worker itself: its token, its name, or the route does not exist. */
       readonly isRefusal: boolean;
     }
   | {

@@ -23,7 +23,7 @@ export interface NodeSessionsOptions extends Pick<MembershipOptions, "addresses"
   readonly onRegistered: (session: NodeSession, registered: Registered) => void;
   readonly onGone: (name: string) => void;
   readonly onTrouble: (what: string | null) => void;
-  /** Every address refuses this worker, and it was never registered: its configuration is wrong. */
+  /** Called if every address refuses this worker, and it was never registered: its configuration is wrong. */
   readonly onRefused: (why: Refused) => void;
   readonly onBug: (thrown: unknown) => void;
 }

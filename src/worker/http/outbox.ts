@@ -13,11 +13,11 @@ export interface OutboxOptions {
   readonly spool: Spool | null;
   /** The event queue of a node, by its name; null: the session at that node has ended. */
   readonly queueOf: (node: string) => { add(entries: readonly Entry[]): void } | null;
-  /** An attempt has ended, so the worker has room for another one. */
+  /** Called when an attempt has ended, so that the worker has room for another one. */
   readonly onEnded: () => void;
-  /** The receipt of an attempt is acknowledged. */
+  /** Called when the receipt of an attempt is acknowledged. */
   readonly onAcknowledged: (attempt: HeldAttempt) => void;
-  /** The nodes of some attempts are not known. */
+  /** Called when the nodes of some attempts are not known. */
   readonly onHomeless: () => void;
 }
 

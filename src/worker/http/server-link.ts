@@ -21,7 +21,7 @@ import { readRegistered } from "./read-answers.ts";
 import { describeRefusal, isPassing, problemOf, type Refused, ServerRefused } from "./server-problem.ts";
 
 export interface ServerLinkOptions {
-  /** `http(s)://host:port` or `unix:<path>`. */
+  /** The addresses of the server: `http(s)://host:port` or `unix:<path>`. */
   readonly addresses: readonly string[];
   readonly token?: string;
   readonly clock: Clock;
@@ -47,7 +47,7 @@ export interface PostOptions<T> {
 
 export interface KeepAlive {
   readonly everyMs: number;
-  /** Keep-alive bytes have arrived before, so a request without them has failed. */
+  /** Whether keep-alive bytes have arrived before, so that a request without them has failed. */
   readonly isTrusted: boolean;
 }
 
@@ -65,7 +65,7 @@ export type Called<T> =
   | {
       readonly kind: "answered";
       readonly value: T;
-      /** Keep-alive bytes came while the server waited. */
+      /** Whether keep-alive bytes came while the server waited. */
       readonly isKeptAlive?: boolean;
     }
   | Refused
@@ -245,7 +245,7 @@ export class ServerLink {
       return answer.text;
     }
     if (isOnce) return null;
-    throw new Error("the worker ends, and the server is not there");
+    throw new Error("the worker stops, and the server does not answer");
   }
 
   /** Deregisters the worker and ends all requests, after registrations (and with `waitsForClaims`, claims) under way. */

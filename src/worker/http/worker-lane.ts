@@ -55,17 +55,20 @@ export interface WorkerLaneOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly onLog: WorkerOptions["log"];
-  /** The server is unreachable or refuses; null: the trouble is over. */
+  /** Called if the server is unreachable or refuses; with null when the trouble is over. */
   readonly onTrouble: (what: string | null) => void;
-  /** The worker is registered under this id. */
+  /** Called when the worker is registered under this id. */
   readonly onRegistered: (worker: string) => void;
-  /** Every address refuses this worker, and it was never registered: its configuration is wrong. Left out: it tries again. */
+  /**
+   * Called if every address refuses this worker, and it was never registered: its configuration is wrong. Left out: it tries
+   * again.
+   */
   readonly onRefused?: (why: Refused) => void;
-  /** The server asks the worker to stop. */
+  /** Called if the server asks the worker to stop. */
   readonly onDrain: () => void;
-  /** The server refuses the events of an attempt for good. */
+  /** Called if the server refuses the events of an attempt for good. */
   readonly onDropped: (attempt: string, why: Refused) => void;
-  /** A spool file of a former process is damaged; its readable events are sent. */
+  /** Called if a spool file of a former process is damaged; its readable events are sent. */
   readonly onDamagedSpool?: (damaged: DamagedSpool) => void;
   readonly onBug: (thrown: unknown) => void;
 }
@@ -368,7 +371,7 @@ export class WorkerLane {
       }
       await sleep(clock, backOff.next());
     }
-    throw new Error("the worker ends, and no node answers");
+    throw new Error("the worker stops, and no node answers");
   }
 
   /** Reports the start of an enumeration, because its first page may take long. */

@@ -68,7 +68,7 @@ function checked(value: unknown): string {
   if (typeof value === "string" && value.length >= CHARS_MIN) return value;
   throw new RondoError(
     reject("invalid_input", `a secret must be a text of at least ${CHARS_MIN} characters`, {
-      hint: "shorter texts are everywhere: do not log what holds them",
+      hint: "shorter values match ordinary text: do not log values that contain them",
     }),
   );
 }

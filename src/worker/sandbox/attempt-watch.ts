@@ -16,7 +16,7 @@ export interface WatchOptions {
   readonly limits: ScriptLimits;
   readonly clock: Clock;
   readonly onEvent: (event: ScriptEvent) => void;
-  /** Called once. */
+  /** Called once, at the end of the attempt. */
   readonly onEnd: (end: ScriptEnd) => void;
 }
 

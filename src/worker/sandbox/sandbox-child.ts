@@ -21,7 +21,7 @@ export interface ChildListener {
 export interface ChildOptions {
   readonly jail: Jail;
   readonly memoryBytes: number;
-  /** Longer lines are not kept. */
+  /** The longest line that is kept, in bytes. */
   readonly lineBytesMax: number;
 }
 

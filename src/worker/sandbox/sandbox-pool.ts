@@ -33,7 +33,7 @@ export interface SandboxPoolOptions {
 }
 
 export interface RunningScript {
-  /** Never rejects: a failure is an end too. */
+  /** Resolves with the end of the attempt. Never rejects: a failure is an end too. */
   readonly done: Promise<ScriptEnd>;
   /** Ends the attempt now as cancelled, unless it has ended. */
   cancel(reason: string): void;
@@ -44,7 +44,7 @@ export interface ChildStatus {
   readonly project: string;
   readonly pid: number | undefined;
   readonly isIdle: boolean;
-  /** Null where the system does not tell. */
+  /** The resident memory of the child; null where the system does not tell. */
   readonly residentBytes: number | null;
 }
 

@@ -41,11 +41,11 @@ export const PRELUDE = `((emit, cutAt, depthMax) => {
     time: silent, timeEnd: silent, timeLog: silent, clear: silent,
   };
 
-  // A promise of the function's value, whatever the function is.
+  // Returns a promise of the function's value, whatever the function is.
   const drive = async (run, state, context) => await run(parse(state), parse(context));
 
-  // What is wrong with a value that is to be stored, by the rules for results of handlers; "" if nothing is. The values
-  // above it are a list, since the depth is bounded.
+  // Returns why a value cannot be stored, by the rules for results of handlers; "" if it can. The values above it are a list,
+  // since the depth is bounded.
   const wrong = (value, path, above) => {
     if (above.length > depthMax) return apply(slice, path, [0, 200]) + " is nested deeper than " + depthMax + " levels";
     const is = (what) => path + " is " + what + ", which cannot be stored";
