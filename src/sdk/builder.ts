@@ -1,6 +1,6 @@
 /**
- * The chain behind `workflow()`: each call gives a new workflow with one thing more. It knows nothing of the types that
- * users see (workflow.ts); it checks what it is given, collects the definition's data and keeps the code by wire name.
+ * The chain behind `workflow()`: each call returns a new workflow with one more part. It has no user-visible types (workflow.ts
+ * has them). It checks its arguments, collects the definition as data, and keeps the code by wire name.
  */
 import type { Definition } from "../kernel/definition/definition.ts";
 import { defined } from "../std/defined.ts";
@@ -26,13 +26,15 @@ export interface WorkflowData extends Omit<Definition, "phases"> {
 
 type Answer = (context: never) => unknown;
 
-/** Code, and the object it was made of: the same handler may serve several phases, two of one name may not. */
+/**
+ * Code with the object that it was made from. One handler may serve several phases; two handlers must not share a wire name.
+ */
 interface Hosted {
   readonly code: HandlerCode;
   readonly source: unknown;
 }
 
-/** The untyped workflow. */
+/** A workflow without user-visible types. */
 export class WorkflowBuilder implements HostedWorkflow {
   readonly name: string;
   readonly inputSchema: StandardSchema | undefined;
@@ -147,7 +149,7 @@ export class WorkflowBuilder implements HostedWorkflow {
     return this.#with({ ...this.definition, returns: { use } }, [code]);
   }
 
-  /** A phase of one handler, named like the phase. */
+  /** Adds a phase with one handler of the same name. */
   #one(
     name: string,
     options: AnyPhaseOptions | undefined,
@@ -201,7 +203,7 @@ export class WorkflowBuilder implements HostedWorkflow {
   }
 }
 
-/** Whether a child is given with its code; one that is only named is served by whoever has it. */
+/** Whether a child is given with its code. A child that is only named is served by other workers. */
 function isHosted(workflow: unknown): workflow is HostedWorkflow {
   const { definition, handlers } = (workflow ?? {}) as Partial<HostedWorkflow>;
   return typeof definition === "object" && definition !== null && Array.isArray(handlers);

@@ -1,4 +1,4 @@
-/** A command as it is written in code. Its fields have the names that they have on topics. */
+/** A command in code. Its fields have the same names as on topics. */
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
 import type { EnumerationSpec, RetryOptions } from "./handler.ts";
@@ -11,7 +11,7 @@ interface PostOpOptions {
   readonly timeout?: Duration;
 }
 
-/** What Rondo does with the result of a command, in this order. */
+/** The post-operations on the result of a command, in this order. */
 export interface PostOperations {
   /** Adds properties to the result, before anything else sees it. */
   readonly cmd_result_enrichment?: {
@@ -46,7 +46,7 @@ export interface Command {
   };
 }
 
-/** A command and where it goes. */
+/** A command and its topic. */
 export interface CommandSpec<Input, Phases, Item> extends EnumerationSpec<Input, Phases, Item> {
   /** The topic that the command is sent to. */
   readonly topic: string;

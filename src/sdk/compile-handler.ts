@@ -1,6 +1,6 @@
 /**
- * Splits a handler as it is written into its two halves: data for the definition, and code for the worker under its
- * wire name. User functions keep their spec as `this`.
+ * Splits a handler spec into data for the definition, and code for the worker under its wire name. User functions keep their
+ * spec as `this`.
  */
 
 import { nameOf, noName, pointedAt, whyNoKey } from "../kernel/definition/task-name.ts";
@@ -18,23 +18,23 @@ import { isStandardSchema, parseWithSchema } from "./standard-schema.ts";
 /** A handler of a definition, as data. */
 export type HandlerData = { readonly [option: string]: Json };
 
-/** Both halves; there is no code where nothing of the user's runs. */
+/** Both halves of a handler. There is no code if no user function runs. */
 export interface CompiledHandler {
   readonly data: HandlerData;
   readonly code?: HandlerCode;
 }
 
-/** Where a handler stands, and what all code of its workflow shares. */
+/** The place of a handler, and the parts that all code of its workflow shares. */
 export interface Surroundings {
   /** For error texts: `phase "a" handler "b"`. */
   readonly at: string;
-  /** The wire name, unless the handler brings its own. */
+  /** The default wire name, unless the handler has its own. */
   readonly use: string;
-  /** Present if the workflow's input has a schema. */
+  /** Parses the input; present if the workflow's input has a schema. */
   readonly parseInput: HandlerCode["parseInput"];
 }
 
-/** A spec of any mode whose types do not matter any more. */
+/** A spec of any mode, without its types. */
 export type AnyEnumeration = EnumerationSpec<unknown, unknown, unknown>;
 
 const DATA_BYTES_MAX = 1_048_576;
@@ -74,7 +74,7 @@ export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHan
 
 const VERSION = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
 
-/** What executions ask for: this version of the code, or a later one that is compatible. */
+/** The range of versions that executions ask for: this version of the code, or a later compatible one. */
 function compatibleWith(version: string, at: string): string {
   if (typeof version === "string" && VERSION.test(version) && version.length <= 100)
     return `^${version.split("+")[0]}`;
@@ -88,16 +88,16 @@ export function compileBuiltIn(spec: AnyEnumeration, mode: Mode, around: Surroun
   return code.enumerate === undefined ? { data } : { data, code };
 }
 
-/** The data of a handler: checked by the kernel as it is given, then copied without what is undefined. */
+/** The data of a handler: checked by the kernel, then copied without undefined fields. */
 export function handlerData(given: Given, at: string): HandlerData {
   checkHandler(given, at);
-  // Tasks are copies already, and their size is limited one by one.
+  // Tasks are copied already, and their size is limited one by one.
   const { tasks, ...others } = given;
   const copy = storedCopy(others, at, DATA_BYTES_MAX) as HandlerData;
   return tasks === undefined ? copy : { ...copy, tasks: tasks as Json };
 }
 
-/** What all modes have in common: who enumerates tasks, what names them, and the options. */
+/** Compiles the parts that all modes have: the enumeration, keys and identities of tasks, and the options. */
 function compileEnumeration(
   spec: AnyEnumeration,
   mode: Given,
@@ -127,20 +127,23 @@ function compileEnumeration(
   return { data: handlerData(given, at), code: { use, ...code } };
 }
 
-/** A JSON Pointer, or true where the user's code names tasks. */
+/** The data for a key or identity: a JSON Pointer, or true if user code computes it. */
 function namingData(naming: AnyEnumeration["key"], at: string): string | true | undefined {
   if (naming === undefined) return undefined;
   return typeof naming === "function" ? true : checkPointer(naming, at);
 }
 
-/** The user's enumeration, or one made up where a function names tasks: only code that enumerates can call it. */
+/**
+ * The user's enumeration. If a function computes keys or identities and there is no enumeration, one is made, because only
+ * enumerating code can call it.
+ */
 function enumerator(spec: AnyEnumeration, written: readonly Json[] | undefined): HandlerCode["enumerate"] {
   if (spec.enumerate !== undefined) return (context) => spec.enumerate?.(context) as never;
   const isNamedByCode = typeof spec.key === "function" || typeof spec.identity === "function";
   return isNamedByCode ? ({ input }) => written ?? [input] : undefined;
 }
 
-/** The user's `process` or `processBatch`. Where the task is the input, it is the schema's output like the input itself. */
+/** The user's `process` or `processBatch`. If the task is the input, it is parsed by the schema too. */
 function work(spec: AnySpec, { parseInput }: Surroundings): Omit<HandlerCode, "use"> {
   const taskIsInput = spec.enumerate === undefined && spec.tasks === undefined && parseInput !== undefined;
   if (spec.processBatch !== undefined)
@@ -148,7 +151,7 @@ function work(spec: AnySpec, { parseInput }: Surroundings): Omit<HandlerCode, "u
   return { taskIsInput, parsingWait, process: (context) => spec.process?.(context as never) };
 }
 
-/** `waitFor` with its payload parsed by the schema that user code gives. */
+/** A `waitFor` that parses its payload by the schema that user code passes. */
 function parsingWait(wait: ProcessContext["waitFor"]): ProcessContext["waitFor"] {
   return async (name, { schema, ...options } = {}) => {
     if (schema !== undefined && !isStandardSchema(schema))
@@ -157,7 +160,7 @@ function parsingWait(wait: ProcessContext["waitFor"]): ProcessContext["waitFor"]
     if (schema === undefined) return payload;
     const parsed = await parseWithSchema(schema, payload, `signal "${name}"`);
     if (!isRejection(parsed)) return parsed.value;
-    // What is journaled as the answer stays so for this round; the next one waits for another.
+    // The journaled payload does not change in this round; the next round waits for another signal.
     throw Object.assign(new Fatal(parsed.message), { code: SIGNAL_REFUSED, path: name });
   };
 }

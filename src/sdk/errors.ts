@@ -1,4 +1,4 @@
-/** Errors that user code throws or meets. */
+/** Errors that user code throws or catches. */
 import { type DamagedData, damageRemedy } from "../kernel/journal/damage.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
@@ -75,26 +75,26 @@ export class ExecutionCancelled extends Error {
   }
 }
 
-/** What to do about a damaged execution. */
+/** The hint for a damaged execution. */
 export function damagedHint({ id, damage }: ExecutionView): string {
   return damageRemedy(damage ?? { table: "executions" }, id);
 }
 
-/** A stored row that cannot be read, for whoever asked for it. */
+/** The rejection for a stored row that cannot be read. */
 export function damagedRow({ message }: DamagedData): Rejection & { readonly hint: string } {
   const hint =
     "rondo audit says what can be repaired; else restore it from a backup or an export, or drop it";
   return { ...reject("wrong_status", `stored data is damaged: ${message}`), hint };
 }
 
-/** The output of an execution that has ended; throws what became of it otherwise. */
+/** The output of an execution that has ended. Throws if it failed, was cancelled or is damaged. */
 export function outputOf<Output>(view: ExecutionView): Output {
   if (view.status === "failed" || view.status === "damaged") throw new ExecutionFailed(view);
   if (view.status === "cancelled") throw new ExecutionCancelled(view);
   return view.output as Output;
 }
 
-/** What a caller gets who waited for so long in vain. */
+/** The error of a caller whose timeout is over before the execution has ended. */
 export function notEndedWithin(execution: string, ms: number): RondoError {
   return new RondoError(
     reject("timeout", `execution ${execution} has not ended within ${ms} ms`, {

@@ -92,17 +92,17 @@ export interface HandlerOptions {
 
 /** Stands for the items of a handler without `enumerate`: its one task is the input. */
 export interface NoItems {
-  /** Never there. */
+  /** Exists only in the type. */
   readonly "~items": never;
 }
 
-/** What `enumerate` gives: a list, a generator or an async generator. */
+/** The items that `enumerate` returns: a list, a generator or an async generator. */
 export type Items<Item> = Iterable<Item> | AsyncIterable<Item>;
 
-/** The task that `process` sees: an item as stored, or the input. */
+/** The type of the task in `process`: an item as stored, or the input. */
 export type TaskOf<Item, Input> = [Item] extends [NoItems] ? Input : Stored<Item>;
 
-/** Names a task or its group: a JSON Pointer into it, or a function of it before it is stored. */
+/** Computes the key or identity of a task: a JSON Pointer into the task, or a function of it before it is stored. */
 type Naming<Item, Input> = string | ((task: [Item] extends [NoItems] ? Input : Item) => string | number);
 
 /** Options of a handler with many tasks. Write `enumerate` first: the types of the rest follow from it. */
@@ -163,7 +163,7 @@ export interface HandlerSpec<Input, Phases, Item, Result> extends EnumerationSpe
   ): readonly (Result | Error)[] | Promise<readonly (Result | Error)[]>;
 }
 
-/** A spec whose types do not matter any more. */
+/** A spec without its types. */
 export type AnySpec = HandlerSpec<unknown, unknown, unknown, unknown>;
 
 const SPEC: unique symbol = Symbol.for("rondo.handler") as never;

@@ -1,14 +1,14 @@
-/** Handlers whose work is not user code: the fields that each kind adds to a spec, and the data made of them. */
+/** Handlers without user code: the fields that each kind adds to a spec, and the data made from them. */
 import { checkFields, checkName, checkTimeout, invalid, storedCopy } from "./check.ts";
 
 /** A kind of handler. */
 export interface Mode {
   readonly fields: readonly string[];
-  /** Refuses what is missing or wrong; options that all handlers have are not its part. */
+  /** Checks the fields of this kind. Options of all handlers are checked elsewhere. */
   readonly read: (spec: Given, at: string) => Given;
 }
 
-/** Fields by name, not checked yet. */
+/** Unchecked fields by name. */
 export type Given = Readonly<Record<string, unknown>>;
 
 /** Sends a command to a topic. */

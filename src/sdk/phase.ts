@@ -1,4 +1,4 @@
-/** A phase as it is written: which handlers it has, told by their shape, and where it leads. */
+/** Reads a phase spec: its handlers, recognised by their shape, and its options. */
 import type { PhaseDefinition } from "../kernel/definition/definition.ts";
 import { checkFields, checkName, checkPhase, invalid, storedCopy } from "./check.ts";
 import type { HandlerData } from "./compile-handler.ts";
@@ -39,7 +39,7 @@ export interface PhaseOptions<Input, Phases> {
   readonly maxVisits?: number;
 }
 
-/** Options whose types do not matter any more. */
+/** Options of a phase, without their types. */
 export type AnyPhaseOptions = PhaseOptions<unknown, unknown>;
 
 /** A phase of a definition, as it is written. */
@@ -52,7 +52,7 @@ export type GivenHandlers =
   | { readonly kind: "map"; readonly specs: readonly (readonly [name: string, spec: AnySpec])[] }
   | { readonly kind: "single"; readonly spec: AnySpec };
 
-/** Tells a map of handlers from a single one: the values of a map, and only those, are made by `handler()`. */
+/** Distinguishes a map of handlers from a single one: only the values of a map are made by `handler()`. */
 export function readHandlers(given: unknown, at: string): GivenHandlers {
   const made = specOf(given);
   if (made !== undefined) return { kind: "single", spec: made };
@@ -83,7 +83,7 @@ function looksLikeSpec(value: unknown): boolean {
   return typeof value === "object" && value !== null && ("process" in value || "processBatch" in value);
 }
 
-/** A phase without its handlers, as data; the wire name is for a `next` function. */
+/** Converts a phase without its handlers to data. The wire name is for a `next` function. */
 export function readPhase(name: string, options: AnyPhaseOptions, use: string): Omit<PhaseData, "handlers"> {
   const at = `phase "${name}"`;
   checkFields(options, at, ["next", "among", "onError", "final", "maxVisits"]);

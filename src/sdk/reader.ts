@@ -1,4 +1,4 @@
-/** What earlier phases left behind, as later code reads it: `phases.<phase>`, in a map `phases.<phase>.<handler>`. */
+/** The results of earlier phases, for later code: `phases.<phase>`, or `phases.<phase>.<handler>` for a map of handlers. */
 import type { ResultsReader } from "../worker/handler-code.ts";
 import type { Handler } from "./handler.ts";
 import type { Stored } from "./stored.ts";

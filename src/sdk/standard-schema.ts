@@ -1,6 +1,6 @@
 /**
- * Standard Schema (standardschema.dev), as far as it is used here: any library that implements it gives inputs and
- * signals their types, their checks and, where it can, their JSON Schema.
+ * The used part of Standard Schema (standardschema.dev). Any library that implements it gives inputs and signals their types,
+ * checks and, if it can, a JSON Schema.
  */
 import type { Json } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
@@ -19,13 +19,13 @@ export interface StandardSchema<Input = unknown, Output = Input> {
   };
 }
 
-/** What a value must be to pass a schema. */
+/** The type of values that a schema accepts. */
 export type SchemaInput<Schema extends StandardSchema> = NonNullable<Schema["~standard"]["types"]>["input"];
 
-/** What a schema makes of a value. */
+/** The type of a schema's output. */
 export type SchemaOutput<Schema extends StandardSchema> = NonNullable<Schema["~standard"]["types"]>["output"];
 
-/** A value that passed, or what is wrong with it. */
+/** A valid value, or its issues. */
 export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] };
@@ -42,7 +42,7 @@ export function isStandardSchema(value: unknown): value is StandardSchema {
   return typeof standard?.validate === "function";
 }
 
-/** What the schema makes of a value, or a rejection that names the first issue's path; a promise only if the schema is async. */
+/** The schema's output for a value, or a rejection with the path of the first issue. A promise only if the schema is async. */
 export function parseWithSchema(
   schema: StandardSchema,
   value: unknown,
@@ -64,13 +64,13 @@ export function refusalBy(
   return isThenable(parsed) ? parsed.then(refusal) : refusal(parsed);
 }
 
-/** The JSON Schema of what a schema accepts, where its library gives one. */
+/** The JSON Schema of the values that a schema accepts, if its library provides one. */
 export function jsonSchemaOf(schema: StandardSchema): Json | undefined {
   try {
     const text = JSON.stringify(schema["~standard"].jsonSchema?.input({ target: "draft-2020-12" }));
     return text === undefined ? undefined : (JSON.parse(text) as Json);
   } catch {
-    // Libraries throw for what JSON Schema cannot say, such as dates; the schema itself still checks every value.
+    // Libraries throw for values that JSON Schema cannot describe, such as dates. The schema itself still checks every value.
     return undefined;
   }
 }

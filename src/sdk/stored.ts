@@ -1,9 +1,9 @@
 import type { Json } from "../std/json.ts";
 
 /**
- * A value's type after it was stored and read back: `toJSON` is applied, nothing is null, and a member that may be
- * undefined is optional. What is refused when stored (functions, symbols, BigInt, Map, Set, bytes) is `never`, and
- * gone as a member.
+ * The type of a value after it was stored and read back: `toJSON` is applied, undefined becomes null, and a member that may be
+ * undefined is optional. Values that cannot be stored (functions, symbols, BigInt, Map, Set, bytes) are `never`, and members of
+ * such types are removed.
  */
 export type Stored<T> = 0 extends 1 & T
   ? T

@@ -1,4 +1,4 @@
-/** Code that does the commands of a topic, for a process that serves it. */
+/** `topic()`: code that runs the commands of a topic. */
 
 import { parseTopic } from "../kernel/command/parse-command.ts";
 import { reservedTopic, topicUse } from "../kernel/command/topic-rules.ts";
@@ -7,9 +7,9 @@ import type { Json } from "../std/json.ts";
 import { RondoError, reject, unwrap } from "../std/rejection.ts";
 import type { HandlerCode, HostedTopic, Log, ProcessContext } from "../worker/handler-code.ts";
 
-/** What the code of a topic gets. */
+/** The context of a topic's code. */
 export interface CommandContext<Data = unknown> {
-  /** The command, with references to earlier results replaced by them. */
+  /** The command, with references replaced by earlier results. */
   readonly cmd: {
     readonly cmd_type: string;
     readonly cmd_data: Data;
@@ -19,19 +19,19 @@ export interface CommandContext<Data = unknown> {
   readonly execution: string;
   /** The number of this attempt, from 1. */
   readonly attempt: number;
-  /** The id of this attempt, which no other attempt gets. */
+  /** The unique id of this attempt. */
   readonly attemptId: string;
   /** The time in milliseconds since 1970; the virtual time under `testRondo`. */
   readonly now: () => number;
-  /** The same for all attempts at the command. */
+  /** A key that is the same for all attempts at the command. */
   readonly idempotencyKey: string;
-  /** Lines that are stored with the attempt. */
+  /** Writes log lines that are stored with the attempt. */
   readonly log: Log;
-  /** Reports how far the command is. */
+  /** Reports the progress of the command. */
   progress(done: number, total?: number): void;
   /** Aborted when the attempt is cancelled, out of time, or its lease is lost. */
   readonly signal: AbortSignal;
-  /** Makes this worker write `[redacted]` wherever the value would be logged or told in an error; returns the value. */
+  /** Redacts this value in all logs and errors of this worker; returns the value. */
   readonly secret: (value: string) => string;
 }
 
@@ -65,7 +65,7 @@ function commandContext<Data>(context: ProcessContext): CommandContext<Data> {
     attemptId: context.attemptId,
     now: context.now,
     idempotencyKey: context.idempotencyKey,
-    // Made on first use, as for any task.
+    // Made on first use.
     get log() {
       return context.log;
     },

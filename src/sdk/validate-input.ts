@@ -1,4 +1,4 @@
-/** The input on its way in: checked at start, stored as the caller's JSON, and parsed again for each handler. */
+/** Validates inputs: at a start the input is checked and stored as the caller's JSON, and each handler parses it again. */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
@@ -8,8 +8,8 @@ import { parseWithSchema, type StandardSchema } from "./standard-schema.ts";
 import type { AnyWorkflow } from "./workflow.ts";
 
 /**
- * The JSON text to store for an input, or why it is refused: not storable, or not what the schema says. What is
- * checked is the stored form, since that is what handlers get to see.
+ * The JSON text to store for an input, or a rejection if it cannot be stored or does not match the schema. The stored form is
+ * checked, because handlers get that form.
  */
 export async function validateInput(
   workflow: Pick<AnyWorkflow, "inputSchema">,
@@ -21,7 +21,10 @@ export async function validateInput(
   return isRejection(parsed) ? parsed : text;
 }
 
-/** Gives the schema's output of a stored value, a promise only if the schema is async; a value it refuses is fatal. */
+/**
+ * Returns a parser of stored values by a schema. Its result is a promise only if the schema is async. A refused value is a
+ * fatal error.
+ */
 export function parserOf(schema: StandardSchema, what: string): (stored: unknown) => unknown {
   return (stored) => {
     const parsed = parseWithSchema(schema, stored, what);

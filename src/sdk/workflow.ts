@@ -1,6 +1,6 @@
 /**
- * A workflow as it is written in code: an immutable chain in which every phase sees the typed results of those before
- * it. The chain is also the workflow's data and code, ready for a worker to host.
+ * A workflow in code: an immutable chain in which every phase sees the typed results of earlier phases. The chain also has the
+ * workflow's data and code, ready for a worker.
  */
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
@@ -55,21 +55,21 @@ export interface WorkflowDefinition {
   readonly [field: string]: unknown;
 }
 
-/** A workflow as far as starting it matters: what it takes and what it gives. */
+/** The part of a workflow that a start needs: the types of its input and output. */
 export interface TypedWorkflow<Input, Output> extends HostedWorkflow {
   /** Checks the input at start and parses it for handlers. */
   readonly inputSchema?: StandardSchema | undefined;
-  /** Types only, never there. */
+  /** Exists only in the type. */
   readonly "~types"?: { readonly input: Input; readonly output: Output };
 }
 
 /** Any workflow. */
 export type AnyWorkflow = TypedWorkflow<unknown, unknown>;
 
-/** What a workflow is started with. */
+/** The type of a workflow's input. */
 export type WorkflowInput<W extends AnyWorkflow> = NonNullable<W["~types"]>["input"];
 
-/** What an execution of a workflow ends with. */
+/** The type of a workflow's output. */
 export type WorkflowOutput<W extends AnyWorkflow> = NonNullable<W["~types"]>["output"];
 
 /** Options of a phase that waits for a signal. */
@@ -125,8 +125,8 @@ export interface ScriptSpec<Input, Phases, Item> extends EnumerationSpec<Input, 
 type Handlers<Input, Phases> = { readonly [name: string]: Handler<Input, Phases, unknown> };
 
 /**
- * A workflow under construction, and complete at any point after its first phase. `Input` is what a start takes,
- * `Seen` what handlers see of it, `Phases` what is declared so far, `Output` what it ends with.
+ * A workflow under construction. It is complete at any point after its first phase. `Input` is the type of a start's input,
+ * `Seen` its type in handlers, `Phases` the declared phases, `Output` the type of its output.
  */
 export interface Workflow<Input, Seen, Phases, Output> extends TypedWorkflow<Input, Output> {
   /** The workflow as data. */
@@ -150,7 +150,7 @@ export interface Workflow<Input, Seen, Phases, Output> extends TypedWorkflow<Inp
     options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>>,
   ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<Stored<Result>>>, Output>;
 
-  /** Adds a phase that lasts as long as it says. */
+  /** Adds a phase that lasts for this duration. */
   sleep<Name extends string>(
     name: Name,
     duration: Duration,
@@ -168,7 +168,7 @@ export interface Workflow<Input, Seen, Phases, Output> extends TypedWorkflow<Inp
     options?: PhaseOptions<Seen, Phases & PhaseReader<Name, WaitReader<Waited<Schema, Optional>>>>,
   ): Workflow<Input, Seen, Phases & PhaseReader<Name, WaitReader<Waited<Schema, Optional>>>, Output>;
 
-  /** Adds a phase that sends a command to a topic; its result is what the receipt says, enriched. */
+  /** Adds a phase that sends a command to a topic. Its result is that of the receipt, enriched. */
   command<Name extends string, Item = NoItems>(
     name: Name,
     command: CommandSpec<Seen, Phases, Item>,

@@ -19,7 +19,7 @@ export interface Machine {
   readonly slowness: number;
 }
 
-/** The time of a sync on the machine that the goals are for. */
+/** The sync time of the machine that the goals are for. */
 const QUICK_SYNC_MS = 0.3;
 
 export function describeMachine({ directory, fileSystem }: Workspace, database: string | null): Machine {

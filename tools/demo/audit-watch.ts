@@ -1,11 +1,11 @@
-/** Has the node's auditor count the executions of a round anew, now and then while they run and once at their end. */
+/** Runs the auditor on the executions of a round, from time to time while they run and once at their end. */
 import type { Audit } from "../../src/audit/auditor.ts";
 import { showCount } from "../../src/cli/progress/phase-line.ts";
 import type { RemoteRondo } from "../../src/client/connect.ts";
 import { RondoError } from "../../src/std/rejection.ts";
 import type { Round } from "./stage.ts";
 
-/** What the auditor found, over all executions of the round. */
+/** The findings of the auditor over all executions of the round. */
 export interface Found {
   readonly executions: number;
   readonly events: number;
@@ -13,7 +13,7 @@ export interface Found {
   readonly settled: number;
   readonly lost: number;
   readonly countedTwice: number;
-  /** Whatever else must not be, in a sentence each. */
+  /** Other violations, one sentence each. */
   readonly findings: readonly string[];
   readonly at: number;
 }
@@ -23,19 +23,19 @@ export function executionsOf({ id, commands, script }: Round): string[] {
   return [id, commands, script];
 }
 
-/** What was found, in words. */
+/** The findings as a sentence. */
 export function verdictOf({ lost, countedTwice, settled, findings }: Found): string {
   const more = findings.length === 0 ? "" : `; and: ${findings.slice(0, 3).join("; ")}`;
   return `${showCount(lost)} lost, ${showCount(countedTwice)} counted twice, of ${showCount(settled)} settled so far${more}`;
 }
 
 const LEAST_MS = 1_500;
-/** It may take up to this part of the time. */
+/** The auditor may use at most one tenth of the time. */
 const SHARE = 10;
 
 export class AuditWatch {
   readonly #client: RemoteRondo;
-  /** The newest. */
+  /** The newest findings. */
   found: Found | null = null;
   #timer: NodeJS.Timeout | null = null;
 
@@ -43,7 +43,7 @@ export class AuditWatch {
     this.#client = client;
   }
 
-  /** Looks at these every so often: the longer it takes, the more rarely. */
+  /** Audits these executions from time to time. The longer an audit takes, the longer the pause. */
   watch(executions: readonly string[]): void {
     this.stop();
     const again = (ms: number): void => {
@@ -51,7 +51,7 @@ export class AuditWatch {
         const from = Date.now();
         this.look(executions).then(
           () => this.#timer === timer && again(Math.max(LEAST_MS, (Date.now() - from) * SHARE)),
-          // The server is closing: there is nothing more to be found.
+          // The server is closing, so nothing more can be audited.
           () => this.stop(),
         );
       }, ms);
@@ -66,7 +66,7 @@ export class AuditWatch {
     this.#timer = null;
   }
 
-  /** Looks at them now; those that have not begun are left out. */
+  /** Audits the executions now; those that have not begun are left out. */
   async look(executions: readonly string[]): Promise<Found> {
     const audits = (await Promise.all(executions.map((id) => this.#audit(id)))).filter((one) => one !== null);
     const sum = (field: "events" | "tasks" | "settled" | "lost" | "countedTwice"): number =>

@@ -1,4 +1,4 @@
-/** What only the demo's server has: a page, what it shows, and what its buttons do. */
+/** The routes that only the demo's server has: the state for its page, and the actions of its buttons. */
 import { z } from "@hono/zod-openapi";
 import type { ApiExtension } from "../../src/server/parts.ts";
 import { bindRoutes, json, routesOver } from "../../src/server/route.ts";
@@ -34,7 +34,7 @@ const ROUTES = [
   }),
 ];
 
-/** The routes; `stage` is there when they are first asked. */
+/** The routes. `stage` is called at the first request. */
 export function demoExtension(stage: () => Stage): ApiExtension {
   return { pages: ["demo"], routes: bindRoutes(ROUTES, { stage }) };
 }

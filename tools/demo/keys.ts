@@ -1,14 +1,14 @@
 /**
- * Keys of the terminal, each followed by Enter. The terminal stays in its usual mode: a demo that is killed with -9 could
- * not bring it back.
+ * Keys of the terminal, each followed by Enter. The terminal stays in its normal mode, because a demo that is killed with -9
+ * could not restore it.
  */
 import type { Screen } from "../../src/cli/progress/screen.ts";
 import type { Deed, Stage } from "./stage.ts";
 
 const KEYS: Readonly<Record<string, Deed>> = { k: "kill", f: "freeze", d: "duplicate", r: "again" };
-const HELP = "k kills a worker, f freezes one, d has messages delivered twice, r plays again, q ends it";
+const HELP = "k kills a worker, f freezes one, d delivers messages twice, r plays again, q ends the demo";
 
-/** Listens until it is stopped; `quit` is called for q, and at the end of input (Ctrl-D). */
+/** Listens to keys until it is stopped. `quit` is called for q and at the end of input (Ctrl-D). */
 export function listenToKeys(stage: Stage, screen: Screen, quit: () => void): { stop(): void } {
   const press = (key: string): void => {
     const deed = KEYS[key];
@@ -19,7 +19,7 @@ export function listenToKeys(stage: Stage, screen: Screen, quit: () => void): { 
   };
   const take = (text: string): void => {
     const lines = text.split("\n");
-    // All of them are on the screen already: what is live stands so much higher.
+    // The terminal has shown the typed lines, so the live lines have moved up.
     screen.moved(lines.length - 1);
     stage.begin();
     for (const line of lines) press(line.trim().toLowerCase());

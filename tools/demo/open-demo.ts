@@ -1,4 +1,7 @@
-/** Opens what the demo consists of, but for the workers: the server with its page, the network before it, the receiver. */
+/**
+ * Opens the parts of the demo except the workers: the server with its page, the proxy before it, and the receiver of
+ * broadcasts.
+ */
 import { join, resolve } from "node:path";
 import { RemoteRondo } from "../../src/client/connect.ts";
 import { openServer, type ServerOptions } from "../../src/compose/compose-server.ts";
@@ -31,10 +34,10 @@ export interface Demo {
 
 const PORT = 7_777;
 const WORKERS = 3;
-/** Short, so that what a killed or frozen worker had goes to others while one watches. */
+/** A short silence, so that tasks of a killed or frozen worker go to other workers while the user watches. */
 const SILENCE_MS = 3_000;
 
-/** Opens it. */
+/** Opens the demo. */
 export async function openDemo(options: DemoOptions, onNews: (text: string) => void): Promise<Demo> {
   const directory = options.store.startsWith("file:") ? resolve(options.store.slice(5)) : null;
   const beside = (name: string): string | null => (directory === null ? null : join(directory, name));
@@ -85,7 +88,7 @@ function demoOf(parts: Omit<Demo, "deliveries" | "hire" | "close">, file: string
   };
 }
 
-/** At the port that was asked for; else at the usual one, or at any if that is taken. */
+/** Opens the server at the given port; otherwise at the default port, or at any free one if that is taken. */
 async function openAtPort(asked: number | null, options: ServerOptions): Promise<RondoServer> {
   if (asked !== null) return openServer({ ...options, port: asked });
   try {
@@ -97,7 +100,7 @@ async function openAtPort(asked: number | null, options: ServerOptions): Promise
   }
 }
 
-/** Faults come again and again until they are mended; each is told once. */
+/** Reports each fault once, although faults repeat until they are fixed. */
 function tellOnce(tell: (text: string) => void): (fault: Error) => void {
   const told = new Set<string>();
   return ({ message }) => {

@@ -5,12 +5,12 @@ import { EXIT } from "../../src/cli/exit-code.ts";
 
 export interface DemoOptions {
   readonly tasks: number;
-  /** False if the number was not asked for. */
+  /** Whether the number of tasks was given. */
   readonly isTasksGiven: boolean;
   readonly store: string;
-  /** Null: 7777, or any if that is taken. */
+  /** The port; null: 7777, or any free port if that is taken. */
   readonly port: number | null;
-  /** Ends by itself when all is done. */
+  /** Whether the demo ends by itself when all is done. */
   readonly isExiting: boolean;
   readonly help: boolean;
 }
@@ -21,8 +21,8 @@ const TASKS_MAX = 10_000_000;
 export const DEMO_HELP = `Usage: rondo demo [--tasks N] [--exit] [--port N] [--store file:<directory>]
 
 Starts a server with the dashboard, three worker processes beside it, and plays: a fan-out of N tasks (100,000), a timer,
-a chain of commands with a broadcast, a script. Kill workers, freeze them, have messages delivered twice, or kill the
-whole demo with -9 and start it again: it goes on where it was, and shows that no task was lost and none counted twice.
+a chain of commands with a broadcast, a script. Kill workers, freeze them, deliver messages twice, or kill the
+whole demo with -9 and start it again: it continues, and shows that no task was lost and none counted twice.
 
   --tasks N    how wide the fan-out is
   --exit       end when all is done; by itself it does so where there is no terminal
@@ -30,7 +30,7 @@ whole demo with -9 and start it again: it goes on where it was, and shows that n
   --store URL  where its data is: file:.rondo-demo by default; remove the directory to begin anew
 `;
 
-/** Reads the arguments; throws what is wrong with them. */
+/** Parses the arguments. Throws if one is wrong. */
 export function parseDemoOptions(args: readonly string[], isTerminal: boolean): DemoOptions {
   const { values } = parseArgs({
     args: [...args],

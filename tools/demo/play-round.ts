@@ -17,14 +17,14 @@ import { primesWorkflow } from "./parts/primes.ts";
 import { prove } from "./prove.ts";
 import type { Round, Stage } from "./stage.ts";
 
-/** What a demo that was killed left of the fan-out. */
+/** The state of the fan-out that a killed demo left. */
 export interface Left {
   readonly view: ExecutionView;
   readonly settled: number;
   readonly inFlight: number;
 }
 
-/** Plays it; answers whether everything holds that must. `left`: what there is of it already. */
+/** Plays a round; returns whether all checks hold. `left`: the part that was done before. */
 export async function playRound(
   demo: Demo,
   screen: Screen,
@@ -66,7 +66,7 @@ async function playFanOut(
 ): Promise<DemoOutput> {
   stage.step = "fan-out";
   tellPart(screen, 1, `A fan-out of ${showCount(round.tasks)} tasks, then a timer`);
-  // The code is the workers': here it is only known what there is to be done.
+  // The workers have the code; the server needs only the definition.
   const handle = await server.rondo.start(
     fanOut(() => {}),
     { tasks: round.tasks },
@@ -84,7 +84,7 @@ async function playFanOut(
     totals: { work: round.tasks },
     beneath: () => [workersLine(stage, network), auditLine(audits.found)],
   });
-  // Closing breaks off what is being read; only a demo that gets to its end needs to know.
+  // Closing interrupts the reading of events. Only a demo that reaches its end handles that error.
   shown.catch(() => {});
   const output = await handle.result();
   await shown;
@@ -120,7 +120,7 @@ async function playCommands(
 async function playScript({ stage, server }: Demo, screen: Screen, { script }: Round) {
   tellPart(screen, 3, "A script in a sandbox: four runs that hand their state on, and log as they go");
   const handle = await server.rondo.start(primesWorkflow(), null, { id: script });
-  // Not before it is there: the page reads its log.
+  // Set after the start, because the page reads the execution's log.
   stage.step = "script";
   for await (const { level, text, run } of handle.logs({ follow: true }))
     if (level !== "run") screen.print(["│", "cyan"], [` ${(run ?? "").padEnd(8)} `, "dim"], text);
@@ -154,7 +154,7 @@ function auditLine(found: Demo["audits"]["found"]): Piece[] {
   if (found === null)
     return [
       ["  auditor  ", "dim"],
-      ["has not looked yet", "dim"],
+      ["has not run yet", "dim"],
     ];
   const { lost, countedTwice, settled, findings } = found;
   const isFine = lost + countedTwice + findings.length === 0;

@@ -1,4 +1,7 @@
-/** The end of a round: what came out, and what that proves. Each line is a check that can fail. */
+/**
+ * Prints the result of a round, and checks that prove that no task was lost or counted twice. Each line is a check that can
+ * fail.
+ */
 import { showCount } from "../../src/cli/progress/phase-line.ts";
 import type { Screen } from "../../src/cli/progress/screen.ts";
 import type { ExecutionView } from "../../src/index.ts";
@@ -16,17 +19,17 @@ export interface Evidence {
   readonly output: DemoOutput;
   readonly facts: JournalFacts;
   readonly tasks: number;
-  /** What was found of a demo that was killed; null if this one did it all. */
+  /** The state that a killed demo left; null if this process did the whole round. */
   readonly kept: { readonly settled: number; readonly inFlight: number } | null;
   readonly deliveries: { readonly again: number; readonly needless: number };
   readonly received: readonly Received[];
-  /** What the script counted. */
+  /** The number of primes that the script counted. */
   readonly primes: number | null;
   readonly audit: Found;
   readonly harm: { readonly killed: number; readonly frozen: number; readonly doubled: Doubled };
 }
 
-/** Tells the result and every check; answers whether all of them hold. */
+/** Prints the result and every check. Returns whether all of them hold. */
 export function prove(screen: Screen, evidence: Evidence): boolean {
   const { view, output } = evidence;
   const lasted = showDuration((view.finishedAt ?? 0) - view.createdAt);
@@ -71,7 +74,7 @@ function countChecks({ view, output, facts, tasks }: Evidence): Check[] {
   ];
 }
 
-/** What the witness of deliveries says, if there was a process before. */
+/** Checks of deliveries, if there was an earlier process. */
 function killChecks({ kept, deliveries }: Evidence): Check[] {
   if (kept === null) return [];
   const { again, needless } = deliveries;
@@ -101,7 +104,7 @@ function partChecks({ received, primes, tasks }: Evidence): Check[] {
   ];
 }
 
-/** What the second copies of messages came to, if there were any. */
+/** Checks of duplicated messages, if there were any. */
 function harmChecks({ harm: { doubled } }: Evidence): Check[] {
   if (doubled.sent === 0) return [];
   const { sent, recognised } = doubled;
@@ -113,7 +116,7 @@ function harmChecks({ harm: { doubled } }: Evidence): Check[] {
   ];
 }
 
-/** What was done to workers, if anything was. */
+/** The harm that was done to workers, if any. */
 function although({ killed, frozen }: Evidence["harm"]): string {
   const done = [
     ...(killed > 0 ? [`${showCount(killed)} ${killed === 1 ? "worker was" : "workers were"} killed`] : []),

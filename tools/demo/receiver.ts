@@ -1,7 +1,7 @@
 /**
- * The demo's own receiver of broadcasts, on loopback. It checks the signature, knows by `webhook-id` what it has had
- * before, and keeps what came in a file beside the store, with its port: a broadcast that was owed when the demo was
- * killed goes to the same address when it is sent again.
+ * The demo's receiver of broadcasts, on loopback. It checks signatures, recognises repeats by `webhook-id`, and stores received
+ * broadcasts and its port in a file beside the store. So a broadcast that was owed when the demo was killed is sent to the same
+ * address again.
  */
 import { randomBytes } from "node:crypto";
 import { appendFileSync, existsSync, readFileSync } from "node:fs";
@@ -10,7 +10,7 @@ import type { AddressInfo } from "node:net";
 import { WebhookSecrets } from "../../src/commands/post-ops/webhook-secrets.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 
-/** A broadcast that came. */
+/** A received broadcast. */
 export interface Received {
   readonly id: string;
   readonly at: number;
@@ -25,7 +25,7 @@ export class Receiver {
   readonly #server: Server;
   readonly #file: string | null;
   readonly #received = new Map<string, Received>();
-  /** What broadcasts are signed with. */
+  /** The secret that signs broadcasts. */
   readonly secret: string;
   readonly #secrets: WebhookSecrets;
   #repeats = 0;
@@ -41,7 +41,7 @@ export class Receiver {
     });
   }
 
-  /** Listens; `file` is what those before left, or null. */
+  /** Listens. `file` has the data of earlier processes; null: there is none. */
   static async open(file: string | null): Promise<Receiver> {
     const receiver = new Receiver(file);
     const before = receiver.#readBack();
@@ -50,7 +50,7 @@ export class Receiver {
     return receiver;
   }
 
-  /** Writes down where it listens, once the store's directory is there. */
+  /** Stores its address, once the store's directory exists. */
   remember(): void {
     if (this.#isNewPort) this.#note({ port: this.#port });
   }
@@ -59,22 +59,22 @@ export class Receiver {
     return `http://127.0.0.1:${this.#port}/news`;
   }
 
-  /** As `allowTargets` has it. */
+  /** The address in the form of `allowTargets`. */
   get target(): string {
     return `127.0.0.1:${this.#port}`;
   }
 
-  /** What came, newest last. */
+  /** The received broadcasts, newest last. */
   get received(): Received[] {
     return [...this.#received.values()].slice(-SHOWN_MAX);
   }
 
-  /** Those of one execution. */
+  /** The received broadcasts of one execution. */
   of(execution: string): Received[] {
     return [...this.#received.values()].filter(({ id }) => id.startsWith(`${execution}/`));
   }
 
-  /** Messages that had come before, and came again. */
+  /** The number of broadcasts that were received again. */
   get repeats(): number {
     return this.#repeats;
   }
@@ -84,7 +84,7 @@ export class Receiver {
     this.#server.closeAllConnections();
   }
 
-  /** The port of those before, if it is free; else any. */
+  /** Listens on the port of earlier processes if it is free, otherwise on any port. */
   async #listen(port: number): Promise<number> {
     const listen = (wanted: number): Promise<void> =>
       new Promise((resolve, fail) => {
@@ -125,7 +125,7 @@ export class Receiver {
     if (this.#file !== null) appendFileSync(this.#file, `${JSON.stringify(line)}\n`, { mode: 0o600 });
   }
 
-  /** Reads the file; answers the port that was last used, 0 if there was none. */
+  /** Reads the file. Returns the last used port; 0 if there is none. */
   #readBack(): number {
     if (this.#file === null || !existsSync(this.#file)) return 0;
     let port = 0;
@@ -139,12 +139,12 @@ export class Receiver {
   }
 }
 
-/** What a line says; null: it was being written when the demo was killed. */
+/** Parses a line; null: it was being written when the demo was killed. */
 function parseLine(line: string): { port: unknown } | Received | null {
   try {
     return JSON.parse(line) as { port: unknown } | Received;
   } catch {
-    // Half a line, or none: what it was about comes again.
+    // A half-written line is ignored: its broadcast is sent again.
     return null;
   }
 }

@@ -1,9 +1,9 @@
 /**
  * The demo:
- * 1. opens the server, and looks for a round that a killed demo left; else begins a new one;
- * 2. says what was kept and what was in flight, and starts the workers;
- * 3. plays the round, in the terminal and on the page, and proves that every task was counted exactly once;
- * 4. on a terminal, stays for more rounds and for harm, until it is told to end.
+ * 1. It opens the server, and searches for a round that a killed demo left; otherwise it begins a new one.
+ * 2. It prints which tasks were kept and which were in flight, and starts the workers.
+ * 3. It plays the round, in the terminal and on the page, and proves that every task was counted exactly once.
+ * 4. On a terminal, it stays for more rounds and for harm until the user ends it.
  */
 import { EXIT, type ExitCode } from "../../src/cli/exit-code.ts";
 import { showCount } from "../../src/cli/progress/phase-line.ts";
@@ -20,10 +20,10 @@ import { JournalFacts } from "./parts/journal-facts.ts";
 import { type Left, playRound } from "./play-round.ts";
 import type { Round } from "./stage.ts";
 
-/** How long a page is waited for before it begins. */
+/** How long it waits for a page to be opened before it begins. */
 const PAGE_MS = 10_000;
 
-/** Runs the demo; resolves with the exit code. */
+/** Runs the demo and returns the exit code. */
 export async function runDemo(args: readonly string[]): Promise<ExitCode> {
   const isTerminal = process.stdout.isTTY === true && process.stdin.isTTY === true;
   const options = parseDemoOptions(args, isTerminal);
@@ -68,7 +68,7 @@ export async function runDemo(args: readonly string[]): Promise<ExitCode> {
   }
 }
 
-/** The first round. */
+/** Plays the first round. */
 async function demonstrate(demo: Demo, screen: Screen): Promise<boolean> {
   const { server, options } = demo;
   const newest = (await server.rondo.list({ workflow: DEMO, limit: 1 })).data[0] ?? null;
@@ -79,16 +79,15 @@ async function demonstrate(demo: Demo, screen: Screen): Promise<boolean> {
   tellBeginning(demo, screen, { newest, isOpen, round });
   const found = isOpen && newest.finishedAt === null ? newest : null;
   const left = found === null ? null : await lookBack(demo, screen, { found, tasks });
-  if (isOpen && found === null)
-    screen.print(`Found execution ${id} at its end: what comes after it is gone on with.`);
-  // Whatever is in it is of no execution that is open.
+  if (isOpen && found === null) screen.print(`Found execution ${id} at its end: the next parts follow.`);
+  // The file has entries of earlier executions only.
   if (found === null) demo.deliveries.clear();
   const waited = options.isExiting ? null : waitForPage(demo, screen);
   await Promise.all([demo.hire(), waited]);
   return playRound(demo, screen, { round, left });
 }
 
-/** More rounds, as long as they are asked for. */
+/** Plays more rounds on request. */
 async function stay(
   demo: Demo,
   screen: Screen,
@@ -113,7 +112,7 @@ async function stay(
   }
 }
 
-/** A page that is open when it begins shows more. */
+/** Waits for a page to be opened, because a page shows more. */
 async function waitForPage(demo: Demo, screen: Screen): Promise<void> {
   screen.print(
     ["Open the page now", "bold"],
@@ -141,9 +140,9 @@ function tellBeginning(
     `: ${showCount(tasks)} tasks, commands, a script, a timer; all of it durable, in ${options.store}`,
   );
   if (newest !== null && !isOpen)
-    screen.print(`A finished demo is there already (execution ${newest.id}): this one is execution ${id}.`);
+    screen.print(`A finished demo exists already (execution ${newest.id}): this one is execution ${id}.`);
   if (isOpen && options.isTasksGiven && options.tasks !== tasks)
-    screen.print(`Execution ${id} is open and has ${showCount(tasks)} tasks: it goes on with those.`);
+    screen.print(`Execution ${id} is open and has ${showCount(tasks)} tasks: it continues with those.`);
   line(
     "page",
     [`${server.url}/demo`, "bold"],
@@ -159,7 +158,7 @@ function tellBeginning(
       ["f", "bold"],
       " freezes one, ",
       ["d", "bold"],
-      " has messages delivered twice, ",
+      " delivers messages twice, ",
       ["q", "bold"],
       " ends it",
     );
@@ -177,7 +176,7 @@ function isElsewhere(url: string, asked: number | null): boolean {
   return asked === null && new URL(url).port !== "7777";
 }
 
-/** What the demo before left, as the journal and the witness say. */
+/** The state that the last demo left, according to the journal and the noted deliveries. */
 async function lookBack(
   { server, deliveries }: Demo,
   screen: Screen,
@@ -186,7 +185,7 @@ async function lookBack(
   const facts = await JournalFacts.read(server.rondo.execution(found.id), tasks, found.revision);
   const settled = tasks - facts.count().lost;
   const inFlight = deliveries.compare(facts);
-  screen.print(["Found", "bold"], ` execution ${found.id} as the process before left it:`);
+  screen.print(["Found", "bold"], ` execution ${found.id} as the last process left it:`);
   screen.print(`  ${showCount(settled)} of ${showCount(tasks)} tasks are settled: kept, and not run again`);
   screen.print(
     `  ${showCount(inFlight)} were in flight, delivered but not counted: they are delivered again`,
@@ -196,7 +195,7 @@ async function lookBack(
   return { view: found, settled, inFlight };
 }
 
-/** Whether a round has come to its end: its last part has. */
+/** Whether a round has ended, which means that its last part has. */
 async function isOver({ server }: Demo, { script }: Round): Promise<boolean> {
   try {
     return (await server.rondo.execution(script).describe()).finishedAt !== null;

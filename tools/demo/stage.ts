@@ -1,6 +1,6 @@
 /**
- * What the demo is about just now, for the terminal and for the page; and what can be done to it from either. Harm that
- * comes while nothing runs begins another round, so that there is something to be harmed.
+ * The state of the demo for the terminal and the page, and the actions on it. Harm that is requested while nothing runs begins
+ * another round.
  */
 import { type AuditWatch, executionsOf, type Found, verdictOf } from "./audit-watch.ts";
 import type { BadNetwork, Doubled } from "./harm/bad-network.ts";
@@ -9,7 +9,7 @@ import type { Received, Receiver } from "./receiver.ts";
 
 export type Step = "opening" | "fan-out" | "commands" | "script" | "proof" | "done";
 
-/** What can be done to the demo. */
+/** The actions on the demo. */
 export const DEEDS = ["kill", "freeze", "duplicate", "again"] as const;
 export type Deed = (typeof DEEDS)[number];
 
@@ -21,7 +21,7 @@ export interface Round {
   readonly script: string;
 }
 
-/** The demo as the page gets it. */
+/** The state of the demo for the page. */
 export interface StageShown {
   readonly step: Step;
   readonly round: Round | null;
@@ -43,13 +43,13 @@ interface StageParts {
   readonly audits: AuditWatch;
   readonly project: string;
   readonly isStaying: boolean;
-  /** Told what happens, in a sentence. */
+  /** Called with a sentence about each event. */
   readonly onNews: (text: string) => void;
 }
 
 const NEWS_MAX = 30;
 const LOOK_MS = 50;
-/** So long it is waited for something to be harmed. */
+/** How long an action waits for running tasks. */
 const PATIENCE_MS = 10_000;
 
 export class Stage {
@@ -57,21 +57,21 @@ export class Stage {
   step: Step = "opening";
   round: Round | null = null;
   crew: WorkerCrew | null = null;
-  /** Whether tasks are being done. */
+  /** Whether tasks run now. */
   isAtWork: () => boolean = () => false;
   killed = 0;
   frozen = 0;
   readonly #news: { at: number; text: string }[] = [];
   #onBegin: () => void = () => {};
   #onAgain: () => void = () => {};
-  /** Whether the auditor looks just now because of a harm, and whether another came meanwhile. */
+  /** Whether an audit after a harm is running, and whether another one must follow. */
   #audit: "none" | "looks" | "looks, and once more" = "none";
 
   constructor(parts: StageParts) {
     this.#parts = parts;
   }
 
-  /** Another round: what was done to the one before is forgotten. */
+  /** Begins another round, and forgets the harm of the last one. */
   begins(round: Round): void {
     this.round = round;
     this.killed = 0;
@@ -80,7 +80,7 @@ export class Stage {
     this.#parts.audits.found = null;
   }
 
-  /** As the page gets it. */
+  /** The state for the page. */
   show(): StageShown {
     const { network, receiver, audits, project, isStaying } = this.#parts;
     this.begin();
@@ -99,26 +99,26 @@ export class Stage {
     };
   }
 
-  /** Resolves when somebody wants it to begin: a page asks, or a key is pressed. */
+  /** Resolves when the user begins the demo, by a page or a key. */
   wanted(): Promise<void> {
     return new Promise((resolve) => {
       this.#onBegin = resolve;
     });
   }
 
-  /** Need not wait any longer. */
+  /** Begins the demo without waiting any longer. */
   begin(): void {
     this.#onBegin();
   }
 
-  /** Resolves when another round is asked for. */
+  /** Resolves when another round is requested. */
   askedAgain(): Promise<void> {
     return new Promise((resolve) => {
       this.#onAgain = resolve;
     });
   }
 
-  /** Something happened; answers the same. */
+  /** Reports an event; returns its text. */
   tell(text: string): string {
     this.#news.push({ at: Date.now(), text });
     if (this.#news.length > NEWS_MAX) this.#news.shift();
@@ -126,7 +126,7 @@ export class Stage {
     return text;
   }
 
-  /** Does it; answers what was done, in a sentence. */
+  /** Performs an action; returns a sentence about it. */
   async act(deed: Deed): Promise<string> {
     if (deed === "again") {
       if (this.step !== "done") return this.tell("a round is under way: it has to end first");
@@ -135,27 +135,27 @@ export class Stage {
     }
     if (deed === "duplicate") return this.#duplicate();
     if (this.step === "done") {
-      this.tell("nothing runs that could be harmed: another round begins");
+      this.tell("no task runs, so another round begins");
       this.#onAgain();
     }
     await this.#untilAtWork();
     const done = deed === "kill" ? this.crew?.kill() : this.crew?.freeze();
     if (done === null || done === undefined)
-      return this.tell("there is no worker for that just now: those that were killed are being replaced");
+      return this.tell("there is no worker for that now: killed workers are being replaced");
     if (deed === "kill") this.killed++;
     else this.frozen++;
     this.harmed();
     return done;
   }
 
-  /** Has the auditor look now, and say what it finds; harms that come while it looks are covered by one more look. */
+  /** Runs an audit now and reports its findings. Harm that happens during the audit causes one more audit. */
   harmed(): void {
     if (this.#audit !== "none") {
       this.#audit = "looks, and once more";
       return;
     }
     this.#audit = "looks";
-    // A server that is closing answers no more; then there is nothing to be said either.
+    // A server that is closing does not answer any more.
     this.#look().catch(() => {
       this.#audit = "none";
     });
@@ -184,7 +184,7 @@ export class Stage {
     return text;
   }
 
-  /** Waits for tasks under way, or for steps that have none. */
+  /** Waits until tasks run, or until a step without tasks runs. */
   async #untilAtWork(): Promise<void> {
     const until = Date.now() + PATIENCE_MS;
     while (Date.now() < until && (this.step === "opening" || this.step === "done" || this.#isIdle()))

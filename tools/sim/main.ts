@@ -1,11 +1,6 @@
 /**
- * `rondo sim`: runs seeds, prints what breaks with a line that replays it.
- *
- * --seed N        one seed, with its trace      --seeds N      so many seeds from --from (default 1)
- * --executions N  --without a,b                 a smaller run: what a shrunk failure says
- * --bugs          plants each known bug in a copy and expects it to be found within --within seeds
- * --twice         runs each seed twice and compares the trace hashes      --hashes  prints them     --json
- * --soak          seeds until it is stopped             --threads N    so many at a time
+ * `rondo sim`: runs seeds of the simulator, and prints each broken seed with a command line that replays it. `rondo sim --help`
+ * lists the options.
  */
 import { parseArgs } from "node:util";
 import { monotonicMs } from "../../src/std/monotonic.ts";
@@ -21,7 +16,7 @@ const PROGRESS_EVERY = 100;
 const SIMULATE_HINT =
   "to simulate a workflow of yours: `simulate` of rondo/testing, see docs/guides/testing.md";
 
-export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network and clocks under seeds, and checks every promise
+export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network and clocks under seeds, and checks all invariants
 
   --seeds N          so many seeds (200), from --from N (1)
   --seed N           one seed, with its trace (--quiet: without)

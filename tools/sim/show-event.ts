@@ -14,11 +14,11 @@ export function showWrite({ trace, timeline }: World, what: string, { writes, ma
         decodeEntry(entry).map(({ event }) => showEvent(event)),
       );
       const letters = (write.mail ?? []).map(
-        ({ id, to, body }) => `letter ${id} to ${to}: ${body.slice(0, 60)}`,
+        ({ id, to, body }) => `mail ${id} to ${to}: ${body.slice(0, 60)}`,
       );
       return `  ${write.execution} ${[...events, ...letters].join("; ")}`;
     });
-  if (mailTaken !== undefined) trace.detail(() => `  letters taken: ${mailTaken.join(" ")}`);
+  if (mailTaken !== undefined) trace.detail(() => `  mail taken: ${mailTaken.join(" ")}`);
 }
 
 function showEvent(event: Event): string {

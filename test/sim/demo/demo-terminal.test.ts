@@ -56,7 +56,7 @@ describe.runIf(process.platform === "linux" && needCommand("script", "bsdutils")
     await terminal.line(/✓ ([\d,]+) receipts were delivered twice; \1 were recognised/);
     await terminal.line(/^It stays up/);
     terminal.type("k\n");
-    await terminal.line(/⚡ nothing runs that could be harmed: another round begins$/);
+    await terminal.line(/⚡ no task runs, so another round begins$/);
     await terminal.line(/⚡ worker-\d+ \(pid \d+\) was killed with -9$/);
     await terminal.line(FOUND);
     await terminal.line(/^What that proves, although 1 worker was killed, read back/);
@@ -107,7 +107,7 @@ describe.runIf(process.platform === "linux" && needCommand("script", "bsdutils")
       cwd,
     }).ended;
     expect(code).toBe(0);
-    expect(stdout).toContain("Found execution demo-2 as the process before left it:");
+    expect(stdout).toContain("Found execution demo-2 as the last process left it:");
     expect(stdout).toContain("✓ 30,000 tasks settled, 0 lost, 0 counted twice");
     expect(stdout).not.toContain("✗");
   }, 180_000);

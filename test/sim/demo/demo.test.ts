@@ -30,7 +30,7 @@ test("killed half-way, twice, it goes on and counts every task exactly once", as
   const { code, stdout, stderr } = await demo(cwd).ended;
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
 
-  expect(stdout).toContain("Found execution demo as the process before left it:");
+  expect(stdout).toContain("Found execution demo as the last process left it:");
   const settled = number(stdout, /^ {2}([\d,]+) of 20,000 tasks are settled: kept, and not run again$/m);
   const inFlight = number(stdout, /^ {2}([\d,]+) were in flight, delivered but not counted/m);
   const rest = number(stdout, /^ {2}([\d,]+) are still to be done$/m);
@@ -55,7 +55,7 @@ test("beside a finished demo it begins another, and ends by itself", async () =>
   const second = await demo(cwd, "--tasks", "300").ended;
   expect(second.code).toBe(0);
   expect(second.stdout).toContain(
-    "A finished demo is there already (execution demo): this one is execution demo-2.",
+    "A finished demo exists already (execution demo): this one is execution demo-2.",
   );
   expect(second.stdout).toContain("300 tasks settled, 0 lost, 0 counted twice");
 }, 120_000);
@@ -101,7 +101,7 @@ test("killed in the middle of the script it goes on with that, and broadcasts no
   await killed.ended;
   const { code, stdout, stderr } = await demo(cwd).ended;
   expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
-  expect(stdout).toContain("Found execution demo at its end: what comes after it is gone on with.");
+  expect(stdout).toContain("Found execution demo at its end: the next parts follow.");
   expect(stdout).toContain("500 tasks settled, 0 lost, 0 counted twice");
   expect(stdout).toContain("✓ 1 broadcast of the commands has come, signed");
   expect(stdout).toContain("✓ the script came to 14,683 primes, and there are 14,683");

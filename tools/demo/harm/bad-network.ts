@@ -1,17 +1,17 @@
 /**
- * The network between the workers and the server: everything passes through here, and while it doubles, every message
- * of a worker is delivered twice. It notes what the server said to the second copy.
+ * A proxy between the workers and the server. While it duplicates, it delivers every message of a worker twice, and counts what
+ * the server answered to the second copy.
  */
 import { Agent, createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { bodyOf, forward } from "./forward.ts";
 
-/** What the second copies came to. */
+/** Counts of duplicated receipts. */
 export interface Doubled {
   readonly isOn: boolean;
   /** Receipts that were delivered twice. */
   readonly sent: number;
-  /** Those whose second copy the server recognised. */
+  /** Receipts whose second copy the server recognised. */
   readonly recognised: number;
 }
 
@@ -32,7 +32,7 @@ export class BadNetwork {
     });
   }
 
-  /** A way to the server at `target`, on loopback. */
+  /** Opens a proxy to the server at `target`, on loopback. */
   static async open(target: string): Promise<BadNetwork> {
     const network = new BadNetwork(target);
     await new Promise<void>((resolve, fail) => {
@@ -42,7 +42,7 @@ export class BadNetwork {
     return network;
   }
 
-  /** Where workers find it. */
+  /** The address of the proxy, for workers. */
   get url(): string {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
@@ -51,7 +51,7 @@ export class BadNetwork {
     return { isOn: this.isDoubling, sent: this.#sent, recognised: this.#recognised };
   }
 
-  /** Counts from here on. */
+  /** Resets the counts. */
   countAnew(): void {
     this.#sent = 0;
     this.#recognised = 0;
@@ -76,7 +76,7 @@ export class BadNetwork {
     outgoing.writeHead(answer.status, answer.headers).end(answer.body);
   }
 
-  /** How many receipts were in it, and for how many of them the server says that it has them already. */
+  /** Counts the receipts in a message, and those that the server recognised in the second copy. */
   #count(body: Buffer, second: Buffer): void {
     const { events } = JSON.parse(body.toString()) as { events: { attempt: string; kind: string }[] };
     const { verdicts = {} } = JSON.parse(second.toString()) as { verdicts?: Record<string, string> };

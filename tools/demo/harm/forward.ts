@@ -1,4 +1,4 @@
-/** One request passed on to a server, whole, and its whole answer: what stands between a worker and a server is made of it. */
+/** Forwards one whole request to a server, and returns the whole answer. Proxies between a worker and a server use it. */
 import { type Agent, type IncomingHttpHeaders, type IncomingMessage, request } from "node:http";
 
 export interface Forwarded {
@@ -6,18 +6,18 @@ export interface Forwarded {
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
-  /** Breaks it off: whoever asked has gone, and nobody holds what it asked for. */
+  /** Aborts the request when its sender has gone. */
   readonly signal?: AbortSignal;
 }
 
-/** What the server said. */
+/** The answer of the server. */
 export interface ForwardedAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly body: Buffer;
 }
 
-/** Asks the server at `target`; rejects if no whole answer comes. */
+/** Sends the request to the server at `target`. Rejects if no complete answer comes. */
 export function forward(
   target: URL,
   agent: Agent,
@@ -40,7 +40,7 @@ export function forward(
   });
 }
 
-/** The whole body of a message; rejects if it breaks off. */
+/** The complete body of a message. Rejects if it breaks off. */
 export async function bodyOf(message: IncomingMessage): Promise<Buffer> {
   const pieces: Buffer[] = [];
   for await (const piece of message as AsyncIterable<Buffer>) pieces.push(piece);

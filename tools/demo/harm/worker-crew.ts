@@ -1,8 +1,8 @@
 /**
  * The workers of the demo, each a process of its own (`rondo worker`):
- * 1. one that is killed or dies is replaced a moment later;
- * 2. one that is frozen is thawed after a while by a process of its own, also if the demo is gone by then;
- * 3. all of them end with the demo, since their pipe to it is closed.
+ * 1. A worker that is killed or dies is replaced a moment later.
+ * 2. A frozen worker is thawed after a while by a separate process, even if the demo has ended by then.
+ * 3. All workers end with the demo, because their pipe to it closes.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -12,7 +12,7 @@ import { packageRoot } from "../../../src/package-root.ts";
 
 export type WorkerState = "starting" | "working" | "frozen" | "killed";
 
-/** A worker as it is shown. */
+/** A worker as the page shows it. */
 export interface WorkerShown {
   readonly name: string;
   readonly pid: number | null;
@@ -20,14 +20,14 @@ export interface WorkerShown {
 }
 
 export interface CrewOptions {
-  /** Where the workers find the server. */
+  /** The address of the server, for workers. */
   readonly url: string;
   readonly size: number;
-  /** The file in which deliveries are noted; null: nowhere. */
+  /** The file in which deliveries are noted; null: they are not noted. */
   readonly deliveries: string | null;
-  /** Told what happens to them, in a sentence. */
+  /** Called with a sentence about each event. */
   readonly onNews: (news: string) => void;
-  /** One that was frozen goes on. */
+  /** Called when a frozen worker has been thawed. */
   readonly onThaw: () => void;
 }
 
@@ -35,15 +35,15 @@ interface Member {
   readonly name: string;
   readonly child: ChildProcess;
   state: WorkerState;
-  /** What it said last on stderr. */
+  /** The last output of the worker on stderr. */
   words: string;
 }
 
-/** How long a frozen one stays so: longer than the silence after which its tasks are given to others. */
+/** How long a worker stays frozen: longer than the silence after which its tasks are lost. */
 export const FREEZE_S = 6;
 const REPLACE_MS = 1_000;
 const CAPACITY = 1_000;
-/** So many ends before the first beginning are no accident. */
+/** After this many ends before the first start, workers cannot be started. */
 const HOPELESS = 3;
 const WORDS_MAX = 2_000;
 
@@ -53,7 +53,7 @@ export class WorkerCrew {
   #numbers = 0;
   #failedStarts = 0;
   #isClosing = false;
-  /** Resolves when the first of them serves; rejects if none can be started. */
+  /** Resolves when the first worker serves; rejects if none can be started. */
   readonly ready: Promise<void>;
   #serve: () => void = () => {};
   #fail: (reason: Error) => void = () => {};
@@ -64,7 +64,7 @@ export class WorkerCrew {
       this.#serve = resolve;
       this.#fail = reject;
     });
-    // Whoever waits for it gets the failure; until then it must not count as unhandled.
+    // A caller that awaits `ready` gets the error; until then it must not count as unhandled.
     this.ready.catch(() => {});
     for (let i = 0; i < options.size; i++) this.#add();
   }
@@ -73,7 +73,7 @@ export class WorkerCrew {
     return Array.from(this.#members, ({ name, child, state }) => ({ name, pid: child.pid ?? null, state }));
   }
 
-  /** Kills one with SIGKILL; null: there is none to be killed just now. */
+  /** Kills a worker with SIGKILL; null: there is none to kill now. */
   kill(): string | null {
     const member = this.#oneAtWork();
     if (member === null) return null;
@@ -82,7 +82,7 @@ export class WorkerCrew {
     return this.#tell(`${member.name} (pid ${member.child.pid}) was killed with -9`);
   }
 
-  /** Stops one with SIGSTOP, and lets it go on later; null: there is none. */
+  /** Stops a worker with SIGSTOP, and continues it later; null: there is none. */
   freeze(): string | null {
     const member = this.#oneAtWork();
     if (member === null || member.child.pid === undefined) return null;
@@ -98,14 +98,14 @@ export class WorkerCrew {
     freezer.once("exit", () => {
       if (member.state !== "frozen") return;
       member.state = "working";
-      this.#tell(`${member.name} goes on, and does not know that it was away`);
+      this.#tell(`${member.name} goes on, and does not know that it was frozen`);
       this.#options.onThaw();
     });
     freezer.unref();
     return this.#tell(`${member.name} (pid ${member.child.pid}) is frozen for ${FREEZE_S} s`);
   }
 
-  /** Ends all of them. */
+  /** Ends all workers. */
   async close(): Promise<void> {
     this.#isClosing = true;
     this.#fail(new Error("the demo was ended before its first worker served"));
@@ -129,7 +129,7 @@ export class WorkerCrew {
     const child = spawn(process.execPath, [`${packageRoot}bin/rondo.js`, ...args, "--unsafe-no-jail"], {
       cwd: packageRoot,
       env: environment(deliveries),
-      // A group of its own: Ctrl-C is for the demo, which then ends them.
+      // A process group of its own: Ctrl-C goes only to the demo, which then ends the workers.
       detached: true,
       stdio: ["ignore", "ignore", "pipe", "ipc"],
     });
@@ -187,7 +187,7 @@ function ended(child: ChildProcess): Promise<void> {
   });
 }
 
-/** What workers of the demo see of the environment: nothing that would lead them to another server. */
+/** The environment of workers: without variables that would lead them to another server. */
 function environment(deliveries: string | null): NodeJS.ProcessEnv {
   const env = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith("RONDO_") && name !== "DEMO_DELIVERIES"),

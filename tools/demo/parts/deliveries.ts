@@ -1,7 +1,7 @@
 /**
- * A witness outside of the engine: a file to which every worker appends four bytes whenever a task is delivered to the
- * handler, before that does anything: the task's number and the attempt's. It needs no fsync, since it has to survive
- * killed processes, not a power cut. With the journal it tells what was in flight: delivered, but not counted.
+ * A record outside of the engine. Every worker appends four bytes to a file when a task is delivered to its handler, before the
+ * handler does anything: the numbers of the task and the attempt. It needs no fsync, because it must survive killed processes,
+ * not a power failure. Together with the journal it shows which tasks were in flight: delivered, but not counted.
  */
 import { closeSync, existsSync, openSync, readFileSync, truncateSync, writeSync } from "node:fs";
 
@@ -10,17 +10,17 @@ const NUMBER_BITS = 24;
 const NUMBER_MASK = (1 << NUMBER_BITS) - 1;
 const ATTEMPT_MAX = 255;
 
-/** A worker's end of the file; without one nothing is noted. */
+/** A worker's writer to the file; without a file nothing is noted. */
 export class DeliveryLog {
   readonly #fd: number | null;
   readonly #entry = Buffer.alloc(BYTES);
 
   constructor(file: string | null) {
-    // Appended: many processes write to it.
+    // Opened for appending, because many processes write to it.
     this.#fd = file === null ? null : openSync(file, "a", 0o600);
   }
 
-  /** A task was delivered. */
+  /** Notes that a task was delivered. */
   note(task: number, attempt: number): void {
     if (this.#fd === null) return;
     this.#entry.writeUInt32LE((Math.min(ATTEMPT_MAX, attempt) * 2 ** NUMBER_BITS + task) >>> 0);
@@ -32,11 +32,11 @@ export class DeliveryLog {
   }
 }
 
-/** What was delivered, compared with the journal before and after. */
+/** Compares the noted deliveries with the journal. */
 export class Deliveries {
-  /** Null if the store is not a directory either: then nothing survives, and nothing must. */
+  /** The file; null if the store is not a directory: then nothing survives a kill. */
   readonly file: string | null;
-  /** Entries of those before us. */
+  /** The number of entries of earlier processes. */
   #before = 0;
   readonly #inFlight = new Set<number>();
   #isSettled: (task: number) => boolean = () => false;
@@ -45,19 +45,19 @@ export class Deliveries {
     this.file = file;
   }
 
-  /** Compares with the journal as it was found; answers how many tasks were in flight. */
+  /** Compares the file with the journal as it was found. Returns the number of tasks in flight. */
   compare(found: { isSettled(task: number): boolean; endedAttempts(task: number): number }): number {
     this.#isSettled = (task) => found.isSettled(task);
     const all = this.#read();
     this.#before = all.length;
-    // One that was being written when its process died would put all others out of step.
+    // A half-written entry of a killed process is removed, or all later entries would be shifted.
     if (this.file !== null && existsSync(this.file)) truncateSync(this.file, all.length * BYTES);
     for (const { task, attempt } of all)
       if (!found.isSettled(task) && attempt > found.endedAttempts(task)) this.#inFlight.add(task);
     return this.#inFlight.size;
   }
 
-  /** What came since: tasks in flight then that were delivered again, and deliveries of tasks that were settled then. */
+  /** Deliveries since then: of tasks that were in flight, and needless ones of tasks that were settled. */
   since(): { readonly again: number; readonly needless: number } {
     const again = new Set<number>();
     let needless = 0;
@@ -68,7 +68,7 @@ export class Deliveries {
     return { again: again.size, needless };
   }
 
-  /** What is in it has done its duty: from now on it is about the next execution. */
+  /** Clears the file for the next execution. */
   clear(): void {
     this.#before = 0;
     this.#inFlight.clear();

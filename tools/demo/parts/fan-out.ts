@@ -1,42 +1,42 @@
 /**
- * The fan-out of the demo: a wide phase of tiny tasks of which some fail at first, a second phase that computes the
- * same sum in another way, a short timer, and the two sums as output.
+ * The fan-out of the demo: a wide phase of tiny tasks, some of which fail at first; a second phase that computes the same sum
+ * in another way; a short timer; and both sums as the output.
  */
 import { type AnyWorkflow, workflow } from "../../../src/index.ts";
 
-/** Its name, and the beginning of the ids of its executions. */
+/** The name of the workflow, and the prefix of its execution ids. */
 export const DEMO = "demo";
-/** What happens, phase by phase, in words. */
+/** Descriptions of the phases. */
 export const PHASES = {
   work: "each task computes a checksum; 3 in 100 fail at first and are retried",
-  check: "the same sum again, in slices, without a look at those results",
+  check: "the same sum again, in slices, without reading those results",
   pause: "a timer of two seconds, as durable as the rest",
 } as const;
 const SLICE = 1_000;
-/** Every so many tasks one fails at first: about 3 in 100. */
+/** One in this many tasks fails at first, about 3 in 100. */
 const FAILS_EVERY = 33;
 
-/** How wide it is. */
+/** The input: the number of tasks. */
 export interface DemoInput {
   readonly tasks: number;
 }
 
-/** What comes of it. */
+/** The output of the fan-out. */
 export interface DemoOutput {
   /** Tasks done in the wide phase. */
   readonly done: number;
   /** The sum of their results, as journaled. */
   readonly sum: number;
-  /** The same sum, computed slice by slice without looking at them. */
+  /** The same sum, computed in slices without reading the results. */
   readonly check: number;
 }
 
-/** What a task gives: 24 bits that depend on its number. */
+/** The result of a task: 24 bits that depend on its number. */
 export function checksum(n: number): number {
   return Math.imul(n + 1, 0x9e37_79b1) >>> 8;
 }
 
-/** The workflow; `note` is told of every delivery before the task does anything. */
+/** The workflow. `note` is called with every delivery before the task does anything. */
 export function fanOut(note: (task: number, attempt: number) => void) {
   const demo = workflow<DemoInput>({ name: DEMO })
     .phase("work", {
@@ -48,7 +48,7 @@ export function fanOut(note: (task: number, attempt: number) => void) {
         if (attempt === 1 && task % FAILS_EVERY === 0) throw new Error("not at the first attempt");
         return checksum(task);
       },
-      // However many workers are killed under a task, it is done.
+      // A task may lose many workers before it fails.
       retry: { attempts: 50, crashes: 50, backoff: "constant", min: "200ms", max: "200ms" },
     })
     .phase("check", {

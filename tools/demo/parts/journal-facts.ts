@@ -1,4 +1,4 @@
-/** What the journal's own events say about the tasks of the demo's wide phase: read row by row, counted one by one. */
+/** Counts the tasks of the demo's wide phase from the events of the journal, one by one. */
 import type { ExecutionHandle } from "../../../src/index.ts";
 
 interface Row {
@@ -9,14 +9,14 @@ interface Row {
 }
 
 export class JournalFacts {
-  /** Times each number occurs in `tasks.settled`. */
+  /** How often each task number occurs in `tasks.settled`. */
   readonly #settled: Uint8Array;
-  /** The highest attempt of each task that has ended. */
+  /** The highest ended attempt of each task. */
   readonly #ended: Uint8Array;
   /** The sum of all results. */
   sum = 0;
   retried = 0;
-  /** Numbers that no task has. */
+  /** The number of settled tasks whose number does not exist. */
   foreign = 0;
 
   private constructor(tasks: number) {
@@ -42,7 +42,7 @@ export class JournalFacts {
     return this.#ended[task] as number;
   }
 
-  /** How many tasks were settled never, once, and more often. */
+  /** The number of tasks that were settled never, once, and several times. */
   count(): { lost: number; once: number; twice: number } {
     const found = { lost: 0, once: 0, twice: 0 };
     for (const times of this.#settled) found[times === 0 ? "lost" : times === 1 ? "once" : "twice"]++;

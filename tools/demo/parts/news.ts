@@ -1,6 +1,6 @@
 /**
- * The chain of commands of the demo: each refers to the result of the one before, the second is kept in a state store,
- * the last is broadcast to the demo's own receiver. And the code that serves their topics.
+ * The command chain of the demo: each command refers to the result of the one before, the second result is stored in a state
+ * store, and the last one is broadcast to the demo's receiver. Also the code that serves their topics.
  */
 import { topic } from "../../../src/index.ts";
 import type { WorkflowSubmission } from "../../../src/protocol/command-document.ts";
@@ -12,12 +12,12 @@ const COUNT = "DEMO_CMD_COUNT";
 const WRITE = "DEMO_CMD_WRITE";
 const ANNOUNCE = "DEMO_CMD_ANNOUNCE";
 
-/** What the broadcast says, in the end. */
+/** The expected text of the broadcast. */
 export function newsText(tasks: number): string {
   return `${tasks} tasks were done, each of them counted once`;
 }
 
-/** The chain as it is handed in. */
+/** The chain, as it is submitted. */
 export function newsChain(chain: { id: string; execution: string; tasks: number; receiver: string }) {
   const { id, execution, tasks, receiver } = chain;
   const retry = { attempts: 50, min: "200ms", max: "1s" } as const;

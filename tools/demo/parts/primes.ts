@@ -1,12 +1,12 @@
-/** The script of the demo: runs in a sandbox that hand a state on and log what they do, line by line. */
+/** The script of the demo: runs in a sandbox that pass a state on and log their progress. */
 import { type AnyWorkflow, workflow } from "../../../src/index.ts";
 
-/** Its name. */
+/** The name of the workflow. */
 export const PRIMES = "demo-primes";
 
-/** The limits of its runs; each run goes on where the one before stopped. */
+/** The upper limits of the runs. Each run continues where the last one stopped. */
 const LIMITS = [40_000, 80_000, 120_000, 160_000];
-/** How many primes there are below the last of them. */
+/** The number of primes below the last limit. */
 export const PRIMES_FOUND = 14_683;
 
 /** Counts by trial division, which is slow enough to be watched. */
@@ -22,7 +22,7 @@ const EXPRESSION = (limit: number): string => `(state) => {
   return { from: ${limit}, found, last };
 }`;
 
-/** The workflow; what it returns is the last state. */
+/** The workflow; its output is the last state. */
 export function primesWorkflow() {
   const primes = workflow<null>({ name: PRIMES })
     .script("count", {

@@ -1,10 +1,10 @@
-/** What a worker process of the demo loads: its workflows and topics. It ends with the demo, however that ends. */
+/** The workflows and topics of a worker process of the demo. The process ends with the demo. */
 import { DeliveryLog } from "./deliveries.ts";
 import { fanOut } from "./fan-out.ts";
 import { newsTopics } from "./news.ts";
 import { primesWorkflow } from "./primes.ts";
 
-// Killed with -9, the demo says nothing more; its end of this pipe is closed all the same.
+// When the demo is killed with -9, its end of this pipe closes too.
 process.once("disconnect", () => process.exit(0));
 
 const deliveries = new DeliveryLog(process.env["DEMO_DELIVERIES"] ?? null);

@@ -124,7 +124,7 @@ export class Leases {
     this.#unsteadyUntil = Math.max(this.#unsteadyUntil, until);
   }
 
-  /** A worker has reported these: it is free of them, even before the commit. */
+  /** The worker has reported these attempts, so it is free of them even before the commit. */
   heard(worker: string, reports: readonly Report[]): void {
     for (const report of reports) {
       const tasks =
