@@ -16,7 +16,6 @@ import { pageRead } from "./cache/task-pages.ts";
 import { AfterCommit } from "./commit/after-commit.ts";
 import { Committer } from "./commit/committer.ts";
 import { waitingFor } from "./dispatch/child-starter.ts";
-import type { TurnWatch } from "./dispatch/turn-watch.ts";
 import { WorkerInputs } from "./dispatch/worker-inputs.ts";
 import type { AttemptFilter, Dropped, Input, OpenAttempt, Output, Overview } from "./io.ts";
 import type { AttemptHolder } from "./leases/attempt-facts.ts";
@@ -24,7 +23,6 @@ import { grantAll } from "./leases/lease-granter.ts";
 import { type HandedLease, type LeaseTable, leaseTables, noteHandedOver } from "./leases/lease-handover.ts";
 import { extendLeases, sweepLeases } from "./leases/lease-sweeper.ts";
 import { holderOf, vouch } from "./leases/report-intake.ts";
-import { brokenLimit } from "./limits/limit-invariants.ts";
 import { nameKeys } from "./limits/permits.ts";
 import { Mailbox } from "./mailbox/mailbox.ts";
 import { notePublished, publishAgain } from "./mailbox/outbox.ts";
@@ -196,32 +194,9 @@ export class EngineNode {
     return Math.min(this.#timers.nextAt(), this.#nextSweepAt, ...parts);
   }
 
-  /** The violated invariant of the limits; null: all hold. */
-  brokenLimit(): string | null {
-    return brokenLimit(this.#node);
-  }
-
-  /** The number of open attempts under each limit, in the given executions. */
-  openUnder(isOf: (execution: string) => boolean): Map<string, { open: number; max: number }> {
-    const { slots, limits } = this.#node;
-    const under = new Map<string, { open: number; max: number }>();
-    for (const slot of slots.values()) {
-      if (slot.tenure.isOver || !isOf(slot.id)) continue;
-      for (const queue of slot.allQueues)
-        for (const { permits, reported } of queue.leases.values()) {
-          if (reported) continue;
-          for (const name of permits) {
-            const { max = Number.POSITIVE_INFINITY } = limits.find(name) ?? {};
-            under.set(name, { open: (under.get(name)?.open ?? 0) + 1, max });
-          }
-        }
-    }
-    return under;
-  }
-
-  /** The violated invariant of the grants of a turn; null: all hold. */
-  brokenTurn(watch: TurnWatch, outputs: readonly Output[]): string | null {
-    return watch.broken(this.#node, outputs);
+  /** The state of the node, for checks of its invariants. */
+  get state(): NodeState {
+    return this.#node;
   }
 
   /** Open leases without a receipt; a graceful end waits for them. */

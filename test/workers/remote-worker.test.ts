@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test } from "vitest";
 import { scriptsOf } from "../../src/compose/compose.ts";
 import { openServer } from "../../src/compose/compose-server.ts";
 import type { RondoServer } from "../../src/server/serve.ts";
-import { askWorker } from "../../src/server/worker-protocol/ask-worker.ts";
+import { WorkerInquiry } from "../../src/server/worker-protocol/ask-worker.ts";
 import { systemClock } from "../../src/std/clock.ts";
 import { SeededRandom } from "../../src/std/random.ts";
 import type { HostedWorkflow } from "../../src/worker/handler-code.ts";
@@ -289,13 +289,15 @@ describe("a remote worker", () => {
     const handle = await server.rondo.start("slow", null, { id: "s1" });
     await begun.promise;
     const url = worker.url ?? "";
+    const inquiry = new WorkerInquiry(url);
     expect(await (await fetch(`${url}/healthz`)).json()).toMatchObject({ ok: true, held: 1, capacity: 10 });
-    expect(await askWorker(url, "s1.a.1.a.1.0.1.0.1")).toBe(true);
-    expect(await askWorker(url, "s1.a.1.a.1.0.2.0.1")).toBe(false);
+    expect(await inquiry.ask("s1.a.1.a.1.0.1.0.1")).toBe(true);
+    expect(await inquiry.ask("s1.a.1.a.1.0.2.0.1")).toBe(false);
     release();
     await handle.result();
     await worker.stop(0);
-    expect(await askWorker(url, "s1.a.1.a.1.0.1.0.1")).toBe(false);
+    expect(await inquiry.ask("s1.a.1.a.1.0.1.0.1")).toBe(false);
+    inquiry.close();
   });
 
   test("C18 is told of a cancel at once, over the claim that waits", async () => {

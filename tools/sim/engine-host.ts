@@ -3,7 +3,6 @@
  * later. Subclasses decide how it gets ownership and how it writes (node-host.ts, cluster-host.ts).
  */
 
-import { TurnWatch } from "../../src/engine/dispatch/turn-watch.ts";
 import type { Input, Output } from "../../src/engine/io.ts";
 import type { EngineNode } from "../../src/engine/node.ts";
 import type { PostOpTask } from "../../src/engine/post-ops/post-ops.ts";
@@ -17,7 +16,9 @@ import type { MemoryTables } from "../../src/store/memory/memory-tables.ts";
 import { DAMAGED, type Head } from "../../src/store/store.ts";
 import { Alarm } from "./alarm.ts";
 import { QUANTUM } from "./check/ledger.ts";
+import { brokenLimit, openUnder } from "./check/limit-invariants.ts";
 import { Roster } from "./check/roster.ts";
+import { TurnWatch } from "./check/turn-watch.ts";
 import { must } from "./trace.ts";
 import { postOpOutcome } from "./workload/random-command.ts";
 import type { World } from "./world.ts";
@@ -120,7 +121,7 @@ export abstract class EngineHost {
   abstract close(): void;
 
   openUnder(isOf: (execution: string) => boolean): Map<string, { open: number; max: number }> {
-    return this.node?.openUnder(isOf) ?? new Map();
+    return this.node === null ? new Map() : openUnder(this.node.state, isOf);
   }
 
   get isUp(): boolean {
@@ -214,13 +215,13 @@ export abstract class EngineHost {
     const { node } = this;
     if (node === null || !this.mayAct()) return;
     const outputs = node.advance(this.clock());
-    const unfair = node.brokenTurn(this.#watch, outputs);
+    const unfair = this.#watch.broken(node.state, outputs);
     must(unfair === null, `${this.name}${unfair}`);
     for (const output of outputs) {
       if (this.node === node) this.#perform(output);
     }
     if (this.node !== node) return;
-    const broken = this.#turns % LIMITS_EVERY === 0 ? node.brokenLimit() : null;
+    const broken = this.#turns % LIMITS_EVERY === 0 ? brokenLimit(node.state) : null;
     must(broken === null, `${this.name}${broken}`);
     // Handed-over attempts count at two nodes for a while, and twice at a node that gets them back.
     if (!this.world.isCluster && ++this.#turns % LIMITS_EVERY === 0)

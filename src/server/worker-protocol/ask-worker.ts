@@ -9,16 +9,6 @@ const ANSWER_BYTES_MAX = 65_536;
 /** The most requests at a time. */
 const AT_ONCE = 8;
 
-/** Whether the worker still has the attempt; false if it does not answer in time. */
-export async function askWorker(url: string, attempt: string): Promise<boolean> {
-  const inquiry = new WorkerInquiry(url);
-  try {
-    return await inquiry.ask(attempt);
-  } finally {
-    inquiry.close();
-  }
-}
-
 /**
  * Asks one worker, a few requests at a time, over kept connections. Once it does not answer, all waiting questions are answered
  * with no: a dead worker may have thousands of attempts.

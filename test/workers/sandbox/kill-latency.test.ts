@@ -1,6 +1,6 @@
 // The measurement itself: every way of not ending is ended by its time limit. How fast is a budget, not a test.
 import { expect, test } from "vitest";
-import { measureKillLatency } from "../../../src/worker/sandbox/kill-latency.ts";
+import { measureKillLatency } from "../../../tools/bench/kill-latency.ts";
 import { testPool } from "../../fixtures/workers/sandbox-fixture.ts";
 
 test("every script without an end is killed for its time", async () => {

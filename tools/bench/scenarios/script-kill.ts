@@ -1,6 +1,7 @@
 /** Scripts that do not end: how long after its time limit the last of them is killed. */
-import { measureKillLatency } from "../../../src/worker/sandbox/kill-latency.ts";
+
 import { openSandboxPool } from "../../../src/worker/sandbox/sandbox-pool.ts";
+import { measureKillLatency } from "../kill-latency.ts";
 import type { Bench, Figures, Scenario } from "../scenario.ts";
 
 export const scriptKill: Scenario = {

@@ -1,6 +1,6 @@
 /** Measures how late endless scripts are killed after their time limit, for `npm run budgets`. */
-import { type Clock, systemClock } from "../../std/clock.ts";
-import type { SandboxPool } from "./sandbox-pool.ts";
+import { type Clock, systemClock } from "../../src/std/clock.ts";
+import type { SandboxPool } from "../../src/worker/sandbox/sandbox-pool.ts";
 
 export interface KillLatency {
   readonly name: string;

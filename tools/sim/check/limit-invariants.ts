@@ -2,7 +2,7 @@
  * The invariants of limits after each turn of a node: held permits belong to open attempts, and nothing waits at a limit
  * that has room.
  */
-import type { NodeState } from "../node-state.ts";
+import type { NodeState } from "../../../src/engine/node-state.ts";
 
 /** The violated invariant; null: all hold. */
 export function brokenLimit(node: NodeState): string | null {
@@ -22,4 +22,24 @@ export function brokenLimit(node: NodeState): string | null {
       return `limit ${name}: ${limit.queue.size} wait, and there is room`;
   }
   return null;
+}
+
+/** The number of open attempts under each limit, in the given executions. */
+export function openUnder(
+  { slots, limits }: NodeState,
+  isOf: (execution: string) => boolean,
+): Map<string, { open: number; max: number }> {
+  const under = new Map<string, { open: number; max: number }>();
+  for (const slot of slots.values()) {
+    if (slot.tenure.isOver || !isOf(slot.id)) continue;
+    for (const queue of slot.allQueues)
+      for (const { permits, reported } of queue.leases.values()) {
+        if (reported) continue;
+        for (const name of permits) {
+          const { max = Number.POSITIVE_INFINITY } = limits.find(name) ?? {};
+          under.set(name, { open: (under.get(name)?.open ?? 0) + 1, max });
+        }
+      }
+  }
+  return under;
 }

@@ -1,11 +1,12 @@
 /** Checks invariants of grants after each turn: priorities are kept, and no waiter at a limit is passed repeatedly. */
-import type { Grant } from "../../protocol/work.ts";
-import type { Slot } from "../cache/slot.ts";
-import type { Output } from "../io.ts";
-import { isLimited, waiterOf } from "../limits/permits.ts";
-import type { Held } from "../limits/priority-holds.ts";
-import type { Waiter } from "../limits/wait-queue.ts";
-import type { NodeState } from "../node-state.ts";
+
+import type { Slot } from "../../../src/engine/cache/slot.ts";
+import type { Output } from "../../../src/engine/io.ts";
+import { isLimited, waiterOf } from "../../../src/engine/limits/permits.ts";
+import type { Held } from "../../../src/engine/limits/priority-holds.ts";
+import type { Waiter } from "../../../src/engine/limits/wait-queue.ts";
+import type { NodeState } from "../../../src/engine/node-state.ts";
+import type { Grant } from "../../../src/protocol/work.ts";
 
 /** A waiter at a limit, and how often others passed it. */
 interface Passed {
