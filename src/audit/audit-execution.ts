@@ -3,7 +3,6 @@
  * state that the node shows, and with the stored head, timers and marks. A broken journal is not given to the node, which would
  * refuse it.
  */
-
 import { createHash, type Hash } from "node:crypto";
 import { readDefinition } from "../kernel/definition/read-definition.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";

@@ -8,7 +8,6 @@
  * 4. Without a connection, or while the broker takes no messages, the bridge claims no work; granted work waits.
  * 5. The store registers the queues, for the process or node that comes next (queue-registry.ts).
  */
-
 import type { TopicRegistry } from "../commands/topic-registry.ts";
 import type { WorkerLink } from "../engine/driver-options.ts";
 import type { EnginePort } from "../engine/engine-port.ts";

@@ -7,7 +7,6 @@
  * 3. Receipts of commands that counted are also published on an exchange of their own.
  * 4. The end of an execution is also published to a queue of its own, if a client declared one.
  */
-
 import { EVENTS_DUE, type EventsOut } from "../engine/mailbox/outbox.ts";
 import { procErr } from "../kernel/command/command-state.ts";
 import { encodeName } from "../kernel/definition/names.ts";

@@ -1,5 +1,4 @@
 /** An error of the CLI: a message, and below it lines that say what to check or do. */
-
 import { ExecutionFailed } from "../sdk/errors.ts";
 import { RondoError } from "../std/rejection.ts";
 import { StoreFault } from "../store/store.ts";

@@ -7,7 +7,6 @@
  * 3. Mail needs no answer: it is stored, and the owner gets a hint.
  * 4. Workers, their attempts and memory belong to this node alone.
  */
-
 import type { Engine } from "../engine/driver.ts";
 import { type Progress, type Reply, stoppedAnswer, type WorkerLink } from "../engine/driver-options.ts";
 import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";

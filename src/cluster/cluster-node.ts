@@ -1,5 +1,4 @@
 /** A node of a cluster: engine, ownership, ring, routes. The caller serves `routes` at the node's URL before `start`. */
-
 import { Engine } from "../engine/driver.ts";
 import type { ClusterOutput, EngineOptions } from "../engine/driver-options.ts";
 import { membersOf } from "../engine/limits/quota-exchange.ts";

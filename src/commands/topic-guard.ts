@@ -3,7 +3,6 @@
  * of the receipt queue. The same is checked again when a command is sent, because children and schedules start without this
  * check.
  */
-
 import { atCommand, type TopicRules } from "../kernel/command/topic-rules.ts";
 import type { PlannedCommand } from "../kernel/definition/plan.ts";
 import type { Rejection } from "../std/rejection.ts";

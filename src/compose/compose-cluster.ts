@@ -1,5 +1,4 @@
 /** Assembles a node of a cluster, for a store that several processes share. Loaded only for such a store. */
-
 import { type AddressInfo, createServer } from "node:net";
 import { ClusterNode } from "../cluster/cluster-node.ts";
 import { readManifest } from "../package-root.ts";

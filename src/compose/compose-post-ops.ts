@@ -1,5 +1,4 @@
 /** Opens post-operations by their settings. The settings are checked when Rondo opens; code is loaded on first use. */
-
 import type { Performer } from "../commands/post-ops/post-op-performer.ts";
 import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
 import type { StateStoreGiven } from "../commands/state/state-settings.ts";

@@ -1,5 +1,4 @@
 /** Opens a node with its HTTP API. A module of its own, so that programs that run Rondo in process do not load the server. */
-
 import type { ClusterNode } from "../cluster/cluster-node.ts";
 import { PEER_PATH } from "../cluster/peers/peer-wire.ts";
 import { packageRoot, readManifest } from "../package-root.ts";

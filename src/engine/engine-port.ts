@@ -1,5 +1,4 @@
 /** The engine as the rest of the process uses it: an `Engine` for a single node, a `ClusterEngine` for a cluster. */
-
 import type { Plan } from "../kernel/definition/plan.ts";
 import type { StartMessage, Verdict } from "../kernel/message.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";

@@ -5,7 +5,6 @@
  * 3. The verdict makes them clean again: answers and grants go out, timers are set, subscribers are notified.
  * 4. Workers with room get work from clean executions, fairly.
  */
-
 import type { Plan } from "../kernel/definition/plan.ts";
 import type { Entry } from "../kernel/journal/journal-entry.ts";
 import type { ReportedAttempt } from "../protocol/work.ts";

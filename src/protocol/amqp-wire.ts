@@ -53,22 +53,33 @@ export const TOPIC_QUEUE = {
   arguments: { "x-queue-type": "quorum", "x-delivery-limit": 4 },
 } as const;
 
-/** `enumerate`: asks one worker to enumerate. */
-export interface EnumerateMessage {
+/** The handler of an execution that a message is about. */
+interface OfHandler {
   readonly workflow_id: string;
-  /** The workflow's name. */
-  readonly workflow: string;
   readonly phase: string;
-  readonly visit: number;
   readonly handler: string;
-  readonly input: unknown;
-  /** The intake queue of this attempt. */
-  readonly task_queue: string;
-  readonly finished_queue: string;
-  readonly cancel_consumer_queue: string;
+}
+
+/** A message about one attempt. */
+interface OfAttempt extends OfHandler {
   /** The attempt's id. It is opaque to workers, which repeat it in their answers. */
   readonly attempt: string;
   readonly token: string;
+}
+
+/** The queues of a visit. */
+interface OfVisit extends OfHandler {
+  /** The workflow's name. */
+  readonly workflow: string;
+  readonly visit: number;
+  readonly task_queue: string;
+  readonly finished_queue: string;
+  readonly cancel_consumer_queue: string;
+}
+
+/** `enumerate`: asks one worker to enumerate. `task_queue` is the intake of this attempt. */
+export interface EnumerateMessage extends OfVisit, OfAttempt {
+  readonly input: unknown;
   /** The tasks that are journaled already. */
   readonly resume?: { readonly count: number; readonly last: unknown; readonly checksum: number };
   readonly timeout_ms?: number;
@@ -82,27 +93,15 @@ export interface IntakeItem {
 }
 
 /** The enumeration of tasks in an intake; `position` counts from 0 (from `resume.count` for code that resumes). */
-interface IntakePlace {
-  readonly workflow_id: string;
-  readonly phase: string;
-  readonly handler: string;
+interface IntakePlace extends OfHandler, Partial<Pick<OfAttempt, "attempt" | "token">> {
   readonly position: number;
-  readonly attempt?: string;
-  readonly token?: string;
 }
 
 /** A message of an intake: one task, or several, of which the first has the position. */
 export type IntakeMessage = IntakePlace & (IntakeItem | { readonly items: readonly IntakeItem[] });
 
 /** The end of an enumeration: with `total` it is done, with `error` it failed. */
-export interface EnumeratedMessage {
-  readonly workflow_id: string;
-  readonly phase: string;
-  readonly handler: string;
-  readonly task_queue: string;
-  readonly finished_queue: string;
-  readonly attempt: string;
-  readonly token: string;
+export interface EnumeratedMessage extends OfAttempt, Pick<OfVisit, "task_queue" | "finished_queue"> {
   readonly total?: number;
   /** `done` if absent. */
   readonly status?: "done" | "failed" | "cancelled" | "crashed" | "killed";
@@ -110,15 +109,7 @@ export interface EnumeratedMessage {
 }
 
 /** `process`: announces a task queue to every worker, repeatedly while the visit is open. */
-export interface ProcessMessage {
-  readonly workflow_id: string;
-  readonly workflow: string;
-  readonly phase: string;
-  readonly visit: number;
-  readonly handler: string;
-  readonly task_queue: string;
-  readonly finished_queue: string;
-  readonly cancel_consumer_queue: string;
+export interface ProcessMessage extends OfVisit {
   /** The execution's input, which handlers get beside the task. */
   readonly input?: unknown;
   /** The most tasks of this queue that a worker may have at a time, if limited. */
@@ -153,17 +144,10 @@ export function rollCallId(taskQueue: string, rollCall: number): string {
 }
 
 /** A task. */
-export interface TaskMessage {
-  readonly workflow_id: string;
-  readonly phase: string;
-  readonly visit: number;
-  readonly handler: string;
+export interface TaskMessage extends OfAttempt, Pick<OfVisit, "visit" | "finished_queue"> {
   /** The task's number. */
   readonly task: number;
-  readonly attempt: string;
-  readonly token: string;
   readonly data: unknown;
-  readonly finished_queue: string;
   readonly idempotency_key: string;
   /** For code that decides or returns instead of running a task; it reads the counts of the phases so far. */
   readonly do?: "next" | "returns";
@@ -171,13 +155,8 @@ export interface TaskMessage {
 }
 
 /** The receipt of a task. */
-export interface FinishedMessage {
-  readonly workflow_id: string;
-  readonly phase: string;
-  readonly handler: string;
+export interface FinishedMessage extends OfAttempt {
   readonly task: number;
-  readonly attempt: string;
-  readonly token: string;
   readonly status: "done" | "failed" | "crashed" | "killed" | "cancelled";
   readonly result?: unknown;
   readonly error?: WireError;

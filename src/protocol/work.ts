@@ -1,5 +1,4 @@
 /** The messages between an engine node and its workers: grants to workers, reports and beats from them. */
-
 import type { Place } from "../kernel/event.ts";
 import type { EnumerationOutcome, Outcome } from "../kernel/message.ts";
 import type { Checkpoint } from "../kernel/tasks/checkpoint.ts";

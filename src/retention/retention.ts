@@ -4,7 +4,6 @@
  * it does not disturb other work. If a round leaves a rest, the next round comes soon.
  * Every node of a cluster deletes its own data and skips the data of other nodes.
  */
-
 import type { Clock } from "../std/clock.ts";
 import { sleep } from "../std/within.ts";
 import { type Store, StoreFault } from "../store/store.ts";

@@ -1,5 +1,4 @@
 /** Reads journals from the store in bounded pieces: the events, the results of a handler, and a past state. */
-
 import type { Place, Recorded } from "../kernel/event.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import type { ExecutionStore, Store } from "../store/store.ts";

@@ -1,5 +1,4 @@
 /** Rondo in this process: an engine over a store, and a worker that runs the workflows served here. `openRondo` returns it. */
-
 import { startExecution } from "../engine/engine-port.ts";
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { parseDefinition } from "../kernel/definition/parse-definition.ts";

@@ -4,7 +4,6 @@
  * A firing starts an execution whose id contains the schedule and the due time. The state is stored as fired after the start is
  * acknowledged. So a firing that is repeated after a crash finds the execution of the first try.
  */
-
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { Bug } from "../std/assert.ts";
 import { backOffMs } from "../std/back-off.ts";

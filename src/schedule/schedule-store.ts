@@ -1,5 +1,4 @@
 /** Schedules in the store: documents of the kind `schedule` (stored-schedule.ts). */
-
 import { NAME_PATTERN } from "../kernel/definition/definition.ts";
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { sha256 } from "../std/hash.ts";

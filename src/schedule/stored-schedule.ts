@@ -5,7 +5,6 @@
  * 3. `<id> run`: the last manual run, written by any node.
  * The second and third contain the creation time of the schedule. Documents of a removed schedule are therefore ignored.
  */
-
 import { checked, type Decode, flag, KEPT, number, object, oneOf, orNull, string } from "../std/decode.ts";
 import { isRejection } from "../std/rejection.ts";
 import { type DocumentForm, jsonForm, parseDocument } from "../store/document-form.ts";

@@ -2,7 +2,6 @@
  * Splits a handler spec into data for the definition, and code for the worker under its wire name. User functions keep their
  * spec as `this`.
  */
-
 import { nameOf, noName, pointedAt, whyNoKey } from "../kernel/definition/task-name.ts";
 import { SIGNAL_REFUSED } from "../kernel/tasks/checkpoint.ts";
 import { defined } from "../std/defined.ts";

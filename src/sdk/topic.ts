@@ -1,5 +1,4 @@
 /** `topic()`: code that runs the commands of a topic. */
-
 import { parseTopic } from "../kernel/command/parse-command.ts";
 import { reservedTopic, topicUse } from "../kernel/command/topic-rules.ts";
 import { decodeDefinition } from "../kernel/definition/parse-primitive.ts";

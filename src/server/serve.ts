@@ -1,5 +1,4 @@
 /** Assembles a server over an engine (worker sessions, schedules, API), and closes it. */
-
 import { SUBMISSION_NAMES } from "../commands/submission-definition.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
 import { type ExecutionView, hasEnded } from "../kernel/view.ts";

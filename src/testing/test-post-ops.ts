@@ -2,7 +2,6 @@
  * Post-operations under test. Results are kept in the memory store, and broadcasts are recorded in a list instead of being
  * sent. They take no time; the test decides what a target answers.
  */
-
 import { Performer } from "../commands/post-ops/post-op-performer.ts";
 import { WebhookSecrets } from "../commands/post-ops/webhook-secrets.ts";
 import { StateStores } from "../commands/state/state-stores.ts";

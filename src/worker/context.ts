@@ -1,5 +1,4 @@
 /** The context objects of user code. Costly parts (abort signal, readers, logs, steps) are made on first use. */
-
 import type { Outcome } from "../kernel/message.ts";
 import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
 import { brandFatal } from "../protocol/error-brands.ts";

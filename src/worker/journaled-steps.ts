@@ -6,7 +6,6 @@
  * are journaled before the attempt ends, because they would otherwise run twice. A step that contains the sleep cannot end
  * before it, so it is not awaited.
  */
-
 import { AsyncLocalStorage } from "node:async_hooks";
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { NAME_RULE, whyNoName } from "../kernel/definition/names.ts";

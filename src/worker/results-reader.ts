@@ -1,5 +1,4 @@
 /** Reads results of earlier phases as a stream, for code in a worker. Rows are read when they are needed. */
-
 import type { PhaseCounts } from "../protocol/work.ts";
 import type { Json } from "../std/json.ts";
 import type { PhasesReader, ResultsReader, TaskError } from "./handler-code.ts";

@@ -8,16 +8,17 @@ import {
 import type { Checkpoint, Grant, ScriptWork } from "../protocol/work.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import type { ResultsSource } from "./results-reader.ts";
-import type { SandboxAttempt, SandboxEnd, SandboxEvent, ScriptSandbox } from "./script-runner.ts";
+import type { ScriptAttempt, ScriptEnd, ScriptEvent } from "./sandbox/script-attempt.ts";
+import type { ScriptSandbox } from "./script-runner.ts";
 
 const parse = (text: string | undefined) => JSON.parse(text ?? "null") as Record<string, unknown>;
 const STATS = { durationMs: 3, memoryBytes: 1_000 };
 const RUNS = ["one", "two"].map((name) => ({ name, expression: "s => s", timeoutMs: null }));
 
 interface Playing {
-  readonly attempt: SandboxAttempt;
-  readonly say: (event: SandboxEvent) => void;
-  readonly end: (end: SandboxEnd) => void;
+  readonly attempt: ScriptAttempt;
+  readonly say: (event: ScriptEvent) => void;
+  readonly end: (end: ScriptEnd) => void;
   cancelled: string | null;
 }
 
@@ -26,8 +27,8 @@ function setUp(options: WorkerFixtureOptions & { atOnce?: number; journal?: Reco
   const counts = { opened: 0, closed: 0 };
   const sandbox: ScriptSandbox = {
     run(attempt, say) {
-      let end: (end: SandboxEnd) => void = () => {};
-      const done = new Promise<SandboxEnd>((resolve) => {
+      let end: (end: ScriptEnd) => void = () => {};
+      const done = new Promise<ScriptEnd>((resolve) => {
         end = resolve;
       });
       const play: Playing = { attempt, say, end, cancelled: null };
@@ -176,7 +177,7 @@ describe("an attempt", () => {
 });
 
 describe("the end", () => {
-  test.each<[string, SandboxEnd, object, object]>([
+  test.each<[string, ScriptEnd, object, object]>([
     [
       "failed",
       {

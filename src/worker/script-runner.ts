@@ -1,5 +1,4 @@
 /** Runs script tasks in a sandbox. Each finished run is journaled, and a later attempt goes on after the last one. */
-
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { reportedAttempt } from "../protocol/attempt-id.ts";
@@ -9,12 +8,14 @@ import { byteLength } from "../std/json.ts";
 import { RondoError } from "../std/rejection.ts";
 import type { AttemptContext } from "./context.ts";
 import { handedBack, threw } from "./outcome.ts";
+import type { RunningScript, ScriptAttempt, ScriptEnd, ScriptEvent } from "./sandbox/script-attempt.ts";
 
 export interface ScriptSandbox {
-  run(attempt: SandboxAttempt, onEvent: (event: SandboxEvent) => void): SandboxRun;
+  run(attempt: ScriptAttempt, onEvent: (event: ScriptEvent) => void): RunningScript;
   close(): Promise<void>;
 }
 
+<<<<<<< HEAD
 export interface SandboxRun {
   /** Resolves with the end of the attempt; never rejects. */
   readonly done: Promise<SandboxEnd>;
@@ -64,6 +65,8 @@ export type SandboxEnd =
   | { readonly kind: "crashed"; readonly run: string | null; readonly message: string }
   | { readonly kind: "cancelled"; readonly run: string | null; readonly reason: string };
 
+=======
+>>>>>>> 2063d98c (worker, protocol, engine: options and messages that are the same are declared once)
 export interface ScriptOptions {
   /** Opens the sandbox; throws a `RondoError` with a hint where none is possible. */
   readonly open: () => Promise<ScriptSandbox>;
@@ -151,7 +154,7 @@ class ScriptJob {
     return this.#isStale ? handedBack("the attempt is over") : outcomeOf(end);
   }
 
-  #take(event: SandboxEvent, cancel: () => void): void {
+  #take(event: ScriptEvent, cancel: () => void): void {
     const { run } = event;
     switch (event.kind) {
       case "run_started":
@@ -187,7 +190,7 @@ class ScriptJob {
   }
 }
 
-function outcomeOf(end: SandboxEnd): Outcome {
+function outcomeOf(end: ScriptEnd): Outcome {
   switch (end.kind) {
     case "done":
       return doneWithState(end.state);

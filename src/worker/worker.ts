@@ -8,12 +8,13 @@
  */
 import type { Beat, Grant, GrantItem } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
+import type { Random } from "../std/random.ts";
 import { isThenable } from "../std/thenable.ts";
 import { atMost } from "../std/within.ts";
 import { samePlace } from "./attempt-place.ts";
 import { CodeRunner } from "./code-runner.ts";
 import type { Around, Shared } from "./context.ts";
-import type { HandlerCode } from "./handler-code.ts";
+import type { HandlerCode, HostedPart } from "./handler-code.ts";
 import { Secrets } from "./log/secrets.ts";
 import { handedBack, threw } from "./outcome.ts";
 import { Reporter, type Send } from "./reporter.ts";
@@ -21,6 +22,18 @@ import type { ResultsSource } from "./results-reader.ts";
 import { type ScriptOptions, ScriptRunner } from "./script-runner.ts";
 import { tracingOf } from "./tracing.ts";
 import { WorkQueue } from "./work-queue.ts";
+
+/** The options that workers over HTTP and AMQP share. */
+export interface NetworkWorkerOptions extends Pick<WorkerOptions, "secrets" | "clock" | "onBug"> {
+  readonly name: string;
+  /** The most attempts that run at a time. */
+  readonly capacity: number;
+  readonly workflows: readonly HostedPart[];
+  readonly random: Random;
+  readonly onLog: WorkerOptions["log"];
+  /** The server or broker is unreachable or refuses; null: the trouble is over. */
+  readonly onTrouble: (what: string | null) => void;
+}
 
 export interface WorkerOptions {
   readonly clock: Clock;

@@ -9,7 +9,6 @@
  *    delivered a few times, and a message near the limit is published as a new one. A command that the search does not find
  *    may still be delivered to a worker, whose receipt then changes nothing.
  */
-
 import type { Channel, GetMessage } from "amqplib";
 import { toFault } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";

@@ -2,7 +2,6 @@
  * Reads receipts of commands. A message is a receipt only if it says how the command ended: by `cmd_result`, a `proc_err`
  * that is not null, or the `status` of Rondo's own workers. Others go to the dead letters with the reason.
  */
-
 import type { EnginePort } from "../../engine/engine-port.ts";
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import type { Outcome } from "../../kernel/message.ts";

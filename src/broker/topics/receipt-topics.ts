@@ -8,7 +8,6 @@
  *    consumers, or is listed by the operator. So a name in a document never empties a queue of another application.
  * 3. The store registers the queues that were consumed (QueueRegistry) and the role of each name (TopicRegistry).
  */
-
 import type { TopicRegistry } from "../../commands/topic-registry.ts";
 import { matchesTopic } from "../../kernel/command/topic-rules.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";

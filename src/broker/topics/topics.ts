@@ -2,7 +2,6 @@
  * Commands on topics, and their receipts. A topic is a queue of exactly its name, shared with other applications. A node
  * consumes the receipt topics of its open commands; the engine passes receipts of other nodes' commands on.
  */
-
 import type { Inspection } from "../../engine/io.ts";
 import { topicError } from "../../kernel/command/command-state.ts";
 import { topicUse } from "../../kernel/command/topic-rules.ts";

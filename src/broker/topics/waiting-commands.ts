@@ -6,7 +6,6 @@
  * 2. A search reads these rows until each of the topics has a known command. The engine knows whether a command is open.
  * 3. A topic without a command is not consumed.
  */
-
 import { RETRY_TIMER } from "../../engine/commit/stepping.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Plan } from "../../kernel/definition/plan.ts";

@@ -3,7 +3,6 @@
  * journaled page by page, by position, and acknowledged after the commit. `enumerated` comes on a shared queue, perhaps
  * before the last tasks: the enumeration ends when all tasks that it counts are journaled.
  */
-
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { type EnumerationOutcome, endsEnumeration } from "../../kernel/message.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";

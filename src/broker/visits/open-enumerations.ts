@@ -1,5 +1,4 @@
 /** The open enumerations of this node at workers of the broker, by attempt. */
-
 import { toFault, toReported } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";

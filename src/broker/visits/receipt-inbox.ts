@@ -1,5 +1,4 @@
 /** Receipts of workers. Those of one turn go as one report; a delivery is acknowledged after the commit that counts it. */
-
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";

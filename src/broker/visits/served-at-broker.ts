@@ -1,5 +1,4 @@
 /** Finds code that enumerates at the broker: its enumerate queue has consumers. Such code gets its work at the broker. */
-
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Serves } from "../../protocol/work.ts";
 import type { BrokerNames } from "../names.ts";

@@ -10,7 +10,6 @@
  *    between the count and the delivery.
  * Each decision asks the broker again. An earlier count never lets a task through.
  */
-
 import { BrokerFault, toFault } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import { beatsOf, reportedAttempt } from "../../protocol/attempt-id.ts";

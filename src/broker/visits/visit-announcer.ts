@@ -1,5 +1,4 @@
 /** Announces the queues of one handler of a visit to every worker: where they are, and that they end. */
-
 import type { CancelConsumerMessage } from "../../protocol/amqp-wire.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import type { VisitPlace } from "../names.ts";

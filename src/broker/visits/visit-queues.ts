@@ -8,7 +8,6 @@
  * 4. The queues are checked now and then. Tasks that are gone from the broker are released, and so published again.
  * 5. When the visit is over, the queues are deleted.
  */
-
 import { BrokerFault, toReported } from "../../net/amqp/broker-fault.ts";
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";

@@ -1,5 +1,4 @@
 /** `rondo dlq`: lists, retries and drops dead letters, which are tasks that failed for good. */
-
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { DeadLetter } from "../../server/schemas/dead-letter.ts";
 import { defined } from "../../std/defined.ts";

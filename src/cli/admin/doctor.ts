@@ -2,7 +2,6 @@
  * `rondo doctor`: shows every setting with its origin, and checks the runtime, the data directory, the server, the broker and
  * the sandbox. It changes nothing.
  */
-
 import { existsSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";

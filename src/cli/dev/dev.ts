@@ -1,5 +1,4 @@
 /** `rondo dev FILES`: runs a server and a worker that follows changes of the files. */
-
 import { readFileSync, statSync } from "node:fs";
 import { dirname, extname, relative, resolve } from "node:path";
 import { CliError } from "../cli-error.ts";

@@ -4,7 +4,6 @@
  * 2. If the new worker cannot load, it has printed the reason, and the former one stays.
  * 3. A change during this is handled next. A worker that dies is started again, with a growing delay.
  */
-
 import { type ChildProcess, spawn } from "node:child_process";
 import { packageRoot } from "../../package-root.ts";
 import { BackOff } from "../../std/back-off.ts";

@@ -1,5 +1,4 @@
 /** `rondo audit [ids]`: recounts executions from their journals, and reports differences. */
-
 import type { Requester } from "../../client/requester.ts";
 import type { ExecutionAudit, TableAudit } from "../../server/schemas/execution.ts";
 import { defined } from "../../std/defined.ts";

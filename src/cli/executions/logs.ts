@@ -1,5 +1,4 @@
 /** `rondo logs ID`: prints the log lines of an execution's tasks, and follows them with --follow. */
-
 import { followStream } from "../../client/follow-stream.ts";
 import type { LogLine } from "../../server/schemas/execution.ts";
 import { systemClock } from "../../std/clock.ts";

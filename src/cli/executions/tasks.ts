@@ -1,5 +1,4 @@
 /** `rondo tasks ID`: lists tasks of the current phase, or of all phases if the execution has ended or --failed is given. */
-
 import type { ExecutionView, HandlerView, PhaseView } from "../../kernel/view.ts";
 import { ExecutionFailed } from "../../sdk/errors.ts";
 import type { TaskRow } from "../../server/schemas/execution.ts";

@@ -1,5 +1,4 @@
 /** Follows an execution and shows its progress until it ends, a signal asks to leave, or the timeout is over. */
-
 import { relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ExecutionView, hasEnded } from "../../kernel/view.ts";

@@ -3,7 +3,6 @@
  * a worker of that engine for the file's workflows until the wanted execution ends. If the owner goes away, the caller checks
  * again who owns the directory.
  */
-
 import { RemoteRondo } from "../../client/connect.ts";
 import { scriptsOf } from "../../compose/compose.ts";
 import { HttpConnection } from "../../net/http-connection.ts";

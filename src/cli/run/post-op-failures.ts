@@ -2,7 +2,6 @@
  * The post-operations of a submitted workflow that failed for good or are still being tried. They do not change how the
  * workflow ended, so `rondo submit` reports them beside its result.
  */
-
 import type { RemoteRondo } from "../../client/connect.ts";
 import type { WorkflowDocument } from "../../protocol/command-document.ts";
 import { systemClock } from "../../std/clock.ts";

@@ -1,5 +1,4 @@
 /** The options of `rondo run`, and commands that continue an execution with the same options. */
-
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import type { HostedTopic } from "../../worker/handler-code.ts";
 import type { ServerFlags } from "../server/find-server.ts";

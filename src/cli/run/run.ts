@@ -7,7 +7,6 @@
  *    execution can be continued after those.
  * 4. It prints the output to stdout and returns an exit code.
  */
-
 import { systemClock } from "../../std/clock.ts";
 import { sleep } from "../../std/within.ts";
 import { CliError } from "../cli-error.ts";

@@ -2,7 +2,6 @@
  * Finds the server of a command: the one that --url or RONDO_URL names (or several, separated by commas), otherwise the one
  * that has the data directory open (--store, RONDO_STORE, the configuration, `.rondo`), through its socket.
  */
-
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { RemoteRondo } from "../../client/connect.ts";

@@ -1,5 +1,4 @@
 /** Opens a server by the configuration, for `start` and `dev`. */
-
 import { networkInterfaces } from "node:os";
 import { openServer, type ServerOptions } from "../../compose/compose-server.ts";
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";

@@ -1,5 +1,4 @@
 /** Finds the server of a worker, and registers the definitions of the worker's workflows with it. */
-
 import { dirname } from "node:path";
 import {
   type HttpAnswer,

@@ -3,7 +3,6 @@
  * the sandbox works. With --broker it takes tasks from a broker (broker-worker.ts). With --min or --max this process only keeps
  * worker processes.
  */
-
 import { basename } from "node:path";
 import { scriptsOf } from "../../compose/compose.ts";
 import { readManifest } from "../../package-root.ts";

@@ -1,5 +1,4 @@
 /** Drives an `OwnershipNode` over a store: performs its calls, notifies the engine, backs off. It decides nothing. */
-
 import { unreachable } from "../../std/assert.ts";
 import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";

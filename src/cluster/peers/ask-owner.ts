@@ -2,7 +2,6 @@
  * Asks the owner of an execution until there is an answer, for a little longer than a lease: the partitions of a dead node
  * are free when its lease has ended. A request may arrive twice.
  */
-
 import { backOffMs } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";

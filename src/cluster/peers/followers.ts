@@ -5,7 +5,6 @@
  *    watchers get the present state.
  * 3. The number of streams is bounded. Beyond it, executions are polled every two seconds.
  */
-
 import type { Progress } from "../../engine/driver-options.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Inspection } from "../../engine/io.ts";

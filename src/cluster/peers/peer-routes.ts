@@ -10,7 +10,6 @@
  * 2. Only this node's own engine answers. A request about an execution of another node is refused as `not_owner`.
  * 3. The ring, permits and other notices are hooks, by name.
  */
-
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Clock } from "../../std/clock.ts";

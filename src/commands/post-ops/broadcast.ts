@@ -3,7 +3,6 @@
  * answer is done. 408, 425, 429, 5xx and no answer are retried, after `Retry-After` if it is given. All other answers are
  * final; redirects are not followed.
  */
-
 import type { PostOpOutcome } from "../../kernel/message.ts";
 import { plainHost } from "../../net/guard/allow-list.ts";
 import type { GuardedAnswer, GuardedHttp } from "../../net/guard/guarded-http.ts";

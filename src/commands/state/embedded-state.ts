@@ -1,5 +1,4 @@
 /** State in Rondo's own store: one document per place, replaced by compare-and-set. */
-
 import { KEPT, object, string } from "../../std/decode.ts";
 import { sha256 } from "../../std/hash.ts";
 import { type DocumentForm, jsonForm, parseDocument, readDocument } from "../../store/document-form.ts";

@@ -1,5 +1,4 @@
 /** Acquires the permits of a lease, by project, handler and key. A handler that finds a limit full waits at it. */
-
 import { encodeName } from "../../kernel/definition/names.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import type { Slot } from "../cache/slot.ts";

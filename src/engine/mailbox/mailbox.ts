@@ -3,7 +3,6 @@
  * once after the sender's commit, or by a scan after a start or a commit of unknown outcome. It is applied once: if a commit
  * of unknown outcome took it, it is applied again only if a later scan finds it in the store.
  */
-
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { WRONG_CHECKSUM } from "../../kernel/journal/damage.ts";
 import type { Sent, StartMessage } from "../../kernel/message.ts";

@@ -17,7 +17,7 @@ import type { PostOpTask } from "../post-ops/post-ops.ts";
 import type { TimerQueue } from "../timers/timer-queue.ts";
 import type { Tenure } from "./tenures.ts";
 
-interface Parts {
+export interface PartitionParts {
   readonly cache: ExecutionCache;
   readonly timers: TimerQueue;
   readonly mailbox: Mailbox;
@@ -52,10 +52,10 @@ export function whyNotTaken(node: NodeState, execution: string): Rejection | nul
 
 export class PartitionOwnership {
   readonly #node: NodeState;
-  readonly #parts: Parts;
+  readonly #parts: PartitionParts;
   readonly #yielding = new Set<Tenure>();
 
-  constructor(node: NodeState, parts: Parts) {
+  constructor(node: NodeState, parts: PartitionParts) {
     this.#node = node;
     this.#parts = parts;
   }

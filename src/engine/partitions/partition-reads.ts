@@ -1,36 +1,19 @@
 /** Handles the inputs of a node from its cluster: partitions, quotas, members, timers and mail. */
-import type { ExecutionCache } from "../cache/execution-cache.ts";
-import type { AfterCommit } from "../commit/after-commit.ts";
 import type { ClusterInput, Members } from "../io.ts";
 import { recordConfirmed } from "../leases/report-intake.ts";
 import { QuotaExchange } from "../limits/quota-exchange.ts";
-import type { Mailbox } from "../mailbox/mailbox.ts";
 import type { NodeState } from "../node-state.ts";
-import type { PostOpQueue } from "../post-ops/post-op-queue.ts";
-import type { TimerQueue } from "../timers/timer-queue.ts";
-import { PartitionOwnership } from "./partition-ownership.ts";
-
-interface NodeParts {
-  readonly cache: ExecutionCache;
-  readonly timers: TimerQueue;
-  readonly mailbox: Mailbox;
-  readonly afterCommit: AfterCommit;
-  readonly postOps: PostOpQueue;
-}
+import { PartitionOwnership, type PartitionParts } from "./partition-ownership.ts";
 
 export class PartitionReads {
   readonly #node: NodeState;
-  readonly #mailbox: Mailbox;
-  readonly #timers: TimerQueue;
-  readonly #afterCommit: AfterCommit;
+  readonly #parts: PartitionParts;
   readonly ownership: PartitionOwnership;
   readonly permits: QuotaExchange;
 
-  constructor(node: NodeState, parts: NodeParts) {
+  constructor(node: NodeState, parts: PartitionParts) {
     this.#node = node;
-    this.#mailbox = parts.mailbox;
-    this.#timers = parts.timers;
-    this.#afterCommit = parts.afterCommit;
+    this.#parts = parts;
     this.ownership = new PartitionOwnership(node, parts);
     this.permits = new QuotaExchange(node);
   }
@@ -45,7 +28,7 @@ export class PartitionReads {
       if (slot.needs === 0 || node.isHeldBack(slot)) continue;
       slot.needs = 0;
       // @plant executions held back not resumed
-      if (slot.status === "clean") this.#afterCommit.becameClean(slot);
+      if (slot.status === "clean") this.#parts.afterCommit.becameClean(slot);
     }
   }
 
@@ -73,11 +56,11 @@ export class PartitionReads {
       case "timers-due":
         for (const timer of input.timers)
           if (this.#node.tenures.of(timer.execution) !== undefined)
-            this.#timers.remind(timer, this.#node.now);
+            this.#parts.timers.remind(timer, this.#node.now);
         return;
       case "mail-stored":
         // @plant messages from other nodes not scanned
-        return this.#mailbox.rescan();
+        return this.#parts.mailbox.rescan();
     }
   }
 }

@@ -1,5 +1,4 @@
 /** The figures of a node, for status pages and scaling; computed on request. */
-
 import type { QueuedAttempt } from "../../kernel/command/command-view.ts";
 import type { RunningCounts } from "../../kernel/view.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";

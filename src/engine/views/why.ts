@@ -1,5 +1,4 @@
 /** Why an execution waits, in one sentence that names the holder; computed on request. */
-
 import { postOpPlan, targetOf } from "../../kernel/command/command-plan.ts";
 import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
 import { topicOf } from "../../kernel/command/topic-rules.ts";

@@ -2,7 +2,6 @@
  * The plan of a command: its topics, hashes, references and post-operations with their policies. Made once, when a
  * definition is compiled. Hashes are over the submitted form, before references are resolved, without filled-in fields.
  */
-
 import { contentHash } from "../../std/canonical-json.ts";
 import { durationMs } from "../../std/duration.ts";
 import type { Json } from "../../std/json.ts";

@@ -2,7 +2,6 @@
  * Authentication. The directory's socket is admin. Without any token, every TCP client of this machine is admin if the server
  * listens on loopback. Once there is a token, every request over TCP needs one, as a bearer or by a session cookie.
  */
-
 import { timingSafeEqual } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { isLoopback } from "../../net/hosts.ts";

@@ -2,7 +2,6 @@
  * Keeps a copy in memory of data that other nodes write to the store. It reads the data again from time to time, and at once on
  * request. Reads do not overlap, and there is a pause between them.
  */
-
 import type { Clock } from "../../std/clock.ts";
 import { sleep } from "../../std/within.ts";
 

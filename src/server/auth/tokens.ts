@@ -4,7 +4,6 @@
  * In a cluster, tokens that another node creates or revokes are known here within a few seconds. An unknown token is refused
  * only after the store was read again.
  */
-
 import { guardedBy, TOKEN_FORM } from "../../commands/bound-projects.ts";
 import type { Clock } from "../../std/clock.ts";
 import { newExecutionId } from "../../std/id.ts";

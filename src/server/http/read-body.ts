@@ -1,5 +1,4 @@
 /** Reads the body of a request up to a size limit. A larger body is refused and discarded. */
-
 import type { IncomingMessage } from "node:http";
 import { JSON_DEPTH_MAX } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";

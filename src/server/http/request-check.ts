@@ -1,5 +1,4 @@
 /** Checks path, query, headers and body of a request by its route. */
-
 import type { IncomingMessage } from "node:http";
 import { z } from "@hono/zod-openapi";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";

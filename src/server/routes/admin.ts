@@ -1,5 +1,4 @@
 /** Tokens, sessions, the configuration and the audit log. */
-
 import { z } from "@hono/zod-openapi";
 import { defined } from "../../std/defined.ts";
 import { HIDDEN, hidePasswords, isSecretName } from "../../std/hide-passwords.ts";

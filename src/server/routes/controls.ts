@@ -1,5 +1,4 @@
 /** Controls of executions: cancel, pause, resume, retry, signals, and the same in bulk. */
-
 import { z } from "@hono/zod-openapi";
 import { dropDamaged } from "../../engine/cache/damages.ts";
 import type { ControlMessage } from "../../kernel/message.ts";

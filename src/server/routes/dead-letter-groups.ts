@@ -1,5 +1,4 @@
 /** Dead letters grouped by error, with actions on a whole group. */
-
 import { z } from "@hono/zod-openapi";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import type { Caller } from "../auth/caller.ts";

@@ -1,5 +1,4 @@
 /** Dead letters: tasks that failed for good, and broadcasts that were given up. */
-
 import { z } from "@hono/zod-openapi";
 import type { PostOpEvent, Recorded } from "../../kernel/event.ts";
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";

@@ -1,5 +1,4 @@
 /** The journal and the logs of an execution, as pages or as streams. */
-
 import { z } from "@hono/zod-openapi";
 import type { Recorded } from "../../kernel/event.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";

@@ -1,5 +1,4 @@
 /** Routes that start, list and read executions. */
-
 import { z } from "@hono/zod-openapi";
 import { checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
 import { jsonFields } from "../../std/decode.ts";

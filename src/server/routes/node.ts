@@ -1,5 +1,4 @@
 /** Limits, timers and open attempts of all nodes. */
-
 import { z } from "@hono/zod-openapi";
 import { projectScope, rateName } from "../../engine/limits/limits.ts";
 import { sha256 } from "../../std/hash.ts";

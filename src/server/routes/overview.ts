@@ -1,5 +1,4 @@
 /** The overview: counts, rates, open work, health lights; and the progress of a few executions. */
-
 import { z } from "@hono/zod-openapi";
 import type { BrokerView } from "../../protocol/broker-view.ts";
 import { isRejection, reject } from "../../std/rejection.ts";

@@ -1,5 +1,4 @@
 /** The ring: the nodes of the cluster as this one sees them. A single server is a ring of one. */
-
 import { json } from "../route.ts";
 import { ringSchema } from "../schemas/node.ts";
 import { route, type Services } from "./services.ts";

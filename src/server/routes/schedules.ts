@@ -1,5 +1,4 @@
 /** Schedules, which start executions by the clock. */
-
 import { z } from "@hono/zod-openapi";
 import type { ScheduleView } from "../../schedule/schedule-store.ts";
 import type { Schedules } from "../../schedule/schedules.ts";

@@ -1,5 +1,4 @@
 /** The tasks of an execution, as rows and as a map of one byte each. */
-
 import { z } from "@hono/zod-openapi";
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";

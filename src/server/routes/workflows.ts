@@ -1,5 +1,4 @@
 /** Definitions of workflows, stored by hash and started by name. */
-
 import { z } from "@hono/zod-openapi";
 import { isSubmissionName } from "../../commands/submission-definition.ts";
 import { isRejection, reject } from "../../std/rejection.ts";

@@ -2,7 +2,6 @@
  * Groups dead letters by error: the same error of the same handler, whatever numbers and names its message contains. A dead
  * letter never changes, so it is cached; only a bounded number of the newest is read.
  */
-
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
 import { sha256 } from "../../std/hash.ts";
 import type { Store, StoredDeadLetter } from "../../store/store.ts";

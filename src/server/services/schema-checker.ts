@@ -5,7 +5,6 @@
  * - Everything else is checked in another thread, one value at a time, with a deadline. A thread that misses it is ended, and
  *   the next check gets a new one. The number of waiting checks is bounded.
  */
-
 import { Worker } from "node:worker_threads";
 import type { Clock } from "../../std/clock.ts";
 import { compiledFile } from "../../std/compiled-file.ts";

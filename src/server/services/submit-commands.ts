@@ -1,5 +1,4 @@
 /** Starts submitted command documents: each workflow becomes a definition and an execution. */
-
 import type { Submission, SubmittedWorkflow } from "../../commands/parse-submission.ts";
 import { COMMANDS_TAG, inDocument, submissionDefinition } from "../../commands/submission-definition.ts";
 import type { TopicGuard } from "../../commands/topic-guard.ts";

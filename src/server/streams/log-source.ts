@@ -1,5 +1,4 @@
 /** Log lines of an execution, as pages and as server-sent events. The id of a line is `<row>.<line>`. */
-
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { ExecutionStore, StoredLogRow } from "../../store/store.ts";
 import type { LogLine } from "../schemas/execution.ts";

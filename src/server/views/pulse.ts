@@ -3,7 +3,6 @@
  * are differences of the engine's totals, read once a second while there are commits. Waiting and running times are sampled: a
  * few tasks of a few commits in each second.
  */
-
 import type { Totals } from "../../engine/views/totals.ts";
 import { decodeReadable, type Entry } from "../../kernel/journal/journal-entry.ts";
 import type { Commit, CommitVerdict } from "../../store/store.ts";

@@ -2,7 +2,6 @@
  * Caches the task indexes of a few executions and extends them as their journals grow, so that only the first request reads a
  * whole journal. A request for a past state (`at`) has an index of its own, which can only move forward.
  */
-
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { decodeColumns, type Entry } from "../../kernel/journal/journal-entry.ts";
 import type { ExecutionStore } from "../../store/store.ts";

@@ -1,7 +1,6 @@
 /**
  * Reads rows of tasks with their results, errors, keys and identities from the journal, at the places that the index gives.
  */
-
 import type { Event } from "../../kernel/event.ts";
 import type { Json } from "../../std/json.ts";
 import type { ExecutionStore } from "../../store/store.ts";

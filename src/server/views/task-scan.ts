@@ -1,5 +1,4 @@
 /** Folds a journal into the task indexes of all its visits: a second, smaller fold beside that of the kernel. */
-
 import { type HandlerPlan, NEXT, type Plan } from "../../kernel/definition/plan.ts";
 import type { Event, Place, Recorded } from "../../kernel/event.ts";
 import { HandlerState } from "../../kernel/execution.ts";

@@ -2,7 +2,6 @@
  * The events of one request, as reports for the engine. The order of each attempt is kept: its start, then log lines, pages,
  * steps and runs in their order, its receipt last. Receipts of one handler become one report.
  */
-
 import { endsEnumeration, type Verdict } from "../../kernel/message.ts";
 import type { Report, ReportedLine, ReportedReceipt } from "../../protocol/work.ts";
 import { EVENT_NUMBER_MAX, type EventsAnswer, type RefusedEvent } from "../../protocol/worker-wire.ts";

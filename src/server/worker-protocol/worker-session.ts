@@ -6,7 +6,6 @@
  * 4. A worker that is silent for too long (presence.ts) leaves, and joins again with its next request.
  * 5. Before the node leaves, items that no worker has received are handed back, so that the next owner need not wait for them.
  */
-
 import type { WorkerLink } from "../../engine/driver-options.ts";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import { encodeAttempt, signAttempt } from "../../protocol/attempt-id.ts";

@@ -8,7 +8,6 @@
  * 4. An attempt of an earlier owner is adopted with its first event: the engine decides whether it holds its lease. Events of
  *    an attempt of another node are refused, and the worker sends them there.
  */
-
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { AttemptHolder, ScriptFacts } from "../../engine/leases/attempt-facts.ts";
 import { ATTEMPT_HINT, checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";

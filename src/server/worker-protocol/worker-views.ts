@@ -1,5 +1,4 @@
 /** Workers in answers: one worker of a list, counts of workers, and the figures that scale them. */
-
 import type { Holdings, Overview } from "../../engine/io.ts";
 import { topicOf } from "../../kernel/command/topic-rules.ts";
 import { SCRIPT_USE } from "../../protocol/work.ts";

@@ -1,5 +1,4 @@
 /** Repairs: writes data that was derived from a journal, recounts heads, deletes damaged executions. */
-
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { firstHead, lostDefinition, lostHead } from "../lost-heads.ts";
 import { partitionOf } from "../partition-of.ts";

@@ -9,7 +9,6 @@
  * most starts write no row for it. A search for the term returns every execution of the block; the caller compares each
  * with its head.
  */
-
 import { type FoundOrders, inAny, ordersUpTo } from "../found-orders.ts";
 import { readTags } from "../read-tags.ts";
 import { errorTerms, isBroad, type SearchWord, termsOf } from "../search-terms.ts";

@@ -1,5 +1,4 @@
 /** The engine's side of the store's thread: sends calls, matches replies by their order, reports failures of the disk. */
-
 import { Worker } from "node:worker_threads";
 import { assert, Bug } from "../../std/assert.ts";
 import { compiledFile } from "../../std/compiled-file.ts";

@@ -19,13 +19,11 @@ import { QueueRepair } from "../../net/amqp/queue-repair.ts";
 import { amqpNames, SHARED_QUEUE, TOPIC_QUEUE } from "../../protocol/amqp-wire.ts";
 import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { ReportedAttempt } from "../../protocol/work.ts";
-import type { Clock } from "../../std/clock.ts";
-import type { Random } from "../../std/random.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { atMost } from "../../std/within.ts";
 import { samePlace } from "../attempt-place.ts";
-import { type HostedPart, withChildren } from "../handler-code.ts";
-import { Worker, type WorkerOptions } from "../worker.ts";
+import { withChildren } from "../handler-code.ts";
+import { type NetworkWorkerOptions, Worker } from "../worker.ts";
 import { Answers } from "./answers.ts";
 import { CancelledCommands, HeldAttempts } from "./held-attempts.ts";
 import {
@@ -42,12 +40,12 @@ import {
 } from "./read-message.ts";
 import { type TaskQueue, TaskQueues } from "./task-queues.ts";
 
-export interface AmqpWorkerOptions {
+export interface AmqpWorkerOptions extends NetworkWorkerOptions {
   readonly url: string;
   readonly prefix: string;
-  readonly name: string;
   /** How long the broker may take to answer before a queue counts as broken; 20 s by default. */
   readonly answerMs?: number;
+<<<<<<< HEAD
   readonly capacity: number;
   readonly workflows: readonly HostedPart[];
   readonly secrets?: readonly string[];
@@ -57,10 +55,12 @@ export interface AmqpWorkerOptions {
   /** Called if there is no connection, or the broker takes no messages; with null when all is well again. */
   readonly onTrouble: (what: string | null) => void;
   /** Called when the worker consumes for the first time. */
+=======
+  /** The worker consumes for the first time. */
+>>>>>>> 2063d98c (worker, protocol, engine: options and messages that are the same are declared once)
   readonly onReady: () => void;
   /** Called for a fault that repairs itself, or a message that went to the dead-letter queue. */
   readonly onNote: (what: string) => void;
-  readonly onBug: (thrown: unknown) => void;
 }
 
 /** How long each step of the stop may take, beside the grace. */

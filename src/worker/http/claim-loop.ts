@@ -5,7 +5,6 @@
  * have arrived from the server during one. After that they are long, and a claim without keep-alive bytes has failed. The first
  * claim after a registration does not wait: its answer shows at once whether claims work.
  */
-
 import type { Claimed, ClaimRequest } from "../../protocol/worker-wire.ts";
 import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";

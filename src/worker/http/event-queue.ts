@@ -2,7 +2,6 @@
  * Sends the events of attempts to one node: in order, in batches, one request at a time. Events stay here until they are
  * acknowledged; those that the node does not want are handed back for another node.
  */
-
 import type { EventsAnswer } from "../../protocol/worker-wire.ts";
 import { BackOff } from "../../std/back-off.ts";
 import type { Clock } from "../../std/clock.ts";

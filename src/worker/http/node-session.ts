@@ -1,42 +1,35 @@
 /** A worker's session at one node: its connection, claims, heartbeats and events. */
 import type { Claimed } from "../../protocol/worker-wire.ts";
-import type { Clock } from "../../std/clock.ts";
-import type { Random } from "../../std/random.ts";
-import { ClaimLoop } from "./claim-loop.ts";
+import { ClaimLoop, type ClaimLoopOptions } from "./claim-loop.ts";
 import { EventQueue } from "./event-queue.ts";
 import { Heartbeats } from "./heartbeats.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
-import type { Route } from "./membership-io.ts";
+import type { SessionEvents } from "./node-sessions.ts";
 import type { Entry, Outbox } from "./outbox.ts";
 import { readClaimed, readEventsAnswer, readHeartbeatAnswer } from "./read-answers.ts";
 import { type CloseOptions, ServerLink, type ServerLinkOptions } from "./server-link.ts";
 import type { Refused } from "./server-problem.ts";
 
 /** The parts that all sessions of a worker share. */
-export interface SessionParts {
-  readonly clock: Clock;
-  readonly random: Random;
+export interface SessionParts
+  extends Pick<ClaimLoopOptions, "clock" | "random" | "heartbeatMs" | "room" | "onBug"> {
   readonly held: HeldAttempts;
   readonly outbox: Outbox;
-  readonly heartbeatMs: () => number;
-  readonly room: () => number;
   readonly onClaimed: (session: NodeSession, claimed: Claimed) => void;
   readonly onStop: (ids: readonly string[], why: "cancel" | "lost") => void;
   /** Whether the node of this session owns an attempt. */
   readonly onHome: (session: NodeSession, attempt: HeldAttempt, isHere: boolean) => void;
   readonly onTaken: () => void;
   readonly onDropped: (attempt: string, why: Refused) => void;
-  readonly onBug: (thrown: unknown) => void;
 }
 
-export interface NodeSessionOptions extends Pick<ServerLinkOptions, "addresses" | "token" | "registration"> {
+export interface NodeSessionOptions
+  extends SessionEvents,
+    Pick<ServerLinkOptions, "addresses" | "token" | "registration"> {
   /** The URL of the node, or FIRST for the session at the configured addresses. */
   readonly name: string;
   /** Whether other nodes may answer instead. If so, events are sent once. */
   readonly isOneOfMany: boolean;
-  readonly onAnswered: (route: Route, nodes?: readonly string[]) => void;
-  readonly onFailed: (route: Route, what: string) => void;
-  readonly onForgotten: () => void;
 }
 
 /** The time-out of an answer: half of the shortest heartbeat time-out, within these limits. */

@@ -1,5 +1,4 @@
 /** Converts claimed work to grants. Values are kept as JSON texts; consecutive items of one handler become one grant. */
-
 import { receiptTopicOf, topicOf } from "../../kernel/command/topic-rules.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type {

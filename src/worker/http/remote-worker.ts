@@ -4,12 +4,9 @@ import { createServer, type Server } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
 import { join } from "node:path";
 import { withChildren } from "../handler-code.ts";
-import type { ScriptOptions } from "../script-runner.ts";
 import { makeWorkerId, WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
 
-export interface RemoteWorkerOptions extends Omit<WorkerLaneOptions, "url" | "scripts"> {
-  /** Left out: this worker runs no scripts. */
-  readonly scripts?: ScriptOptions;
+export interface RemoteWorkerOptions extends Omit<WorkerLaneOptions, "url"> {
   /** The port of the worker's status API, 0 for any free one; null: no status API. */
   readonly statusPort: number | null;
 }

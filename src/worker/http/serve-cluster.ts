@@ -4,14 +4,13 @@
  */
 import { type HostedPart, withChildren } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
+import type { NetworkWorkerOptions } from "../worker.ts";
 import { WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
 
 /** `token` authenticates workers of nodes to each other; `worker` must be unique to this process. */
 export interface ServeClusterOptions
-  extends Pick<
-    WorkerLaneOptions,
-    "name" | "capacity" | "version" | "clock" | "random" | "secrets" | "onLog" | "onTrouble" | "onBug"
-  > {
+  extends Omit<NetworkWorkerOptions, "workflows">,
+    Pick<WorkerLaneOptions, "version"> {
   readonly worker: string;
   readonly own: string;
   readonly token: string;

@@ -8,21 +8,18 @@
  * 4. It stops gracefully: it stops claiming, returns attempts that have not started, and lets the others end within a grace
  *    period.
  */
-
 import { topicOf } from "../../kernel/command/topic-rules.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import { type Grant, SCRIPT_USE } from "../../protocol/work.ts";
 import type { Claimed, Registered, Registration } from "../../protocol/worker-wire.ts";
 import { assert } from "../../std/assert.ts";
 import { BackOff } from "../../std/back-off.ts";
-import type { Clock } from "../../std/clock.ts";
 import { newExecutionId } from "../../std/id.ts";
-import type { Random } from "../../std/random.ts";
 import { atMost, sleep } from "../../std/within.ts";
 import { reportPlace } from "../attempt-place.ts";
 import type { HostedPart } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
-import { Worker, type WorkerOptions } from "../worker.ts";
+import { type NetworkWorkerOptions, Worker } from "../worker.ts";
 import { beatsOf, type HeldAttempt, HeldAttempts } from "./held-attempts.ts";
 import { FIRST } from "./membership.ts";
 import { NodeSession, type SessionParts } from "./node-session.ts";
@@ -33,31 +30,31 @@ import { RemoteResults } from "./remote-results.ts";
 import type { Refused } from "./server-problem.ts";
 import { type DamagedSpool, Spool, type SpooledEvent } from "./spool.ts";
 
-export interface WorkerLaneOptions {
+export interface WorkerLaneOptions extends NetworkWorkerOptions {
   /** `http(s)://host:port` or `unix:<path>`. Without any, `setNodes` names the nodes. */
   readonly addresses: readonly string[];
   /** The URL of the node of this process. Nothing is claimed there, but the worker's attempts may move there. */
   readonly own?: string;
   readonly token?: string;
-  readonly name: string;
   /** The id to register under; by default it is made from the name. */
   readonly worker?: string;
-  readonly capacity: number;
-  readonly workflows: readonly HostedPart[];
   /** Left out: this worker runs no scripts. */
   readonly scripts?: ScriptOptions;
-  readonly secrets?: readonly string[];
   /** A directory for unacknowledged events; null: they are kept in memory only. */
   readonly spool: string | null;
   /** The address of the worker's status API; null: there is none. */
   readonly url: () => string | null;
   readonly version: string;
+<<<<<<< HEAD
   readonly clock: Clock;
   readonly random: Random;
   readonly onLog: WorkerOptions["log"];
   /** Called if the server is unreachable or refuses; with null when the trouble is over. */
   readonly onTrouble: (what: string | null) => void;
   /** Called when the worker is registered under this id. */
+=======
+  /** The worker is registered under this id. */
+>>>>>>> 2063d98c (worker, protocol, engine: options and messages that are the same are declared once)
   readonly onRegistered: (worker: string) => void;
   /**
    * Called if every address refuses this worker, and it was never registered: its configuration is wrong. Left out: it tries
@@ -70,7 +67,6 @@ export interface WorkerLaneOptions {
   readonly onDropped: (attempt: string, why: Refused) => void;
   /** Called if a spool file of a former process is damaged; its readable events are sent. */
   readonly onDamagedSpool?: (damaged: DamagedSpool) => void;
-  readonly onBug: (thrown: unknown) => void;
 }
 
 /** How long the last events may take to be acknowledged after the grace period. */

@@ -14,6 +14,7 @@ import { chooseJail } from "./jail-probe.ts";
 import { readReport } from "./report-check.ts";
 import { SandboxChild } from "./sandbox-child.ts";
 import {
+  type RunningScript,
   SCRIPT_LIMITS,
   type ScriptAttempt,
   type ScriptEnd,
@@ -32,6 +33,7 @@ export interface SandboxPoolOptions {
   readonly clock?: Clock;
 }
 
+<<<<<<< HEAD
 export interface RunningScript {
   /** Resolves with the end of the attempt. Never rejects: a failure is an end too. */
   readonly done: Promise<ScriptEnd>;
@@ -39,6 +41,8 @@ export interface RunningScript {
   cancel(reason: string): void;
 }
 
+=======
+>>>>>>> 2063d98c (worker, protocol, engine: options and messages that are the same are declared once)
 /** One child, for status pages and tests. */
 export interface ChildStatus {
   readonly project: string;

@@ -68,6 +68,13 @@ export type ScriptEnd =
   | { readonly kind: "crashed"; readonly run: string | null; readonly message: string }
   | { readonly kind: "cancelled"; readonly run: string | null; readonly reason: string };
 
+export interface RunningScript {
+  /** Never rejects: a failure is an end too. */
+  readonly done: Promise<ScriptEnd>;
+  /** Ends the attempt now as cancelled, unless it has ended. */
+  cancel(reason: string): void;
+}
+
 /** The limits of one attempt. */
 export interface ScriptLimits {
   /** The default time limit of a run. */
