@@ -15,58 +15,6 @@ export interface ScriptSandbox {
   close(): Promise<void>;
 }
 
-<<<<<<< HEAD
-export interface SandboxRun {
-  /** Resolves with the end of the attempt; never rejects. */
-  readonly done: Promise<SandboxEnd>;
-  cancel(reason: string): void;
-}
-
-export interface SandboxAttempt {
-  readonly project: string;
-  readonly runs: ScriptWork["runs"];
-  readonly finished: number;
-  readonly state: string;
-  readonly input: string;
-  readonly attempt: number;
-}
-
-export type SandboxEvent =
-  | { readonly kind: "run_started"; readonly run: string }
-  | { readonly kind: "log"; readonly run: string; readonly level: string; readonly text: string }
-  | {
-      readonly kind: "run_finished";
-      readonly run: string;
-      readonly state: string;
-      readonly oversized: boolean;
-      readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
-    }
-  | { readonly kind: "run_crashed"; readonly run: string; readonly message: string };
-
-export type SandboxEnd =
-  | { readonly kind: "done"; readonly state: string; readonly oversized: boolean }
-  | {
-      readonly kind: "failed";
-      readonly run: string;
-      readonly error: {
-        readonly name: string;
-        readonly message: string;
-        readonly line?: number;
-        readonly hint?: string;
-      };
-      readonly fatal: boolean;
-    }
-  | {
-      readonly kind: "killed";
-      readonly run: string;
-      readonly limit: "time" | "memory" | "security";
-      readonly message: string;
-    }
-  | { readonly kind: "crashed"; readonly run: string | null; readonly message: string }
-  | { readonly kind: "cancelled"; readonly run: string | null; readonly reason: string };
-
-=======
->>>>>>> 2063d98c (worker, protocol, engine: options and messages that are the same are declared once)
 export interface ScriptOptions {
   /** Opens the sandbox; throws a `RondoError` with a hint where none is possible. */
   readonly open: () => Promise<ScriptSandbox>;

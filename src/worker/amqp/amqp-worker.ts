@@ -45,19 +45,7 @@ export interface AmqpWorkerOptions extends NetworkWorkerOptions {
   readonly prefix: string;
   /** How long the broker may take to answer before a queue counts as broken; 20 s by default. */
   readonly answerMs?: number;
-<<<<<<< HEAD
-  readonly capacity: number;
-  readonly workflows: readonly HostedPart[];
-  readonly secrets?: readonly string[];
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly onLog: WorkerOptions["log"];
-  /** Called if there is no connection, or the broker takes no messages; with null when all is well again. */
-  readonly onTrouble: (what: string | null) => void;
   /** Called when the worker consumes for the first time. */
-=======
-  /** The worker consumes for the first time. */
->>>>>>> 2063d98c (worker, protocol, engine: options and messages that are the same are declared once)
   readonly onReady: () => void;
   /** Called for a fault that repairs itself, or a message that went to the dead-letter queue. */
   readonly onNote: (what: string) => void;

@@ -45,16 +45,7 @@ export interface WorkerLaneOptions extends NetworkWorkerOptions {
   /** The address of the worker's status API; null: there is none. */
   readonly url: () => string | null;
   readonly version: string;
-<<<<<<< HEAD
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly onLog: WorkerOptions["log"];
-  /** Called if the server is unreachable or refuses; with null when the trouble is over. */
-  readonly onTrouble: (what: string | null) => void;
   /** Called when the worker is registered under this id. */
-=======
-  /** The worker is registered under this id. */
->>>>>>> 2063d98c (worker, protocol, engine: options and messages that are the same are declared once)
   readonly onRegistered: (worker: string) => void;
   /**
    * Called if every address refuses this worker, and it was never registered: its configuration is wrong. Left out: it tries

@@ -33,16 +33,6 @@ export interface SandboxPoolOptions {
   readonly clock?: Clock;
 }
 
-<<<<<<< HEAD
-export interface RunningScript {
-  /** Resolves with the end of the attempt. Never rejects: a failure is an end too. */
-  readonly done: Promise<ScriptEnd>;
-  /** Ends the attempt now as cancelled, unless it has ended. */
-  cancel(reason: string): void;
-}
-
-=======
->>>>>>> 2063d98c (worker, protocol, engine: options and messages that are the same are declared once)
 /** One child, for status pages and tests. */
 export interface ChildStatus {
   readonly project: string;
