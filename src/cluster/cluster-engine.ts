@@ -8,16 +8,14 @@
  * 4. Workers, their attempts and memory belong to this node alone.
  */
 import type { Engine } from "../engine/driver.ts";
-import { type Progress, type Reply, stoppedAnswer, type WorkerLink } from "../engine/driver-options.ts";
+import { type Reply, stoppedAnswer } from "../engine/driver-options.ts";
 import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
-import type { Dropped, Inspection, JoinOptions, OpenAttempt, Overview } from "../engine/io.ts";
-import type { AttemptHolder } from "../engine/leases/attempt-facts.ts";
+import type { Dropped, Inspection } from "../engine/io.ts";
 import type { OutboxPort } from "../engine/mailbox/outbox.ts";
 import { heldBack } from "../engine/partitions/partition-ownership.ts";
 import { versionOfId } from "../kernel/definition/names.ts";
-import type { Verdict } from "../kernel/message.ts";
 import type { HttpAnswer, HttpRequest } from "../net/http-connection.ts";
-import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
+import type { Beat, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { monotonicMs } from "../std/monotonic.ts";
 import { type Random, systemRandom } from "../std/random.ts";
@@ -103,21 +101,21 @@ export class ClusterEngine implements EnginePort {
     return this.#engine.outbox;
   }
 
-  epochOf(execution: string): number | null {
-    return this.#engine.epochOf(execution);
-  }
-
-  usesServed(): ReadonlySet<string> {
-    return this.#engine.usesServed();
-  }
-
-  holderOf(at: ReportedAttempt): AttemptHolder | null {
-    return this.#engine.holderOf(at);
-  }
-
-  needsSingleCode(at: ReportedAttempt): boolean {
-    return this.#engine.needsSingleCode(at);
-  }
+  // Workers, their attempts and memory belong to this node's own engine.
+  readonly epochOf: EnginePort["epochOf"] = (execution) => this.#engine.epochOf(execution);
+  readonly usesServed: EnginePort["usesServed"] = () => this.#engine.usesServed();
+  readonly holderOf: EnginePort["holderOf"] = (at) => this.#engine.holderOf(at);
+  readonly needsSingleCode: EnginePort["needsSingleCode"] = (at) => this.#engine.needsSingleCode(at);
+  readonly join: EnginePort["join"] = (worker, link, options) => this.#engine.join(worker, link, options);
+  readonly claim: EnginePort["claim"] = (worker, max, why) => this.#engine.claim(worker, max, why);
+  readonly sent: EnginePort["sent"] = (worker, beats) => this.#engine.sent(worker, beats);
+  readonly isResident: EnginePort["isResident"] = (execution) => this.#engine.isResident(execution);
+  readonly release: EnginePort["release"] = (worker, beats) => this.#engine.release(worker, beats);
+  readonly leave: EnginePort["leave"] = (worker) => this.#engine.leave(worker);
+  readonly bindProjects: EnginePort["bindProjects"] = (projects) => this.#engine.bindProjects(projects);
+  readonly overview: EnginePort["overview"] = () => this.#engine.overview();
+  readonly openAttempts: EnginePort["openAttempts"] = (options) => this.#engine.openAttempts(options);
+  readonly quiesce: EnginePort["quiesce"] = () => this.#engine.quiesce();
 
   get commitFault(): Error | null {
     return this.#engine.commitFault ?? this.#options.storeFault?.() ?? this.#peerFaults.fault;
@@ -203,29 +201,15 @@ export class ClusterEngine implements EnginePort {
     return answer.kind === "answered" ? answer.value : [];
   }
 
-  watch(execution: string, progress: Progress): () => void {
-    return this.#followers.watch(execution, progress);
-  }
-
-  watchLogs(execution: string, logged: () => void): () => void {
-    return this.#followers.watchLogs(execution, logged);
-  }
+  readonly watch: EnginePort["watch"] = (execution, progress) => this.#followers.watch(execution, progress);
+  readonly watchLogs: EnginePort["watchLogs"] = (execution, logged) =>
+    this.#followers.watchLogs(execution, logged);
 
   get watches(): { readonly executions: number; readonly streams: number } {
     return this.#followers.counts;
   }
 
-  join(worker: string, link: WorkerLink, options: JoinOptions): void {
-    this.#engine.join(worker, link, options);
-  }
-
-  claim(worker: string, max: number, why?: string): void {
-    this.#engine.claim(worker, max, why);
-  }
-
-  report(worker: string, reports: readonly Report[]): Promise<readonly (readonly Verdict[])[]> {
-    return this.#reports.report(worker, reports);
-  }
+  readonly report: EnginePort["report"] = (worker, reports) => this.#reports.report(worker, reports);
 
   /** A heartbeat that is lost is followed by the next one. */
   beat(worker: string, beats: readonly Beat[]): void {
@@ -241,44 +225,15 @@ export class ClusterEngine implements EnginePort {
     for (const [url, theirs] of byUrl) void this.#nudge(url, "beat", { v: 1, worker, beats: theirs });
   }
 
-  /** A claim is known at the node that granted it. */
-  sent(worker: string, beats: readonly Beat[]): void {
-    this.#engine.sent(worker, beats);
-  }
-
-  isResident(execution: string): boolean {
-    return this.#engine.isResident(execution);
-  }
-
-  release(worker: string, beats: readonly Beat[]): void {
-    this.#engine.release(worker, beats);
-  }
-
-  leave(worker: string): void {
-    this.#engine.leave(worker);
-  }
-
   /** Executions of other nodes are purged by these nodes. */
   purge(ids: readonly string[]): void {
     const own = ids.filter((id) => this.isOwn(id));
     if (own.length > 0) this.#engine.purge(own);
   }
 
-  bindProjects(projects: ReadonlySet<string>): void {
-    this.#engine.bindProjects(projects);
-  }
-
   definitionStored(workflow: string): void {
     this.#engine.definitionStored(workflow);
     for (const { url } of this.#owners.peers) void this.#nudge(url, "definition", { v: 1, workflow });
-  }
-
-  overview(): Overview {
-    return this.#engine.overview();
-  }
-
-  openAttempts(options: Parameters<EnginePort["openAttempts"]>[0]): readonly OpenAttempt[] {
-    return this.#engine.openAttempts(options);
   }
 
   /** Stores mail and sends hints to the owners. Returns the partitions whose owner got no hint. */
@@ -305,10 +260,6 @@ export class ClusterEngine implements EnginePort {
   /** This node has released all its partitions and gets no more membership updates, so it asks other nodes for owners. */
   hasLeft(): void {
     this.#hasLeft = true;
-  }
-
-  quiesce(): void {
-    this.#engine.quiesce();
   }
 
   /** Closes this node's engine. Watches of other nodes' executions end. */
