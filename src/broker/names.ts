@@ -40,7 +40,6 @@ export function brokerNames(prefix: string) {
   };
 }
 
-/** The identity of a handler of a visit as one text. */
 export function visitKey({ execution, phase, visit, handler, round }: VisitPlace): string {
   return `${execution}/${phase}/${visit}/${handler}/${round}`;
 }

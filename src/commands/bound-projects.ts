@@ -11,7 +11,6 @@ interface BoundToken {
   readonly project: string | null;
 }
 
-/** The stored form of tokens. */
 export const TOKEN_FORM = jsonForm<BoundToken>(
   "token",
   object(

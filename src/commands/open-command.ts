@@ -18,7 +18,6 @@ import { isSubmissionName, submissionName } from "./submission-definition.ts";
 export interface CommandHashes {
   readonly cmdHash: string;
   readonly workflowHash: string;
-  /** The topic of the receipt. */
   readonly receiptTopic: string;
 }
 
@@ -97,7 +96,6 @@ export function commandFinder(
 const NO_MARK = "`cmd_metadata.rondo` is missing, and";
 const SEVERAL = "several commands have its hashes: it may be of one that was open at the same time";
 
-/** Finds the open command with these hashes. */
 export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHashes): Promise<OpenCommand> {
   if (!HASH.test(hashes.workflowHash) || !HASH.test(hashes.cmdHash)) return { kind: "none" };
   const names = await namesOf(parts.store, hashes.workflowHash);
@@ -140,7 +138,6 @@ export function withCommandIndex<S extends Pick<Store, "putDefinition" | "putDoc
   return decorate(store, replaced as Partial<S>);
 }
 
-/** The names of the workflows whose commands have this hash. */
 async function namesOf(store: OpenCommandParts["store"], workflowHash: string): Promise<string[]> {
   const noted = await store.listDocuments(KIND, {
     after: `${workflowHash} `,

@@ -65,7 +65,6 @@ export function checkCommandProject(project: string): Rejection | null {
   });
 }
 
-/** The workflows that are submitted to a project. */
 export function parseSubmission(body: unknown, project: string): Submission | Rejection {
   const wrong = checkCommandProject(project);
   if (wrong !== null) return wrong;

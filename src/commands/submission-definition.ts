@@ -23,7 +23,6 @@ export function submissionName(workflowHash: string): string {
 /** All such names. Their definitions are deleted after their last executions. */
 export const SUBMISSION_NAMES = { prefix: "commands-", isOne: isSubmissionName } as const;
 
-/** Whether this is the name of a submitted workflow. */
 export function isSubmissionName(name: string): boolean {
   return SUBMISSION_NAME.test(name);
 }

@@ -22,7 +22,6 @@ interface StoredTopic {
 }
 
 const KIND = "topic";
-/** The stored form of a topic's role. */
 export const TOPIC_FORM = jsonForm<StoredTopic>(
   KIND,
   object({ role: oneOf(["command", "receipt"] satisfies TopicRole[]), project: string }, KEPT),

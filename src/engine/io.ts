@@ -33,7 +33,6 @@ import type { StoredQuotas } from "./limits/quota-server.ts";
 import type { PostOpTask } from "./post-ops/post-ops.ts";
 import type { Totals } from "./views/totals.ts";
 
-/** A message with an answer. */
 export type Request = StartMessage | ControlMessage | SignalMessage | PostOpRetryMessage;
 
 export type Input =
@@ -113,7 +112,6 @@ export type Input =
   /** These executions were purged, or could not be. */
   | { readonly kind: "purged"; readonly ids: readonly string[] }
   | { readonly kind: "definition-stored"; readonly workflow: string }
-  /** The projects that tokens are bound to from now on. */
   | { readonly kind: "projects-bound"; readonly projects: ReadonlySet<string> }
   | {
       readonly kind: "mailbox-scanned";

@@ -148,7 +148,6 @@ export const number: Decode<number> = where("a number", (value) => Number.isFini
 export const flag: Decode<boolean> = where("true or false", (value) => typeof value === "boolean");
 export const anything: Decode<unknown> = (value) => value;
 
-/** One of these values. */
 export function oneOf<const T extends string | number | boolean | null>(values: readonly T[]): Decode<T> {
   const what = values.length === 1 ? show(values[0]) : `one of ${values.map(show).join(", ")}`;
   return where(what, (value) => (values as readonly unknown[]).includes(value));

@@ -10,7 +10,6 @@ export function withoutPassword(text: string): string {
     .replace(/([?&](?:password|token|secret)=)[^\s&#,]*/gi, `$1${HIDDEN}`);
 }
 
-/** Whether a field is a secret by its name. */
 export function isSecretName(name: string): boolean {
   return /secret|token|password/i.test(name);
 }

@@ -54,7 +54,6 @@ export function joinParts<const Parts extends readonly object[]>(
   return joined as Joined<Parts>;
 }
 
-/** Calls a method of the port by its name. */
 export function callMethod(parts: object, method: StoreMethod, args: readonly unknown[]): unknown {
   return Reflect.apply((parts as Record<StoreMethod, Answer>)[method], parts, args);
 }

@@ -16,7 +16,6 @@ export type ReadDocument<T> =
 
 const PAGE = 500;
 
-/** The form of a kind whose bodies are JSON. */
 export function jsonForm<T>(kind: string, read: Decode<unknown>): DocumentForm<T> {
   return { kind, parse: (body) => read(JSON.parse(body)) as T };
 }
@@ -38,7 +37,6 @@ export async function readDocument<T>(
   return body === null ? null : parseDocument(form, id, body);
 }
 
-/** Some documents of a kind, as the store lists them. */
 export async function listDocuments<T>(
   store: Pick<Store, "listDocuments">,
   form: DocumentForm<T>,

@@ -47,12 +47,10 @@ export interface SearchWord {
   readonly text: string;
   /** Beginnings of ids. */
   readonly ids: readonly string[];
-  /** The name of a workflow. */
   readonly workflow: string;
   readonly terms: readonly string[];
 }
 
-/** The words of a search, all of which must match. */
 export function searchWords(q: string): SearchWord[] {
   return [...new Set(q.split(/\s+/).filter(Boolean))].map(searchWord);
 }

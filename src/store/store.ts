@@ -19,7 +19,6 @@ export interface Fence {
   readonly epochs: Readonly<Record<number, number>>;
 }
 
-/** A partition that this owner has. */
 export interface Ownership {
   readonly partition: number;
   /** Changes each time the store is opened (embedded) or the partition is taken (cluster). */
@@ -63,7 +62,6 @@ export type Want = "work" | "time" | "nothing";
 /** The summary row of an execution, which lists show. It changes only with status or phase. */
 export interface Head {
   readonly id: string;
-  /** `partitionOf(id, partitions)`. */
   readonly partition: number;
   readonly workflow: string;
   readonly hash: string;
@@ -367,7 +365,6 @@ export interface ExecutionStore {
  * Lists and searches of executions. The search index can lag behind commits; search-heads.ts compares each hit with its head.
  */
 export interface ExecutionSearch {
-  /** Heads by filter, newest first. */
   listHeads(filter: HeadFilter, page: Page): Promise<readonly StoredHead[]>;
   /** The number of executions in each status. Every write maintains these counters, so this call counts no rows. */
   countHeads(filter: Omit<HeadFilter, "status">): Promise<StatusCounts>;
@@ -414,7 +411,6 @@ export interface DocumentStore {
 export interface StoreRepairs {
   /** Writes what was derived from a journal; false: the journal has more events by now, or the execution does not exist. */
   putDerived(derived: Derived): Promise<boolean>;
-  /** All timers of an execution, including those of the engine. */
   timersOf(execution: string): Promise<readonly Timer[]>;
   /**
    * Deletes an execution whose status is `damaged`, and its mail; stores `message` for its parent. False: nothing was

@@ -9,7 +9,6 @@ export interface Tracing {
 }
 
 export interface TaskSpan {
-  /** Runs code with the span active. */
   run<T>(code: () => T): T;
   /** Ends the span with the attempt. */
   end(outcome: Outcome): void;

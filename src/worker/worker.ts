@@ -152,7 +152,6 @@ export class Worker {
     return atMost(this.#options.clock, graceMs, idle);
   }
 
-  /** Resolves when all reports are committed, or after `lastReportsMs`. */
   #settled(lastReportsMs: number): Promise<void> {
     const settled = this.#reporter.settled();
     if (lastReportsMs === Number.POSITIVE_INFINITY) return settled;

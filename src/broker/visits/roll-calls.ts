@@ -23,7 +23,6 @@ interface Call {
   /** Consumers of the queue when the attempts were noted. */
   readonly consumers: number;
   isAsked: boolean;
-  /** The answers, by worker. */
   readonly answers: Map<string, ReadRollCall>;
 }
 

@@ -83,7 +83,6 @@ export class Followers {
     };
   }
 
-  /** The number of watched executions and of open streams. */
   get counts(): { readonly executions: number; readonly streams: number } {
     return { executions: this.#byExecution.size, streams: this.#streams };
   }

@@ -12,7 +12,6 @@ export class PeerFaults {
   readonly #monotonic: () => number;
   #last: { readonly fault: StoreFault; readonly at: number } | null = null;
 
-  /** `monotonic`: a monotonic clock, in milliseconds. */
   constructor(monotonic: () => number) {
     this.#monotonic = monotonic;
   }

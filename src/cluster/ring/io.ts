@@ -8,11 +8,9 @@ import type { Lateness, TimerScan } from "./watch.ts";
 
 export type RingInput =
   | { readonly kind: "members"; readonly membership: Membership }
-  /** All partitions that this node owns. */
   | { readonly kind: "owned"; readonly partitions: readonly number[] }
   /** This node stored mail for a partition. */
   | ({ readonly kind: "hint" } & MailHint)
-  /** Commits of this node set these timers. */
   | { readonly kind: "timers-set"; readonly timers: readonly StoredTimer[] }
   /** Commits of this node fired or cleared these timers; `due` is the time each was set for. */
   | { readonly kind: "timers-ended"; readonly timers: readonly StoredTimer[] }

@@ -41,7 +41,6 @@ export class RingMap {
     return this.#hash;
   }
 
-  /** Whether both maps have the same members. */
   hasMembersOf(other: RingMap): boolean {
     return this.#text === other.#text;
   }

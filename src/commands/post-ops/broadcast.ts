@@ -32,7 +32,6 @@ const RETRYABLE = [408, 425, 429];
 const RETRY_AFTER_MAX_MS = 86_400_000;
 const SHOWN_CHARS = 300;
 
-/** Sends the broadcast once. */
 export async function sendBroadcast(
   { guard, secrets, clock, version }: BroadcastParts,
   { id, url, body, timeoutMs, signal }: Broadcast,

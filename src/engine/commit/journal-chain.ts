@@ -2,7 +2,6 @@
 import { hash } from "node:crypto";
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 
-/** The chain hash after `entries`. */
 export function extendChain(before: string, entries: readonly Entry[]): string {
   if (entries.length === 0) return before;
   let text = before;

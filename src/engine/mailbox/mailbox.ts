@@ -20,7 +20,6 @@ function mailKey({ id, to }: Pick<MailboxMessage, "id" | "to">): string {
   return `${id}\n${to}`;
 }
 
-/** A sent message in its stored form. */
 export function toMailboxMessage({ id, to, message }: Sent): MailboxMessage {
   return { id, to, body: seal(JSON.stringify(message), mailKey({ id, to })) };
 }

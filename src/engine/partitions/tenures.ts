@@ -72,7 +72,6 @@ export class Tenures {
     return this.#fence;
   }
 
-  /** The partitions of scans. */
   get scope(): Partitions {
     return this.#scope;
   }

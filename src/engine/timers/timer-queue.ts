@@ -34,7 +34,6 @@ export class TimerQueue {
     this.#heap.push({ execution, timer, due, order: this.#order++ });
   }
 
-  /** When a timer that is in memory is due. */
   dueOf(execution: string, timer: string): number | undefined {
     return this.#due.get(`${execution}/${timer}`);
   }
@@ -83,7 +82,6 @@ export class TimerQueue {
     if (isStale) this.rescan();
   }
 
-  /** Removes the next due timer. */
   popDue(now: number): StoredTimer | null {
     for (;;) {
       const top = this.#heap.peek();

@@ -12,7 +12,6 @@ export interface Target {
   /** The name or address, without brackets. */
   readonly host: string;
   readonly port: number;
-  /** Path and query. */
   readonly path: string;
   /** The `Host` header. */
   readonly authority: string;

@@ -99,7 +99,6 @@ export class MemoryOwnership {
       .map((row) => begin(row, incarnation, this.#endOf(row.owner, now)));
   }
 
-  /** Null: all partitions. */
   release(owner: string, partitions: readonly number[] | null, options: { clean: boolean }): void {
     for (const row of this.#rows) {
       if (row.owner !== owner || partitions?.includes(row.partition) === false) continue;

@@ -44,7 +44,6 @@ export class MemoryRecords {
     undo.push(() => void this.#mail.set(messageId, message));
   }
 
-  /** The receiver of a message; null: there is no such message. */
   receiverOf(messageId: string): string | null {
     return this.#mail.get(messageId)?.to ?? null;
   }

@@ -8,7 +8,6 @@ import { encodeText, joinNumbers, joinNumbersOrOnce, joinOrOnce, joinTexts, plai
 export interface Written {
   readonly id: string;
   readonly partition: number;
-  /** The epoch of its partition. */
   readonly epoch: number;
   /** The number of the execution; negative: its place among the created ones. */
   readonly ref: number;
@@ -45,7 +44,6 @@ export class CommitColumns {
     return this.#created;
   }
 
-  /** The `ref` of the next execution to create. */
   nextRef(): number {
     return -++this.#created;
   }

@@ -117,7 +117,6 @@ export class PostgresMembership {
     this.#incarnation = NONE;
   }
 
-  /** Stores mailbox messages, each with its partition. */
   async post(messages: readonly (MailboxMessage & { readonly partition: number })[]): Promise<void> {
     const firsts = new Map(messages.toReversed().map((message) => [message.id, message]));
     const unique = messages.filter((message) => firsts.get(message.id) === message);

@@ -261,7 +261,6 @@ export function limit(max: number): number {
   return Math.max(0, Math.min(max, LAST));
 }
 
-/** Null: all partitions. */
 export function partitionsValue(partitions: Partitions): string | null {
   return partitions === null ? null : (joinNumbers(partitions) ?? "{}");
 }

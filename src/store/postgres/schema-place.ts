@@ -29,9 +29,7 @@ export async function readSchema(place: SchemaPlace): Promise<SchemaState> {
   return state;
 }
 
-/** A database and the schema in it. */
 export interface DatabaseFacts extends SchemaState {
-  /** Of the server. */
   readonly server: string;
   /** Nodes whose leases run. */
   readonly nodes: number;
@@ -57,7 +55,6 @@ export async function declareDatabaseRestored(place: SchemaPlace): Promise<void>
   await once(place, (client) => declareRestored(client, place.schema));
 }
 
-/** Drops a schema with its content, if it exists. */
 export async function dropSchema(place: SchemaPlace): Promise<void> {
   await once(place, async (client) => {
     await client.query(`DROP SCHEMA IF EXISTS ${quoteName(place.schema)} CASCADE`);

@@ -28,7 +28,6 @@ export function reserveFile(file: string): () => void {
   return () => rmSync(file, { force: true });
 }
 
-/** Replaces an empty file by a copy of the database. */
 export function copyDatabase(connection: Connection, file: string): void {
   const unfinished = `${file}.new`;
   let isOurs = false;

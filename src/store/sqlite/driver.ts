@@ -49,7 +49,6 @@ export function prepareAll<Name extends string>(
   return Object.fromEntries(prepared) as Record<Name, Statement>;
 }
 
-/** The driver of this runtime. */
 export async function loadDriver(): Promise<Driver> {
   return nodeSqlite() ?? (await libsql());
 }

@@ -124,7 +124,6 @@ function migrate(file: string, driver: Driver, upgrade: Upgrade): void {
 
 interface Upgrade {
   readonly migrations: readonly string[];
-  /** The version to start from. */
   readonly version: number;
 }
 

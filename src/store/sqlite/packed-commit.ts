@@ -13,7 +13,6 @@ export interface RowHead extends Omit<Head, "id" | "tags"> {
   readonly tags: string;
 }
 
-/** A write as `SqliteWriter` takes it. */
 export interface RowWrite {
   readonly execution: string;
   readonly create: boolean;

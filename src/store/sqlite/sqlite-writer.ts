@@ -27,7 +27,6 @@ interface Known {
   epoch: number;
 }
 
-/** The one partition. */
 const PARTITION = 0;
 
 export class SqliteWriter {

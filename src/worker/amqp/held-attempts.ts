@@ -100,7 +100,6 @@ export class HeldAttempts {
     this.#drop(held);
   }
 
-  /** The ids of the held tasks of a task queue. */
   idsOf(taskQueue: string): readonly string[] {
     const ids: string[] = [];
     for (const held of this.#held.values())

@@ -130,7 +130,6 @@ export function enumerateGrant(use: string, message: EnumerateMessage, at: Repor
   };
 }
 
-/** A grant of tasks, of a decision or of an output. */
 export function taskGrant({ queue, at, message, items }: TaskBatch): Grant {
   return {
     ...SHARED,

@@ -380,9 +380,7 @@ interface MemberSession {
   readonly id: number;
   readonly name: string;
   readonly addresses: readonly string[];
-  /** The address at which it is registered, or null. */
   address: string | null;
-  /** The address at which it was registered last. */
   lastAddress: string | null;
   /** Registration requests under way: their addresses by number. */
   readonly requests: Map<number, string>;

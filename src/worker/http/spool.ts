@@ -135,7 +135,6 @@ export class Spool {
     }
   }
 
-  /** Replaces the file by one with only these events. */
   #writeFile(events: readonly SpooledEvent[]): number {
     const path = `${this.#path}.new`;
     const text = linesOf(events);

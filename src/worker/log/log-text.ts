@@ -22,7 +22,6 @@ export function showParts(parts: readonly unknown[]): string {
   return parts.length === 1 && typeof only === "string" ? only : parts.map(showPart).join(" ");
 }
 
-/** The lines of a text, as they are stored. */
 export function linesOf(text: string, secrets: Secrets): string[] {
   const looked = text.length > CHARS_MAX ? text.slice(0, CHARS_MAX) : text;
   const left = looked === text ? 0 : Buffer.byteLength(text) - Buffer.byteLength(looked);

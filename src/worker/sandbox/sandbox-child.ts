@@ -21,7 +21,6 @@ export interface ChildListener {
 export interface ChildOptions {
   readonly jail: Jail;
   readonly memoryBytes: number;
-  /** The longest line that is kept, in bytes. */
   readonly lineBytesMax: number;
 }
 

@@ -75,7 +75,6 @@ export interface RunningScript {
   cancel(reason: string): void;
 }
 
-/** The limits of one attempt. */
 export interface ScriptLimits {
   /** The default time limit of a run. */
   readonly timeoutMs: number;

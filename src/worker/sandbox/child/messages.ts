@@ -4,7 +4,6 @@ export type Order = AttemptOrder | ProbeOrder;
 
 export interface AttemptOrder {
   readonly kind: "attempt";
-  /** The runs that are not finished. */
   readonly runs: readonly {
     readonly name: string;
     readonly expression: string;
