@@ -15,8 +15,9 @@ FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --ignore-scripts
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json tsconfig.build.json bundle.config.ts ./
 COPY src src
+COPY tools tools
 COPY dashboard dashboard
 RUN npm run build && npm prune --omit=dev --ignore-scripts
 

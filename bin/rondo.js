@@ -1,9 +1,11 @@
 #!/usr/bin/env node
-// Starts the compiled CLI. Says what to do when it has not been built yet.
+// Starts the CLI from the bundle. Says what to do when it has not been built yet.
 import { existsSync } from "node:fs";
 import module from "node:module";
 
-const main = new URL("../dist/src/cli/main.js", import.meta.url);
+// The programs in tools/ share modules with the CLI; they are not in the bundle.
+const isTool = ["sim", "bench", "demo"].includes(process.argv[2] ?? "");
+const main = new URL(isTool ? "../dist/src/cli/main.js" : "../dist/rondo/main.js", import.meta.url);
 
 if (existsSync(main)) {
   module.enableCompileCache?.(); // Node >= 22.1

@@ -3,9 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
 interface Manifest {
-  readonly name: string;
   readonly version: string;
-  readonly exports: Readonly<Record<string, string | { readonly default: string }>>;
 }
 
 const ROOT = findRoot();

@@ -82,7 +82,9 @@ const LAYERS: Readonly<Record<string, readonly string[]>> = {
   client: [...BASE, "sdk", "type server/schemas"],
   cli: [...BASE, ...PORT, "client", "commands", "compose", "config", "net", "sdk", "worker"].concat([
     "package-root.ts",
-    "type index.ts",
+    "index.ts",
+    "client.ts",
+    "testing.ts",
     "type server/schemas",
   ]),
   compose: ANYTHING,

@@ -1,6 +1,5 @@
 /** Opens a node with its HTTP API. A module of its own, so that programs that run Rondo in process do not load the server. */
 import type { ClusterNode } from "../cluster/cluster-node.ts";
-import { PEER_PATH } from "../cluster/peers/peer-wire.ts";
 import { packageRoot, readManifest } from "../package-root.ts";
 import type { Rondo } from "../rondo/rondo.ts";
 import { urlOf } from "../server/http/listen.ts";
@@ -189,7 +188,7 @@ async function serveOwner(
 /** The parts of a cluster node that its API uses. */
 function clusterParts(node: ClusterNode) {
   return {
-    peers: { path: PEER_PATH, answer: node.routes.answer.bind(node.routes) },
+    peers: { path: node.routes.path, answer: node.routes.answer.bind(node.routes) },
     ring: () => node.view(),
     otherNodes: node.others,
     nodeToken: node.workerToken,

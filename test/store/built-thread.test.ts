@@ -16,6 +16,14 @@ test("dist/ is as new as the sources of the SQLite store (else: npm run build)",
   expect(old).toEqual([]);
 });
 
+test("the bundle is as new as its sources (else: npm run build)", () => {
+  const builtAt = statSync(join("dist", "rondo", "main.js"), { throwIfNoEntry: false })?.mtimeMs ?? 0;
+  const files = readdirSync("src", { recursive: true, encoding: "utf8" });
+  const sources = files.filter((file) => file.endsWith(".ts") && !/\.test(-d)?\.ts$/.test(file));
+  expect(sources.length).toBeGreaterThan(0);
+  expect(sources.filter((file) => statSync(join("src", file)).mtimeMs > builtAt)).toEqual([]);
+});
+
 test("a call that the thread does not know is an error that names it, and the next call is answered", async () => {
   const fatal: Error[] = [];
   const thread = new StoreThread(temporaryDirectory(), {

@@ -4,13 +4,11 @@
  * 2. `zod` resolves to the user's copy, or to ours if there is none.
  * 3. Errors are shown with their place in the user's code (explain-load-error.ts).
  */
-import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { createRequire } from "node:module";
-import { dirname, extname, join } from "node:path";
+import { dirname, extname } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { createJiti } from "jiti";
-import { packageRoot, readManifest } from "../../package-root.ts";
 import { explainLoadError } from "./explain-load-error.ts";
 
 /** The exports of a module, by name. */
@@ -77,16 +75,10 @@ function ownZodIfNeeded(path: string): Record<string, string> {
 
 /** Loads the modules that users can import from this package, by the names that they use. */
 async function loadEntryPoints(): Promise<Record<string, unknown>> {
-  const { name, exports } = readManifest();
-  const files = Object.entries(exports).flatMap(([subpath, target]) => {
-    const file = join(packageRoot, typeof target === "string" ? target : target.default);
-    // `rondo/register` exports nothing: it only changes how files are loaded.
-    return subpath !== "./register" && file.endsWith(".js") && existsSync(file)
-      ? [[name + subpath.slice(1), file] as const]
-      : [];
-  });
-  const modules = await Promise.all(
-    files.map(async ([specifier, file]) => [specifier, await import(pathToFileURL(file).href)]),
-  );
-  return Object.fromEntries(modules) as Record<string, unknown>;
+  const [rondo, client, testing] = await Promise.all([
+    import("../../index.ts"),
+    import("../../client.ts"),
+    import("../../testing.ts"),
+  ]);
+  return { rondo, "rondo/client": client, "rondo/testing": testing };
 }

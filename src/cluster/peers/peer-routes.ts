@@ -62,6 +62,8 @@ const STREAMS_MAX = 5_000;
 const STORE_WAIT_MS = 2_000;
 
 export class PeerRoutes {
+  /** All requests of other nodes are below this path. */
+  readonly path = PEER_PATH;
   readonly #options: PeerRoutesOptions;
   readonly #plans: PlanLoader;
   readonly #streams = new Set<WatchStream>();

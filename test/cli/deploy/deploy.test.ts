@@ -167,7 +167,7 @@ describe("the Dockerfile", () => {
 
   test("copies all that the build reads", () => {
     const { scripts } = JSON.parse(readFileSync("package.json", "utf8")) as { scripts: { build: string } };
-    const reads = ["src", ...scripts.build.split(" ").filter((word) => existsSync(word))];
+    const reads = ["src", "tools", ...scripts.build.split(" ").filter((word) => existsSync(word))];
     const copied = of("COPY", steps.slice(0, -last.length)).flatMap((copy) => copy.split(" ").slice(0, -1));
     for (const path of reads) expect(copied).toContain(path);
   });

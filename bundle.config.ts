@@ -1,0 +1,75 @@
+import { relative } from "node:path";
+import { defineConfig } from "vite";
+
+const OUT = "dist/rondo";
+
+/** Packages that are not bundled: native code, WebAssembly, an optional peer, and those that few processes load. */
+const EXTERNAL = [
+  "@jitl/quickjs-ng-wasmfile-release-sync",
+  "amqplib",
+  "jiti",
+  "libsql",
+  "pg",
+  "quickjs-emscripten-core",
+  "redis",
+  "yaml",
+];
+
+/**
+ * Bundles the command line and the package's exports into a few files. Node takes about a millisecond to load a file, and a
+ * server has 700 of them. Threads, sandboxes and `tools/` run from the files that `tsc` writes.
+ */
+export default defineConfig({
+  build: {
+    ssr: true,
+    outDir: OUT,
+    emptyOutDir: true,
+    target: "node20",
+    minify: false,
+    sourcemap: true,
+    rolldownOptions: {
+      input: {
+        main: "src/cli/main.ts",
+        index: "src/index.ts",
+        client: "src/client.ts",
+        testing: "src/testing.ts",
+      },
+      external: /\/tools\//,
+      // Some modules are loaded lazily by one verb and at once by another.
+      checks: { ineffectiveDynamicImport: false },
+      output: {
+        paths: (id) => id.replace(/^.*\/tools\/(.*)\.ts$/, "../tools/$1.js"),
+        entryFileNames: "[name].js",
+        chunkFileNames: "[name]-[hash].js",
+        codeSplitting: {
+          // A module is in the first group that matches, and so are the modules that it imports. The rest is split as its importers need it.
+          groups: [
+            {
+              name: "base",
+              test: /\/src\/(std|kernel|protocol|sdk|client|config|net\/http|package-root|store\/store\.ts)/,
+            },
+            {
+              name: "engine",
+              test: /\/src\/(engine|rondo|store\/(?!postgres)|compose\/compose\.ts|net\/hosts|server\/(http\/listen|remote-mark|services\/version-log))/,
+            },
+            { name: "zod", test: /\/node_modules\/zod\// },
+            { name: "server", test: /\/src\/server\/(serve|metrics)\.ts/ },
+          ].map((group, i, all) => ({ ...group, priority: all.length - i })),
+        },
+      },
+    },
+  },
+  ssr: { noExternal: true, external: EXTERNAL },
+  plugins: [
+    {
+      // A module that looks for a file beside itself finds it beside the file that `tsc` wrote.
+      name: "compiled-place",
+      transform(code, id) {
+        if (!id.includes("/src/") || !code.includes("import.meta.url")) return null;
+        const compiled = relative(OUT, `dist/${relative(".", id)}`).replace(/\.ts$/, ".js");
+        const place = `new URL(${JSON.stringify(compiled)}, import.meta.url).href`;
+        return { code: code.replaceAll("import.meta.url", place), map: null };
+      },
+    },
+  ],
+});
