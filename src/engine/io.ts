@@ -196,6 +196,8 @@ export type ClusterInput = Extract<
 export interface Members {
   readonly self: string;
   readonly live: readonly string[];
+  /** When the leases of nodes ended that have gone. */
+  readonly ended: Readonly<Record<string, number>>;
   readonly epochs: ReadonlyMap<number, number>;
   /** The highest version of events that all nodes read. */
   readonly reads: number;

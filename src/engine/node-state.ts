@@ -65,6 +65,7 @@ export class NodeState {
     self: "",
     // @plant timer discarded by a node not first 4
     live: [],
+    ended: {},
     epochs: new Map(),
     reads: Number.POSITIVE_INFINITY,
   };
@@ -312,7 +313,16 @@ export class NodeState {
     if (queue.leases.get(lease.task) !== lease) return;
     queue.leases.delete(lease.task);
     if (!lease.reported) this.noteReported(queue, lease);
-    for (const permit of lease.permits) {
+    // A quota server takes the permit of an adopted attempt from the dead node, and may then give it to another node.
+    const isOwed = lease.isUnconfirmed === true && this.limits.shares !== null && moves === null;
+    if (isOwed) lease.isEnded = true;
+    else this.endPermits(lease, moves);
+  }
+
+  /** Releases the permits of a lease that is over; `moves`: its attempt goes on at another node. */
+  endPermits({ permits, isAdopted }: Lease, moves: Moves | null): void {
+    for (const permit of permits) {
+      if (isAdopted === true) this.limits.endAdopted(permit);
       if (moves !== null) this.limits.linger(permit, moves);
       // @plant permits not given back
       else this.limits.release(permit);

@@ -20,6 +20,8 @@ export interface PermitAsk {
   readonly silenceMs: number;
   /** The number of its permits whose attempts have moved to other nodes; undefined: not reported. */
   readonly moved?: number | undefined;
+  /** How many of its permits belong to attempts that it adopted from dead nodes; undefined: none, or not reported. */
+  readonly adopted?: number | undefined;
   /** The highest priority among the tasks that wait for a permit there; undefined: not reported. */
   readonly priority?: number | undefined;
   /** The limit belongs to a handler or a project, so its home stores the quotas. */

@@ -7,6 +7,9 @@ import type { MailboxMessage, Ownership, Store } from "./store.ts";
 
 export const LEASE_MS = 10_000;
 
+/** For how long the store reports when the lease of a node ended. */
+export const ENDED_MS = 600_000;
+
 export interface MemberNode {
   readonly url: string;
   /** Identifies one membership: a node whose lease has expired joins again with another incarnation. */
@@ -27,6 +30,8 @@ export interface Membership {
   readonly leaseUntil: number;
   /** Nodes whose lease runs, by URL. */
   readonly nodes: readonly MemberNode[];
+  /** When leases ended, by incarnation, of nodes that have gone in the last ten minutes (`ENDED_MS`). */
+  readonly ended: Readonly<Record<string, number>>;
   /** All partitions, by number; the lease of an owner may have expired. */
   readonly partitions: readonly {
     readonly partition: number;

@@ -224,7 +224,10 @@ export class ClusterHost extends EngineHost {
     // @plant token trusted for safety 3
     this.ring.members(membership);
     this.workers.heard(membership.nodes.map(({ url }) => url));
-    this.deliver({ kind: "members", ...membersOf(membership) });
+    const members = membersOf(membership);
+    const aheadMs = this.clock() - this.world.timeline.now;
+    const ended = Object.fromEntries(Object.entries(members.ended).map(([node, at]) => [node, at + aheadMs]));
+    this.deliver({ kind: "members", ...members, ended });
     // Mail that other nodes stored without a notice.
     this.deliver({ kind: "mail-stored" });
   }

@@ -45,8 +45,6 @@ export interface Drill {
   readonly awayMs: number;
   /** How long nodes keep dying. */
   readonly lastsMs: number;
-  /** An attempt begins at a worker. */
-  readonly onAttempt: () => void;
 }
 
 const HEAL_AT_MS = 15_000;
@@ -244,7 +242,6 @@ export class World {
   }
 
   noteRun(grant: Grant, item: GrantItem): void {
-    this.drill?.onAttempt();
     this.trace.note(
       this.timeline.now,
       `run ${grant.do} ${grant.execution}/${grant.phase}/${grant.handler}#${item.number} attempt ${item.attempt}`,

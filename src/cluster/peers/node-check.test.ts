@@ -17,6 +17,7 @@ const members = (now: number, ...nodes: MemberNode[]): Membership => ({
   incarnation: "me",
   leaseUntil: 10_000,
   nodes,
+  ended: {},
   partitions: [],
 });
 const onFault = (fault: Error): void => {

@@ -19,6 +19,7 @@ const ask: z.ZodType<PermitAsk> = z.object({
   wants: count,
   silenceMs: z.number().min(0),
   moved: count.optional(),
+  adopted: count.optional(),
   priority: z.number().optional(),
   isLasting: z.boolean().optional(),
 });

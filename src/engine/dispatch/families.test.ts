@@ -284,7 +284,14 @@ describe("a workflow that is not there", () => {
 
   test("is asked for again where others may have stored it, now and then", () => {
     const bench = missing();
-    const members = { kind: "members", self: "n1", live: ["n1"], epochs: new Map(), reads: 9 } as const;
+    const members = {
+      kind: "members",
+      self: "n1",
+      live: ["n1"],
+      ended: {},
+      epochs: new Map(),
+      reads: 9,
+    } as const;
     bench.input(members);
     bench.settle();
     bench.plan(KID, "kid");

@@ -3,7 +3,7 @@ import type { Slot } from "../cache/slot.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { NodeState } from "../node-state.ts";
 import { ENUMERATION, type Lease } from "./lease.ts";
-import { requestStop } from "./report-intake.ts";
+import { recordConfirmed, requestStop } from "./report-intake.ts";
 
 /** Checks all leases of remote workers; returns the executions whose claims lapsed, or null if there are no such leases. */
 export function sweepLeases(node: NodeState): Slot[] | null {
@@ -65,9 +65,16 @@ function ask(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly 
  * the permits of their first owner to other nodes.
  */
 export function loseUnconfirmed(node: NodeState, slot: Slot, queue: HandlerQueue): void {
-  if (node.unconfirmed.size === 0 || queue.suspectUntil > node.now) return;
-  const late = [...queue.leases.values()].filter((lease) => lease.isUnconfirmed === true && !lease.reported);
-  for (const lease of late) node.unconfirmed.delete(lease);
+  if (node.unconfirmed.size === 0) return;
+  recordConfirmed(node);
+  const late = [...queue.leases.values()].filter(({ isUnconfirmed, recorded, reported }) => {
+    const until = recorded ? queue.lostAt : queue.suspectUntil;
+    return isUnconfirmed === true && !reported && until <= node.now;
+  });
+  for (const lease of late) {
+    node.unconfirmed.delete(lease);
+    lease.isUnconfirmed = undefined;
+  }
   if (late.length > 0) lose(node, slot, queue, late);
 }
 

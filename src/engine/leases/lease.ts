@@ -28,6 +28,10 @@ export interface Lease {
   recorded: boolean;
   /** It was adopted, and the quota servers of its limits have not confirmed that yet; its start is not recorded before. */
   isUnconfirmed?: true | undefined;
+  /** It was adopted from a node that died. */
+  isAdopted?: true;
+  /** It ended before the quota servers confirmed it; its permits are kept until then. */
+  isEnded?: true;
   /** Whether its receipt has come and waits for its commit. */
   reported: boolean;
   /** Whether the worker was told to stop. */

@@ -365,10 +365,9 @@ function adopt(
     recorded: begunBy !== undefined,
     permits: adoptedPermits(node, slot, queue, at.task),
   });
-  if (!lease.recorded) {
-    lease.isUnconfirmed = true;
-    node.unconfirmed.set(lease, slot.id);
-  }
+  lease.isAdopted = true;
+  lease.isUnconfirmed = true;
+  node.unconfirmed.set(lease, slot.id);
   return true;
 }
 
@@ -384,7 +383,8 @@ export function recordConfirmed(node: NodeState): void {
     if (!isConfirmed) continue;
     unconfirmed.delete(lease);
     lease.isUnconfirmed = undefined;
-    recorded.add(execution);
+    if (lease.isEnded === true) node.endPermits(lease, null);
+    else if (!lease.recorded) recorded.add(execution);
   }
   for (const execution of recorded) {
     const slot = node.slots.get(execution);

@@ -43,6 +43,8 @@ export interface Declared {
 interface LimitState {
   max: number;
   held: number;
+  /** Of these, permits of attempts that were adopted from dead nodes. */
+  adopted: number;
   /** Whether it is dropped once it is unused, as limits of keys are. */
   isTransient: boolean;
   /** Whether it has room only while nothing is held. */
@@ -75,11 +77,12 @@ export class Limits {
   constructor(shared: Settings | null = null) {
     const usage = (name: string) => {
       const limit = this.#limits.get(name);
-      const { held = 0, queue, reserved, window = null } = limit ?? {};
+      const { held = 0, adopted = 0, queue, reserved, window = null } = limit ?? {};
       const { size = 0, priority = 0 } = queue ?? {};
       let moved = 0;
       for (const one of this.leaving()) if (one === name) moved++;
-      return { held, waiting: size, priority, reserved: reserved?.size ?? 0, moved, isRate: window !== null };
+      const waits = { waiting: size, priority, reserved: reserved?.size ?? 0 };
+      return { held, adopted, moved, ...waits, isRate: window !== null };
     };
     this.shares = shared === null ? null : new QuotaClient(shared.permitPatienceMs, usage);
   }
@@ -196,6 +199,18 @@ export class Limits {
     limit.held++;
     if (who !== undefined) limit.queue.served(who.id, limit.max);
     this.shares?.used(name);
+  }
+
+  /** Acquires a permit for an attempt that is adopted from a dead node. */
+  adopt(name: string): void {
+    this.acquire(name);
+    this.#at(name).adopted++;
+  }
+
+  /** An adopted attempt ends here. The caller releases its permit, or lets it linger. */
+  endAdopted(name: string): void {
+    const limit = this.#limits.get(name);
+    if (limit !== undefined) limit.adopted--;
   }
 
   /** Releases a permit. */
@@ -370,6 +385,7 @@ export class Limits {
       limit = {
         max: Number.POSITIVE_INFINITY,
         held: 0,
+        adopted: 0,
         isTransient,
         isGate: false,
         window: null,

@@ -13,13 +13,21 @@ const PATIENCE_MS = 100;
 
 /** A node's desk with a use that the test sets. */
 function queueWith(use: { held: number; waiting: number; isRate?: boolean }) {
-  const usage = (): Usage => ({ reserved: 0, priority: 0, moved: 0, isRate: false, ...use });
+  const usage = (): Usage => ({ reserved: 0, priority: 0, moved: 0, adopted: 0, isRate: false, ...use });
   const client = new QuotaClient(PATIENCE_MS, usage);
   client.declare("l", { max: 2, declaredAt: 1, silenceMs: 50 }, false);
   return client;
 }
 
-const HOME = { epoch: 1, marginMs: 0, takeoverMs: 1_000, reminderMs: 500, unstoredSince: null, live: [] };
+const HOME = {
+  epoch: 1,
+  marginMs: 0,
+  takeoverMs: 1_000,
+  reminderMs: 500,
+  unstoredSince: null,
+  live: [],
+  ended: {},
+};
 
 function homeSince(undeclaredSince: number | null, awaited: readonly string[] = []): QuotaServer {
   return new QuotaServer({ ...HOME, undeclaredSince, awaited, now: 0 });
@@ -30,7 +38,7 @@ function nextOf(home: QuotaServer, now: number, live: readonly string[]): QuotaS
   const { limits, undeclaredMs, awaited = [] } = home.toHandover(now);
   const undeclaredSince = undeclaredMs === undefined ? null : now - undeclaredMs;
   const next = new QuotaServer({ ...HOME, undeclaredSince, awaited, now }, limits);
-  next.members(new Set(live), now);
+  next.members(new Set(live), {}, now);
   return next;
 }
 
@@ -72,7 +80,7 @@ describe("a home", () => {
     const home = homeSince(null);
     home.asked("a", ask({ wants: 2 }), 0);
     home.asked("b", ask({ wants: 1 }), 0);
-    home.members(new Set(["b"]), 100);
+    home.members(new Set(["b"]), {}, 100);
     expect(home.tick(1_149)).toEqual([]);
     expect(home.tick(1_150).map(({ node, grant }) => [node, grant.quota])).toEqual([["b", 1]]);
   });
@@ -120,7 +128,7 @@ describe("a home", () => {
     const home = homeSince(null);
     home.asked("a", ask({ wants: 2 }), 0);
     home.asked("b", ask({ wants: 1 }), 0);
-    home.members(new Set(["b", "c"]), 100);
+    home.members(new Set(["b", "c"]), {}, 100);
     const next = nextOf(nextOf(home, 600, ["b", "c"]), 1_100, ["b", "c"]);
     // They hear only that others wait.
     expect(next.tick(1_149).map(({ node, grant }) => [node, grant.quota])).toEqual([
@@ -272,7 +280,14 @@ describe("a node", () => {
 });
 
 describe("a node that takes what another left when it died", () => {
-  const MEMBERS = { kind: "members", self: "a", live: ["a"], epochs: new Map(), reads: 9 } as const;
+  const MEMBERS = {
+    kind: "members",
+    self: "a",
+    live: ["a"],
+    ended: {},
+    epochs: new Map(),
+    reads: 9,
+  } as const;
   const LEFT = { leases: [], quotas: new Map(), declared: {} };
   const limited = () => [phase("a", { tasks: [1, 2], concurrency: 1, heartbeat: "1m" })];
   const HOME = partitionOf("default/w.a", 2);
@@ -335,6 +350,43 @@ describe("a node that takes what another left when it died", () => {
       one.settle();
       expect(one.events(id, "tasks.lost")).toHaveLength(isConfirmed ? 0 : 1);
     }
+  });
+
+  test("keeps the permit of an adopted attempt that ends until the home of its limit has heard of it", () => {
+    const tables = new MemoryTables({ random: new SeededRandom(1), partitions: 2 });
+    const one = new NodeFixture({ suspectMs: 1_000, heartbeatMs: 1_000, permitPatienceMs: 100 }, tables);
+    one.input({ ...MEMBERS, live: ["a", "b"] });
+    one.input({ kind: "lost", partitions: [HOME] });
+    const id = ["e1", "e2", "e3", "e4", "e5"].find((name) => partitionOf(name, 2) !== HOME) ?? "";
+    one.start(one.plan([phase("a", { tasks: [1, 2], concurrency: 2 })]), id);
+    one.join("w", ["w.a"], { local: false });
+    one.claim("w", 1);
+    one.settle();
+    const last = () => one.of("ask-permits").at(-1)?.asks.at(-1);
+    const grant = (quota: number) => {
+      const granted = { name: "default/w.a", n: last()?.n ?? 0, quota, isContended: true };
+      one.input({ kind: "permits-granted", grants: [granted] });
+      one.settle();
+    };
+    grant(1);
+    const [attempt] = one.attempts() as [Attempt];
+    one.input({ kind: "lost", partitions: [1 - HOME] });
+    const ends = [{ epoch: attempt.grant.epoch, at: one.now }];
+    const owned = one.tables
+      .open()
+      .owned.filter(({ partition }) => partition !== HOME)
+      .map((own) => ({ ...own, uncleanEnds: ends }));
+    one.input({ kind: "taken", owned, left: LEFT });
+    one.receipt(attempt);
+    one.settle();
+    expect(one.events(id, "tasks.settled")).toHaveLength(1);
+    one.sleep(100);
+    one.settle();
+    expect(last()).toMatchObject({ adopted: 1 });
+    const { quota: before = 0 } = last() ?? {};
+    grant(before);
+    expect(last()).toMatchObject({ quota: before - 1 });
+    expect(last()?.adopted).toBeUndefined();
   });
 
   test("waits under those that had their home there, until nothing of it can run", () => {

@@ -140,7 +140,7 @@ export function adoptedPermits(
   task: number,
 ): readonly string[] {
   const permits = adoptedNames(node, slot, queue, task);
-  for (const permit of permits) node.limits.acquire(permit);
+  for (const permit of permits) node.limits.adopt(permit);
   const { concurrencyPerKey } = queue.state.plan.definition;
   if (concurrencyPerKey !== undefined && taskText(node, slot, queue, task) === undefined)
     fetchPage(node, slot, queue, task);
@@ -156,8 +156,9 @@ export function nameKeys(node: NodeState, slot: Slot, queue: HandlerQueue): void
     if (taskText(node, slot, queue, lease.task) === undefined)
       return fetchPage(node, slot, queue, lease.task);
     const names = keyNames(node, slot, queue, lease.task);
-    for (const name of names) node.limits.acquire(name);
+    for (const name of names) node.limits.adopt(name);
     lease.permits = [...lease.permits.filter((permit) => permit !== adopted), ...names];
+    node.limits.endAdopted(adopted);
     node.limits.release(adopted);
   }
 }

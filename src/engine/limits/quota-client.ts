@@ -40,6 +40,8 @@ export interface Usage {
   readonly reserved: number;
   /** Permits of attempts that have moved to other nodes. */
   readonly moved: number;
+  /** Permits of attempts that were adopted from dead nodes. */
+  readonly adopted: number;
   /** The limit is a rate: starts hold no permits, so they never raise the quota. */
   readonly isRate: boolean;
 }
@@ -250,7 +252,7 @@ export class QuotaClient {
   }
 
   #ask(name: string, share: Share, now: number): PermitAsk {
-    const { held, waiting, moved, isRate, priority } = this.#usage(name);
+    const { held, waiting, moved, adopted, isRate, priority } = this.#usage(name);
     const { max, declaredAt, silenceMs, isContended, isSilent } = share;
     // Adopted attempts have their permits here.
     const had = isRate ? share.quota : Math.max(held, share.quota);
@@ -267,7 +269,7 @@ export class QuotaClient {
     share.isAnswered = false;
     const isLasting = !share.isTransient && !isRate;
     const { n, wants } = share;
-    const waits = waiting === 0 ? {} : { priority };
-    return { name, max, declaredAt, n, quota, wants, silenceMs, moved, isLasting, ...waits };
+    const more = { ...(adopted === 0 ? {} : { adopted }), ...(waiting === 0 ? {} : { priority }) };
+    return { name, max, declaredAt, n, quota, wants, silenceMs, moved, isLasting, ...more };
   }
 }

@@ -5,16 +5,11 @@ import type { ClusterInput, Members } from "../io.ts";
 import { recordConfirmed } from "../leases/report-intake.ts";
 import type { NodeState } from "../node-state.ts";
 
-/**
- * The members of the cluster, as the store has them. A node that has gone counts as a member while its partitions have no
- * other owner.
- */
-export function membersOf({ incarnation, nodes, partitions }: Membership): Members {
-  const there = new Set(nodes.map((node) => node.incarnation));
-  for (const { owner } of partitions) if (owner !== null) there.add(owner);
+/** The members of the cluster, as the engine needs them. */
+export function membersOf({ incarnation, nodes, ended, partitions }: Membership): Members {
   const epochs = new Map(partitions.map(({ partition, epoch }) => [partition, epoch]));
   const reads = Math.min(...nodes.map((node) => node.reads));
-  return { self: incarnation, live: [...there], epochs, reads };
+  return { self: incarnation, live: nodes.map((node) => node.incarnation), ended, epochs, reads };
 }
 
 export class QuotaExchange {
@@ -33,12 +28,12 @@ export class QuotaExchange {
   /** Applies the members of the cluster. */
   members(told: Members): void {
     const { members, tenures, limits, now } = this.#node;
-    const { self, live, epochs } = told;
+    const { self, live, ended, epochs } = told;
     if (self !== members.self) limits.shares?.rename();
     this.#node.members = told;
     limits.moved(epochs, now);
     const there = new Set(live);
-    for (const { quotas } of tenures.all()) quotas.members(there, now);
+    for (const { quotas } of tenures.all()) quotas.members(there, ended, now);
   }
 
   /** Sends all pending requests and grants; true: something was granted to this node. */

@@ -1,7 +1,7 @@
 /**
  * The quota server of a partition: for limits whose names fall into the partition, it decides how many permits each node has.
  * It believes what nodes declare, and grants free permits to waiting nodes one by one. The permits of a dead node are free
- * when none of its attempts can be adopted any more. A node that adopts one reports it before that.
+ * when none of its attempts can be adopted any more. A node that adopts one reports it before that, and gets its permit.
  *
  * Limits of handlers and projects are lasting: their server stores a bound for each node before it grants more, so the next
  * server knows the permits of dead nodes even if this one dies. Limits of keys and rates change too fast for that. Their
@@ -18,10 +18,12 @@ interface Holder {
   /** Permits of attempts that the node reports as moved to other nodes, and how many of them those nodes have reported. */
   moved: number;
   claimed: number;
+  /** Permits of attempts that it adopted from nodes that died, by its own word. */
+  adopted: number;
   n: number;
   silenceMs: number;
   isContended: boolean;
-  /** When the node was seen to have gone; null: it is there. */
+  /** When the node's lease ended; null: it is there. */
   goneAt: number | null;
   toldAt: number;
   /** The node has declared more than its stored bound; it is answered when the bound is stored. */
@@ -70,7 +72,7 @@ interface HandedHolder {
   readonly wants?: number;
   readonly moved?: number;
   readonly claimed?: number;
-  /** How long ago the node was seen to have gone; undefined: it is there. */
+  /** How long ago the node's lease ended; undefined: it is there. */
   readonly goneMs?: number;
 }
 
@@ -95,13 +97,13 @@ interface StoredHolder {
   readonly node: string;
   /** The node has no more permits than this. */
   readonly bound: number;
-  /** When the node was seen to have gone. */
+  /** When the node's lease ended; undefined: it was there when this was stored. */
   readonly goneAt?: number;
 }
 
 interface QuotaServerOptions {
   readonly epoch: number;
-  /** From when a node is seen to have gone until others have its partitions and know what runs there. */
+  /** From the end of a node's lease until others have its partitions and know what runs there. */
   readonly takeoverMs: number;
   /** How far the clocks of two nodes may differ. */
   readonly marginMs: number;
@@ -113,8 +115,9 @@ interface QuotaServerOptions {
   readonly unstoredSince: number | null;
   /** Nodes that must declare before permits without a stored bound are granted. */
   readonly awaited: readonly string[];
-  /** Nodes that are there. */
+  /** Nodes that are there, and when the leases of those ended that have gone. */
   readonly live: readonly string[];
+  readonly ended: Readonly<Record<string, number>>;
   readonly now: number;
 }
 
@@ -125,7 +128,8 @@ export class QuotaServer {
   readonly #epoch: number;
   readonly undeclaredNodes: Set<string>;
   readonly #marginMs: number;
-  #live: ReadonlySet<string>;
+  /** When the leases of nodes ended that have gone. */
+  #ended: Readonly<Record<string, number>> = {};
   #undeclaredSince: number | null;
   #unstoredSince: number | null;
   /** Whether `tick` must look for free permits. */
@@ -134,13 +138,18 @@ export class QuotaServer {
   #bounds: Bounds = new Map();
   #storing: Bounds | null = null;
   #isUnstored = false;
+  /** Nodes have given permits back since bounds were stored last. */
+  #isLoose = false;
+  /** When lower bounds may be stored next. */
+  #tightenAt = 0;
 
   constructor(
     options: QuotaServerOptions,
     handed: readonly HandedLimit[] = [],
     stored: StoredQuotas | null = null,
   ) {
-    const { takeoverMs, reminderMs, marginMs, undeclaredSince, unstoredSince, live, now, epoch } = options;
+    const { takeoverMs, reminderMs, marginMs, undeclaredSince, unstoredSince, live, ended, now, epoch } =
+      options;
     this.#takeoverMs = takeoverMs;
     this.#reminderMs = reminderMs;
     this.#epoch = epoch;
@@ -148,7 +157,6 @@ export class QuotaServer {
     this.#unstoredSince = unstoredSince;
     this.#marginMs = marginMs;
     this.undeclaredNodes = new Set(options.awaited);
-    this.#live = new Set(live);
     this.#isFresh = handed.length > 0;
     for (const { holders, ...limit } of handed) {
       const known = { ...limit, known: limit.known ?? 0, isLasting: limit.isLasting === true };
@@ -160,22 +168,19 @@ export class QuotaServer {
       }
       this.#limits.set(limit.name, { ...known, holders: at });
     }
-    if (stored !== null) this.#begin(stored, now);
-    if (live.length > 0) this.members(this.#live, now);
+    if (stored !== null) this.#begin(stored);
+    if (live.length > 0) this.members(new Set(live), ended, now);
     if (unstoredSince !== null) this.#isUnstored = true;
   }
 
   /** Begins with what the last server stored. */
-  #begin({ limits }: StoredQuotas, now: number): void {
+  #begin({ limits }: StoredQuotas): void {
     for (const { holders, ...limit } of limits) {
       const at = new Map<string, Holder>();
       const bounds = new Map<string, number>();
       for (const { node, bound, goneAt } of holders) {
         const had = { quota: bound, n: 0, silenceMs: limit.silenceMs };
-        const isGone = goneAt !== undefined || !this.#live.has(node);
-        at.set(node, { ...newHolder(had), goneAt: isGone ? (goneAt ?? now) : null });
-        // Stored, so that the next server does not restart this wait.
-        if (isGone && goneAt === undefined) this.#isUnstored = true;
+        at.set(node, { ...newHolder(had), goneAt: goneAt ?? null });
         bounds.set(node, bound);
       }
       this.#limits.set(limit.name, { ...limit, known: 0, isLasting: true, holders: at });
@@ -192,6 +197,7 @@ export class QuotaServer {
   drainUnstored(): StoredQuotas | null {
     if (!this.isUnstored) return null;
     this.#isUnstored = false;
+    this.#isLoose = false;
     this.#storing = new Map();
     const limits: StoredLimit[] = [];
     for (const [name, limit] of this.#limits) {
@@ -229,14 +235,17 @@ export class QuotaServer {
    */
   #boundsFor({ max, holders }: ServedLimit): Map<string, number> {
     const bounds = new Map(Array.from(holders, ([node, { quota }]) => [node, quota]));
-    let free = max + Math.floor(max / SLACK_OF);
-    for (const { quota } of holders.values()) free -= quota;
     const living = [...holders].filter(([, { goneAt }]) => goneAt === null).map(([node]) => node);
     const priorityOf = (node: string) => holders.get(node)?.priority ?? 0;
     const waiting = living
       .filter((node) => (holders.get(node)?.wants ?? 0) > 0)
       .sort((a, b) => priorityOf(b) - priorityOf(a));
     const next = waiting.length > 0 ? waiting : living;
+    let free = Math.floor(max / SLACK_OF);
+    if (waiting.length > 0) {
+      free += max;
+      for (const { quota } of holders.values()) free -= quota;
+    }
     for (let i = 0; free > 0 && next.length > 0; i++, free--) {
       const node = next[i % next.length] as string;
       const bound = bounds.get(node) ?? 0;
@@ -270,14 +279,14 @@ export class QuotaServer {
       for (const holder of holders.values()) if (holder.goneAt !== null) holder.goneAt += ms;
   }
 
-  /** Applies the living nodes. */
-  members(live: ReadonlySet<string>, now: number): void {
-    this.#live = live;
+  /** Applies the living nodes. A node that has gone since the last call went when its lease ended, if the store knows that. */
+  members(live: ReadonlySet<string>, ended: Readonly<Record<string, number>>, now: number): void {
+    this.#ended = ended;
     for (const [name, limit] of this.#limits) {
       for (const [node, holder] of limit.holders) {
         if (live.has(node)) holder.goneAt = null;
         else if (holder.goneAt === null) {
-          holder.goneAt = now;
+          holder.goneAt = ended[node] ?? now;
           if (limit.isLasting) this.#isUnstored = true;
         }
       }
@@ -287,8 +296,9 @@ export class QuotaServer {
     for (const node of this.undeclaredNodes) {
       if (live.has(node)) continue;
       this.undeclaredNodes.delete(node);
-      this.#undeclaredSince = now;
-      if (this.#unstoredSince !== null) this.#unstoredSince = now;
+      const endedAt = ended[node] ?? now;
+      this.#undeclaredSince = Math.max(this.#undeclaredSince ?? 0, endedAt);
+      if (this.#unstoredSince !== null) this.#unstoredSince = Math.max(this.#unstoredSince, endedAt);
     }
     this.#forgetUnstored(now);
   }
@@ -319,6 +329,12 @@ export class QuotaServer {
     };
     const known = limit.holders.get(node);
     if (known !== undefined && known.n >= n) return told;
+    if (node in this.#ended) {
+      // A late word of a dead node: it has no more than is known here, since what was adopted from it counts elsewhere.
+      if (known !== undefined) known.quota = Math.min(known.quota, Math.max(0, quota - known.claimed));
+      this.#isFresh = true;
+      return told;
+    }
     this.#limits.set(name, limit);
     // A server of an earlier version may have handed over the limit without this field.
     limit.isLasting ||= isLasting;
@@ -327,15 +343,22 @@ export class QuotaServer {
     // Permits beyond those granted here come from a former server or from adopted attempts.
     if (ask.moved !== undefined) limit.known += Math.max(0, quota - ask.moved - (known?.quota ?? 0));
     // A node that returns permits has had its turn.
-    if (known !== undefined && quota < known.quota + known.claimed) limit.holders.delete(node);
+    if (known !== undefined && quota < known.quota + known.claimed) {
+      limit.holders.delete(node);
+      if (limit.isLasting) this.#isLoose = true;
+    }
     const holder = known ?? newHolder(ask);
-    const { priority = 0, moved = 0 } = ask;
+    const { priority = 0, moved = 0, adopted = 0 } = ask;
     // A returned permit may be one that another node has by now.
     const claimed = Math.min(moved, Math.max(0, holder.claimed - Math.max(0, holder.moved - moved)));
     const excess = quota - moved - (known === undefined ? 0 : known.quota);
-    Object.assign(holder, { quota: quota - claimed, wants, priority, moved, claimed, n });
+    const newlyAdopted = adopted - (known?.adopted ?? 0);
+    Object.assign(holder, { quota: quota - claimed, wants, priority, moved, claimed, adopted, n });
     holder.silenceMs = Math.max(holder.silenceMs, silenceMs);
-    if (excess > 0) claimMoved(limit.holders, holder, excess);
+    if (excess > 0) {
+      const left = claimMoved(limit.holders, holder, excess);
+      claimFromDead(limit.holders, Math.min(left, newlyAdopted));
+    }
     limit.holders.set(node, holder);
     this.#share(name, limit, { now, told });
     this.#answer(name, limit, { node, holder, told });
@@ -362,6 +385,11 @@ export class QuotaServer {
   tick(now: number): { node: string; grant: PermitGrant }[] {
     const all: { node: string; grant: PermitGrant }[] = [];
     this.#isFresh = false;
+    if (this.#isLoose && this.#tightenAt <= now) {
+      // If this home and the node that gave a permit back die, the next home does not wait for that permit.
+      this.#isUnstored = true;
+      this.#tightenAt = now + this.#marginMs;
+    }
     for (const [name, limit] of this.#limits) {
       const told = new Map<string, PermitGrant>();
       this.#share(name, limit, { now, told });
@@ -377,6 +405,7 @@ export class QuotaServer {
   nextAt(now: number): number {
     let next = Number.POSITIVE_INFINITY;
     if (this.#isFresh) return now;
+    if (this.#isLoose) next = this.#tightenAt;
     for (const limit of this.#limits.values()) {
       const { holders } = limit;
       if (!isAwaited(holders)) continue;
@@ -512,6 +541,7 @@ function newHolder({ quota, n, silenceMs }: { quota: number; n: number; silenceM
     priority: 0,
     moved: 0,
     claimed: 0,
+    adopted: 0,
     isContended: false,
     goneAt: null,
     toldAt: 0,
@@ -521,13 +551,28 @@ function newHolder({ quota, n, silenceMs }: { quota: number; n: number; silenceM
 
 /**
  * A node has permits of adopted attempts that this server did not grant. As many are taken from nodes that report moved
- * attempts, so that none counts twice.
+ * attempts, so that none counts twice. Returns how many are left.
  */
-function claimMoved(holders: ReadonlyMap<string, Holder>, by: Holder, excess: number): void {
+function claimMoved(holders: ReadonlyMap<string, Holder>, by: Holder, excess: number): number {
   let left = excess;
   for (const holder of holders.values()) {
     const claimed = holder === by ? 0 : Math.min(left, holder.moved - holder.claimed, holder.quota);
     holder.claimed += claimed;
+    holder.quota -= claimed;
+    left -= claimed;
+  }
+  return left;
+}
+
+/**
+ * A node has adopted attempts: it has their permits now, and not the dead nodes that gave them out. They are taken from the
+ * node that died first, since its permits come back first.
+ */
+function claimFromDead(holders: ReadonlyMap<string, Holder>, adopted: number): void {
+  let left = adopted;
+  const dead = [...holders.values()].filter(({ goneAt }) => goneAt !== null);
+  for (const holder of dead.sort((a, b) => (a.goneAt ?? 0) - (b.goneAt ?? 0))) {
+    const claimed = Math.max(0, Math.min(left, holder.quota));
     holder.quota -= claimed;
     left -= claimed;
   }

@@ -15,6 +15,7 @@ const OPTIONS = {
   undeclaredSince: null,
   unstoredSince: null,
   awaited: [],
+  ended: {},
 };
 
 function homeAt(now: number, live: readonly string[], stored: StoredQuotas | null = null): QuotaServer {
@@ -78,7 +79,7 @@ describe("a home of lasting limits", () => {
     home.asked("b", ask({ wants: 1 }), 2);
     store(home);
     expect(ticked(home, 3)).toMatchObject({ b: 1 });
-    home.members(new Set(["b"]), 100);
+    home.members(new Set(["b"]), {}, 100);
     const stored = store(home);
     const next = homeAt(110, ["b"], stored);
     // The dead node and this one have a permit each: there is no more.
@@ -93,13 +94,19 @@ describe("a home of lasting limits", () => {
     expect(ticked(last, 161)).toEqual({ b: 2 });
   });
 
-  test("remembers when it first saw that a node was gone, though it did not see it die", () => {
+  test("grants the permits of a dead node a heartbeat after its lease ended, though no server saw it die", () => {
     const stored: StoredQuotas = {
       epoch: 1,
       limits: [{ name: "l", max: 2, declaredAt: 1, silenceMs: 50, holders: [{ node: "a", bound: 2 }] }],
     };
-    const second = homeAt(100, ["b"], stored);
-    expect(store(second).limits[0]?.holders).toEqual([{ node: "a", bound: 2, goneAt: 100 }]);
+    const next = new QuotaServer({ ...OPTIONS, live: ["b"], ended: { a: 70 }, now: 100 }, [], stored);
+    expect(store(next).limits[0]?.holders).toEqual([{ node: "a", bound: 2, goneAt: 70 }]);
+    next.asked("b", ask({ wants: 1 }), 100);
+    expect(ticked(next, 101)).toEqual({});
+    expect(next.nextAt(101)).toBe(130);
+    // Where the store does not know it, the end is when the first home sees that the node has gone.
+    const blind = homeAt(100, ["b"], stored);
+    expect(store(blind).limits[0]?.holders).toEqual([{ node: "a", bound: 2, goneAt: 100 }]);
   });
 
   test("gives permits in turn, and nobody overtakes one whose bound is being stored", () => {
@@ -147,10 +154,87 @@ test("a permit of an attempt that went on to another node counts once", () => {
     { node: "y", quota: 1 },
   ]);
   // The attempt ends, and x has left: the permit is free at once.
-  home.members(new Set(["y"]), 4);
+  home.members(new Set(["y"]), {}, 4);
   home.asked("y", ask({ max: 1, n: 2, quota: 0, moved: 0, wants: 1 }), 5);
   store(home);
   expect(ticked(home, 6)).toMatchObject({ y: 1 });
+});
+
+describe("permits of a dead node", () => {
+  /** A home where `a` has two permits of three and dies at 10, and `b` has the third. */
+  function homeOfDead(): QuotaServer {
+    const home = homeAt(0, ["a", "b"]);
+    home.asked("a", ask({ max: 3, wants: 2 }), 0);
+    store(home);
+    ticked(home, 1);
+    home.asked("b", ask({ max: 3, wants: 1 }), 2);
+    store(home);
+    ticked(home, 3);
+    home.members(new Set(["b", "c"]), { a: 10 }, 12);
+    return home;
+  }
+  const held = (home: QuotaServer) =>
+    Object.fromEntries(home.toHandover(20).limits[0]?.holders.map(({ node, quota }) => [node, quota]) ?? []);
+
+  test("go to the nodes that adopt its attempts, and come back when these end", () => {
+    const home = homeOfDead();
+    home.asked("c", ask({ max: 3, quota: 1, moved: 0, adopted: 1 }), 13);
+    expect(held(home)).toEqual({ a: 1, b: 1, c: 1 });
+    // Said again, it counts once.
+    home.asked("c", ask({ max: 3, n: 2, quota: 1, moved: 0, adopted: 1 }), 14);
+    expect(held(home)).toEqual({ a: 1, b: 1, c: 1 });
+    store(home);
+    const next = ask({ max: 3, n: 3, quota: 0, wants: 1, moved: 0 });
+    expect(quotas(home.asked("c", next, 15))).toMatchObject({ c: 1 });
+    expect(held(home)).toEqual({ a: 1, b: 1, c: 1 });
+  });
+
+  test("stay its own when another node has permits that it did not adopt", () => {
+    const home = homeOfDead();
+    home.asked("c", ask({ max: 3, quota: 1, moved: 0 }), 13);
+    expect(held(home)).toEqual({ a: 2, b: 1, c: 1 });
+  });
+
+  test("are taken from the node that died first", () => {
+    const home = homeOfDead();
+    home.members(new Set(["c"]), { a: 10, b: 11 }, 13);
+    home.asked("c", ask({ max: 3, quota: 3, moved: 0, adopted: 3 }), 14);
+    expect(held(home)).toEqual({ a: 0, b: 0, c: 3 });
+    const other = homeOfDead();
+    other.members(new Set(["c"]), { a: 10, b: 11 }, 13);
+    other.asked("c", ask({ max: 3, quota: 2, moved: 0, adopted: 2 }), 14);
+    expect(held(other)).toEqual({ a: 0, b: 1, c: 2 });
+  });
+
+  test("do not become more by a word of it that comes late", () => {
+    const home = homeOfDead();
+    home.asked("c", ask({ max: 3, quota: 1, moved: 0, adopted: 1 }), 13);
+    expect(home.asked("a", ask({ max: 3, n: 2, quota: 2, wants: 1 }), 14).size).toBe(0);
+    expect(held(home)).toMatchObject({ a: 1 });
+    home.asked("a", ask({ max: 3, n: 3, quota: 0 }), 15);
+    expect(held(home)).toMatchObject({ a: 0 });
+  });
+
+  test("that it had given back are not waited for by the next home", () => {
+    const home = homeAt(0, ["a"]);
+    home.asked("a", ask({ wants: 2 }), 0);
+    store(home);
+    expect(ticked(home, 1)).toEqual({ a: 2 });
+    home.asked("a", ask({ n: 2, quota: 0 }), 2);
+    expect(home.nextAt(3)).toBeLessThanOrEqual(3);
+    home.tick(3);
+    expect(store(home).limits).toEqual([]);
+    // Not each time that a permit comes back, but after a while.
+    home.asked("a", ask({ n: 3, wants: 1 }), 4);
+    store(home);
+    ticked(home, 5);
+    home.asked("a", ask({ n: 4, quota: 0 }), 6);
+    home.tick(6);
+    expect(home.drainUnstored()).toBeNull();
+    expect(home.nextAt(6)).toBe(13);
+    home.tick(13);
+    expect(store(home).limits).toEqual([]);
+  });
 });
 
 test("a limit lasts although a node of an earlier version asks first, or hands it over", () => {
@@ -171,9 +255,9 @@ test("a limit lasts although a node of an earlier version asks first, or hands i
 test("permits that were not stored are waited for once, and then forgotten", () => {
   const home = new QuotaServer({ ...OPTIONS, unstoredSince: 0, live: ["a"], now: 0 });
   expect(store(home)).toMatchObject({ unstoredSince: 0 });
-  home.members(new Set(["a"]), 600_999);
+  home.members(new Set(["a"]), {}, 600_999);
   expect(home.drainUnstored()).toBeNull();
-  home.members(new Set(["a"]), 601_000);
+  home.members(new Set(["a"]), {}, 601_000);
   expect(store(home)).not.toHaveProperty("unstoredSince");
 });
 

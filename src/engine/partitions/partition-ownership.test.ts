@@ -54,6 +54,7 @@ describe("beside a node that does not read the newest events,", () => {
         kind: "members",
         self: "a",
         live: ["a", "b"],
+        ended: {},
         epochs: new Map([[0, 1]]),
         reads: version,
       });

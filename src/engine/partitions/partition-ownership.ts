@@ -65,8 +65,8 @@ export class PartitionOwnership {
     const { cache, timers, mailbox } = this.#parts;
     // Taken again without being lost before: the data in memory is of the former tenure.
     this.lost(owned.map(({ partition }) => partition));
-    const { live } = node.members;
-    node.tenures.take(owned, node.now, { quotas, live, stored });
+    const { live, ended } = node.members;
+    node.tenures.take(owned, node.now, { quotas, live, ended, stored });
     // @plant handed-over leases forgotten
     noteHandedOver(node, leases, declared);
     for (const { execution } of leases) cache.slot(execution);

@@ -36,15 +36,15 @@ type QuotaSettings = Pick<
 interface QuotasLeft {
   /** Quotas that former quota servers handed over, by partition; null if they did not know all (earlier versions). */
   readonly quotas: ReadonlyMap<number, HandedQuotas | null>;
-  /** The other nodes. */
+  /** The other nodes, and when the leases of those ended that have gone. */
   readonly live: readonly string[];
+  readonly ended: Readonly<Record<string, number>>;
   /** Lasting limits as the last owners stored them, by partition. */
   readonly stored: ReadonlyMap<number, StoredQuotas> | undefined;
 }
 
-interface NewQuotas {
+interface NewQuotas extends Pick<QuotasLeft, "live" | "ended"> {
   readonly own: Ownership;
-  readonly live: readonly string[];
   readonly now: number;
 }
 
@@ -106,7 +106,7 @@ export class Tenures {
   take(
     owned: readonly Ownership[],
     now: number,
-    { quotas: handed = new Map(), live = [], stored }: Partial<QuotasLeft> = {},
+    { quotas: handed = new Map(), live = [], ended = {}, stored }: Partial<QuotasLeft> = {},
   ): void {
     for (const own of owned) {
       const { partition } = own;
@@ -114,8 +114,8 @@ export class Tenures {
       const isAfterCrash = own.uncleanEpoch > 0 && own.uncleanEpoch === own.epoch - 1;
       const quotas =
         /* @plant home knows of no crash before it */ isAfterCrash || left === null
-          ? this.#quotasAfterCrash({ own, live, now, stored: stored?.get(partition) ?? null })
-          : this.#quotasHanded({ own, live, now, left: left ?? NOTHING_HANDED });
+          ? this.#quotasAfterCrash({ own, live, ended, now, stored: stored?.get(partition) ?? null })
+          : this.#quotasHanded({ own, live, ended, now, left: left ?? NOTHING_HANDED });
       this.#held.set(partition, {
         ...own,
         uncleanEnds: own.uncleanEnds ?? [],
@@ -133,26 +133,26 @@ export class Tenures {
   /** The last quota server ended uncleanly: lasting limits are as it stored them. */
   #quotasAfterCrash({
     own,
-    live,
-    now,
     stored,
+    ...others
   }: NewQuotas & { readonly stored: StoredQuotas | null }): QuotaServer {
+    const { live, now } = others;
     const endedAt = own.uncleanEnds?.find(({ epoch }) => epoch === own.epoch - 1)?.at ?? now;
     const unstoredSince = stored === null ? endedAt : (stored.unstoredSince ?? null);
     const options = { ...this.#quotaSettings, epoch: own.epoch, undeclaredSince: endedAt, unstoredSince };
-    return new QuotaServer({ ...options, awaited: live, live, now }, [], stored);
+    return new QuotaServer({ ...options, ...others, awaited: live }, [], stored);
   }
 
   /** The last quota server handed over its quotas. */
-  #quotasHanded({ own, live, now, left }: NewQuotas & { readonly left: HandedQuotas }): QuotaServer {
-    const since = (ms: number | undefined) => (ms === undefined ? null : now - ms);
+  #quotasHanded({ own, left, ...others }: NewQuotas & { readonly left: HandedQuotas }): QuotaServer {
+    const since = (ms: number | undefined) => (ms === undefined ? null : others.now - ms);
     const options = {
       ...this.#quotaSettings,
       epoch: own.epoch,
       undeclaredSince: since(left.undeclaredMs),
       unstoredSince: since(left.unstoredMs),
     };
-    return new QuotaServer({ ...options, awaited: left.awaited ?? [], live, now }, left.limits);
+    return new QuotaServer({ ...options, ...others, awaited: left.awaited ?? [] }, left.limits);
   }
 
   /** Handles a clock that was set forward, which does not count as silence. */

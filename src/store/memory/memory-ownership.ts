@@ -1,7 +1,7 @@
 /** Owners of partitions and members of the cluster, in memory. Time is an argument, so a simulator can let leases expire. */
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { whyOtherGeneration, whyStale } from "../check-write.ts";
-import type { MemberNode, Membership } from "../cluster-store.ts";
+import { ENDED_MS, type MemberNode, type Membership } from "../cluster-store.ts";
 import { type Fence, type Ownership, UNCLEAN_ENDS_MAX, type UncleanEnd } from "../store.ts";
 import { compareText } from "./memory-documents.ts";
 
@@ -73,6 +73,7 @@ export class MemoryOwnership {
   renew({ url, incarnation, next, leaseMs, reads = EVENT_VERSION }: Renewal, now: number): Membership {
     for (const { leaseUntil, incarnation: other } of this.#nodes.values())
       if (leaseUntil <= now) this.#remove(other, leaseUntil);
+    for (const [other, at] of this.#ended) if (at <= now - ENDED_MS) this.#ended.delete(other);
     const known = incarnation === null ? undefined : this.#nodes.get(incarnation);
     const leaseUntil = now + leaseMs;
     const node =
@@ -87,6 +88,7 @@ export class MemoryOwnership {
       nodes: [...this.#nodes.values()].sort(
         (a, b) => compareText(a.url, b.url) || compareText(a.incarnation, b.incarnation),
       ),
+      ended: Object.fromEntries(Array.from(this.#ended, ([other, at]) => [other, Math.min(at, now)])),
       partitions: this.#rows.map(({ partition, owner, epoch }) => ({ partition, owner, epoch })),
     };
   }

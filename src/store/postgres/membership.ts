@@ -1,14 +1,21 @@
 /** The membership of this node: incarnation, lease, partitions. Its own connection keeps renewals from waiting. */
 import { EVENT_VERSION } from "../../kernel/event.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
-import type { MemberNode, Membership } from "../cluster-store.ts";
+import { ENDED_MS, type MemberNode, type Membership } from "../cluster-store.ts";
 import type { MailboxMessage, Ownership, UncleanEnd } from "../store.ts";
 import { DatabaseUnusable } from "./faults.ts";
 import type { Link, Statement } from "./link.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 const STATEMENTS = {
-  renew: "SELECT renew_node_2($1, $2, $3, $4, $5, $6)",
+  // Rows of lapsed nodes go with this renewal; the second column sees them as they were before.
+  renew: `SELECT renew_node_2($1, $2, $3, $4, $5, $6), (
+      SELECT coalesce(json_object_agg(incarnation, at), '{}')::text FROM (
+        SELECT incarnation, ended_at AS at FROM node_ends WHERE ended_at > now_ms_1() - ${ENDED_MS}
+        UNION ALL
+        SELECT incarnation, lease_until FROM nodes WHERE lease_until <= now_ms_1()
+      ) AS gone
+    )`,
   take: `SELECT taken, taken_epoch, taken_unclean_epoch, taken_unclean_ends, taken_limits_from
     FROM take_partitions_2($1, $2, $3, $4) ORDER BY taken`,
   release: "SELECT release_partitions_1($1, $2, $3, $4)",
@@ -81,8 +88,12 @@ export class PostgresMembership {
     const { nodeUrl, generation, leaseMs, random = systemRandom } = this.#options;
     const next = Array.from({ length: 3 }, () => random.u32().toString(36)).join("");
     const own = [generation, nodeUrl, this.#incarnation, next, leaseMs, EVENT_VERSION];
-    const rows = await this.#run<[string]>("renew", own);
-    const membership = JSON.parse((rows[0] as [string])[0]) as Membership & { walPosition: number };
+    type Renewed = Omit<Membership, "ended"> & { walPosition: number };
+    const [[renewed, ended]] = (await this.#run<[string, string]>("renew", own)) as [[string, string]];
+    const membership = {
+      ...(JSON.parse(renewed) as Renewed),
+      ended: JSON.parse(ended) as Membership["ended"],
+    };
     const isNew = membership.incarnation !== this.#incarnation;
     if (isNew) this.#owned.clear();
     this.#incarnation = membership.incarnation;

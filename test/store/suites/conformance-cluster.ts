@@ -74,6 +74,23 @@ function describeMembers(get: () => Cluster): void {
     expect(await a.commit([startIn(0)])).toMatchObject({ kind: "ok" });
   });
 
+  test("members are told when the lease of a node that has gone ended, by each renewal", async () => {
+    const a = await Node.join(get(), "http://a");
+    const b = await Node.join(get(), "http://b");
+    const { leaseUntil, ended } = await a.renew();
+    expect(ended).toEqual({});
+    await get().lapse(a.incarnation);
+    const { ended: first, now } = await b.renew();
+    expect(Object.keys(first)).toEqual([a.incarnation]);
+    expect(first[a.incarnation]).toBeLessThanOrEqual(Math.min(leaseUntil, now));
+    expect((await b.renew()).ended).toEqual(first);
+    await b.store.leave({ clean: true });
+    const c = await Node.join(get(), "http://c");
+    expect(Object.keys((await c.renew()).ended).toSorted()).toEqual(
+      [a.incarnation, b.incarnation].toSorted(),
+    );
+  });
+
   test("a node that has left is no member, takes nothing, and what it had is free", async () => {
     const a = await Node.join(get(), "http://a");
     const b = await Node.join(get(), "http://b");

@@ -13,6 +13,7 @@ export function brokenLimit(node: NodeState): string | null {
   for (const slot of node.slots.values())
     for (const queue of slot.allQueues) for (const lease of queue.leases.values()) count(lease.permits);
   for (const leases of node.handedOver.values()) for (const { permits } of leases) count(permits);
+  for (const { permits, isEnded } of node.unconfirmed.keys()) if (isEnded === true) count(permits);
   for (const name of node.limits.leaving()) count([name]);
   for (const [name, limit] of node.limits.states()) {
     const attempts = held.get(name) ?? 0;
