@@ -22,9 +22,10 @@ const TASKS = 200;
 const EXECUTIONS = 6;
 const NODES = 3;
 
-/** The world of a seed's drill. The limit is 7 for an even seed, else 1. */
+/** The world of a seed's drill. The limit is 7 for an even seed, else 1. For every fourth seed, a project with a limit of 1 takes part. */
 export function drillWorld(seed: number, show: ((line: string) => void) | null): World {
   const concurrency = seed % 2 === 0 ? 7 : 1;
+  const projects = seed % 4 === 0 ? ["default", "other"] : ["default"];
   const tasks = Array.from({ length: TASKS }, (_, i) => i);
   const handlers = { h: { use: "lim.do", tasks, concurrency, retry: { crashes: 50 } } };
   const definition = parseDefinition({ rondo: 1, name: "lim", phases: [{ name: "p0", handlers }] });
@@ -39,10 +40,11 @@ export function drillWorld(seed: number, show: ((line: string) => void) | null):
       deathEveryMs: DEATH_EVERY_MS,
       awayMs: AWAY_MS,
       lastsMs: LASTS_MS,
+      projects,
     },
   });
   // A node may die when it has just got the only permit: then there is one more wait.
-  const waits = concurrency === 1 ? 2 : 1;
+  const waits = concurrency === 1 || projects.length > 1 ? 2 : 1;
   watch(world, waits * LEASE_AND_HEARTBEAT_MS + MORE_MS);
   return world;
 }

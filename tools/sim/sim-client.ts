@@ -30,8 +30,7 @@ export class SimClient {
   }
 
   start(execution: string, plan: Plan, times: { startAt?: number; deadline?: number }): void {
-    // The limit of a handler counts in each project by itself: a drill is about one limit.
-    const project = this.#world.drill === undefined ? this.#random.pick(["default", "other"]) : "default";
+    const project = this.#random.pick(this.#world.drill?.projects ?? ["default", "other"]);
     const message: StartMessage = {
       kind: "start",
       execution,

@@ -45,6 +45,8 @@ export interface Drill {
   readonly awayMs: number;
   /** How long nodes keep dying. */
   readonly lastsMs: number;
+  /** The projects of its executions. */
+  readonly projects: readonly string[];
 }
 
 const HEAL_AT_MS = 15_000;
