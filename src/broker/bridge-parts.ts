@@ -21,9 +21,7 @@ export interface BridgeParts {
   readonly queueRegistry: QueueRegistry;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
-  /**
-   * Returns the milliseconds of silence since `heardAt`. Time without a connection, or with a blocked broker, does not count.
-   */
+  /** Milliseconds of silence since `heardAt`, without the time in which the broker was away or blocked. */
   readonly silentMs: (heardAt: number) => number;
   /** The session at the broker; null: there is no connection. */
   readonly session: () => BrokerSession | null;

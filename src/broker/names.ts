@@ -1,7 +1,4 @@
-/**
- * Names of queues and exchanges. Names that workers form too are in protocol/amqp-wire.ts; those of a visit are sent in
- * messages.
- */
+/** Names of queues and exchanges. Names that workers form too are in protocol/amqp-wire.ts. */
 import { createHash } from "node:crypto";
 import { cutToBytes, isPlainId } from "../kernel/definition/names.ts";
 import { amqpNames } from "../protocol/amqp-wire.ts";

@@ -10,10 +10,7 @@ export interface BrokerSettings {
   readonly broadcastMs: number;
   /** How often queues are checked. */
   readonly lookMs: number;
-  /**
-   * Tasks without a receipt for this long are published again. The time doubles with each repetition, up to `silencesMax`
-   * times.
-   */
+  /** Tasks without a receipt for this long are published again; it doubles each time, up to `silencesMax` times. */
   readonly silenceMs: number;
   readonly silencesMax: number;
   /** How long unused queues of a visit exist, and how long messages wait in them. */

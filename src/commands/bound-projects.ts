@@ -1,6 +1,4 @@
-/**
- * Reads from the store which projects have tokens bound to them, for nodes that serve no API and so have no list of tokens.
- */
+/** Reads which projects have tokens bound to them, for nodes that serve no API and so have no list of tokens. */
 import { EVERY_PROJECT } from "../kernel/command/topic-rules.ts";
 import { KEPT, number, object, orNull, string } from "../std/decode.ts";
 import { allDocuments, jsonForm } from "../store/document-form.ts";

@@ -50,10 +50,7 @@ export type OpenCommand =
   | { readonly kind: "none" }
   | { readonly kind: "several" };
 
-/**
- * A command that may have been sent. `from` is when its phase began; `until` is when its receipt came, Infinity while there is
- * none.
- */
+/** A command that may have been sent. `from`: the begin of its phase; `until`: its receipt, or Infinity. */
 interface Sent {
   readonly execution: string;
   readonly from: number;
@@ -122,10 +119,7 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
   return { kind: "one", execution: one.execution, attempt };
 }
 
-/**
- * Adds an index of workflows by the hash of their commands to a store. A submission needs no entry, because its name contains
- * the hash.
- */
+/** Adds an index of workflows by the hash of their commands. A submission has the hash in its name. */
 export function withCommandIndex<S extends Pick<Store, "putDefinition" | "putDocument">>(store: S): S {
   const replaced: Pick<Store, "putDefinition"> = {
     putDefinition: async (name, hash, body) => {

@@ -44,10 +44,7 @@ export class TopicGuard {
     );
   }
 
-  /**
-   * The reason why a project cannot start a workflow with these commands. Null: it can, and the roles of their topics are
-   * stored now.
-   */
+  /** Why a project cannot start a workflow with these commands. Null: it can, and the roles of topics are stored. */
   async admit(project: string, commands: readonly PlannedCommand[]): Promise<Rejection | null> {
     if (commands.length === 0) return null;
     const { rules, registry, refusesReceipts } = this.#parts;

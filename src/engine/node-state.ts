@@ -299,9 +299,7 @@ export class NodeState {
       this.dispatcher.offer({ slot, queue, wanted: plan.wanted });
   }
 
-  /**
-   * A worker that enumerates the code of a handler whose single task must not go to such code; null: the task may be given out.
-   */
+  /** A worker that enumerates code whose single task must not go to such code; null: the task may be given out. */
   enumeratorAt({ execution }: Pick<Slot, "execution">, { state }: HandlerQueue): string | null {
     // @plant input given to code that enumerates
     if (execution === null || !state.needsSingleCode) return null;

@@ -45,9 +45,7 @@ export interface Settings {
   readonly boundProjects: ReadonlySet<string>;
   /** The prefix of Rondo's own names at the broker. No topic may begin with it. */
   readonly prefix: string;
-  /**
-   * In a cluster: how long the quota server waits, after a node has gone, for reports of adopted attempts; more than a lease.
-   */
+  /** In a cluster: how long the quota server of a node that has gone waits for reports of adopted attempts. */
   readonly takeoverMs: number;
   /** When an unanswered request to a quota server is repeated. */
   readonly permitPatienceMs: number;

@@ -1,6 +1,4 @@
-/**
- * The state of a repeated scan of the store. Rows that are stored during a scan may be missing: `invalidate` makes it stale.
- */
+/** The state of a repeated scan of the store. `invalidate` makes a scan stale when rows are stored meanwhile. */
 export class StoreScan {
   #isRunning = false;
   #isStale = false;

@@ -87,10 +87,7 @@ export interface GrantItem {
   readonly alone?: true;
 }
 
-/**
- * Every visit of every phase so far (visit 0: none yet), the newest last. Each handler has its counts and the range of its
- * rows.
- */
+/** Every visit of every phase so far (visit 0: none yet), the newest last, with counts and ranges of rows. */
 export type PhaseCounts = readonly {
   readonly phase: string;
   readonly visit: number;

@@ -25,17 +25,11 @@ export interface Registration {
 
 export interface Registered {
   readonly worker: string;
-  /**
-   * A started attempt is lost after this silence, unless its work has another limit. Workers send a heartbeat every third of
-   * it.
-   */
+  /** A started attempt is lost after this silence by default. Workers send a heartbeat every third of it. */
   readonly heartbeatMs: number;
   /** How long a claimed attempt may take to start. */
   readonly leaseMs: number;
-  /**
-   * The URLs of the live nodes of the cluster. A worker registers at each of them, under the same id. Left out: there is only
-   * this server.
-   */
+  /** The URLs of the live nodes; a worker registers at each, under the same id. Left out: only this server. */
   readonly nodes?: readonly string[];
 }
 
@@ -62,10 +56,7 @@ export interface Claimed {
   readonly nodes?: readonly string[];
 }
 
-/**
- * Something before this is missing: an earlier event, or earlier tasks of an enumeration. The event was not stored, and the
- * attempt is still wanted.
- */
+/** An earlier event, or earlier tasks of an enumeration, are missing. The event was not stored. */
 export type Gap = "gap";
 
 /** Another node owns the attempt. Nothing was stored here, and the event must be sent to that node. */
@@ -251,10 +242,7 @@ export const EVENTS_BYTES_MAX = 4 * 1_048_576;
 export const EVENT_NUMBER_MAX = 2_147_483_647;
 /** The header with the memory of the worker's process, in bytes. */
 export const MEMORY_HEADER = "rondo-memory";
-/**
- * The header by which a claim asks for a keep-alive byte at this interval, in milliseconds, while it waits: a space before the
- * JSON. Servers of version 0.2 ignore it.
- */
+/** The header of a claim: the interval of keep-alive bytes (spaces before the JSON). Version 0.2 ignores it. */
 export const KEEP_ALIVE_HEADER = "rondo-keep-alive";
 /** The longest wait of a claim. */
 export const WAIT_MS_MAX = 60_000;

@@ -50,10 +50,7 @@ export interface ClusterStore extends Store {
   now(): Promise<number>;
   /** Joins, or renews the lease; after its lease has expired, the node joins as a new incarnation, which owns nothing. */
   renew(): Promise<Membership>;
-  /**
-   * Takes the free partitions among these, each in a new epoch; own ones too, so that a lost answer can be repeated. A node
-   * that is not a member takes nothing.
-   */
+  /** Takes the free partitions among these, and own ones again, each in a new epoch; nothing if it is no member. */
   take(partitions: readonly number[]): Promise<readonly Ownership[]>;
   /** Releases those of the partitions that this node owns. `clean`: no lease is open in them. */
   release(partitions: readonly number[], options: { clean: boolean }): Promise<void>;

@@ -21,9 +21,7 @@ export function inAny(lists: readonly FoundOrders[], max: number): FoundOrders {
   return { orders: orders.slice(0, max), floor: orders[max - 1] as number };
 }
 
-/**
- * The intersection of the lists. Items of a complete list below the floor of another are kept; the caller checks them anyway.
- */
+/** The intersection of the lists. Items of a complete list below the floor of another are kept. */
 export function inAll(lists: readonly FoundOrders[]): FoundOrders {
   const complete = lists.filter(({ floor }) => floor === 0).sort((a, b) => a.orders.length - b.orders.length);
   const floor = complete.length > 0 ? 0 : Math.max(...lists.map((list) => list.floor));

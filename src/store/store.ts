@@ -361,9 +361,7 @@ export interface ExecutionStore {
   purge(ids: readonly string[]): Promise<void>;
 }
 
-/**
- * Lists and searches of executions. The search index can lag behind commits; search-heads.ts compares each hit with its head.
- */
+/** Lists and searches of executions. The search index can lag behind commits and contain stale entries. */
 export interface ExecutionSearch {
   listHeads(filter: HeadFilter, page: Page): Promise<readonly StoredHead[]>;
   /** The number of executions in each status. Every write maintains these counters, so this call counts no rows. */
@@ -412,10 +410,7 @@ export interface StoreRepairs {
   /** Writes what was derived from a journal; false: the journal has more events by now, or the execution does not exist. */
   putDerived(derived: Derived): Promise<boolean>;
   timersOf(execution: string): Promise<readonly Timer[]>;
-  /**
-   * Deletes an execution whose status is `damaged`, and its mail; stores `message` for its parent. False: nothing was
-   * written.
-   */
+  /** Deletes a damaged execution and its mail; stores `message` for its parent. False: nothing was written. */
   dropDamaged(execution: string, message: MailboxMessage | null): Promise<boolean>;
   /** Checks counters (and the indexes of an embedded store). `repair` derives them and the search index again. */
   auditTables(options: { readonly repair: boolean }): Promise<readonly TableFinding[]>;

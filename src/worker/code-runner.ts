@@ -1,7 +1,4 @@
-/**
- * Runs user code. Every attempt ends in exactly one receipt: the result of the code, or an earlier end (time limit, lost
- * lease, wait).
- */
+/** Runs user code. Every attempt ends in exactly one receipt, even if it ends before its code. */
 import { isNativeError } from "node:util/types";
 import type { Outcome } from "../kernel/message.ts";
 import { brandFatal } from "../protocol/error-brands.ts";

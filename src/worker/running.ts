@@ -1,6 +1,4 @@
-/**
- * Attempts whose code runs on after its turn. A group (`processBatch`) has one signal, one time limit and a receipt for each.
- */
+/** Attempts whose code runs on after its turn. A group (`processBatch`) shares a signal and a time limit. */
 import type { Outcome } from "../kernel/message.ts";
 import type { Beat, GrantItem } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";

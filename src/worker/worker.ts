@@ -129,10 +129,7 @@ export class Worker {
     this.#schedule();
   }
 
-  /**
-   * Stops gracefully: hands back unstarted items, lets others end within `graceMs`, then waits up to `lastReportsMs` for
-   * commits.
-   */
+  /** Stops: hands back unstarted items, lets others end within `graceMs`, waits `lastReportsMs` for commits. */
   async stop(graceMs: number, lastReportsMs = Number.POSITIVE_INFINITY): Promise<void> {
     this.#isStopping = true;
     const { attempts } = this.#runner;

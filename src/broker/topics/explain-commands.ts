@@ -1,7 +1,4 @@
-/**
- * Explains the commands of an execution at the broker, by the counts of their queues. A command that no worker can have is
- * PENDING.
- */
+/** Explains the commands of an execution at the broker. A command that no worker can have is PENDING. */
 import type { Inspection } from "../../engine/io.ts";
 import type { CommandView } from "../../kernel/command/command-view.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";

@@ -13,10 +13,7 @@ export interface Command {
   readonly at: ReportedAttempt;
   /** The id of the attempt, and of the message. */
   readonly id: string;
-  /**
-   * The message; null: the command is at the broker, or another process has sent it. Such a command is released before it is
-   * sent again.
-   */
+  /** The message; null: it is at the broker, or another process sent it. Then it is released before a new try. */
   body: Buffer | null;
   readonly receiptTopic: string;
   readonly project: string;

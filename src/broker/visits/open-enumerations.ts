@@ -149,10 +149,7 @@ export class OpenEnumerations {
     for (const known of this.#silences.keys()) if (known.startsWith(`${key}#`)) this.#silences.delete(known);
   }
 
-  /**
-   * Deletes the enumerate queue of unused code. RabbitMQ drops messages during a deletion, so none is published until it
-   * ends.
-   */
+  /** Deletes the enumerate queue of unused code. Nothing is published there until the deletion has ended. */
   deleteUnused(use: string): void {
     const { names, session } = this.#parts;
     const queue = names.enumerate(use);

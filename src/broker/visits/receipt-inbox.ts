@@ -27,10 +27,7 @@ interface Waiting {
   readonly key: string;
   readonly place: ReportPlace;
   readonly receipt: ReportedReceipt;
-  /**
-   * Whether all nodes consume the delivery's queue. Such a queue counts deliveries, so the delivery is kept for a retry, not
-   * returned.
-   */
+  /** Whether all nodes consume the queue, which counts deliveries: the delivery is kept for a retry, not returned. */
   readonly isShared: boolean;
 }
 

@@ -279,10 +279,7 @@ export class OwnershipNode {
     this.#strays = strays;
   }
 
-  /**
-   * Hands over partitions that belong elsewhere, the next ones when the last have been taken. An orphan is kept while members
-   * stay.
-   */
+  /** Hands over partitions that belong elsewhere, some at a time. An orphan is kept while members stay. */
   #giveUp({ partitions, nodes }: Membership): void {
     const { stableMs, orphanKeepMs, yieldMax } = this.#settings;
     if (this.#now - this.#membersSince < stableMs || this.#yielded.size > 0) return;

@@ -1,7 +1,4 @@
-/**
- * The owners of executions as this node knows them, perhaps stale. A node that is asked in vain says so; the store is read
- * again.
- */
+/** The owners of executions as this node knows them, perhaps stale: an answer `not-owner` makes it read the store. */
 import type { Membership } from "../../store/cluster-store.ts";
 import { partitionOf } from "../../store/partition-of.ts";
 import type { Ownership } from "../../store/store.ts";

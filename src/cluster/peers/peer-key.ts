@@ -1,6 +1,4 @@
-/**
- * Authenticates nodes: every request is signed with the cluster's secret over target, sender and body. A replay does no harm.
- */
+/** Authenticates nodes: each request is signed with the cluster's secret. A replayed request does no harm. */
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { sha256 } from "../../std/hash.ts";
 import type { StoreInfo } from "../../store/store.ts";

@@ -36,10 +36,7 @@ export interface NewEntry extends StateEntry {
   readonly project: string;
 }
 
-/**
- * `same`, `newer`: this value or a newer one is stored already. `foreign`: the value belongs to another project. In these cases
- * nothing was written.
- */
+/** `same`, `newer`, `foreign` (of another project): nothing was written, since such a value is stored. */
 export type PutVerdict = "stored" | "same" | "newer" | "foreign";
 
 /** The time limit of one call. */

@@ -1,7 +1,4 @@
-/**
- * Executions whose stored data cannot be read: they leave memory, their heads get the status `damaged`, and views show the
- * readable part. Dropping one reports a failure to the parent that waits for it.
- */
+/** Executions whose stored data cannot be read: they leave memory, and their heads get the status `damaged`. */
 import { endOfChild } from "../../kernel/advance.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { type Damage, damageRemedy, describeDamage } from "../../kernel/journal/damage.ts";

@@ -1,6 +1,4 @@
-/**
- * A cache of task pages by characters. A full cache refuses pages that are not needed now, since the oldest are needed next.
- */
+/** A cache of task pages. A full cache refuses pages that are not needed now, since the oldest are needed next. */
 
 /** This many pages are kept regardless of their size, since tasks that wait for a permit still need theirs. */
 const PAGES_MIN = 64;

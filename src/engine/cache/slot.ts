@@ -100,9 +100,7 @@ export class Slot {
   publishing = 0;
   hasEventsRow = false;
 
-  /**
-   * Whether a part of the execution could not be read. Its next load reads the whole journal and decides whether it is damaged.
-   */
+  /** Whether a part of it could not be read: its next load reads the whole journal and decides. */
   isDoubted = false;
 
   /** The number of the load that the slot waits for. */
@@ -254,10 +252,7 @@ export class Slot {
     return (execution.current?.openChildren ?? 0) > 0 || holdsTasks(execution);
   }
 
-  /**
-   * When owed post-operations or the end of a draining visit is due, perhaps in the past; Infinity: none. No worker is
-   * needed.
-   */
+  /** When owed post-operations or the end of a draining visit are due, perhaps in the past; Infinity: none. */
   get owedDue(): number {
     const { execution } = this;
     if (execution === null) return Number.POSITIVE_INFINITY;

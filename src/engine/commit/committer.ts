@@ -82,9 +82,7 @@ export class Committer {
     }
   }
 
-  /**
-   * The commit failed or its outcome is unknown: reloads the executions, steps the same messages again, rescans the mailbox.
-   */
+  /** The commit failed or its outcome is unknown: reloads the executions and steps the same messages again. */
   failed(commit: number): void {
     // @plant unknown outcome taken for success
     const underWay = this.#underWay.get(commit);

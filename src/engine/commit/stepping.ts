@@ -1,6 +1,4 @@
-/**
- * Steps the queued messages of a clean execution and builds its part of a commit. Nothing leaves the node before the verdict.
- */
+/** Steps the queued messages of a clean execution and builds its part of a commit. The rest waits for the verdict. */
 import { endOfChild } from "../../kernel/advance.ts";
 import { EVENT_VERSION, type Recorded, type TasksSettled } from "../../kernel/event.ts";
 import type { Execution } from "../../kernel/execution.ts";

@@ -97,9 +97,7 @@ export class Mailbox {
     if (isStale) this.rescan();
   }
 
-  /**
-   * A message was stored. While older ones may be only in the store, or many are under way, the scan brings it in its order.
-   */
+  /** A message was stored. While older ones may be only in the store, or many are under way, the scan brings it. */
   sent(message: MailboxMessage): void {
     const { tenures } = this.#node;
     if (tenures.of(message.to) === undefined) {

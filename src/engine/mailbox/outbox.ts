@@ -1,7 +1,4 @@
-/**
- * The outbox of events for a broker. A mark has the last published event of an execution; while it is behind, a timer row
- * that is never due lets the next process find the execution.
- */
+/** The outbox of events for a broker: a mark has the last published event; a timer row exists while it is behind. */
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import type { Partitions } from "../../store/store.ts";
 import type { Slot } from "../cache/slot.ts";

@@ -18,9 +18,7 @@ export interface Tenure extends Omit<Ownership, "uncleanEnds"> {
   readonly slots: Set<Slot>;
   /** The quota server of limits whose names belong to the partition. */
   readonly quotas: QuotaServer;
-  /**
-   * The number of lapsed claims, purged and damaged executions: new claims start here, so that no claim number is used twice.
-   */
+  /** Counts lapsed claims, purged and damaged executions. New claims start here, so no claim number is used twice. */
   lapses: number;
   /** Whether the partition is being handed over: nothing is given out, and nothing new begins. */
   isYielding: boolean;

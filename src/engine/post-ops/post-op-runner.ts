@@ -1,6 +1,4 @@
-/**
- * Runs post-operations and reports the outcome of each try. A try that exceeds its time counts as failed and blocks nothing.
- */
+/** Runs post-operations and reports the outcome of each try. A try that exceeds its time counts as failed. */
 import type { PostOpOutcome } from "../../kernel/message.ts";
 import type { Clock } from "../../std/clock.ts";
 import { atMost } from "../../std/within.ts";

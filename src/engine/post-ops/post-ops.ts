@@ -16,10 +16,7 @@ export type PostOpTask = Omit<PostOpRef, "op"> & {
     | { readonly op: "broadcast"; readonly plan: BroadcastPlan }
   );
 
-/**
- * Performs post-operations. The result is in the event `command.receipted` with the sequence number `receipt`. A thrown error
- * counts as a failed try.
- */
+/** Performs post-operations. The result is in the event with the number `receipt`. An error counts as a failed try. */
 export interface PostOps {
   perform(task: PostOpTask, signal: AbortSignal): Promise<PostOpOutcome>;
 }

@@ -1,7 +1,4 @@
-/**
- * The cluster store port over `MemoryTables`: each node has its own store over the same tables. A given clock is the
- * database's.
- */
+/** The cluster store port over shared `MemoryTables`, with a given clock as the database's. */
 import type { Clock } from "../../std/clock.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import { type ClusterStore, type Hint, LEASE_MS, type Membership } from "../cluster-store.ts";

@@ -59,10 +59,7 @@ export class CommitBatch {
     return this.#places.keys();
   }
 
-  /**
-   * Executions to read first: those written and not cached, except creates; also creates that send a message of a repeated
-   * id.
-   */
+  /** Executions to read first: uncached ones, except creates whose messages have ids of their own. */
   toLearn(knowledge: KnownExecutions): Map<string, number> {
     const wanted = new Map<string, number>();
     const senders = new Map<string, Place>();
@@ -98,10 +95,7 @@ export class CommitBatch {
     }
   }
 
-  /**
-   * Writes that do not continue their journal: `doubtful` by the cache, which may be behind; `wrong` (partition -> why) as
-   * read.
-   */
+  /** Writes that do not continue their journal: `doubtful` by the cache, `wrong` (partition -> why) as read. */
   checkEnds(): { doubtful: Map<string, number>; wrong: Map<number, string> } {
     const doubtful = new Map<string, number>();
     const wrong = new Map<number, string>();

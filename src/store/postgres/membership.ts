@@ -63,10 +63,7 @@ export class PostgresMembership {
     return this.#owned.get(partition);
   }
 
-  /**
-   * Also returns whether this is a new incarnation, and the position of the write-ahead log. Removes members with damaged
-   * rows; a live node joins again.
-   */
+  /** Also returns whether the incarnation is new, and the WAL position. Removes members with damaged rows. */
   async renew(): Promise<Membership & { readonly isNew: boolean; readonly walPosition: number }> {
     const found = await this.#renew();
     const odd = found.nodes.filter((node) => this.#isOdd(node, found));

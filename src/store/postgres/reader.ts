@@ -173,9 +173,7 @@ export class PostgresReader {
     });
   }
 
-  /**
-   * Loads an execution with an unreadable value: head, rows, marks, in this order, without a snapshot. Newer marks are safe.
-   */
+  /** Loads an execution with an unreadable value: head, rows, then marks, without a snapshot. */
   async #loadApart(id: string, fault: UnreadableValue): Promise<readonly Loaded[]> {
     const order = await orUnreadable(this.#read<[e: number]>("head-order", [id]));
     if (order instanceof UnreadableValue) return [unreadable(id, "executions", order)];

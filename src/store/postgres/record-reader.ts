@@ -1,7 +1,4 @@
-/**
- * Reads of everything beside executions, and the list of ended executions. The join with executions leaves out dead letters
- * of an execution that is being purged.
- */
+/** Reads of everything beside executions, and the list of ended executions. */
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { damagedLog, unpackLog } from "../packed-log.ts";
 import { readTasks } from "../read-tags.ts";

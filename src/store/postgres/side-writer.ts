@@ -1,7 +1,4 @@
-/**
- * Writes that need no fence, and purges. Each statement checks the generation ($1), so nodes from before a restore write
- * nothing.
- */
+/** Writes that need no fence, and purges. Each statement checks the generation ($1). */
 import { assertDocumentKey } from "../check-write.ts";
 import { sealDocument } from "../sealed-documents.ts";
 import type { Swap } from "../store.ts";

@@ -1,6 +1,4 @@
-/**
- * Writes mailbox messages, logs and dead letters of a commit. Stored messages, and stored lines (`mayRepeat`), are left out.
- */
+/** Writes mailbox messages, logs and dead letters of a commit, except for those that are stored already. */
 import { linesAfter } from "../packed-log.ts";
 import { type Connection, integer, prepareAll, type Statement, textValue } from "./driver.ts";
 import type { RowLog, RowRecords } from "./packed-commit.ts";

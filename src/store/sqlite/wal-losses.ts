@@ -39,10 +39,7 @@ export interface FoundStore extends OpenedStore {
   readonly isClean: boolean;
 }
 
-/**
- * Whether the WAL of a killed owner, or its whole database, is missing. A store of another generation was put there on
- * purpose.
- */
+/** Whether the WAL of a killed owner, or its whole database, is missing. */
 export function isLogLost(left: OpenedStore | null, found: FoundStore): boolean {
   if (left === null) return false;
   if (!found.hasFile) return true;

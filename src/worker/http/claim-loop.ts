@@ -108,10 +108,7 @@ export class ClaimLoop {
       });
   }
 
-  /**
-   * The first claim after a registration does not wait; others at most two thirds of a heartbeat, so no idle worker seems
-   * silent.
-   */
+  /** The first claim after a registration does not wait; others wait at most two thirds of a heartbeat. */
   #waits(): ClaimWaits {
     if (!this.#isProven) return NO_WAIT;
     const thirdMs = Math.floor(this.#options.heartbeatMs() / 3);

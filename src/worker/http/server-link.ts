@@ -214,10 +214,7 @@ export class ServerLink {
     return UNSENT;
   }
 
-  /**
-   * Reads with an attempt's token; throws if the server refuses or the link is closed. Null: sent once, and another node may
-   * know.
-   */
+  /** Reads with an attempt's token; throws if it is refused or the link is closed. Null: sent once, no answer. */
   async read(path: string, token: string, options: { isOnce?: boolean } = {}): Promise<string | null> {
     const backOff = new BackOff({ random: this.#options.random });
     const headers = { authorization: `Bearer ${token}` };

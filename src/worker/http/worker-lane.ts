@@ -47,10 +47,7 @@ export interface WorkerLaneOptions extends NetworkWorkerOptions {
   readonly version: string;
   /** Called when the worker is registered under this id. */
   readonly onRegistered: (worker: string) => void;
-  /**
-   * Called if every address refuses this worker, and it was never registered: its configuration is wrong. Left out: it tries
-   * again.
-   */
+  /** Called if every address refuses this worker and it was never registered. Left out: it tries again. */
   readonly onRefused?: (why: Refused) => void;
   /** Called if the server asks the worker to stop. */
   readonly onDrain: () => void;

@@ -1,7 +1,4 @@
-/**
- * Converts logged values to lines of plain text: without terminal escapes and secrets, cut, and with overwritten text left
- * out.
- */
+/** Converts logged values to lines of plain text, without terminal escapes, secrets and overwritten text. */
 import { inspect, stripVTControlCharacters } from "node:util";
 import type { Secrets } from "./secrets.ts";
 

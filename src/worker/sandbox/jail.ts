@@ -18,10 +18,7 @@ export type JailKind = "namespaces" | "root-namespaces" | "none";
 
 export interface Jail {
   readonly kind: JailKind;
-  /**
-   * The command that runs the child in `folder`, in its own process group. File 3 is a pipe that is open while the worker
-   * lives.
-   */
+  /** The command that runs the child in `folder`. Its file 3 is a pipe that is open while the worker lives. */
   command(folder: string, memoryBytes: number): { file: string; args: string[] };
 }
 

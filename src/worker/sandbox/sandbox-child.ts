@@ -1,7 +1,4 @@
-/**
- * The parent's side of one child process: starts it in a jail, splits its output into lines, kills its process group, deletes
- * its folder. attempt-watch.ts interprets the lines.
- */
+/** The parent's side of one child process: starts it in a jail, splits its output into lines, and kills it. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import type { Socket } from "node:net";

@@ -1,7 +1,4 @@
-/**
- * The JavaScript that a fresh QuickJS context evaluates first. It copies the globals that it needs, so that a script can
- * spoil only its own results.
- */
+/** The JavaScript that a fresh QuickJS context evaluates first. It copies the globals that it needs. */
 
 /** Evaluates to `(emit, cutAt, depthMax) => { drive, settle, describe }`; `emit(level, text, length)` is the only host function. */
 export const PRELUDE = `((emit, cutAt, depthMax) => {
