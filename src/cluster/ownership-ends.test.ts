@@ -61,7 +61,7 @@ describe("giving up:", () => {
     bench.peace(15_000);
     bench.now += 200;
     expect(bench.input({ kind: "yield-failed", yield: 1 })).toEqual([
-      { kind: "engine-lost", partitions: OF_B, why: "it could not be handed over" },
+      { kind: "engine-lost", partitions: OF_B, why: "the partition could not be handed over" },
       { kind: "renew" },
     ]);
     expect(bench.renewed()).toEqual([{ kind: "release", partitions: OF_B, clean: false }]);

@@ -144,7 +144,7 @@ describe("the lease:", () => {
     bench.set([0], "b1", 2);
     bench.set([1], "a1", 2);
     bench.tick(3_000);
-    const why = "it is not this node's any more";
+    const why = "this node does not own the partition any more";
     expect(bench.renewed()[0]).toEqual({ kind: "engine-lost", partitions: [0, 1], why });
     bench.own = "a2";
     bench.nodes = { a2: A };

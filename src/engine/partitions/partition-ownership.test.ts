@@ -74,7 +74,7 @@ describe("beside a node that does not read the newest events,", () => {
     bench.settle();
     expect(bench.kinds("e1")).not.toContain("task.step");
     expect(bench.verdicts(report)).toBeUndefined();
-    expect(bench.inspect("e1").why).toMatch(/end of an upgrade: it goes on with events of version 2/);
+    expect(bench.inspect("e1").why).toMatch(/end of an upgrade: its next events have version 2/);
     members(2);
     bench.settle();
     expect(bench.verdicts(report)).toEqual([["accepted"]]);
