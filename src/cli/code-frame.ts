@@ -3,9 +3,7 @@
 const LINES_BEFORE = 2;
 const WIDTH_MAX = 100;
 
-/**
- * The lines around a place, with the place marked. Without a column only the line is marked. Empty if the line does not exist.
- */
+/** The lines around a place, which is marked; without a column, the line is. Empty if there is no such line. */
 export function codeFrame(text: string, place: { line: number; column?: number }): string[] {
   const lines = text.split("\n");
   const { line, column } = place;

@@ -30,10 +30,7 @@ const SILENCE_MAX_MS = 60_000;
 /** Codes of refusals that are retried, because they may be over in a moment. */
 const PASSING = new Set(["not_ready", "store_unavailable", "not_owner", "rate_limited"]);
 
-/**
- * Yields the events, and `ended` each time the server ends the stream. A caller that asks for more after `ended` opens a new
- * one.
- */
+/** Yields the events, and `ended` each time the server ends the stream; asking for more opens a new one. */
 export async function* followStream(options: FollowOptions): AsyncGenerator<ServerEvent | "ended"> {
   const { requester, path, query, clock, signal } = options;
   let lastId = "";

@@ -104,10 +104,7 @@ export function readDatabaseFacts(place: Pick<TransferPlace, "store" | "schema">
   return readDatabase(schemaPlace(place));
 }
 
-/**
- * The least number of transactions that the log of an embedded store has lost. 0 if a process works on the store, because that
- * process reports it.
- */
+/** The least number of transactions that the log of an embedded store has lost; 0 if a process works on the store. */
 export function lostTransactionsIn(directory: string): number {
   if (hasLiveOwner(directory)) return 0;
   const log = join(directory, `${DATABASE}-wal`);

@@ -1,7 +1,4 @@
-/**
- * Computes the effective configuration, with the origin of each value. A flag overrides the environment, which overrides the
- * file, which overrides the default. Every given value is checked, also one that is overridden.
- */
+/** Computes the configuration: flag over environment over file over default. Every given value is checked. */
 import { basename, dirname, relative, resolve } from "node:path";
 import { anything, decode, object, refusal } from "../std/decode.ts";
 import { isRejection, RondoError } from "../std/rejection.ts";

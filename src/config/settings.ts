@@ -1,7 +1,4 @@
-/**
- * Every setting of Rondo's commands in one table: flag, environment variable, key in `rondo.config.{ts,js,json}`, and
- * default. Adding one here is all it takes for it to be read, checked and shown by `rondo doctor`.
- */
+/** Every setting in one table: flag, environment variable, key in `rondo.config.{ts,js,json}`, and default. */
 import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
 import type { StateStoreGiven } from "../commands/state/state-settings.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";

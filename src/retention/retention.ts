@@ -94,9 +94,7 @@ export class Retention {
     return true;
   }
 
-  /**
-   * Deletes executions; true: there may be more. The engine deletes in its own time, so each page is asked for once per round.
-   */
+  /** Deletes executions; true: there may be more. Each page is asked for once per round. */
   async #purge(finishedBefore: number): Promise<boolean> {
     let [first, asked] = ["", 0];
     const isLeft = await this.#inPages(async () => {

@@ -1,7 +1,4 @@
-/**
- * Alarms by name. Each rings once at its time, never early, unless it is set again or cleared. All alarms share one heap and
- * one timer, which checks the clock at least once a minute, because clocks are set and machines sleep.
- */
+/** Alarms by name. Each rings once, never early. One timer checks at least once a minute, because clocks are set. */
 import type { Clock } from "../std/clock.ts";
 import { Heap } from "../std/heap.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Decides what a schedule does now, from its stored state and the present moment. It starts and stores nothing; the runner does
- * that and asks again.
- */
+/** Decides what a schedule does now, from its stored state and the present moment. It starts and stores nothing. */
 import { assert } from "../std/assert.ts";
 import { type Rejection, unwrap } from "../std/rejection.ts";
 import { CronTimes } from "./cron-times.ts";

@@ -177,9 +177,7 @@ export class ScheduleRunner {
     }
   }
 
-  /**
-   * Reads a schedule; null if it was removed or is damaged. Damage is reported, and the schedule is read again after a change.
-   */
+  /** Reads a schedule; null if it was removed or is damaged, which is reported. */
   async #read(id: string): Promise<StoredSchedule | null> {
     try {
       return await this.#options.schedules.read(id);

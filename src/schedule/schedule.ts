@@ -58,10 +58,7 @@ export interface ScheduleState {
   readonly paused: boolean;
   /** Due times up to this one are handled. */
   readonly after: number;
-  /**
-   * The due time that is being started. It is stored before the start unless overlap is allowed, because later ones depend on
-   * it.
-   */
+  /** The due time that is being started; stored before the start unless overlap is allowed. */
   readonly starting: number | null;
   readonly lastDue: number | null;
   readonly lastExecution: string | null;

@@ -1,7 +1,4 @@
-/**
- * Checks whether starts of schedules would be refused, because workflows may change after a schedule was created. Results are
- * cached by schedule and definition: a slow schema takes long.
- */
+/** Checks whether starts of schedules would be refused by their workflows, with a cache of the results. */
 import type { Rejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import { executionOf, type Schedule } from "./schedule.ts";

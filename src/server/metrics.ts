@@ -1,7 +1,4 @@
-/**
- * Prometheus metrics, behind a small facade: no other file imports the library. Labels are routes, methods and statuses, never
- * an execution, a worker or a user's text.
- */
+/** Prometheus metrics. Labels are routes, methods and statuses, never an execution, a worker or a user's text. */
 import { type IntervalHistogram, monitorEventLoopDelay } from "node:perf_hooks";
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Overview } from "../engine/io.ts";

@@ -53,10 +53,7 @@ export interface OtherNodes {
   ask(question: NodeQuestion): Promise<readonly { readonly url: string; readonly facts: NodeFacts | null }[]>;
   /** Sets the function that answers questions of other nodes, and checks them. */
   serve(answer: (question: unknown) => Promise<NodeFacts | Rejection>): void;
-  /**
-   * Has a request answered by the owner of the execution. `here` answers if this node is the owner by then, and returns null if
-   * it is not. A rejection means that no node answered in time.
-   */
+  /** Has a request answered by the owner of the execution; `here` answers if this node is the owner by then. */
   atOwner(
     execution: string,
     passed: {

@@ -1,7 +1,4 @@
-/**
- * Stores that remote workers have joined in this epoch. If the epoch ends uncleanly, their attempts may still run, and the next
- * owner of the store waits for them.
- */
+/** Stores that remote workers joined in this epoch: after an unclean end, the next owner waits for their attempts. */
 import { REMOTE_MARK, remoteEpoch } from "../store/remote-epoch.ts";
 import type { DocumentStore, StoreInfo } from "../store/store.ts";
 import type { Route } from "./route.ts";

@@ -1,7 +1,4 @@
-/**
- * One run of a node of a cluster under test, from its start to its end: an engine with its own worker over a shared store, and
- * its ownership of partitions. The cluster passes messages between nodes (test-cluster.ts).
- */
+/** One run of a node of a cluster under test: an engine with its worker over a shared store, and its ownership. */
 import { OwnershipDriver } from "../cluster/ownership/ownership-driver.ts";
 import { Engine } from "../engine/driver.ts";
 import type { ClusterNotice, ClusterOutput } from "../engine/driver-options.ts";

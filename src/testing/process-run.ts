@@ -1,7 +1,4 @@
-/**
- * One run of a Rondo under test: an engine and its worker, from open to crash or close, as if they were a process of their own
- * (killable-process.ts).
- */
+/** One run of a Rondo under test: an engine and its worker, as a process of their own (killable-process.ts). */
 import type { Performer } from "../commands/post-ops/post-op-performer.ts";
 import { Engine } from "../engine/driver.ts";
 import type { Settings } from "../engine/settings.ts";

@@ -1,7 +1,4 @@
-/**
- * Post-operations under test. Results are kept in the memory store, and broadcasts are recorded in a list instead of being
- * sent. They take no time; the test decides what a target answers.
- */
+/** Post-operations under test: results stay in the memory store, broadcasts in a list. They take no time. */
 import { Performer } from "../commands/post-ops/post-op-performer.ts";
 import { WebhookSecrets } from "../commands/post-ops/webhook-secrets.ts";
 import { StateStores } from "../commands/state/state-stores.ts";

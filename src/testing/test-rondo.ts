@@ -1,7 +1,4 @@
-/**
- * The Rondo that `testRondo` returns: Rondo as a program uses it, over tables that survive crashes. A test can move time, wait
- * until all is quiet, crash the process, and read journals.
- */
+/** The Rondo of `testRondo`, over tables that survive crashes. A test can move time, crash it and read journals. */
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { type Detail, type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";

@@ -1,7 +1,4 @@
-/**
- * Writes a whole store as lines. The exporter owns the store meanwhile, so all reads show the same state. Memory holds a few
- * executions and one page of other rows.
- */
+/** Writes a whole store as lines. The exporter owns the store meanwhile, so all reads show the same state. */
 import { readLeases, storeLeases } from "../engine/leases/lease-handover.ts";
 import type { Entry } from "../kernel/journal/journal-entry.ts";
 import { assert } from "../std/assert.ts";
@@ -232,10 +229,7 @@ type ListNewest<Row> = (before: number | null, max: number) => Promise<readonly 
 
 const PAGE = 1_000;
 
-/**
- * Reads a newest-first list oldest first. It walks the list twice; the first time it keeps only the place of each page, one
- * number for a thousand rows.
- */
+/** Reads a newest-first list oldest first, in two walks: the first keeps only the place of each page. */
 async function* oldestFirst<Row extends { readonly order: number }>(
   list: ListNewest<Row>,
 ): AsyncGenerator<readonly Row[]> {

@@ -44,10 +44,7 @@ export interface ImportOptions {
   readonly signal?: AbortSignal;
 }
 
-/**
- * Imports lines into a new store. The store is closed as unclean, so that its next owner treats everything that was open at the
- * export as in doubt.
- */
+/** Imports lines into a new store, closed as unclean: its next owner treats open attempts as in doubt. */
 export async function importStore({ owned, lines, signal }: ImportOptions): Promise<Moved> {
   const tally = new Tally();
   try {

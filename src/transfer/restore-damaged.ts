@@ -49,10 +49,7 @@ export interface RestoreDamagedOptions {
   readonly signal?: AbortSignal;
 }
 
-/**
- * Replaces executions that are damaged in the store and intact in the export. Attempts that were open at the export count as in
- * doubt.
- */
+/** Replaces executions that are damaged in the store and intact in the export. */
 export async function restoreDamaged(options: RestoreDamagedOptions): Promise<Restored> {
   const owned = await openOwned(options.store, options.clock);
   const restored: string[] = [];

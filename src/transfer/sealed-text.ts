@@ -1,7 +1,4 @@
-/**
- * Writes lines as bytes with a seal: a last line with the count of the lines and their SHA-256. A file that was cut off or
- * changed is detected before any of its lines is used.
- */
+/** Writes lines with a seal, a last line with their count and SHA-256, so that a changed file is detected. */
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { jsonFields } from "../std/decode.ts";

@@ -1,7 +1,4 @@
-/**
- * `rondo completion bash|zsh|fish`: prints a completion script for a shell, made from the declared verbs and options. Ids of
- * executions are completed by asking the server, if one answers.
- */
+/** `rondo completion bash|zsh|fish`: prints a completion script, made from the declared verbs and options. */
 import type { Argument, Command, Option } from "commander";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";

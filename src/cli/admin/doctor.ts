@@ -1,7 +1,4 @@
-/**
- * `rondo doctor`: shows every setting with its origin, and checks the runtime, the data directory, the server, the broker and
- * the sandbox. It changes nothing.
- */
+/** `rondo doctor`: shows every setting with its origin and checks that Rondo works here. It changes nothing. */
 import { existsSync, statSync } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { dirname, resolve } from "node:path";

@@ -26,10 +26,7 @@ type Sum = Record<
   number
 >;
 
-/**
- * Audits the named executions, or all; exit code 1 if something is wrong and was not repaired. On a terminal it shows its
- * progress.
- */
+/** Audits the named executions, or all; exit code 1 if something is wrong and was not repaired. */
 export async function audit(ids: readonly string[], options: AuditOptions): Promise<ExitCode> {
   const limit = options.limit === undefined ? Number.POSITIVE_INFINITY : countOf(options.limit, "--limit");
   const { workflow, project, status, json } = options;

@@ -81,10 +81,7 @@ function columnsOf(views: readonly ExecutionView[], now: number): Column<Executi
   ];
 }
 
-/**
- * Settled and known tasks: of the current phase, or of all phases if the execution has ended. Phases that Rondo adds itself do
- * not count.
- */
+/** Settled and known tasks of the current phase, or of all phases after the end; without Rondo's own phases. */
 function tasksOf(view: ExecutionView): string | null {
   const running = view.phases.filter(({ status }) => status === "running");
   const handlers = (running.length > 0 ? running : view.phases)

@@ -62,10 +62,7 @@ export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> 
   });
 }
 
-/**
- * The handlers to show: by the flags; else those of the current phase, or of all phases if the execution is over or --failed is
- * given.
- */
+/** The handlers to show: by the flags; else those of the current phase, or of all after the end or with --failed. */
 function placesOf(
   view: ExecutionView,
   options: TasksFlags,

@@ -1,7 +1,4 @@
-/**
- * Explains why an execution waits, down to the child that causes it. The engine's sentence names a child, but not the reason
- * why that child waits.
- */
+/** Explains why an execution waits, down to the child that causes it. */
 
 type WhyOf = (id: string) => Promise<string>;
 

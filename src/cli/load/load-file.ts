@@ -1,7 +1,4 @@
-/**
- * Loads the workflows of a file argument. An argument is a file if it ends in .ts .mts .js .mjs .json .yaml .yml or contains a
- * slash; otherwise it is the name of a workflow at a server.
- */
+/** Loads the workflows of a file argument. An argument without a known ending or a slash is a name at a server. */
 import { stat } from "node:fs/promises";
 import { extname, resolve } from "node:path";
 import { CliError } from "../cli-error.ts";

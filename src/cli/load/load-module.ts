@@ -21,10 +21,7 @@ export async function loadModule(path: string): Promise<ModuleExports> {
   return load(path, await loadEntryPoints());
 }
 
-/**
- * Loads a file that seldom imports `rondo`, such as a configuration: `rondo` is then not loaded. Plain JavaScript is loaded by
- * the runtime itself.
- */
+/** Loads a file that seldom imports `rondo`, such as a configuration; plain JavaScript by the runtime itself. */
 export async function loadLightModule(path: string): Promise<ModuleExports> {
   const text = await explained(path, () => readFile(path, "utf8"));
   if (PLAIN.includes(extname(path))) {

@@ -1,7 +1,4 @@
-/**
- * Reads a workflow from a definition file in JSON or YAML. A data file has no code. In process, only a definition that needs no
- * code (waits, timers, scripts, children) can be run from it.
- */
+/** Reads a workflow from a definition file in JSON or YAML, which has no code. */
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { topicOf } from "../../kernel/command/topic-rules.ts";

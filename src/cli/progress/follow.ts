@@ -24,9 +24,7 @@ export interface FollowOptions {
   readonly beneath?: () => readonly (readonly Piece[])[];
 }
 
-/**
- * After this silence the reason for waiting is shown, and looked up again at this interval. Longer if lines cannot be redrawn.
- */
+/** After this silence, and then at this interval, the reason for waiting is shown. */
 const SILENCE_MS = 2_000;
 const ASK_MS = 1_000;
 const LASTING_SILENCE_MS = 3_000;

@@ -1,7 +1,4 @@
-/**
- * Guards a process that runs user code. `console` writes to stderr, so that stdout has data only. If user code ends the
- * process, by an uncaught error or by `process.exit`, the consequences are explained.
- */
+/** Guards a process that runs user code: `console` writes to stderr, and an end by user code is explained. */
 import { Console } from "node:console";
 import { Writable } from "node:stream";
 import { EXIT, type ExitCode } from "../exit-code.ts";

@@ -1,7 +1,4 @@
-/**
- * The post-operations of a submitted workflow that failed for good or are still being tried. They do not change how the
- * workflow ended, so `rondo submit` reports them beside its result.
- */
+/** The post-operations of a submitted workflow that failed or are still being tried, for `rondo submit`. */
 import type { RemoteRondo } from "../../client/connect.ts";
 import type { WorkflowDocument } from "../../protocol/command-document.ts";
 import { systemClock } from "../../std/clock.ts";
@@ -35,10 +32,7 @@ const DEAD_LETTERS_MAX = 1_000;
 const LOOK_MS = 100;
 const LOOKS_MAX = 50;
 
-/**
- * Reads a workflow that has ended. Broadcasts may be sent after the end, so this waits until each was tried once, for 5 s at
- * most. Later tries can take many minutes and are not waited for.
- */
+/** Reads a workflow that has ended, after each broadcast was tried once, or 5 s at most. */
 export async function readEnded(rondo: RemoteRondo, project: string, id: string): Promise<ReportedWorkflow> {
   let document = await rondo.submitted(project, id);
   for (let looks = 0; looks < LOOKS_MAX && isUntried(document); looks++) {

@@ -1,7 +1,4 @@
-/**
- * `rondo submit FILE`: submits the command workflows of a document and prints their ids. With --wait, it waits until each has
- * ended and prints them with their results.
- */
+/** `rondo submit FILE`: submits the command workflows of a document; with --wait, prints their results. */
 import { readFile } from "node:fs/promises";
 import { extname } from "node:path";
 import { DEFAULT_PROJECT } from "../../kernel/definition/definition.ts";

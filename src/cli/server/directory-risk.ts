@@ -1,16 +1,11 @@
-/**
- * Checks whether other users could tamper with a data directory. Rondo makes new directories private; an existing one may not
- * be.
- */
+/** Checks whether other users could tamper with a data directory. */
 import { existsSync, type Stats, statSync } from "node:fs";
 import { commandLine } from "../run/run-options.ts";
 import { directoryOf } from "./find-server.ts";
 
 const EVERYBODY_WRITES = 0o002;
 
-/**
- * What is wrong with the directory of a store, and how to fix it; null if nothing is wrong or the directory does not exist.
- */
+/** The problem of a store's directory and its remedy; null if there is none or the directory does not exist. */
 export function directoryRisk(store: string): { readonly what: string; readonly mend: string } | null {
   const path = directoryOf(store);
   if (path === null || !existsSync(path) || process.getuid === undefined) return null;

@@ -183,10 +183,7 @@ const LOOK_MS = 25;
 /** How long a starting owner may take until it listens, also on a busy machine. */
 const PATIENCE_MS = 3_000;
 
-/**
- * Waits until the directory's owner listens, or there is no owner. Returns the owner's process id if it works without
- * listening.
- */
+/** Waits until the directory's owner listens. Returns its process id if it works without listening. */
 export async function awaitOwner(directory: string): Promise<{ readonly silent: number | null }> {
   for (let waitedMs = 0; ; waitedMs += LOOK_MS) {
     const silent = silentOwner(directory);

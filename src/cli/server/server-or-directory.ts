@@ -1,7 +1,4 @@
-/**
- * Connects to the server of the data directory. If no server runs, this process acts as one meanwhile. For verbs that must work
- * before there is a server.
- */
+/** Connects to the server of the data directory. If none runs, this process acts as one meanwhile. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import {

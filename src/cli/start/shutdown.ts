@@ -1,7 +1,4 @@
-/**
- * Handles Ctrl-C and SIGTERM in a process that serves: the first one closes gracefully, the second one leaves at once, without
- * loss. Under npm a process gets each Ctrl-C twice; the second copy does not count.
- */
+/** Ctrl-C and SIGTERM in a process that serves: the first closes gracefully, the second leaves at once. */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 
 const ECHO_MS = 200;

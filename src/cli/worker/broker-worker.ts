@@ -1,7 +1,4 @@
-/**
- * `rondo worker FILES --broker URL`: runs tasks and commands from the queues of a broker. Definitions are registered only with
- * a server that --url names, because a broker has no registration.
- */
+/** `rondo worker FILES --broker URL`: runs tasks and commands from the queues of a broker. */
 import { TopicRules } from "../../kernel/command/topic-rules.ts";
 import { isBrokerUrl, showBroker } from "../../protocol/broker-address.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";

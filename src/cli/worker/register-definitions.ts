@@ -49,10 +49,7 @@ export async function findAddresses(
   return { addresses, token: config.token, wanted: config.files };
 }
 
-/**
- * Registers the definitions with a server, and waits for one that is not up yet. Returns false if the worker was stopped
- * meanwhile.
- */
+/** Registers the definitions, and waits for a server. Returns false if the worker was stopped meanwhile. */
 export async function registerDefinitions(
   { addresses, token }: ServerAddresses,
   workflows: readonly AnyWorkflow[],
@@ -121,10 +118,7 @@ class Connection {
   }
 }
 
-/**
- * Stores the definitions. They belong to all projects, so a token that is bound to a project stores none; that project is then
- * returned.
- */
+/** Stores the definitions. A token that is bound to a project may not; that project is then returned. */
 async function postAll(connection: Connection, workflows: readonly AnyWorkflow[]): Promise<string | null> {
   try {
     for (const { definition } of workflows) await post(connection, definition);

@@ -1,7 +1,4 @@
-/**
- * `rondo worker --min --max`: a parent that keeps worker processes. It adds one while they are busy, and ends one while they
- * are idle, by SIGTERM, so that no task is lost. A process that dies is replaced after a growing delay.
- */
+/** `rondo worker --min --max`: a parent that keeps worker processes, as many as the load needs. */
 import { type ChildProcess, fork } from "node:child_process";
 import { packageRoot } from "../../package-root.ts";
 import { BackOff } from "../../std/back-off.ts";

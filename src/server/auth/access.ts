@@ -65,10 +65,7 @@ export class Access {
       : reject("unauthorised", "this token is not known here, or has expired");
   }
 
-  /**
-   * Identifies a refused caller again after the changes of other nodes are read; null if there are none. A request without
-   * anything like a token causes no read.
-   */
+  /** Identifies a refused caller again after the changes of other nodes are read; null if there are none. */
   identifyAnew(incoming: IncomingMessage, via: Via): Promise<Caller | Rejection> | null {
     if (!mayBeToken(bearerOf(incoming)) && this.#sessionOf(incoming) === null) return null;
     const renewed = this.#options.tokens.renew();

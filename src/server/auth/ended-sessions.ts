@@ -1,7 +1,4 @@
-/**
- * Sessions that were ended early, whose cookies are invalid. Each is kept until its regular end. Sessions that end at another
- * node are known here within a few seconds.
- */
+/** Sessions that were ended early, whose cookies are invalid. Each is kept until its regular end. */
 import type { Clock } from "../../std/clock.ts";
 import { number } from "../../std/decode.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";

@@ -1,7 +1,4 @@
-/**
- * Keeps a copy in memory of data that other nodes write to the store. It reads the data again from time to time, and at once on
- * request. Reads do not overlap, and there is a pause between them.
- */
+/** Keeps a copy of data that other nodes write to the store: read again from time to time, and on request. */
 import type { Clock } from "../../std/clock.ts";
 import { sleep } from "../../std/within.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Builds an HTTP application from the route table. For every request, in this order: authentication, rate limit, authorisation;
- * checks of path, query and body; the handler, within its time limit; the audit log; the answer.
- */
+/** Builds an HTTP application from the route table: authentication, rate limit, checks, handler, audit log, answer. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { OpenAPIHono } from "@hono/zod-openapi";

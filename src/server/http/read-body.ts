@@ -97,10 +97,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 
-/**
- * Counts nesting and keys in the bytes of a JSON text before it is parsed; null if they are within the limits. It does not
- * validate the JSON.
- */
+/** Counts nesting and keys of a JSON text before it is parsed; null if they are within the limits. */
 export function scanJson(bytes: Uint8Array, limits: ScanLimits): Rejection | null {
   let depth = 0;
   let keys = 0;

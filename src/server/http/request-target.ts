@@ -1,7 +1,4 @@
-/**
- * The target of a request (RFC 9112, section 3.2). A client may send an absolute URL instead of a path, as to a proxy. Then its
- * host replaces the Host header, and the rest is the path.
- */
+/** The target of a request (RFC 9112, section 3.2). The host of an absolute URL replaces the Host header. */
 import type { IncomingMessage } from "node:http";
 
 const ABSOLUTE = /^https?:\/\/([^/?#]+)([^#]*)/i;

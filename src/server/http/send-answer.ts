@@ -79,9 +79,7 @@ export function sendProblem(
   return problem.status;
 }
 
-/**
- * Writes a body in slices. The next slice follows when the last one was taken, so that a client that reads nothing is noticed.
- */
+/** Writes a body in slices, each after the last one was taken, so that a client that reads nothing is noticed. */
 function give(outgoing: ServerResponse, body: string | Uint8Array): void {
   if (body.length <= SLICE_BYTES) {
     outgoing.end(body);

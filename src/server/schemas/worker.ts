@@ -1,7 +1,4 @@
-/**
- * Schemas of the worker protocol, for the OpenAPI document and for checks of small requests. Events, which are many, are read
- * by hand (read-event.ts); their schemas only describe them.
- */
+/** Schemas of the worker protocol. Those of events only describe them: events are read by hand (read-event.ts). */
 import { z } from "@hono/zod-openapi";
 import { EVENT_NUMBER_MAX, RECEIPT_STATUSES, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
 import { CAPACITY_MAX } from "../worker-protocol/registration.ts";

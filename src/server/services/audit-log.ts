@@ -1,7 +1,4 @@
-/**
- * The audit log: every change through the API, with the caller's name and role. Entries that arrive during a write are stored
- * together in one document. Ids of documents are in the order of time, and end with an id of this node.
- */
+/** The audit log: every change through the API, with the caller. Entries that arrive during a write share a document. */
 import type { Clock } from "../../std/clock.ts";
 import { KEPT, listOf, number, object, orNull, string } from "../../std/decode.ts";
 import { type Random, systemRandom } from "../../std/random.ts";

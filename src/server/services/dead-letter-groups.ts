@@ -1,7 +1,4 @@
-/**
- * Groups dead letters by error: the same error of the same handler, whatever numbers and names its message contains. A dead
- * letter never changes, so it is cached; only a bounded number of the newest is read.
- */
+/** Groups dead letters by error, whatever numbers and names its message contains; the newest only, from a cache. */
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
 import { sha256 } from "../../std/hash.ts";
 import type { Store, StoredDeadLetter } from "../../store/store.ts";

@@ -19,10 +19,7 @@ export interface KnownDefinition {
   readonly plan: Plan;
   /** Checks the input; null if there is no schema. */
   readonly input: ValueCheck | null;
-  /**
-   * Schemas of signals by name; a payload must match one of them. A signal that some wait accepts without a schema is not in
-   * the map.
-   */
+  /** Schemas of signals by name; a payload must match one. A signal that a wait takes without a schema is missing. */
   readonly signals: ReadonlyMap<string, readonly ValueCheck[]>;
 }
 

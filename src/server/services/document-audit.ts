@@ -93,10 +93,7 @@ function remedyOf(kind: string, id: string): string {
   }
 }
 
-/**
- * Stores the roles in which definitions use the names. A name that none uses, or that is used in both roles, gets its role with
- * its next use.
- */
+/** Stores the roles in which definitions use the names, unless a name is used in both roles. */
 async function decideRoles(store: AuditedStore, names: readonly string[]): Promise<void> {
   if (names.length === 0) return;
   const roles = new Map<string, Set<TopicRole>>(names.map((name) => [name, new Set()]));

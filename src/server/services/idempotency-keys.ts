@@ -89,9 +89,7 @@ export class IdempotencyKeys {
     }
   }
 
-  /**
-   * Ends a use. `isUsed`: the request had an effect, or may have had one. Resolves when the use is known as widely as needed.
-   */
+  /** Ends a use; resolves when it is known as widely as needed. `isUsed`: the request may have had an effect. */
   async end(use: KeyUse, isUsed: boolean): Promise<void> {
     const written = isUsed ? this.#keep(use) : null;
     this.#close(use);

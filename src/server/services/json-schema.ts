@@ -69,10 +69,7 @@ function pathText(location: string): string {
     .slice(0, 200);
 }
 
-/**
- * A copy without examples. The validator takes unknown keywords for schemas, and the `id` of an example for a schema's id; it
- * also modifies its argument.
- */
+/** A copy without examples, which the validator takes for schemas. It also modifies its argument. */
 function plain(schema: Json): Json {
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return schema;
   return Object.fromEntries(

@@ -1,7 +1,4 @@
-/**
- * Checks that keywords of a JSON Schema have the right types. The validator ignores what it does not understand: a misspelt
- * type would refuse every value, and an invalid list would refuse none.
- */
+/** Checks the types of keywords in a JSON Schema, since the validator ignores what it does not understand. */
 import { isObject } from "../../std/decode.ts";
 import type { Json } from "../../std/json.ts";
 

@@ -1,7 +1,4 @@
-/**
- * The entry of the thread that checks values against schemas from outside: one call at a time, with a cache of compiled
- * schemas.
- */
+/** The entry of the thread that checks values against schemas, with a cache of compiled schemas. */
 import { parentPort } from "node:worker_threads";
 import { assert } from "../../std/assert.ts";
 import type { Json } from "../../std/json.ts";

@@ -15,9 +15,7 @@ export interface StartRequest extends CheckedStart {
   readonly workflow: string;
   readonly input: unknown;
   readonly trace: string | null;
-  /**
-   * Its topics were checked already, or are checked only when its commands are sent, so that a refusal shows in the execution.
-   */
+  /** Its topics were checked, or are checked only when commands are sent, so that a refusal shows in the execution. */
   readonly isAdmitted?: boolean;
 }
 

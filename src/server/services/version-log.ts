@@ -1,7 +1,4 @@
-/**
- * The version log: when each definition of a workflow became the newest. `withVersionLog` writes an entry at each change.
- * Entries are documents named by workflow and time, so that a list needs no index.
- */
+/** The version log: when each definition of a workflow became the newest, as documents named by workflow and time. */
 import { isSubmissionName } from "../../commands/submission-definition.ts";
 import type { Clock } from "../../std/clock.ts";
 import { KEPT, number, object, string } from "../../std/decode.ts";

@@ -1,7 +1,4 @@
-/**
- * One client of a stream. It gets shared bytes, one slice at a time; the next one follows when the last was taken, so that
- * little waits in memory. A client that takes no slice for a while is cut off.
- */
+/** One client of a stream. It gets shared bytes slice by slice, and is cut off if it takes none for a while. */
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../../std/clock.ts";
 import { COMMON_HEADERS } from "../http/send-answer.ts";

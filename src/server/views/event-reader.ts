@@ -1,7 +1,4 @@
-/**
- * Reads events of one execution by sequence number. The last rows are cached, because neighbouring events tend to be in the
- * same one.
- */
+/** Reads events of one execution by sequence number, with a cache of the last rows. */
 import type { Event } from "../../kernel/event.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import type { Json } from "../../std/json.ts";

@@ -1,7 +1,4 @@
-/**
- * An execution over time: a lane per handler of a visit, with the numbers of running, done and failed tasks in each interval,
- * and the single tasks where they are few. It is computed from the task indexes in one pass, without reading rows.
- */
+/** An execution over time: a lane per handler of a visit, with numbers of tasks in each interval. */
 import type { Lane } from "../schemas/execution.ts";
 import { TASK_STATES, type TaskIndex, type TaskState } from "./task-index.ts";
 import type { IndexedHandler, TaskScan } from "./task-scan.ts";
@@ -21,10 +18,7 @@ export interface LaneWindow {
   readonly pieces: number;
 }
 
-/**
- * Caches lanes that do not change any more: an execution as of an event, in a window that is over. The dashboard requests these
- * again and again.
- */
+/** Caches lanes that do not change any more, which the dashboard requests again and again. */
 export class LaneIndex {
   readonly #kept = new WeakMap<TaskScan, { seq: number; byWindow: Map<string, readonly Lane[]> }>();
 

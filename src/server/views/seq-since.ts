@@ -1,9 +1,6 @@
 import type { Store } from "../../store/store.ts";
 
-/**
- * The first event of an execution from a time on, by binary search: times never go back in a journal. One past the last if
- * there is none.
- */
+/** The first event of an execution from a time on, by binary search; one past the last if there is none. */
 export async function seqSince(
   store: Pick<Store, "readJournal">,
   execution: string,

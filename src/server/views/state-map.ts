@@ -11,10 +11,7 @@ export interface StateMap {
   readonly legend: string;
 }
 
-/**
- * Upper bounds in milliseconds. Byte 0 means no outcome yet, byte i means up to the i-th bound, and the last one means above
- * all.
- */
+/** Upper bounds in milliseconds. Byte 0: no outcome yet; byte i: up to the i-th bound; the last: above all. */
 const MS_BOUNDS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000,
 ];

@@ -1,7 +1,4 @@
-/**
- * The tasks of one handler in one visit, from the journal, in 20 bytes a task: state and attempts, time, and the place of the
- * last outcome in the journal. Payloads stay in the journal.
- */
+/** The tasks of one handler in one visit, in 20 bytes a task, with the place of the last outcome in the journal. */
 import type { SettledStatus, TasksSettled } from "../../kernel/event.ts";
 import { assert } from "../../std/assert.ts";
 

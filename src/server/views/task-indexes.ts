@@ -1,7 +1,4 @@
-/**
- * Caches the task indexes of a few executions and extends them as their journals grow, so that only the first request reads a
- * whole journal. A request for a past state (`at`) has an index of its own, which can only move forward.
- */
+/** Caches the task indexes of a few executions and extends them as their journals grow. */
 import type { Plan } from "../../kernel/definition/plan.ts";
 import { decodeColumns, type Entry } from "../../kernel/journal/journal-entry.ts";
 import type { ExecutionStore } from "../../store/store.ts";
@@ -27,10 +24,7 @@ export class TaskIndexes {
     this.#store = store;
   }
 
-  /**
-   * The tasks of an execution as of an event. `isPast`: there are later events. `createdAt` distinguishes executions that used
-   * the same id after a purge.
-   */
+  /** The tasks as of an event. `isPast`: there are later ones. `createdAt` tells reused ids apart. */
   async scan(
     execution: string,
     plan: Plan,

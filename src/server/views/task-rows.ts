@@ -1,6 +1,4 @@
-/**
- * Reads rows of tasks with their results, errors, keys and identities from the journal, at the places that the index gives.
- */
+/** Reads rows of tasks with results, errors, keys and identities from the journal, by the index. */
 import type { Event } from "../../kernel/event.ts";
 import type { Json } from "../../std/json.ts";
 import type { ExecutionStore } from "../../store/store.ts";

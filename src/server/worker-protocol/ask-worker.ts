@@ -9,10 +9,7 @@ const ANSWER_BYTES_MAX = 65_536;
 /** The most requests at a time. */
 const AT_ONCE = 8;
 
-/**
- * Asks one worker, a few requests at a time, over kept connections. Once it does not answer, all waiting questions are answered
- * with no: a dead worker may have thousands of attempts.
- */
+/** Asks one worker, a few requests at a time. Once it does not answer, all waiting questions get the answer no. */
 export class WorkerInquiry {
   readonly #connection: HttpConnection;
   readonly #waiting: { readonly attempt: string; readonly answer: (has: boolean) => void }[] = [];

@@ -1,7 +1,4 @@
-/**
- * The server's record of an attempt while a worker has it: its token, its last event, and notices for the worker. The record is
- * only a cache: any owner can check a token and pass a report to the engine without it.
- */
+/** The server's record of an attempt: its token, its last event, notices for the worker. It is only a cache. */
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
 import type {
@@ -187,10 +184,7 @@ export class EndedAttempts {
     return this.#ids.has(id);
   }
 
-  /**
-   * Notes a committed receipt. After the end of its phase the engine does not know the attempt any more, but the server still
-   * does.
-   */
+  /** Notes a committed receipt, which the engine forgets at the end of the phase. */
   note(record: AttemptRecord): void {
     const { id, verdict } = record;
     if (!this.#ids.has(id)) this.#add(id);

@@ -1,7 +1,4 @@
-/**
- * The events of one request, as reports for the engine. The order of each attempt is kept: its start, then log lines, pages,
- * steps and runs in their order, its receipt last. Receipts of one handler become one report.
- */
+/** The events of one request, as reports for the engine, in the order of each attempt. */
 import { endsEnumeration, type Verdict } from "../../kernel/message.ts";
 import type { Report, ReportedLine, ReportedReceipt } from "../../protocol/work.ts";
 import { EVENT_NUMBER_MAX, type EventsAnswer, type RefusedEvent } from "../../protocol/worker-wire.ts";
@@ -36,10 +33,7 @@ export class EventBatch {
   /** The log lines that were added last. */
   #lines: { record: AttemptRecord; lines: ReportedLine[] } | null = null;
 
-  /**
-   * By the owner's epoch, lines without numbers come after all lines that earlier owners stored. A page that was refused from
-   * an attempt with a lease leaves a gap.
-   */
+  /** By the epoch, lines without numbers follow those of earlier owners. A refused page leaves a gap. */
   constructor(
     epochOf: (execution: string) => number,
     isHeld: (record: AttemptRecord) => boolean = () => false,

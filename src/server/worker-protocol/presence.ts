@@ -1,7 +1,4 @@
-/**
- * Whether the engine gives work to a worker. It does while a claim waits, for one heartbeat after each request, and for a short
- * time after a claim was answered or cut off, until the next one. After that the worker is silent.
- */
+/** Whether the engine gives work to a worker: while a claim waits, and for a while after its last request. */
 import type { Clock } from "../../std/clock.ts";
 import type { WorkerSession } from "./worker-session.ts";
 

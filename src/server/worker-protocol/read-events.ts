@@ -1,7 +1,4 @@
-/**
- * Reads the body of a request with events. All of it is checked before any event is taken. Numbers are bounded, so that they
- * can be counted and stored.
- */
+/** Reads the body of a request with events. All of it is checked before any event is taken. */
 import { EVENT_NUMBER_MAX } from "../../protocol/worker-wire.ts";
 import { invalid, isObject } from "../../std/decode.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";

@@ -98,10 +98,7 @@ export interface CheckedRegistration {
   readonly project: string | null;
 }
 
-/**
- * Checks a registration. `peer` is the address of the request, null for a unix socket; `project` is the one that its token is
- * bound to; `reserved` says which topics are not allowed.
- */
+/** Checks a registration. `peer`: the address, null for a socket; `project`: of its token; `reserved`: topics. */
 export function checkRegistration(
   body: unknown,
   peer: string | null,

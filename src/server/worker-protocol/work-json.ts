@@ -1,7 +1,4 @@
-/**
- * Writes the answer to a claim as JSON text by hand: stored texts (tasks, inputs, states) are inserted without parsing, and
- * shared parts of a grant are written once.
- */
+/** Writes the answer to a claim as JSON text by hand: stored texts are inserted without parsing. */
 import { markCommand } from "../../protocol/command-wire.ts";
 import { idempotencyPrefix } from "../../protocol/idempotency-key.ts";
 import type { Grant, GrantItem } from "../../protocol/work.ts";

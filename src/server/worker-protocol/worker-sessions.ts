@@ -83,10 +83,7 @@ export class WorkerSessions {
     });
   }
 
-  /**
-   * Registers a worker, or registers it again. `peer`: its address, null for a unix socket; `project`: the only one that it
-   * serves.
-   */
+  /** Registers a worker. `peer`: its address, null for a unix socket; `project`: the only one that it serves. */
   register(body: unknown, peer: string | null, project: string | null = null): Registered | Rejection {
     const registration = checkRegistration(body, peer, project, this.#options.reserved);
     if (isRejection(registration)) return registration;
