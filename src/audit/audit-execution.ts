@@ -96,16 +96,16 @@ class Reading {
       const range = { execution: this.#execution, from: this.end + 1, to, ...PIECE };
       const rows = await this.#store.readJournal(range);
       if (rows.length === 0) return;
-      for (const row of rows) this.#take(row);
+      for (const row of rows) this.#readRow(row);
     }
   }
 
-  #take(row: JournalRow): void {
+  #readRow(row: JournalRow): void {
     this.end = row.seq + row.count - 1;
-    if (!this.#chain.take(row)) this.auditor.find("chain", row.seq, CHANGED);
+    if (!this.#chain.check(row)) this.auditor.find("chain", row.seq, CHANGED);
     else if (row.damage !== undefined) this.auditor.find("chain", row.seq, row.damage);
     try {
-      for (const recorded of decodeEntry(row)) this.auditor.take(recorded);
+      for (const recorded of decodeEntry(row)) this.auditor.apply(recorded);
     } catch (thrown) {
       this.auditor.find("chain", row.seq, `the row cannot be read: ${(thrown as Error).message}`);
       this.auditor.skipTo(this.end);
@@ -141,7 +141,7 @@ class ChainCheck {
   #hash: Hash = createHash("sha256");
 
   /** Takes the next row; false if it, or a row since the last hash, was changed. */
-  take({ seq, body, chain }: JournalRow): boolean {
+  check({ seq, body, chain }: JournalRow): boolean {
     this.#hash.update(`\n${seq} ${body}`);
     if (chain === null || chain === undefined) return true;
     const made = this.#hash.digest("hex").slice(0, HEX);

@@ -80,7 +80,7 @@ export class Auditor {
   }
 
   /** Takes the next event. */
-  take({ seq, event }: Recorded): void {
+  apply({ seq, event }: Recorded): void {
     if (seq !== this.#seq + 1) {
       this.#isWhole = false;
       this.#find("order", seq, `event ${seq} comes after ${this.#seq}`);
@@ -91,7 +91,7 @@ export class Auditor {
     if (seq !== 1 && event.kind === "created") this.#find("order", seq, "created a second time");
     if (this.#isOver && !MAY_FOLLOW.test(event.kind))
       this.#find("order", seq, `${event.kind} after the execution had finished`);
-    this.#take(seq, event);
+    this.#applyEvent(seq, event);
   }
 
   /** Sets the stored definition, by which runs are checked. */
@@ -157,7 +157,7 @@ export class Auditor {
     };
   }
 
-  #take(seq: number, event: Event): void {
+  #applyEvent(seq: number, event: Event): void {
     switch (event.kind) {
       case "created":
         this.#status = "running";
@@ -284,7 +284,7 @@ export class Auditor {
       case "handler.finished":
         return this.#handlerFinished(seq, { name, tally: book }, event);
       case "task.run": {
-        const wrong = book.runs.take(event, this.#scripts);
+        const wrong = book.runs.note(event, this.#scripts);
         if (wrong !== null) this.#find("order", seq, wrong);
       }
     }

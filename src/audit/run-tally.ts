@@ -39,7 +39,7 @@ export class RunTally {
   #round = 0;
 
   /** Notes a finished run. Returns what is wrong with it, or null. `scripts` is null if the definition is not known. */
-  take({ phase, handler, task, attempt, index, name }: TaskRun, scripts: Scripts | null): string | null {
+  note({ phase, handler, task, attempt, index, name }: TaskRun, scripts: Scripts | null): string | null {
     const at = `task ${task} of ${phase}/${handler}`;
     const script = scripts?.get(`${phase}/${handler}`);
     if (scripts !== null && script === undefined) return `${at} has a run ${name}, and is not a script`;

@@ -206,7 +206,7 @@ export class AmqpBridge implements WorkerLink {
     await this.#connection.close();
   }
 
-  take(grant: Grant): void {
+  accept(grant: Grant): void {
     if (grant.do === "enumerate") for (const item of grant.items) this.#enumerations.start(grant, item);
     else if (grant.do === "command") this.#topics.send(grant);
     else if (grant.single === true) this.#singles.hold(grant);

@@ -10,7 +10,7 @@ import type { PostOps } from "./post-ops/post-ops.ts";
 import type { Settings } from "./settings.ts";
 
 export interface WorkerLink {
-  take(grant: Grant): void;
+  accept(grant: Grant): void;
   /** Tells the worker that these attempts are cancelled, or have lost their leases; `topic` is the topic of commands. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost", topic?: string): void;
   /** Asks the worker's own status API which of these silent attempts still run. */

@@ -155,7 +155,7 @@ test("a close with open attempts is not clean", async () => {
   const grants: Grant[] = [];
   r.engine.join(
     "w1",
-    { take: (grant) => grants.push(grant), cancel: () => {} },
+    { accept: (grant) => grants.push(grant), cancel: () => {} },
     { serves: [{ use: "w.a" }], capacity: 1, local: true },
   );
   await start(r, "e1");
@@ -232,7 +232,7 @@ describe("what the driver does for servers and remote workers", () => {
     const lost: Beat[] = [];
     r.engine.join(
       "w1",
-      { take: (grant) => grants.push(grant), cancel: (beats) => lost.push(...beats), ...link },
+      { accept: (grant) => grants.push(grant), cancel: (beats) => lost.push(...beats), ...link },
       { ...remote, asks: link.ask !== undefined },
     );
     r.engine.claim("w1", 1);
@@ -254,7 +254,7 @@ describe("what the driver does for servers and remote workers", () => {
     const grants: Grant[] = [];
     r.engine.join(
       "w1",
-      { take: (grant) => grants.push(grant), cancel: () => {} },
+      { accept: (grant) => grants.push(grant), cancel: () => {} },
       { ...remote, local: true },
     );
     await r.clock.settle();

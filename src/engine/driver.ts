@@ -314,7 +314,7 @@ export class Engine implements EnginePort {
         return this.outbox.publish(output);
       case "yielded":
         return this.cluster.yielded(output);
-      case "store-home":
+      case "store-quotas":
         return this.#track(this.cluster.storeQuotas(output));
       case "damaged":
         return this.#track(this.#markDamaged(output.head));

@@ -142,7 +142,7 @@ export type Input =
   | { readonly kind: "permits-called"; readonly partitions: readonly number[] }
   /** The quotas of a partition were stored, or could not be. */
   | {
-      readonly kind: "home-stored";
+      readonly kind: "quotas-stored";
       readonly partition: number;
       readonly epoch: number;
       readonly isStored: boolean;
@@ -185,7 +185,7 @@ export type ClusterInput = Extract<
       | "permits-asked"
       | "permits-granted"
       | "permits-called"
-      | "home-stored"
+      | "quotas-stored"
       | "members"
       | "mail-stored"
       | "timers-due";
@@ -381,7 +381,7 @@ export type Output =
   | { readonly kind: "mail-sent"; readonly partitions: readonly number[] }
   | { readonly kind: "call-permits"; readonly node: string; readonly partitions: readonly number[] }
   /** Store these quotas. Until then no more permits are given out than the stored bounds cover. */
-  | { readonly kind: "store-home"; readonly partition: number; readonly home: StoredQuotas }
+  | { readonly kind: "store-quotas"; readonly partition: number; readonly home: StoredQuotas }
   | { readonly kind: "grant-permits"; readonly node: string; readonly grants: readonly PermitGrant[] }
   /** Other nodes own these partitions; this node has dropped them. */
   | { readonly kind: "fenced"; readonly why: string; readonly partitions: readonly number[] }

@@ -149,7 +149,7 @@ export class EngineNode {
       case "permits-asked":
       case "permits-granted":
       case "permits-called":
-      case "home-stored":
+      case "quotas-stored":
       case "mail-stored":
       case "timers-due":
         return this.#cluster.handle(input);

@@ -65,10 +65,10 @@ export class UnusedDefinitions {
     const names = page.filter(({ name }) => name.startsWith(made.prefix));
     const isLast = names.length < NAMES_A_ROUND;
     this.#after = isLast ? made.prefix : (names.at(-1)?.name ?? made.prefix);
-    for (const { name, hash } of names) if (made.isOne(name) && isMine(name)) await this.#look(name, hash);
+    for (const { name, hash } of names) if (made.isOne(name) && isMine(name)) await this.#check(name, hash);
   }
 
-  async #look(name: string, hash: string): Promise<void> {
+  async #check(name: string, hash: string): Promise<void> {
     const now = this.#options.clock.now();
     if (await this.#isUsed(name)) {
       this.#unused.delete(name);

@@ -92,7 +92,7 @@ class ScriptJob {
     this.#index = finished;
     const running = sandbox.run(
       { project, runs: this.#script.runs, finished, state, input, attempt: item.attempt },
-      (event) => this.#take(event, () => running.cancel("the attempt is over")),
+      (event) => this.#onEvent(event, () => running.cancel("the attempt is over")),
     );
     const stop = (): void => running.cancel((signal.reason as Error).message);
     signal.addEventListener("abort", stop, { once: true });
@@ -102,7 +102,7 @@ class ScriptJob {
     return this.#isStale ? handedBack("the attempt is over") : outcomeOf(end);
   }
 
-  #take(event: ScriptEvent, cancel: () => void): void {
+  #onEvent(event: ScriptEvent, cancel: () => void): void {
     const { run } = event;
     switch (event.kind) {
       case "run_started":

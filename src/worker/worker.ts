@@ -1,6 +1,6 @@
 /**
  * A worker runs handler code for grants and reports the results in batches. It does not know the engine or the transport:
- * grants come in by `take`, reports go out by `send`.
+ * grants come in by `accept`, reports go out by `send`.
  * 1. Granted items wait in a queue. At most `concurrency` run at a time, and a turn has a time limit. Scripts have their own
  *    queue.
  * 2. Code that returns synchronously needs no promise, no timer and no report of its own.
@@ -100,7 +100,7 @@ export class Worker {
     this.#hosted.add(workflow, code);
   }
 
-  take(grant: Grant): void {
+  accept(grant: Grant): void {
     const code = this.#hosted.find(grant);
     const input = inputOf(grant, code);
     if (!isThenable(input)) {

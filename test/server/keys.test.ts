@@ -34,7 +34,7 @@ describe("a key that was used", () => {
     const start = { workflow: "approval", input: 1 };
     const first = await api.post("/v1/executions", start, key("k"));
     expect(first.status).toBe(201);
-    const used = 'the Idempotency-Key "k" came before, with another request: POST /v1/executions';
+    const used = 'the Idempotency-Key "k" was used before, with another request: POST /v1/executions';
     for (const other of [
       { ...start, input: 2 },
       { ...start, tags: { a: "b" } },

@@ -20,7 +20,9 @@ function scanned(): TaskScan {
     [0, { kind: "tasks.enumerated", ...HERE, from: 0, count: 500, tasks: [], keys: null, identities: null }],
     ...tasks.map((n): [number, unknown] => [10 * n, settled(n)]),
   ];
-  events.forEach(([at, event], i) => scan.take({ seq: i + 1, at: START + at, event } as unknown as Recorded));
+  events.forEach(([at, event], i) =>
+    scan.apply({ seq: i + 1, at: START + at, event } as unknown as Recorded),
+  );
   return scan;
 }
 
@@ -69,6 +71,6 @@ test("what is over is made once for a window, and anew when something happened",
   expect(book.lanes(scan, { ...window }, true)).toBe(first);
   expect(book.lanes(scan, { ...window, pieces: 20 }, true)).not.toBe(first);
   expect(book.lanes(scan, window, false)).not.toBe(first);
-  scan.take({ seq: scan.seq + 1, at: START + 6_000, event: settled(7) } as unknown as Recorded);
+  scan.apply({ seq: scan.seq + 1, at: START + 6_000, event: settled(7) } as unknown as Recorded);
   expect(book.lanes(scan, window, true)).not.toBe(first);
 });

@@ -38,7 +38,7 @@ describe.each(Array.from({ length: 6 }, (_, i) => i))("seed %i", (seed) => {
       for (let n = 0; n < 80; n++) {
         random.next();
         const { events, execution } = random.run;
-        for (; taken < events.length; taken++) scan.take(events[taken] as Recorded);
+        for (; taken < events.length; taken++) scan.apply(events[taken] as Recorded);
         const view = viewExecution(execution, execution.now);
         for (const { phase, visit, handler, index } of scan.handlers) {
           const seen = view.phases

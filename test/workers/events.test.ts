@@ -172,7 +172,7 @@ describe("events are taken in order", () => {
     await bench.tell("one", [a, 1, STARTED], [a, 2, log("one")]);
     const record = unwrap(await bench.sessions.attempt(a.attempt, a.token));
     for (const text of ["two", "three"]) {
-      const said = bench.sessions.say(record, [{ kind: "log", text }]);
+      const said = bench.sessions.attemptEvents(record, [{ kind: "log", text }]);
       await bench.clock.settle();
       expect(await said).toMatchObject({ verdicts: { [a.attempt]: "accepted" } });
     }
@@ -401,7 +401,7 @@ describe("what is wrong with a request is said, and nothing of it is taken", () 
       const n = Math.min(max, 2 ** 31 - 1);
       await bench.tell("one", [a, n, { kind: "log", text: "last", at: max }]);
       const record = unwrap(await bench.sessions.attempt(a.attempt, a.token));
-      const said = bench.sessions.say(record, [
+      const said = bench.sessions.attemptEvents(record, [
         { kind: "log", text: "more" },
         { kind: "run_finished", run: "r", state: 1, index: max },
         { kind: "receipt", status: "suspended", wait: { name: "s", forMs: max } },

@@ -146,7 +146,7 @@ describe("events of an attempt that another node has", () => {
     const [, other] = await two();
     const record = unwrap(await sessions.attempt(other.attempt, other.token));
     moving.add("e2");
-    const answer = await sessions.say(record, [{ kind: "log", text: "x" }]);
+    const answer = await sessions.attemptEvents(record, [{ kind: "log", text: "x" }]);
     expect(unwrap(answer).verdicts).toEqual({ [other.attempt]: "not_owner" });
     elsewhere.add("e2");
     expect(await sessions.attempt(other.attempt, other.token)).toMatchObject({ code: "not_owner" });

@@ -49,7 +49,7 @@ export class AuditWatch {
     const again = (ms: number): void => {
       const timer = setTimeout(() => {
         const from = Date.now();
-        this.look(executions).then(
+        this.audit(executions).then(
           () => this.#timer === timer && again(Math.max(LEAST_MS, (Date.now() - from) * SHARE)),
           // The server is closing, so nothing more can be audited.
           () => this.stop(),
@@ -67,7 +67,7 @@ export class AuditWatch {
   }
 
   /** Audits the executions now; those that have not begun are left out. */
-  async look(executions: readonly string[]): Promise<Found> {
+  async audit(executions: readonly string[]): Promise<Found> {
     const audits = (await Promise.all(executions.map((id) => this.#audit(id)))).filter((one) => one !== null);
     const sum = (field: "events" | "tasks" | "settled" | "lost" | "countedTwice"): number =>
       audits.reduce((total, audit) => total + audit[field], 0);

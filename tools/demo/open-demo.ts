@@ -52,7 +52,7 @@ export async function openDemo(options: DemoOptions, onNews: (text: string) => v
       allowTargets: [receiver.target],
       webhookSecrets: [receiver.secret],
       extension: demoExtension(() => stage as Stage),
-      onFault: tellOnce((text) => (stage === null ? onNews(text) : stage.tell(text))),
+      onFault: tellOnce((text) => (stage === null ? onNews(text) : stage.report(text))),
     });
   } catch (thrown) {
     receiver.close();
@@ -73,7 +73,7 @@ function demoOf(parts: Omit<Demo, "deliveries" | "hire" | "close">, file: string
     ...parts,
     deliveries: new Deliveries(file),
     hire() {
-      const onNews = (text: string): void => void stage.tell(text);
+      const onNews = (text: string): void => void stage.report(text);
       const onThaw = (): void => stage.harmed();
       stage.crew = new WorkerCrew({ url: network.url, size: WORKERS, deliveries: file, onNews, onThaw });
       return stage.crew.ready;

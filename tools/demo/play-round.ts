@@ -51,7 +51,7 @@ export async function playRound(
     deliveries: demo.deliveries.since(),
     received: demo.receiver.of(round.commands),
     primes: primes?.found ?? null,
-    audit: await audits.look(executions),
+    audit: await audits.audit(executions),
     harm: { killed: stage.killed, frozen: stage.frozen, doubled: demo.network.doubled },
   });
   demo.deliveries.clear();

@@ -37,7 +37,7 @@ export class Receiver {
     this.secret = `whsec_${randomBytes(24).toString("base64")}`;
     this.#secrets = unwrap(WebhookSecrets.parse([this.secret]));
     this.#server = createServer((incoming, outgoing) => {
-      this.#take(incoming, outgoing).catch(() => outgoing.destroy());
+      this.#receive(incoming, outgoing).catch(() => outgoing.destroy());
     });
   }
 
@@ -101,7 +101,7 @@ export class Receiver {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  async #take(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
+  async #receive(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     let body = "";
     for await (const piece of incoming) {
       body += String(piece);

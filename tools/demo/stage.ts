@@ -119,7 +119,7 @@ export class Stage {
   }
 
   /** Reports an event; returns its text. */
-  tell(text: string): string {
+  report(text: string): string {
     this.#news.push({ at: Date.now(), text });
     if (this.#news.length > NEWS_MAX) this.#news.shift();
     this.#parts.onNews(text);
@@ -129,19 +129,19 @@ export class Stage {
   /** Performs an action; returns a sentence about it. */
   async act(deed: Deed): Promise<string> {
     if (deed === "again") {
-      if (this.step !== "done") return this.tell("a round is under way: it has to end first");
+      if (this.step !== "done") return this.report("a round is under way: it has to end first");
       this.#onAgain();
       return "another round begins";
     }
     if (deed === "duplicate") return this.#duplicate();
     if (this.step === "done") {
-      this.tell("no task runs, so another round begins");
+      this.report("no task runs, so another round begins");
       this.#onAgain();
     }
     await this.#untilAtWork();
     const done = deed === "kill" ? this.crew?.kill() : this.crew?.freeze();
     if (done === null || done === undefined)
-      return this.tell("there is no worker for that now: killed workers are being replaced");
+      return this.report("there is no worker for that now: killed workers are being replaced");
     if (deed === "kill") this.killed++;
     else this.frozen++;
     this.harmed();
@@ -156,17 +156,19 @@ export class Stage {
     }
     this.#audit = "looks";
     // A server that is closing does not answer any more.
-    this.#look().catch(() => {
+    this.#reportAudits().catch(() => {
       this.#audit = "none";
     });
   }
 
-  async #look(): Promise<void> {
+  async #reportAudits(): Promise<void> {
     for (;;) {
       this.#audit = "looks";
       await this.#untilAtWork();
       if (this.round !== null)
-        this.tell(`the auditor finds ${verdictOf(await this.#parts.audits.look(executionsOf(this.round)))}`);
+        this.report(
+          `the auditor finds ${verdictOf(await this.#parts.audits.audit(executionsOf(this.round)))}`,
+        );
       if (this.#audit === "looks") break;
     }
     this.#audit = "none";
@@ -178,7 +180,7 @@ export class Stage {
     const text = network.isDoubling
       ? "from now on, every message of a worker is delivered twice"
       : "messages are delivered once again";
-    this.tell(text);
+    this.report(text);
     if (network.isDoubling && this.step === "done") this.#onAgain();
     if (network.isDoubling) this.harmed();
     return text;

@@ -80,7 +80,7 @@ export class ClusterHost extends EngineHost {
       readMembers: () => this.#ownership.input({ kind: "hinted" }),
     });
     this.#ownership = new NodeOwnership(process, {
-      membership: (membership) => this.#heard(membership),
+      membership: (membership) => this.#onMembership(membership),
       moved: () => this.ring.input({ kind: "owned", partitions: this.#ownership.owned }),
       left: () => this.#hasLeft(),
     });
@@ -220,10 +220,10 @@ export class ClusterHost extends EngineHost {
     };
   }
 
-  #heard(membership: Membership): void {
+  #onMembership(membership: Membership): void {
     // @plant token trusted for safety 3
     this.ring.members(membership);
-    this.workers.heard(membership.nodes.map(({ url }) => url));
+    this.workers.setNodes(membership.nodes.map(({ url }) => url));
     const members = membersOf(membership);
     const aheadMs = this.clock() - this.world.timeline.now;
     const ended = Object.fromEntries(Object.entries(members.ended).map(([node, at]) => [node, at + aheadMs]));
@@ -240,7 +240,7 @@ export class ClusterHost extends EngineHost {
   }
 
   /** A message of the ring arrives. */
-  hear(arrive: () => void): void {
+  arriveLater(arrive: () => void): void {
     const { incarnation } = this;
     this.#thawed(() => {
       if (this.node !== null && this.incarnation === incarnation) arrive();
@@ -290,8 +290,8 @@ export class ClusterHost extends EngineHost {
         if (to !== undefined) this.#neighbours.send(this, to, { kind: "permits-called", partitions });
         return;
       }
-      case "store-home":
-        return this.#storeHome(output);
+      case "store-quotas":
+        return this.#storeQuotas(output);
       case "grant-permits": {
         const node = this.#neighbours.named(output.node);
         if (node !== undefined)
@@ -300,22 +300,22 @@ export class ClusterHost extends EngineHost {
     }
   }
 
-  #storeHome({ partition, home }: Extract<ClusterOutput, { kind: "store-home" }>): void {
+  #storeQuotas({ partition, home }: Extract<ClusterOutput, { kind: "store-quotas" }>): void {
     const { incarnation, tables } = this;
     const id = String(partition);
     const was = tables.getDocument("permits", id);
     const body = JSON.stringify(shiftHome(home, this.world.timeline.now - this.clock()));
-    const hear = (isStored: boolean) =>
+    const deliverLater = (isStored: boolean) =>
       this.later(this.random.below(5), () => {
         if (this.incarnation !== incarnation) return;
-        this.deliver({ kind: "home-stored", partition, epoch: home.epoch, isStored });
+        this.deliver({ kind: "quotas-stored", partition, epoch: home.epoch, isStored });
       });
     const isLater = was !== null && (JSON.parse(was) as { epoch: number }).epoch > home.epoch;
     this.#database.call({
       withinMs: 8,
       make: () => !isLater && tables.swapDocument("permits", id, { was, body }),
-      answer: hear,
-      failed: () => hear(false),
+      answer: deliverLater,
+      failed: () => deliverLater(false),
     });
   }
 
@@ -357,7 +357,7 @@ export class ClusterHost extends EngineHost {
     const { incarnation, world } = this;
     const session = this.session ?? "";
     const dies = world.has("crash") && this.random.chance(0.03);
-    const hear = (input: Input) =>
+    const deliverLater = (input: Input) =>
       this.later(this.random.below(8), () => {
         if (this.incarnation !== incarnation) return;
         this.#commits.shift();
@@ -370,11 +370,11 @@ export class ClusterHost extends EngineHost {
       make: () => this.#commitAt(content, session, commit),
       answer: (verdict) => {
         if (dies && this.incarnation === incarnation) this.crash();
-        else hear({ kind: "committed", commit, verdict });
+        else deliverLater({ kind: "committed", commit, verdict });
       },
       failed: (isMade) => {
         world.count(isMade ? "answer lost after a commit" : "commit lost before it was made");
-        hear({ kind: "commit-failed", commit, nothingWritten: !isMade });
+        deliverLater({ kind: "commit-failed", commit, nothingWritten: !isMade });
       },
     });
   }

@@ -62,7 +62,7 @@ export type ClusterOutput = Extract<
       | "ask-permits"
       | "grant-permits"
       | "call-permits"
-      | "store-home";
+      | "store-quotas";
   }
 >;
 
@@ -184,7 +184,7 @@ export abstract class EngineHost {
     if (this.node === null) return;
     const { ledger, timeline } = this.world;
     if (input.kind === "worker-reports") {
-      ledger.leases.heard(input.worker, input.reports);
+      ledger.leases.reported(input.worker, input.reports);
       this.#reports.set(`${input.worker}/${input.report}`, input.reports);
     } else if (input.kind === "worker-joined") {
       const { serves, asks = false } = input;
@@ -258,7 +258,7 @@ export abstract class EngineHost {
       case "ask-permits":
       case "grant-permits":
       case "call-permits":
-      case "store-home":
+      case "store-quotas":
         return this.toCluster(output);
       case "purge":
         return this.purge(output.ids);
@@ -271,7 +271,7 @@ export abstract class EngineHost {
       case "queue-closed":
         return;
       case "perform":
-        return this.#errand(output.task);
+        return this.#performPostOp(output.task);
       case "grant":
       case "cancel":
       case "verdicts":
@@ -283,7 +283,7 @@ export abstract class EngineHost {
   }
 
   /** Performs a post-operation. It may have an effect although it fails, and its end may get lost. */
-  #errand(task: PostOpTask): void {
+  #performPostOp(task: PostOpTask): void {
     const { ledger, trace, timeline, behaviour } = this.world;
     const { id, execution, attempt } = task;
     const { postOpsMax = 1, postOpsEach = 1 } = SIM_SETTINGS;
@@ -369,7 +369,7 @@ export abstract class EngineHost {
         const now = { at: timeline.now, clock: this.nodeNow, machine: this.clock(), machineBefore };
         ledger.checkGrant(output.worker, grant, { ...now, roster: this.roster });
         const since = timeline.now;
-        if (!isLost) timeline.after(delay, () => worker?.take(grant, since));
+        if (!isLost) timeline.after(delay, () => worker?.startGrant(grant, since));
         return;
       }
       case "cancel":
@@ -380,7 +380,7 @@ export abstract class EngineHost {
         const reports = this.#reports.get(`${output.worker}/${output.report}`) ?? [];
         this.#reports.delete(`${output.worker}/${output.report}`);
         ledger.judged(reports, output.verdicts);
-        if (!isLost) timeline.after(delay, () => worker?.heard(output.report, output.verdicts));
+        if (!isLost) timeline.after(delay, () => worker?.onVerdicts(output.report, output.verdicts));
         return;
       }
       case "ask-worker":

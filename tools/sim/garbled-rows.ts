@@ -56,7 +56,7 @@ export class GarbledRows {
   }
 
   /** Reads all executions that are still marked as damaged, so that they go on. */
-  lookAgain({ site }: World): void {
+  rereadDamaged({ site }: World): void {
     for (const { id } of this.#tables.listHeads({ status: DAMAGED }, { before: null, max: 99 }))
       site.toAll({ kind: "inspect", request: 0, execution: id });
   }

@@ -124,7 +124,7 @@ export class NodeOwnership {
   input(input: OwnershipInput): void {
     const { timeline } = this.#process.world;
     const node = this.#node;
-    if (input.kind === "membership") this.#heard(input.membership);
+    if (input.kind === "membership") this.#onMembership(input.membership);
     node.input(input, timeline.now);
     for (;;) {
       const outputs = node.advance(timeline.now);
@@ -134,7 +134,7 @@ export class NodeOwnership {
     this.#alarm.set({ at: node.nextWakeAt(), now: timeline.now }, () => this.input({ kind: "tick" }));
   }
 
-  #heard(membership: Membership): void {
+  #onMembership(membership: Membership): void {
     const { world, vocabulary } = this.#process;
     const { nodes } = membership;
     this.readByAll = Math.min(...nodes.map(({ reads }) => reads));
@@ -222,18 +222,18 @@ export class NodeOwnership {
     const { database, random, later, world } = this.#process;
     // A call of one process is not answered in the next.
     const node = this.#node;
-    const hear = (input: OwnershipInput, withinMs: number) =>
+    const answer = (input: OwnershipInput, withinMs: number) =>
       later(random.below(withinMs), () => {
         if (this.#node === node) this.input(input);
       });
     database.call({
       withinMs: 5,
       make,
-      answer: (input) => hear(input, 5),
+      answer: (input) => answer(input, 5),
       // A failed call backs off, as in a driver.
       failed: (isMade) => {
         world.count(isMade ? "answer lost after a call" : "call lost before it was made");
-        hear({ kind: "call-failed" }, 100);
+        answer({ kind: "call-failed" }, 100);
       },
     });
   }

@@ -93,7 +93,7 @@ export class NodeRing {
   }
 
   /** Handles a message of another node; returns the answer. */
-  hear(from: string, message: RingMessage): unknown {
+  receive(from: string, message: RingMessage): unknown {
     switch (message.kind) {
       case "token":
         this.input({ kind: "token", from, token: message.token });
@@ -153,13 +153,13 @@ export class NodeRing {
   }
 
   /** An answer counts only in time; null: it came too late or not at all. */
-  #ask(to: string, message: RingMessage, heard: (answer: unknown) => void): void {
+  #ask(to: string, message: RingMessage, onAnswer: (answer: unknown) => void): void {
     let isOver = false;
     const node = this.#node;
     const end = (answer: unknown) => {
       if (isOver || this.#node !== node) return;
       isOver = true;
-      heard(answer);
+      onAnswer(answer);
     };
     this.#around.carry(to, message, end);
     this.#process.later(ANSWER_MS, () => end(null));

@@ -42,7 +42,7 @@ export class NodeWorkers {
   }
 
   /** The store names these nodes as alive. */
-  heard(urls: readonly string[]): void {
+  setNodes(urls: readonly string[]): void {
     this.#nodes = [...new Set([this.#options.url, ...urls])].toSorted();
   }
 

@@ -201,7 +201,7 @@ export class ClusterSite implements Site, Neighbours {
     carry(worker, url, () => {
       // No process listens there.
       if (host?.isUp !== true) return carry(url, worker, () => answered(null));
-      host.hear(() => {
+      host.arriveLater(() => {
         const answer = ask(host.workers);
         carry(url, worker, () => answered(answer));
       });
@@ -297,9 +297,9 @@ export class ClusterSite implements Site, Neighbours {
     const peer = this.hosts.find(({ name }) => name === to);
     if (peer === undefined) return;
     this.#carry(from, peer, () =>
-      peer.hear(() => {
-        const answer = peer.ring.hear(from.name, message);
-        this.#carry(peer, from, () => from.hear(() => answered(answer)));
+      peer.arriveLater(() => {
+        const answer = peer.ring.receive(from.name, message);
+        this.#carry(peer, from, () => from.arriveLater(() => answered(answer)));
       }),
     );
   }

@@ -384,7 +384,7 @@ export class World {
     this.workers.heal();
     const nudge = () => {
       this.ledger.sync();
-      this.garbled.lookAgain(this);
+      this.garbled.rereadDamaged(this);
       for (const model of this.ledger.models) {
         // A child that its parent holds or ends is left to its parent.
         if (this.#isHeld(model)) continue;

@@ -106,7 +106,7 @@ describe("a damaged row", () => {
   test("makes its execution damaged, in lists and views, and nothing else", async () => {
     const r = await restarted({ loaded: damageOf("e1") });
     const granted: Grant[] = [];
-    const link = { take: (grant: Grant) => void granted.push(grant), cancel: () => {} };
+    const link = { accept: (grant: Grant) => void granted.push(grant), cancel: () => {} };
     r.engine.join("w1", link, { serves: [{ use: "w.a" }], capacity: 5, local: true });
     await r.clock.settle();
     expect(granted.map(({ execution }) => execution)).toEqual(["e2"]);
@@ -182,7 +182,7 @@ describe("a damaged row", () => {
     const granted: Grant[] = [];
     const lost: string[] = [];
     const link = {
-      take: (grant: Grant) => void granted.push(grant),
+      accept: (grant: Grant) => void granted.push(grant),
       cancel: (_: unknown, why: string) => void lost.push(why),
     };
     r.engine.join("w1", link, { serves: [{ use: "w.a" }], capacity: 5, local: true });

@@ -26,7 +26,7 @@ export class WorkerLinks {
     const link = this.#links.get(told.worker);
     switch (told.kind) {
       case "grant":
-        return link?.take(told.grant);
+        return link?.accept(told.grant);
       case "cancel":
         return link?.cancel(told.attempts, told.why, told.topic);
       case "withdraw":

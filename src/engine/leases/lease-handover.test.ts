@@ -46,7 +46,7 @@ class Owners {
 
   async claim(max: number): Promise<void> {
     const link = {
-      take: (grant: Grant) => void this.grants.push(grant),
+      accept: (grant: Grant) => void this.grants.push(grant),
       cancel: (beats: readonly Beat[], why: string) => {
         for (const beat of beats) this.told.push({ beat, why });
       },

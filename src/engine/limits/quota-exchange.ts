@@ -76,7 +76,7 @@ export class QuotaExchange {
   }
 
   /** Quotas were stored, or could not be: then the write is repeated. */
-  stored({ partition, epoch, isStored }: Extract<ClusterInput, { kind: "home-stored" }>): void {
+  stored({ partition, epoch, isStored }: Extract<ClusterInput, { kind: "quotas-stored" }>): void {
     const tenure = this.#node.tenures.at(partition);
     if (tenure === undefined || tenure.epoch !== epoch) return;
     tenure.quotas.stored(isStored);
@@ -100,7 +100,7 @@ export class QuotaExchange {
     if (now < this.#storeAt) return;
     for (const { partition, quotas } of tenures.all()) {
       const unstored = quotas.drainUnstored();
-      if (unstored !== null) this.#node.emit({ kind: "store-home", partition, home: unstored });
+      if (unstored !== null) this.#node.emit({ kind: "store-quotas", partition, home: unstored });
     }
   }
 

@@ -23,12 +23,12 @@ export class PartitionInputs {
   }
 
   taken(owned: readonly Ownership[]): Promise<void> {
-    const taking = this.#take(owned).finally(() => this.#taking.delete(taking));
+    const taking = this.#begin(owned).finally(() => this.#taking.delete(taking));
     this.#taking.add(taking);
     return taking;
   }
 
-  async #take(owned: readonly Ownership[]): Promise<void> {
+  async #begin(owned: readonly Ownership[]): Promise<void> {
     for (const own of owned) this.#coming.add(own);
     const left = await readLeases(this.#store, owned);
     // Some partitions may have been lost meanwhile.
@@ -50,7 +50,7 @@ export class PartitionInputs {
   }
 
   /** Stores the quotas of a partition's limits, and reports the result to the node. */
-  async storeQuotas({ partition, home }: Extract<Output, { kind: "store-home" }>): Promise<void> {
+  async storeQuotas({ partition, home }: Extract<Output, { kind: "store-quotas" }>): Promise<void> {
     let isStored = false;
     try {
       isStored = await storeQuotas(this.#store, partition, home);
@@ -58,7 +58,7 @@ export class PartitionInputs {
       // The quota server repeats this; until then it grants no more than is stored.
       this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
     }
-    this.#input({ kind: "home-stored", partition, epoch: home.epoch, isStored });
+    this.#input({ kind: "quotas-stored", partition, epoch: home.epoch, isStored });
   }
 
   yielded({ partition, leases }: Extract<Output, { kind: "yielded" }>): void {

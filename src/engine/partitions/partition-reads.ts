@@ -49,7 +49,7 @@ export class PartitionReads {
         return recordConfirmed(this.#node);
       case "permits-called":
         return this.permits.called(input.partitions);
-      case "home-stored":
+      case "quotas-stored":
         return this.permits.stored(input);
       case "members":
         return this.#members(input);

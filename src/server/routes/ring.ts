@@ -60,7 +60,7 @@ export const ringRoute = route({
   answers: { 200: { description: "as this node sees it", schema: ringSchema } },
   handle(_ask, services) {
     const view = services.ring?.() ?? ringOfOne(services);
-    const token = services.tokenSightings.look(view.ring.token);
+    const token = services.tokenSightings.lastSeen(view.ring.token);
     const { status, incarnation, owned, yielding, places, owners } = view.ownership;
     const ownership = { status, incarnation, owned, yielding, places, owners };
     return json({ ...view.ring, token, ownership });

@@ -16,7 +16,7 @@ export class TokenSightings {
     this.#allNodes = allNodes;
   }
 
-  look(own: TokenShown): TokenShown {
+  lastSeen(own: TokenShown): TokenShown {
     if (own === null) return null;
     this.#note(own);
     if (!this.#isAsking) {

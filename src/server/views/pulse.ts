@@ -45,7 +45,7 @@ export class Pulse {
         const end = entry.body.indexOf("\n");
         if (!WANTED.test(end < 0 ? entry.body : entry.body.slice(0, end))) continue;
         this.#rowsLeft--;
-        this.#look(execution, entry);
+        this.#sample(execution, entry);
       }
   }
 
@@ -60,7 +60,7 @@ export class Pulse {
     return { until, ...(columns as Record<Field, number[]>) };
   }
 
-  #look(execution: string, entry: Entry): void {
+  #sample(execution: string, entry: Entry): void {
     for (const { event } of decodeReadable(entry))
       switch (event.kind) {
         case "handler.started":

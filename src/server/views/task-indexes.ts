@@ -56,7 +56,7 @@ export class TaskIndexes {
       });
       if (entries.length === 0) return;
       for (const entry of entries)
-        for (const recorded of decodeColumns(entry)) if (recorded.seq <= to) scan.take(recorded);
+        for (const recorded of decodeColumns(entry)) if (recorded.seq <= to) scan.apply(recorded);
     }
   }
 

@@ -42,7 +42,7 @@ export class TaskScan {
   }
 
   /** Applies the next event. */
-  take({ seq, at, event }: Recorded): void {
+  apply({ seq, at, event }: Recorded): void {
     if (seq <= this.seq) return;
     this.seq = seq;
     this.lastAt = at;

@@ -97,7 +97,7 @@ const sayRoutes = [
       const attempt = await sessions.attempt(params.id, bearer);
       if (isRejection(attempt)) return attempt;
       const said = body.lines.map((line) => ({ kind: "log", ...line }));
-      return told(await sessions.say(attempt, said), attempt);
+      return verdictAnswer(await sessions.attemptEvents(attempt, said), attempt);
     },
   }),
   route({
@@ -118,7 +118,7 @@ const sayRoutes = [
         const word = await sessions.beat(attempt);
         return isRejection(word) ? word : json({ attempt: attempt.id, word });
       }
-      return told(await sessions.say(attempt, [eventOf(body)]), attempt);
+      return verdictAnswer(await sessions.attemptEvents(attempt, [eventOf(body)]), attempt);
     },
   }),
 ];
@@ -161,7 +161,7 @@ function eventOf(body: z.output<typeof statusSchema>): Readonly<Record<string, u
   return status === "started" && run !== undefined ? { kind: "run_started", run } : { kind: status };
 }
 
-function told(answer: Rejection | EventsAnswer, attempt: AttemptRecord) {
+function verdictAnswer(answer: Rejection | EventsAnswer, attempt: AttemptRecord) {
   if (isRejection(answer)) return answer;
   const refused = answer.refused?.[attempt.id];
   if (refused !== undefined) {

@@ -78,11 +78,11 @@ export class SilenceWatch {
     const { clock } = this.#options;
     this.#stopTimer();
     this.#dueAt = due;
-    this.#stopTimer = clock.after(Math.max(0, due - clock.now()), () => this.#look());
+    this.#stopTimer = clock.after(Math.max(0, due - clock.now()), () => this.#check());
   }
 
   /** Silent workers leave; after a longer silence they are forgotten. */
-  #look(): void {
+  #check(): void {
     const { clock, expiryMs, sessions, onExpired, onLooked } = this.#options;
     const now = clock.now();
     this.#dueAt = NEVER;

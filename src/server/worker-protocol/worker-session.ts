@@ -166,7 +166,7 @@ export class WorkerSession implements WorkerLink {
   }
 
   /** Takes granted work from the engine. */
-  take(grant: Grant): void {
+  accept(grant: Grant): void {
     const { clock, leaseMs } = this.#parts;
     const shared = new GrantPlace(grant, grant.phases);
     const writer = new GrantWriter(grant, clock.now() + leaseMs);

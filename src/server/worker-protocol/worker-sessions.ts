@@ -141,14 +141,14 @@ export class WorkerSessions {
     );
     if (isRejection(read)) return read;
     for (const [record, n] of read.acknowledged) record.noteAcknowledged(n);
-    const answer = await this.#take(worker, read.events);
+    const answer = await this.#applyEvents(worker, read.events);
     if (isRejection(answer) || read.elsewhere.size === 0) return answer;
     const others = Object.fromEntries(Array.from(read.elsewhere, (id) => [id, "not_owner" as const]));
     return { ...answer, verdicts: { ...answer.verdicts, ...others } };
   }
 
   /** Takes events without numbers of one attempt, which are authenticated by its token. */
-  async say(attempt: AttemptRecord, said: readonly Fields[]): Promise<EventsAnswer | Rejection> {
+  async attemptEvents(attempt: AttemptRecord, said: readonly Fields[]): Promise<EventsAnswer | Rejection> {
     const events: AttemptEvent[] = [];
     for (const fields of said) {
       const event = readEvent(fields, this.#options.clock.now());
@@ -156,7 +156,7 @@ export class WorkerSessions {
       events.push({ record: attempt, n: null, event });
     }
     this.#sessions.get(attempt.worker)?.seen();
-    return this.#take(attempt.worker, events);
+    return this.#applyEvents(attempt.worker, events);
   }
 
   /** Takes heartbeats. Returns for each attempt whether it goes on. An attempt with a wrong token is lost. */
@@ -326,7 +326,7 @@ export class WorkerSessions {
     return this.engine.holderOf(at);
   }
 
-  async #take(worker: string, events: readonly AttemptEvent[]): Promise<EventsAnswer | Rejection> {
+  async #applyEvents(worker: string, events: readonly AttemptEvent[]): Promise<EventsAnswer | Rejection> {
     const batch = new EventBatch(
       (execution) => this.engine.epochOf(execution) ?? 0,
       ({ shared, task, attempt, claim }) =>

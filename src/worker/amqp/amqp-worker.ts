@@ -301,7 +301,7 @@ export class AmqpWorker {
     const held = { kind: "enumeration", id: message.attempt, at, message, delivery } as const;
     if (delivery.message.fields.redelivered && !this.#held.knows(held.id)) this.#answers.passOn(held, queue);
     else if (this.#held.add(held, (body) => this.#answers.again(held, body)))
-      this.#worker.take(enumerateGrant(use, message, at));
+      this.#worker.accept(enumerateGrant(use, message, at));
   }
 
   /** Deliveries of one turn of the event loop become one grant. */
@@ -326,7 +326,7 @@ export class AmqpWorker {
   #runBatches(): void {
     const batches = this.#batches;
     this.#batches = [];
-    for (const batch of batches) this.#worker.take(taskGrant(batch));
+    for (const batch of batches) this.#worker.accept(taskGrant(batch));
   }
 
   #command(topic: string, delivery: Delivery): void {
@@ -340,7 +340,7 @@ export class AmqpWorker {
     const receiptTopic = String(properties.replyTo ?? receiptTopicOf(topic));
     const held = { kind: "command", id: encodeAttempt(at), at, command, receiptTopic, delivery } as const;
     if (!this.#held.add(held, (body) => this.#answers.again(held, body))) return;
-    this.#worker.take(commandGrant(topic, at, { command, receiptTopic, step }));
+    this.#worker.accept(commandGrant(topic, at, { command, receiptTopic, step }));
   }
 
   /** A value as JSON text; null: it is nested too deeply to be written. */

@@ -286,11 +286,11 @@ export class WorkerLane {
   #claimed(session: NodeSession, claimed: Claimed): void {
     if (claimed.cancel.length > 0) this.#worker.cancel(beatsOf(claimed.cancel), "cancel");
     if (claimed.lost.length > 0) this.#worker.cancel(beatsOf(claimed.lost), "lost");
-    if (claimed.work.length > 0) this.#take(session, claimed);
+    if (claimed.work.length > 0) this.#startClaimed(session, claimed);
     if (claimed.drain === true) this.#options.onDrain();
   }
 
-  #take(session: NodeSession, claimed: Claimed): void {
+  #startClaimed(session: NodeSession, claimed: Claimed): void {
     const { grants, items } = readWork(claimed, (payload) => this.#results.keep(payload));
     const since = this.#options.clock.now();
     // If the session of the node has ended since, another node owns the attempt.
@@ -303,7 +303,7 @@ export class WorkerLane {
     if (home === null) this.#sessions.search();
     for (const grant of grants) {
       if (grant.do === "enumerate") this.#reportStarted(grant);
-      this.#worker.take(grant);
+      this.#worker.accept(grant);
     }
     session.heartbeats.reschedule();
   }

@@ -57,7 +57,7 @@ export class SandboxChild {
     // The pipe ends when the other side does.
     this.#life?.on("error", () => {});
     this.#process.on("exit", () => this.#life?.destroy());
-    this.#process.stdout?.on("data", (chunk: Buffer) => this.#take(chunk));
+    this.#process.stdout?.on("data", (chunk: Buffer) => this.#read(chunk));
     this.#process.stderr?.on("data", (chunk: Buffer) => {
       this.#stderr = (this.#stderr + chunk.toString()).slice(-STDERR_CHARS);
     });
@@ -115,7 +115,7 @@ export class SandboxChild {
     return pages === undefined ? null : Number(pages) * PAGE_BYTES;
   }
 
-  #take(chunk: Buffer): void {
+  #read(chunk: Buffer): void {
     let rest = chunk;
     for (let end = rest.indexOf(NEWLINE); end >= 0; end = rest.indexOf(NEWLINE)) {
       const line = Buffer.concat([...this.#parts, rest.subarray(0, end)]).toString();

@@ -21,7 +21,7 @@ function workAt(node: PeerNode): { grants: Grant[]; stopped: string[] } {
   node.cluster.join(
     "w1",
     {
-      take: (grant) => void grants.push(grant),
+      accept: (grant) => void grants.push(grant),
       cancel: (beats, why) => void stopped.push(...beats.map(({ execution }) => `${execution} ${why}`)),
     },
     { serves: [{ use: "code" }], capacity: 10, local: false },

@@ -122,7 +122,7 @@ describe("an execution that went well is found to be so", () => {
     ];
     const auditor = new Auditor("e");
     events.forEach((event, i) => {
-      auditor.take({ seq: i + 1, at: 1, event: event as Event });
+      auditor.apply({ seq: i + 1, at: 1, event: event as Event });
     });
     expect(auditor.end(null).findings).toEqual([]);
   });
@@ -146,7 +146,7 @@ describe("what is wrong is found", () => {
     const { events, view } = await journal();
     const auditor = new Auditor(view.id);
     change(events.map(({ event }) => event)).forEach((event, i) => {
-      auditor.take({ seq: isGapped && i > 2 ? i + 2 : i + 1, at: 1, event });
+      auditor.apply({ seq: isGapped && i > 2 ? i + 2 : i + 1, at: 1, event });
     });
     return auditor.end({ ...view, revision: view.revision });
   }

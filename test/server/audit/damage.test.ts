@@ -108,7 +108,7 @@ test("there is no journal at all", async () => {
       async () => view,
     ),
   );
-  expect(audit.findings.map(({ message }) => message)[0]).toContain("no journal of it");
+  expect(audit.findings.map(({ message }) => message)[0]).toContain("but no journal");
 });
 
 test("nothing is found where nothing was changed", async () => {

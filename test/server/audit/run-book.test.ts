@@ -35,7 +35,7 @@ function findings(runs: readonly (Run | "retried")[], definition: string | null)
       : [{ kind: "task.run", ...at, task: 0, name: run[0], index: run[1], attempt: run[2] ?? 1, state: "1" }],
   );
   [...begin, ...events].forEach((event, i) => {
-    auditor.take({ seq: i + 1, at: 1, event: event as unknown as Event });
+    auditor.apply({ seq: i + 1, at: 1, event: event as unknown as Event });
   });
   return auditor.end(null).findings.map(({ code, message }) => `${code}: ${message}`);
 }

@@ -14,7 +14,7 @@ import {
   startIn,
 } from "../../fixtures/store/cluster-node-fixture.ts";
 import { headOf, step } from "../../fixtures/store/example-writes.ts";
-import { describeHints, describeMail, describePartitions } from "./conformance-letters.ts";
+import { describeHints, describeMail, describePartitions } from "./conformance-mail.ts";
 
 export function describeCluster(name: string, makeCluster: () => Promise<Cluster>): void {
   describe(`${name}, as a cluster:`, () => {

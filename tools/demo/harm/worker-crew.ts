@@ -79,7 +79,7 @@ export class WorkerCrew {
     if (member === null) return null;
     member.state = "killed";
     member.child.kill("SIGKILL");
-    return this.#tell(`${member.name} (pid ${member.child.pid}) was killed with -9`);
+    return this.#report(`${member.name} (pid ${member.child.pid}) was killed with -9`);
   }
 
   /** Stops a worker with SIGSTOP, and continues it later; null: there is none. */
@@ -98,11 +98,11 @@ export class WorkerCrew {
     freezer.once("exit", () => {
       if (member.state !== "frozen") return;
       member.state = "working";
-      this.#tell(`${member.name} goes on, and does not know that it was frozen`);
+      this.#report(`${member.name} goes on, and does not know that it was frozen`);
       this.#options.onThaw();
     });
     freezer.unref();
-    return this.#tell(`${member.name} (pid ${member.child.pid}) is frozen for ${FREEZE_S} s`);
+    return this.#report(`${member.name} (pid ${member.child.pid}) is frozen for ${FREEZE_S} s`);
   }
 
   /** Ends all workers. */
@@ -152,7 +152,7 @@ export class WorkerCrew {
     if (member.state !== "starting") return;
     member.state = "working";
     this.#failedStarts = 0;
-    if (this.#numbers > this.#options.size) this.#tell(`${member.name} (pid ${member.child.pid}) serves`);
+    if (this.#numbers > this.#options.size) this.#report(`${member.name} (pid ${member.child.pid}) serves`);
     this.#serve();
   }
 
@@ -164,7 +164,7 @@ export class WorkerCrew {
           member.words.trim() || "nothing",
         ]),
       );
-    if (member.state === "working" || member.state === "frozen") this.#tell(`${member.name} has ended`);
+    if (member.state === "working" || member.state === "frozen") this.#report(`${member.name} has ended`);
     member.state = "killed";
     const timer = setTimeout(() => {
       this.#members.delete(member);
@@ -173,7 +173,7 @@ export class WorkerCrew {
     timer.unref();
   }
 
-  #tell(news: string): string {
+  #report(news: string): string {
     this.#options.onNews(news);
     return news;
   }

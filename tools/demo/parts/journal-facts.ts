@@ -28,7 +28,7 @@ export class JournalFacts {
   static async read(handle: ExecutionHandle<unknown>, tasks: number, upTo: number): Promise<JournalFacts> {
     const facts = new JournalFacts(tasks);
     for await (const event of handle.events({ detail: "full", follow: true })) {
-      if (event["phase"] === "work" && event["handler"] === "work") facts.#take(event.kind, event["tasks"]);
+      if (event["phase"] === "work" && event["handler"] === "work") facts.#count(event.kind, event["tasks"]);
       if (event.seq >= upTo) break;
     }
     return facts;
@@ -49,7 +49,7 @@ export class JournalFacts {
     return found;
   }
 
-  #take(kind: string, tasks: unknown): void {
+  #count(kind: string, tasks: unknown): void {
     const isSettled = kind === "workflow.tasks.settled";
     if (!isSettled && kind !== "workflow.tasks.retrying") return;
     for (const { n, attempt, status, result } of tasks as readonly Row[]) {

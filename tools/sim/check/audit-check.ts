@@ -13,7 +13,7 @@ export function checkAudit(tables: MemoryTables, { id, plan }: Model): void {
   const rows = tables.readJournal({ execution: id, from: 1 });
   const auditor = new Auditor(id);
   auditor.know(JSON.stringify(plan.definition));
-  for (const row of rows) for (const recorded of decodeEntry(row)) auditor.take(recorded);
+  for (const row of rows) for (const recorded of decodeEntry(row)) auditor.apply(recorded);
   const execution = replay(new Execution(id, plan), rows);
   const [finding] = auditor.end(viewExecution(execution, execution.now)).findings;
   must(

@@ -32,7 +32,7 @@ export class Leases {
   /** Attempts about which workers were asked. */
   readonly #asked = new Set<string>();
   /** Granted attempts, of any owner, without a receipt. */
-  readonly #unheard = new Set<string>();
+  readonly #unreported = new Set<string>();
   /** Those of them that were granted when or after their start was journaled. */
   readonly #begun = new Set<string>();
   /** Tasks granted by an owner that ended uncleanly: their next start must be journaled first. */
@@ -64,8 +64,8 @@ export class Leases {
     const held = leases.get(key);
     must(held === undefined, `${execution}/${key}: given to ${worker} while ${held?.worker} has it`);
     leases.set(key, given);
-    const isAgain = this.#unheard.has(`${execution}/${key}.${given.attempt}`);
-    this.#unheard.add(`${execution}/${key}.${given.attempt}`);
+    const isAgain = this.#unreported.has(`${execution}/${key}.${given.attempt}`);
+    this.#unreported.add(`${execution}/${key}.${given.attempt}`);
     if (isStarted) this.#begun.add(`${execution}/${key}.${given.attempt}`);
     this.#given.set(execution, leases);
     return isAgain;
@@ -125,7 +125,7 @@ export class Leases {
   }
 
   /** The worker has reported these attempts, so it is free of them even before the commit. */
-  heard(worker: string, reports: readonly Report[]): void {
+  reported(worker: string, reports: readonly Report[]): void {
     for (const report of reports) {
       const tasks =
         report.kind === "receipts"
@@ -134,7 +134,7 @@ export class Leases {
             ? [{ task: -1, attempt: report.attempt }]
             : [];
       for (const { task, attempt } of tasks) {
-        this.#unheard.delete(`${report.execution}/${keyOf(report, task)}.${attempt}`);
+        this.#unreported.delete(`${report.execution}/${keyOf(report, task)}.${attempt}`);
         this.#begun.delete(`${report.execution}/${keyOf(report, task)}.${attempt}`);
         const lease = this.find(report.execution, report, task);
         if (lease?.worker === worker && lease.attempt === attempt) lease.isReported = true;
@@ -145,11 +145,12 @@ export class Leases {
   /** The start of an attempt is journaled. */
   started(execution: string, at: At, { task, attempt }: { task: number; attempt: number }): void {
     const key = `${execution}/${keyOf(at, task)}.${attempt}`;
-    if (this.find(execution, at, task)?.attempt === attempt && this.#unheard.has(key)) this.#begun.add(key);
+    if (this.find(execution, at, task)?.attempt === attempt && this.#unreported.has(key))
+      this.#begun.add(key);
   }
 
   /** Whether the attempt has begun, by the journal, and its end is not known. */
-  isUnheard(execution: string, at: At, { task, attempt }: { task: number; attempt: number }): boolean {
+  isUnreported(execution: string, at: At, { task, attempt }: { task: number; attempt: number }): boolean {
     return this.#begun.has(`${execution}/${keyOf(at, task)}.${attempt}`);
   }
 

@@ -375,7 +375,7 @@ export class Ledger {
         for (const [name, handler] of model.visit?.handlers ?? [])
           for (const [task, attempt] of handler.started)
             must(
-              !this.leases.isUnheard(id, { ...event, handler: name }, { task, attempt }),
+              !this.leases.isUnreported(id, { ...event, handler: name }, { task, attempt }),
               `${id}: ${event.phase} ended ${event.status}, but what became of ${name}#${task} attempt ${attempt}?`,
             );
         return this.leases.endVisit(id, event);

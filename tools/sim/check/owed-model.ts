@@ -61,7 +61,7 @@ export class OwedModel {
 
   /** Its persistence is owed; without one, its broadcasts are. */
   persist(ref: Omit<PostOpRef, "op" | "index">, at: number): void {
-    if (this.written(ref).cmd_result_persistence === undefined) this.#tell(ref, at);
+    if (this.written(ref).cmd_result_persistence === undefined) this.#oweBroadcasts(ref, at);
     else this.#owe({ ...ref, op: "persistence", index: 0 }, at, true);
   }
 
@@ -80,7 +80,7 @@ export class OwedModel {
     if (event.kind === "postop.done") {
       must(!this.done.has(id), `${id}: is done twice`);
       this.done.add(id);
-      if (event.op === "persistence") this.#tell(event, at);
+      if (event.op === "persistence") this.#oweBroadcasts(event, at);
     } else if (event.op === "broadcast")
       this.undelivered.set(id, { seq, tasks: [event.task], ref: owed.ref });
   }
@@ -116,7 +116,7 @@ export class OwedModel {
     return false;
   }
 
-  #tell(ref: Omit<PostOpRef, "op" | "index">, at: number): void {
+  #oweBroadcasts(ref: Omit<PostOpRef, "op" | "index">, at: number): void {
     const { phase, visit, handler, task, step, receipt } = ref;
     this.written(ref).cmd_result_broadcasts?.forEach((one, index) =>
       this.#owe(

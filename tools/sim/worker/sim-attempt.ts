@@ -22,7 +22,7 @@ export interface AttemptHost {
   readonly random: SeededRandom;
   readonly local: boolean;
   /** Sends repeatedly until there is an answer. */
-  send(reports: readonly Report[], heard: (verdicts: readonly (readonly Verdict[])[]) => void): void;
+  send(reports: readonly Report[], onVerdicts: (verdicts: readonly (readonly Verdict[])[]) => void): void;
   later(ms: number, run: () => void): void;
   ended(attempt: SimAttempt): void;
   /** The code crashes its process. */
@@ -113,13 +113,13 @@ export class SimAttempt {
         ...placeOf(grant),
         receipts: [{ task, attempt, claim, ms: 1, outcome: told }],
       };
-    this.#tell(receipt, () => {});
+    this.#send(receipt, () => {});
   }
 
   /** Reports something about the attempt after its log lines. */
-  ask(report: Report, heard: (verdict: Verdict | undefined) => void): void {
-    this.#tell(report, (verdict) => {
-      if (!this.isOver) heard(verdict);
+  ask(report: Report, onVerdict: (verdict: Verdict | undefined) => void): void {
+    this.#send(report, (verdict) => {
+      if (!this.isOver) onVerdict(verdict);
     });
   }
 
@@ -298,12 +298,12 @@ export class SimAttempt {
   }
 
   /** Sends a report together with all unacknowledged lines. */
-  #tell(report: Report, heard: (verdict: Verdict | undefined) => void): void {
+  #send(report: Report, onVerdict: (verdict: Verdict | undefined) => void): void {
     const lines = this.#lines.slice();
     const reports = lines.length === 0 ? [report] : [this.#logs(lines), report];
     this.host.send(reports, (verdicts) => {
       if (lines.length > 0) this.#logged(lines, verdicts[0]?.[0]);
-      heard(verdicts.at(-1)?.[0]);
+      onVerdict(verdicts.at(-1)?.[0]);
     });
   }
 

@@ -10,9 +10,9 @@ import { keyOf, placeOf } from "./place.ts";
 import { type AttemptHost, SimAttempt } from "./sim-attempt.ts";
 import { SimSessions } from "./sim-sessions.ts";
 
-interface Unheard {
+interface PendingReport {
   readonly reports: readonly Report[];
-  readonly heard: (verdicts: readonly (readonly Verdict[])[]) => void;
+  readonly onVerdicts: (verdicts: readonly (readonly Verdict[])[]) => void;
   sentAt: number;
 }
 
@@ -42,7 +42,7 @@ export class SimWorker implements AttemptHost {
   readonly #capacity: number;
   readonly #sessions: SimSessions | null;
   readonly #doing = new Map<string, SimAttempt>();
-  readonly #unheard = new Map<number, Unheard>();
+  readonly #pending = new Map<number, PendingReport>();
   /** The newest claim of each attempt. */
   readonly #claims = new Map<string, { epoch: number; claim: number; key: string }>();
   isDead = false;
@@ -93,7 +93,7 @@ export class SimWorker implements AttemptHost {
   }
 
   /** Starts work that was granted at this time. */
-  take(grant: Grant, since: number): void {
+  startGrant(grant: Grant, since: number): void {
     if (this.isDead) return;
     for (const item of grant.items) {
       const attempt = new SimAttempt(this, grant, { item, since });
@@ -136,12 +136,12 @@ export class SimWorker implements AttemptHost {
     return running.length === 0 ? null : running;
   }
 
-  heard(report: number, verdicts: readonly (readonly Verdict[])[]): void {
+  onVerdicts(report: number, verdicts: readonly (readonly Verdict[])[]): void {
     // Another node owns the attempt: the report is repeated, and then reaches that node.
     if (this.isDead || (!this.local && verdicts.some((one) => one.includes("elsewhere")))) return;
-    const unheard = this.#unheard.get(report);
-    this.#unheard.delete(report);
-    unheard?.heard(verdicts);
+    const pending = this.#pending.get(report);
+    this.#pending.delete(report);
+    pending?.onVerdicts(verdicts);
     this.#claim();
     this.#maybeLeave();
   }
@@ -158,13 +158,13 @@ export class SimWorker implements AttemptHost {
     this.isDead = true;
     for (const attempt of this.#doing.values()) attempt.isOver = true;
     this.#doing.clear();
-    this.#unheard.clear();
+    this.#pending.clear();
   }
 
   /** Sends, and repeats until there is an answer. Messages may be reordered on the way. */
-  send(reports: readonly Report[], heard: Unheard["heard"]): void {
+  send(reports: readonly Report[], onVerdicts: PendingReport["onVerdicts"]): void {
     const report = ++this.#reports;
-    this.#unheard.set(report, { reports, heard, sentAt: 0 });
+    this.#pending.set(report, { reports, onVerdicts, sentAt: 0 });
     this.#transmit(report);
   }
 
@@ -207,15 +207,15 @@ export class SimWorker implements AttemptHost {
   }
 
   #maybeLeave(): void {
-    if (!this.isLeaving || this.isDead || this.#doing.size > 0 || this.#unheard.size > 0) return;
+    if (!this.isLeaving || this.isDead || this.#doing.size > 0 || this.#pending.size > 0) return;
     this.world.workers.left(this);
   }
 
   #transmit(report: number): void {
-    const unheard = this.#unheard.get(report);
-    if (unheard === undefined || this.isDead) return;
-    unheard.sentAt = this.world.timeline.now;
-    this.world.toNode(this, { kind: "worker-reports", worker: this.id, report, reports: unheard.reports });
+    const pending = this.#pending.get(report);
+    if (pending === undefined || this.isDead) return;
+    pending.sentAt = this.world.timeline.now;
+    this.world.toNode(this, { kind: "worker-reports", worker: this.id, report, reports: pending.reports });
   }
 
   /** The loop of a remote worker: heartbeats, repeated reports and claims. */
@@ -238,7 +238,7 @@ export class SimWorker implements AttemptHost {
           beats: Array.from(beats.values(), ({ beat }) => beat),
         });
       const before = this.world.timeline.now - RESEND_MS;
-      for (const [report, { sentAt }] of [...this.#unheard]) if (sentAt <= before) this.#transmit(report);
+      for (const [report, { sentAt }] of [...this.#pending]) if (sentAt <= before) this.#transmit(report);
       this.#claim();
       this.#loop();
     });
