@@ -119,7 +119,7 @@ describe("simulate", () => {
   test("says why a run does not end", async () => {
     const stuck = workflow({ name: "stuck" }).waitFor("never");
     await expect(simulate(stuck, { seeds: [1], input: null, within: "1d" })).rejects.toThrow(
-      /it did not end/,
+      /the execution did not end/,
     );
   });
 });
