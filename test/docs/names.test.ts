@@ -104,7 +104,7 @@ describe.each(pages)("%s", (path) => {
           .trimEnd()
           .split("\n\n")
           .at(-1) ?? "";
-      return !(/\bonce\b/i.test(above) && /\bterminal/.test(above));
+      return !(/\b(?:once|when)\b/i.test(above) && /\bterminal/.test(above));
     });
     expect(unsaid.map(({ line, text: commands }) => `${path}:${line}\n${commands}`)).toEqual([]);
   });
