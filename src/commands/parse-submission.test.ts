@@ -180,7 +180,7 @@ describe("refused, with its path, is", () => {
       { "project-x": { workflows: { a: { workflow_id: "b", steps: [step] } } } },
       "invalid_input",
       "project-x.workflows.a.workflow_id",
-      'project-x.workflows.a.workflow_id: "b" is not "a", which it stands under',
+      'project-x.workflows.a.workflow_id: "b" is not "a", the key of this workflow',
     ],
     [
       "a command that is too large",

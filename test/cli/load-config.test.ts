@@ -157,7 +157,7 @@ const MISTAKES: [what: string, given: Given, code: string, says: string][] = [
     "a token in a file",
     { files: { "rondo.config.json": '{ "token": "x" }' } },
     "unknown_field",
-    "it is not kept in a file: set RONDO_TOKEN in the environment",
+    "this setting is not allowed in a file: set RONDO_TOKEN in the environment",
   ],
   ["a port that is none", { flags: { port: "99999" } }, "invalid_input", '--port: "99999" is not a port'],
   ["a port of text", { env: { RONDO_PORT: "x" } }, "invalid_input", 'RONDO_PORT: "x" is not a port'],

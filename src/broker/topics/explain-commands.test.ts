@@ -35,7 +35,7 @@ describe("a command at a broker is RUNNING only when somebody may have it", () =
   test("nobody consumes the topic and it waits there: PENDING, and the topic is named", async () => {
     expect(await explain({ counts: { ready: 2, consumers: 0 } })).toEqual({
       status: "PENDING",
-      why: "It waits. Nobody consumes the topic T at the broker; 2 messages wait there.",
+      why: "It waits. No worker consumes the topic T at the broker; 2 messages wait there.",
     });
   });
 
@@ -49,7 +49,7 @@ describe("a command at a broker is RUNNING only when somebody may have it", () =
   test("it is in no queue and nobody consumes: somebody may have got it", async () => {
     expect(await explain({ counts: { ready: 0, consumers: 0 } })).toEqual({
       status: "RUNNING",
-      why: "It waits. Nobody consumes the topic T at the broker; 0 messages wait there.",
+      why: "It waits. No worker consumes the topic T at the broker; 0 messages wait there.",
     });
   });
 

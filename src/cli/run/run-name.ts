@@ -32,7 +32,7 @@ export async function runName(name: string, options: RunOptions): Promise<ExitCo
     if (options.wait !== true) {
       if (options.json) printJson(await handle.describe());
       else print(handle.id);
-      const what = before === null ? "started" : before.finishedAt === null ? "goes on" : "had ended before";
+      const what = before === null ? "started" : before.finishedAt === null ? "goes on" : "has already ended";
       printLine(`${name}: execution ${handle.id} ${what} at ${server.name}`);
       printLine(`  to wait for its end: ${serverCommand(["wait", handle.id], options)}`);
       return EXIT.ok;

@@ -168,7 +168,7 @@ function Auditor({ demo }: { readonly demo: DemoFacts }) {
     <section class={`demo-audit ${audit === null ? "" : isFine ? "fine" : "bad"}`} aria-label="Auditor">
       <strong>
         {audit === null
-          ? "The auditor has not looked yet."
+          ? "The auditor has not run yet."
           : `${isFine ? "✓" : "✕"} ${count(audit.lost)} lost, ${count(audit.countedTwice)} counted twice`}
       </strong>
       <span class="muted">
