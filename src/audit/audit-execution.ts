@@ -88,7 +88,12 @@ class Reading {
     const found = first === undefined ? null : await this.#store.getDefinition?.({ hash: hashOf(first) });
     if (!found) return;
     if (readDefinition(found.body, found.hash) !== null) this.auditor.know(found.body);
-    else this.auditor.find("damaged", 0, `its definition ${found.hash.slice(0, 12)} does not have its hash`);
+    else
+      this.auditor.find(
+        "damaged",
+        0,
+        `the definition ${found.hash.slice(0, 12)} of the execution does not have its hash`,
+      );
   }
 
   async readTo(to: number): Promise<void> {

@@ -28,7 +28,7 @@ export interface Finding {
   /** The event number; 0 if it is not in the journal. */
   readonly seq: number;
   readonly message: string;
-  /** It is derived from the journal, and was repaired. */
+  /** Whether the finding was about derived data, which was repaired. */
   readonly isRepaired?: boolean;
 }
 

@@ -52,7 +52,9 @@ export function compareDerived(
     return `lists show the ${field} ${shown ?? "(none)"}; the journal says ${right ?? "(none)"}`;
   });
   if (head.want !== stored.head.want)
-    wrong.push(`its head says that it wants ${stored.head.want}; by the journal it has work to do`);
+    wrong.push(
+      `the head of the execution wants ${stored.head.want}; by the journal the execution has work to do`,
+    );
   if (textOf(head.tags) !== textOf(stored.head.tags))
     wrong.push(`lists show the tags ${textOf(stored.head.tags)}; the journal says ${textOf(head.tags)}`);
   const own = stored.timers.filter(({ timer }) => !timer.startsWith("~"));

@@ -14,7 +14,7 @@ export function readJson(text: string, from: string, flag = "-i"): unknown {
     const end = text.trimEnd().length;
     const at = Math.min(jsonErrorAt(text), end);
     const { line, column } = lineAndColumn(text, at);
-    const what = at === end ? "it ends too early" : `unexpected ${JSON.stringify(text[at])}`;
+    const what = at === end ? "the text ends too early" : `unexpected ${JSON.stringify(text[at])}`;
     throw new CliError(
       EXIT.usage,
       `${from} is not JSON: ${what} at position ${at} (line ${line}, column ${column})`,

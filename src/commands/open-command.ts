@@ -37,7 +37,7 @@ export interface SeenExecution {
 
 /** An attempt whose receipt is awaited. */
 export interface OpenAttempt {
-  /** Its id in wire form. */
+  /** The id of the attempt in wire form. */
   readonly attempt: string;
   readonly phase: string;
   readonly handler: string;

@@ -102,7 +102,7 @@ describe("refused, with its path, is", () => {
   const deep = (levels: number): unknown => (levels === 0 ? 1 : [deep(levels - 1)]);
   const cases: [what: string, body: unknown, code: string, path: string | undefined, message: string][] = [
     ["a list", [], "invalid_input", undefined, "the body: [] is not an object"],
-    ["nothing", {}, "invalid_input", undefined, "the body: it has neither steps nor a project"],
+    ["nothing", {}, "invalid_input", undefined, "the body: the submission has neither steps nor a project"],
     ["no step", steps(), "invalid_input", "steps", "steps: it has 0 entries; at least 1 is needed"],
     ["a step that is none", steps(1), "invalid_input", "steps[0]", "steps[0]: 1 is not an object"],
     [

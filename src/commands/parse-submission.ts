@@ -41,7 +41,7 @@ export interface SubmittedWorkflow {
   /** The wanted id; null: an id is generated. */
   readonly id: string | null;
   readonly steps: readonly SubmittedStep[];
-  /** Its path in the submission; empty: it is the whole submission. */
+  /** The path of the workflow in the submission; empty: it is the whole submission. */
   readonly path: string;
 }
 
@@ -165,14 +165,16 @@ function submission(body: unknown, project: string): Submission {
 function document(fields: Fields, project: string): SubmittedWorkflow[] {
   const names = Object.keys(fields).filter((name) => name !== RESERVED_PROJECT);
   if (names.length === 0)
-    throw new Undecodable("it has neither steps nor a project", { hint: 'send { "steps": [...] }' });
+    throw new Undecodable("the submission has neither steps nor a project", {
+      hint: 'send { "steps": [...] }',
+    });
   const other = names.find((given) => given !== project);
   if (other !== undefined) {
     if (fieldsOf(fields[other])?.["workflows"] === undefined)
       throw unknownField(other, ["steps", "workflow_id", project]);
     throw new Undecodable(`is not the project "${project}" that this is sent to`, {
       path: other.slice(0, 60),
-      hint: "send each to its own project",
+      hint: "submit the workflows of each project separately",
     });
   }
   const found = at(project, projectDocument, fields[project]);

@@ -100,7 +100,7 @@ async function openNode(
     const server = await serveOwner(assembled, { ...options, port }, { metrics, node });
     let closed: Promise<void> | null = null;
     let graceMs: number | undefined;
-    // Whoever closes the node: the engine hands over its partitions at once, while open requests end.
+    // However the node is closed: the engine hands over its partitions at once, while open requests end.
     node.beforeLeave = () => server.quiesce();
     node.onLeave = () => server.close(defined({ graceMs }));
     node.start();

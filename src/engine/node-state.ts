@@ -103,7 +103,7 @@ export class NodeState {
     if (hasLimits(plan)) this.#limited.add(plan.definition.name);
     for (const phase of plan.phases) {
       for (const handler of phase.handlers) {
-        // Until then attempts of a former owner may report themselves.
+        // Until this time, attempts of a former owner may report.
         const heldUntil = (since ?? 0) + Math.max(this.settings.suspectMs, this.heartbeatMs(handler));
         if (since !== null && this.settings.projects[project]?.concurrency !== undefined)
           this.limits.block(projectScope(project), heldUntil);
@@ -128,7 +128,7 @@ export class NodeState {
     }
   }
 
-  /** The same for a restored execution, whose plan may be older than the declared one. */
+  /** Declares the limits of a restored execution, whose plan may be older than the declared one. */
   declareRestored(plan: Plan, { project, createdAt }: Execution): void {
     this.declareLimits(plan, project, createdAt);
     const newest = hasLimits(plan) ? this.newest.get(this, plan.definition.name) : null;

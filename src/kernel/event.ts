@@ -55,7 +55,7 @@ export interface ExecutionError {
   readonly task?: number;
   /** The number of the attempt that failed. */
   readonly attempt?: number;
-  /** Set if it would fail the same way again, so that a parent need not retry it. */
+  /** Set if a retry would fail the same way, so that a parent need not retry the child. */
   readonly fatal?: true;
 }
 

@@ -105,7 +105,7 @@ export class HandlerState {
     return this.paged || this.sealed ? this.total : this.impliesTask ? 1 : 0;
   }
 
-  /** Whether its one task is the input: no tasks are listed, enumerated or journaled. */
+  /** Whether the handler's one task is the input: no tasks are listed, enumerated or journaled. */
   get impliesTask(): boolean {
     return (
       !this.plan.waits &&

@@ -52,27 +52,27 @@ export interface ExecutionView {
   readonly workflowHash: string;
   /** The project that it belongs to. */
   readonly project: string;
-  /** Its status. */
+  /** The status of the execution. */
   readonly status: ShownStatus;
   /** Which stored row of a damaged execution cannot be read. The view shows the state before that row. */
   readonly damage?: { readonly table: string; readonly row: number | string; readonly why: string };
   /** The name of the current phase; null if there is none. */
   readonly phase: string | null;
-  /** Its input, as stored. */
+  /** The input of the execution, as stored. */
   readonly input: Json;
-  /** Its output; null until it is done. */
+  /** The output of the execution; null until it is done. */
   readonly output: Json;
-  /** Why it failed or was cancelled; null otherwise. */
+  /** Why the execution failed or was cancelled; null otherwise. */
   readonly error: ExecutionError | null;
   /** Visits of phases in their order, then the phases that were not visited. */
   readonly phases: readonly PhaseView[];
-  /** Its tags. */
+  /** The tags of the execution. */
   readonly tags: Readonly<Record<string, string>>;
   /** The task that started it, if it is a child; null otherwise. */
   readonly parent: Parent | null;
-  /** When it was created, in milliseconds since 1970. */
+  /** When the execution was created, in milliseconds since 1970. */
   readonly createdAt: number;
-  /** When it ended, in milliseconds since 1970; null until then. */
+  /** When the execution ended, in milliseconds since 1970; null until then. */
   readonly finishedAt: number | null;
   /** The sequence number of its last event. */
   readonly revision: number;

@@ -127,9 +127,9 @@ export interface RollCallMessage {
   readonly roll_call: number;
   readonly task_queue: string;
   readonly token: string;
-  /** Unique to the worker's process. */
+  /** The name of the worker, unique to its process. */
   readonly worker: string;
-  /** Whether it consumes the queue; a worker that stops does not. */
+  /** Whether the worker consumes the queue; a worker that stops does not. */
   readonly consumes: boolean;
   /** The attempts that it has not acknowledged. */
   readonly held: readonly string[];
@@ -169,7 +169,7 @@ export interface WireError {
   readonly message: string;
   readonly code?: string;
   readonly stack?: string;
-  /** True: the task is not retried. */
+  /** Whether the failure is final, so that the task is not retried. */
   readonly fatal?: boolean;
   readonly retryAfterMs?: number;
 }

@@ -3,7 +3,7 @@ export type LinkState = "connecting" | "up" | "blocked" | "down" | "closed";
 /** The state of the connection to the broker, for `/readyz`, metrics and the dashboard. */
 export interface BrokerView {
   readonly state: LinkState;
-  /** Why it is down or blocked; null: it is not. */
+  /** Why the connection is down or blocked; null: it is not. */
   readonly fault: string | null;
   readonly prefix: string;
   /** The number of handlers of visits that have queues at the broker. */

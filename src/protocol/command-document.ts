@@ -8,9 +8,9 @@ import type { Json } from "../std/json.ts";
 export interface CommandDocument {
   /** The type of the command. */
   readonly cmd_type: string;
-  /** Its data, as submitted. */
+  /** The data of the command, as submitted. */
   readonly cmd_data: Json;
-  /** Its metadata, with its hash and that of its workflow. */
+  /** The metadata of the command, with its hash and that of its workflow. */
   readonly cmd_metadata: {
     /** The hash of the command. */
     readonly cmd_hash: string;
@@ -28,17 +28,17 @@ export interface ProcDocument {
   readonly target_topic_name: string;
   /** The topic that its receipt comes from. */
   readonly receipt_topic_name: string;
-  /** As it was submitted, with times in milliseconds. */
+  /** The retry policy as it was submitted, with times in milliseconds. */
   readonly retry?: RetryDefinition;
   /** How long a receipt may take before the command is sent again, in milliseconds. */
   readonly timeout?: number;
-  /** Its status. */
+  /** The status of the command. */
   readonly proc_status: ProcStatus;
   /** The error if the status is ERROR, else null. */
   readonly proc_err: Json;
-  /** When it was submitted. */
+  /** When the command was submitted. */
   readonly utc_created_timestamp: string;
-  /** When it could first be sent. */
+  /** When the command could first be sent. */
   readonly utc_started_timestamp: string | null;
   /** When its last receipt was counted. */
   readonly utc_receipted_timestamp: string | null;
@@ -58,7 +58,7 @@ export interface OwedDocument {
   readonly target: string;
   /** The number of failed tries. */
   readonly attempts: number;
-  /** When it is retried; null: now. */
+  /** When the post-operation is retried; null: now. */
   readonly utc_next_timestamp: string | null;
   /** Why the last try failed. */
   readonly error: string | null;
@@ -78,7 +78,7 @@ export interface WorkflowDocument {
   readonly workflow_id: string;
   /** The hash over its commands. */
   readonly workflow_hash: string;
-  /** Its steps, in their order. */
+  /** The steps of the workflow, in their order. */
   readonly steps: readonly StepDocument[];
 }
 

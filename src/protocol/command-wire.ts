@@ -13,7 +13,7 @@ export interface CommandMark {
   /** The attempt's id. */
   readonly attempt: string;
   readonly token: string;
-  /** The same for all attempts of the task. */
+  /** A key that is the same for all attempts of the task. */
   readonly idempotency_key: string;
 }
 

@@ -34,6 +34,6 @@ export interface PermitGrant {
   /** The newest message of the node that the home had received. The node ignores a grant that answers an older message. */
   readonly n: number;
   readonly quota: number;
-  /** Other nodes wait, so the node must give back permits that it does not use. */
+  /** Whether other nodes wait, so that the node must return permits that it does not use. */
   readonly isContended: boolean;
 }

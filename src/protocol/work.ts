@@ -52,9 +52,9 @@ export interface ScriptWork {
     readonly expression: string;
     readonly timeoutMs: number | null;
   }[];
-  /** JSON text; null: the task is the state. */
+  /** The state before the first run, as JSON text; null: the task is the state. */
   readonly state: string | null;
-  /** False: every attempt begins with the first run. */
+  /** Whether a new attempt continues after the last finished run; false: it begins with the first run. */
   readonly resume: boolean;
 }
 
@@ -146,7 +146,7 @@ export type Report =
   | (ReportedAttempt & {
       readonly kind: "run";
       readonly name: string;
-      /** Its index among the runs, from 0; null: found by its name. */
+      /** The index of the run among the runs of the script, from 0; null: found by its name. */
       readonly index: number | null;
       readonly state: string;
       /** The state is above the limit for marking. It is kept whole. */

@@ -35,7 +35,7 @@ export interface Registered {
 
 /** `POST /v1/workers/:id/claim`. */
 export interface ClaimRequest {
-  /** 0: claims no work, and only waits for cancellations. */
+  /** The most attempts to claim; 0: claims no work, and only waits for cancellations. */
   readonly max: number;
   readonly waitMs: number;
 }
@@ -52,7 +52,7 @@ export interface Claimed {
   readonly lost: readonly string[];
   /** True: claim no more work, finish what is under way, and deregister. */
   readonly drain?: boolean;
-  /** The same as at registration, with the present nodes. */
+  /** The nodes of the cluster now, as at registration. */
   readonly nodes?: readonly string[];
 }
 
@@ -147,7 +147,7 @@ export type WireEventBody =
       readonly kind: "run_finished";
       readonly run: string;
       readonly state: unknown;
-      /** Its index among all runs of the script, from 0; left out: the next one. */
+      /** The index of the run among all runs of the script, from 0; left out: the next one. */
       readonly index?: number;
       readonly oversized?: boolean;
       readonly stats?: RunStats;

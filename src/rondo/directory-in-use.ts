@@ -5,9 +5,9 @@ import { RondoError, reject } from "../std/rejection.ts";
 export interface DirectoryOwner {
   /** The process id. */
   readonly pid: number;
-  /** When it opened the directory, in milliseconds since 1970. */
+  /** When the process opened the directory, in milliseconds since 1970. */
   readonly startedAt: number;
-  /** The address of its API; left out if it has none. */
+  /** The address of the process's API; left out if it has none. */
   readonly listening?: string;
 }
 

@@ -225,7 +225,9 @@ export class Rondo implements RondoClient {
     }
     const stored = await store.getDefinition({ hash: now.workflowHash });
     const definition = unwrap(
-      stored === null ? reject("not_ready", "its definition is not in the store") : usableDefinition(stored),
+      stored === null
+        ? reject("not_ready", "the definition of the execution is not in the store")
+        : usableDefinition(stored),
     );
     const execution = new Execution(id, compilePlan(definition));
     while (execution.seq < seq) {

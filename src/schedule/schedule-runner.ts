@@ -46,7 +46,7 @@ export interface ScheduleRunnerOptions {
   readonly lanes: Lanes;
   /** The store or the engine failed; the work is repeated. */
   readonly onFault: (fault: Error) => void;
-  /** Other nodes fire schedules too. */
+  /** Whether other nodes fire schedules too. */
   readonly isShared: boolean;
   /** Whether this node fires the schedule with this id. */
   readonly isMine: (id: string) => boolean;

@@ -38,7 +38,7 @@ export interface Misfires {
   /** The oldest and the newest missed due time. */
   readonly first: number;
   readonly last: number;
-  /** Counted up to 1,000. */
+  /** The number of missed due times, counted up to 1,000. */
   readonly missed: number;
   readonly fired: number;
   /** How many more may fire (`all` only). */
@@ -75,7 +75,7 @@ export interface ScheduleState {
 export interface Schedule extends ScheduleSpec {
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** Since when it has its present times, if they were changed. */
+  /** Since when the schedule has its present times, if they were changed. */
   readonly timedSince?: number;
   readonly state: ScheduleState;
 }

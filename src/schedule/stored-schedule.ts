@@ -17,7 +17,7 @@ export const SCHEDULE_KIND = "schedule";
 /** The last manual run. */
 export interface ManualRun {
   readonly execution: string;
-  /** Its start was acknowledged. */
+  /** Whether the start was acknowledged. */
   readonly isStarted: boolean;
 }
 
@@ -97,7 +97,8 @@ function formOf<T>(read: Decode<unknown>): DocumentForm<T> {
     kind,
     parse: (body) => {
       const { v, ...content } = parse(body);
-      if (v !== VERSION) throw new Error(`it has version ${v}, which this version of Rondo does not know`);
+      if (v !== VERSION)
+        throw new Error(`the document has version ${v}, which this version of Rondo does not know`);
       return read(content) as T;
     },
   };

@@ -40,7 +40,7 @@ export class RetryAfter extends Error {
  */
 export class ExecutionFailed extends Error {
   override name = "ExecutionFailed";
-  /** Why it failed, such as `task_failed` or `wait_timeout`; `Damaged` if its data cannot be read. */
+  /** Why the execution failed, such as `task_failed` or `wait_timeout`; `Damaged` if its data cannot be read. */
   readonly code: string;
   /** The execution when it had failed. */
   readonly execution: ExecutionView;
@@ -62,7 +62,7 @@ export class ExecutionFailed extends Error {
 /** Thrown by `result()`: the execution ended as cancelled. */
 export class ExecutionCancelled extends Error {
   override name = "ExecutionCancelled";
-  /** Why it was cancelled, such as `cancelled` or `deadline`. */
+  /** Why the execution was cancelled, such as `cancelled` or `deadline`. */
   readonly code: string;
   /** The execution when it was cancelled. */
   readonly execution: ExecutionView;
@@ -98,7 +98,7 @@ export function outputOf<Output>(view: ExecutionView): Output {
 export function notEndedWithin(execution: string, ms: number): RondoError {
   return new RondoError(
     reject("timeout", `execution ${execution} has not ended within ${ms} ms`, {
-      hint: "it goes on; ask again",
+      hint: "the execution goes on; wait for it again",
     }),
   );
 }

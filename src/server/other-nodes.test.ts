@@ -75,5 +75,5 @@ test("open attempts are asked of the node that has the execution; one that is si
   expect(await attemptsOf({ engine, otherNodes }, "theirs")).toEqual([{ attempt: "there" }]);
   expect(asked).toEqual([{ v: 1, attempts: { worker: null, execution: "theirs", max: 1_000 } }]);
   others = [{ url: "b", facts: null }];
-  await expect(attemptsOf({ engine, otherNodes }, "theirs")).rejects.toThrow("b does not say");
+  await expect(attemptsOf({ engine, otherNodes }, "theirs")).rejects.toThrow("b did not answer");
 });

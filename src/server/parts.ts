@@ -140,7 +140,7 @@ export interface ApiParts {
   readonly otherNodes?: OtherNodes;
   /** In a cluster: the token of workers inside other nodes. */
   readonly nodeToken?: string;
-  /** In a cluster: its state. Missing for a single server. */
+  /** In a cluster: returns the state of the ring. Missing for a single server. */
   readonly ring?: () => ClusterShown;
   /** The state of the broker; missing or null without a broker. */
   readonly broker?: { readonly view: BrokerView } | null;

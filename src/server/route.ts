@@ -32,7 +32,7 @@ export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z
   readonly summary: string;
   readonly description?: string;
   readonly access: Access;
-  /** True if it concerns the whole server, so that callers bound to a project are refused. */
+  /** Whether the route concerns the whole server, so that callers bound to a project are refused. */
   readonly isGlobal?: boolean;
   readonly params?: P;
   readonly query?: Q;

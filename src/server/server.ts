@@ -143,7 +143,7 @@ export class ApiServer {
     if (!isLoopback(host) && !tokens.any) {
       tokens.close();
       throw new RondoError(
-        reject("forbidden", `listening on ${host} without a token would let everybody in`, {
+        reject("forbidden", `listening on ${host} without a token would let every client in`, {
           path: "host",
           hint: "set RONDO_ADMIN_TOKEN, or make a token first with `rondo token create --role admin`, which needs no server",
         }),
@@ -160,7 +160,7 @@ export class ApiServer {
     return server;
   }
 
-  /** Its TCP address; the path of its socket if it does not listen on TCP. */
+  /** The TCP address of the server; the path of its socket if it does not listen on TCP. */
   get url(): string {
     return this.#url;
   }

@@ -98,7 +98,7 @@ interface TextOptions {
   readonly min?: number;
   readonly max?: number;
   readonly pattern?: RegExp;
-  /** What the text is; by default its length is named. */
+  /** The description of the text in errors; by default its length. */
   readonly what?: string;
   readonly hint?: string;
 }
@@ -336,7 +336,7 @@ function jsonOf(value: unknown): string | undefined {
   try {
     return JSON.stringify(value);
   } catch {
-    // It is a BigInt, contains itself, is nested too deeply, or has a `toJSON` that throws: its type is shown instead.
+    // The value is a BigInt, contains itself, is nested too deeply, or has a `toJSON` that throws: its type is shown instead.
     return undefined;
   }
 }

@@ -80,8 +80,8 @@ function listed<T>({ parse }: DocumentForm<T>, { id, body, damage }: StoredDocum
 }
 
 function whyDamaged(thrown: Error): string {
-  if (thrown instanceof SyntaxError) return "it is not JSON";
+  if (thrown instanceof SyntaxError) return "the document is not JSON";
   return thrown instanceof Undecodable
-    ? `it is JSON, but not of the shape that Rondo writes (${thrown.at()})`
+    ? `the document is JSON, but does not have the shape that Rondo writes (${thrown.at()})`
     : thrown.message;
 }

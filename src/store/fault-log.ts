@@ -24,14 +24,14 @@ interface Lasting {
   distanceMs: number;
   nextAt: number;
   lastAt: number;
-  /** When it seemed to be over; null: it has occurred again since. */
+  /** When the fault seemed to be over; null: it has occurred again since. */
   overAt: number | null;
 }
 
 export class FaultLog {
   readonly #clock: Pick<Clock, "now">;
   readonly #write: (line: string) => void;
-  /** By message; the outage of the store has the key "". */
+  /** Lasting faults by message; the outage of the store has the key "". */
   readonly #lasting = new Map<string, Lasting>();
   /** Calls of the store that failed last, and when. Successful reads are not reported, so all others share the key "other". */
   readonly #failed = new Map<string, number>();

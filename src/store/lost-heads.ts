@@ -10,11 +10,11 @@ import type { Head, TableFinding } from "./store.ts";
 
 /** The head at the start of an execution; a text: why it cannot be derived. */
 export function firstHead(row: Entry | null, partitions: number): Head | string {
-  if (row === null || row.damage !== undefined) return "its first row cannot be read";
+  if (row === null || row.damage !== undefined) return "the first row of the journal cannot be read";
   const id = executionOf(row);
-  if (id === null) return "its first row does not name an execution";
+  if (id === null) return "the first row of the journal does not name an execution";
   const created = decodeReadable(row)[0]?.event;
-  if (created?.kind !== "created") return "it does not begin with a created event";
+  if (created?.kind !== "created") return "the journal does not begin with a created event";
   const { workflow, hash, project, tags } = created;
   return {
     ...{ id, partition: partitionOf(id, partitions), workflow, hash, project, tags },

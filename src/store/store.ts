@@ -99,7 +99,7 @@ export interface Snapshot {
 
 /** A message to an execution, in the partition of its receiver: stored by the sender's commit, deleted by the receiver's. */
 export interface MailboxMessage {
-  /** Unique, made by the sender. */
+  /** The id of the message, unique, made by the sender. */
   readonly id: string;
   readonly to: string;
   /** The message, as JSON text. */
@@ -134,7 +134,7 @@ export interface LogRow {
   readonly number: number;
   readonly worker: string;
   readonly lines: readonly LogLine[];
-  /** True: some lines may be stored already, since the attempt was taken over; the store leaves those out, by `n`. */
+  /** Whether some lines may be stored already, since the attempt was taken over; the store leaves those out, by `n`. */
   readonly mayRepeat: boolean;
 }
 
@@ -159,7 +159,7 @@ export interface StoredDeadLetter extends DeadLetter {
 /** All that one step of an execution writes. */
 export interface ExecutionWrite {
   readonly execution: string;
-  /** True: the write creates the execution; the store leaves it out and reports it in `exists` if the id is taken. */
+  /** Whether the write creates the execution; if the id is taken, the store leaves it out and reports it in `exists`. */
   readonly create: boolean;
   /** Sequence number of the last event before this write; if the journal ends elsewhere, the write is fenced. */
   readonly after: number;
@@ -181,7 +181,7 @@ export interface ExecutionWrite {
 
 export interface Commit {
   readonly fence: Fence;
-  /** Of any of the owner's partitions. */
+  /** The writes, to any of the owner's partitions. */
   readonly writes: readonly ExecutionWrite[];
   /** Ids of mailbox messages that these writes have applied, or that no execution will apply: deleted by this commit. */
   readonly mailTaken?: readonly string[];
@@ -253,7 +253,7 @@ export type Partitions = readonly number[] | null;
 export class StoreFault extends Error {
   override name = "StoreFault";
   readonly retryable: boolean;
-  /** True: nothing was written. False: the outcome is unknown. */
+  /** Whether nothing was written. False: the outcome is unknown. */
   readonly nothingWritten: boolean;
   constructor(message: string, options: { retryable: boolean; nothingWritten: boolean; cause?: unknown }) {
     super(message, { cause: options.cause });
@@ -281,9 +281,9 @@ export interface TableFinding {
 }
 
 export interface WorkScan {
-  /** By `workKey`: the greatest order that the caller has seen. */
+  /** The greatest order that the caller has seen, by `workKey`. */
   readonly after: Readonly<Record<string, number>>;
-  /** At most this many heads of each (project, workflow) pair. */
+  /** The most heads of each (project, workflow) pair. */
   readonly each: number;
   readonly partitions: Partitions;
 }

@@ -74,9 +74,9 @@ export interface SimulateOptions<W extends AnyWorkflow = AnyWorkflow> {
 
 /** A run that has ended. */
 export interface SimulatedRun<Output> {
-  /** Its seed. */
+  /** The seed of the run. */
   readonly seed: number;
-  /** Its number of nodes. */
+  /** The number of nodes of the run. */
   readonly nodes: number;
   /** The execution at its end. */
   readonly execution: ExecutionView;
@@ -338,11 +338,11 @@ function checkSame({ execution }: Run, { execution: expected }: Run): void {
   const { status, error } = execution;
   if (status !== expected.status)
     throw new Error(
-      `it ended ${status}${error === null ? "" : ` (${error.message})`}, without faults it ends ${expected.status}`,
+      `the execution ended ${status}${error === null ? "" : ` (${error.message})`}, without faults it ends ${expected.status}`,
     );
   const output = JSON.stringify(execution.output);
   const without = JSON.stringify(expected.output);
-  if (output !== without) throw new Error(`its output is ${output}, without faults it is ${without}`);
+  if (output !== without) throw new Error(`the output is ${output}, without faults it is ${without}`);
 }
 
 function settledTasks(event: PublicEvent): string[] {

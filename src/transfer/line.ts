@@ -130,6 +130,6 @@ function parseJson(text: string, number: number): unknown {
   try {
     return JSON.parse(text);
   } catch (thrown) {
-    throw wrongLine(number, "it is no JSON", thrown);
+    throw wrongLine(number, "the line is not JSON", thrown);
   }
 }

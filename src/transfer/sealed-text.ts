@@ -58,9 +58,10 @@ export async function checkSeal(file: string): Promise<Rejection | null> {
   }
   if (count === 0) return foreign(file);
   const end = endOf(last);
-  if (end === null) return broken(file, "its end is missing: it was cut off");
-  if (end.lines !== count) return broken(file, `it has ${count} lines of ${String(end.lines)}`);
-  if (end.sha256 !== hash.digest("hex")) return broken(file, "its content has changed since it was written");
+  if (end === null) return broken(file, "the end of the file is missing: it was cut off");
+  if (end.lines !== count) return broken(file, `the file has ${count} lines of ${String(end.lines)}`);
+  if (end.sha256 !== hash.digest("hex"))
+    return broken(file, "the content has changed since the file was written");
   return null;
 }
 

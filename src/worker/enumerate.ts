@@ -100,7 +100,9 @@ class Pager {
       this.position < this.#skip &&
       resume !== null
     ) {
-      this.outcome = diverged(`it gave ${this.position} tasks, but ${resume.count} are journaled`);
+      this.outcome = diverged(
+        `the enumeration gave ${this.position} tasks, but ${resume.count} are journaled`,
+      );
     }
   }
 
@@ -174,7 +176,7 @@ class Pager {
     if (isKnown) {
       this.#sum = checksum(`${text}\n`, this.#sum);
       if (this.position === this.#skip && this.#sum !== resume?.checksum)
-        this.outcome = diverged(`its first ${this.#skip} tasks are not the ones that are journaled`);
+        this.outcome = diverged(`the first ${this.#skip} tasks are not the ones that are journaled`);
       return;
     }
     this.#tasks.push(text);

@@ -32,13 +32,13 @@ export interface ResultsReader {
 export interface TaskError {
   /** The name of the error's class. */
   readonly name: string;
-  /** Its message. */
+  /** The message of the error. */
   readonly message: string;
   /** A code of Rondo (`timeout`, `crashes`, `not_storable`), or the `code` of the error. */
   readonly code?: string;
-  /** Its stack. */
+  /** The stack of the error. */
   readonly stack?: string;
-  /** What to do about it. */
+  /** A hint what to do about the error. */
   readonly hint?: string;
   /** The path of the part of a result that could not be stored. */
   readonly path?: string;
@@ -100,7 +100,7 @@ export interface EnumerateContext extends AnswerContext {
 export interface ProcessContext extends AnswerContext {
   readonly task: unknown;
   readonly number: number;
-  /** The same for all attempts of the task. */
+  /** A key that is the same for all attempts of the task. */
   readonly idempotencyKey: string;
   progress(done: number, total?: number): void;
   /**
@@ -134,7 +134,7 @@ export interface BatchAttempt {
   readonly attempt: number;
   /** The unique id of the attempt. */
   readonly attemptId: string;
-  /** The same for all attempts of the task. */
+  /** A key that is the same for all attempts of the task. */
   readonly idempotencyKey: string;
 }
 

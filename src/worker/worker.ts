@@ -239,7 +239,7 @@ export class Worker {
     const shared = this.#scriptQueue.first as Shared;
     const item = this.#scriptQueue.take();
     if (item === undefined) return;
-    if (this.#scripts === null) this.#handBack(shared.grant, item, "this worker does no scripts");
+    if (this.#scripts === null) this.#handBack(shared.grant, item, "this worker does not run scripts");
     else this.#runner.beginScript(shared, item, this.#scripts);
   }
 }

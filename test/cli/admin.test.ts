@@ -166,7 +166,7 @@ describe("tokens", () => {
     const server = startCli(["start", "--port", "0", "--host", "0.0.0.0"], { cwd });
     const url = await server.line(/^http:/);
     expect(url).not.toContain("0.0.0.0");
-    expect(await server.line(/it answers to/)).toContain(
+    expect(await server.line(/the server answers to/)).toContain(
       new URL(url).hostname.replace("127.0.0.1", "localhost"),
     );
     const token = made.stdout.trim();

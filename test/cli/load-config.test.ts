@@ -212,7 +212,12 @@ const MISTAKES: [what: string, given: Given, code: string, says: string][] = [
   ],
   ["no JSON", { files: { "rondo.config.json": "{ port: 1 }" } }, "invalid_json", "is not JSON"],
   ["no object", { files: { "rondo.config.json": "[]" } }, "invalid_input", "does not hold an object"],
-  ["a file that is not there", { env: { RONDO_CONFIG: "x.json" } }, "not_found", "RONDO_CONFIG names x.json"],
+  [
+    "a file that is not there",
+    { env: { RONDO_CONFIG: "x.json" } },
+    "not_found",
+    "RONDO_CONFIG names the file x.json",
+  ],
   [
     "two files",
     { files: { "rondo.config.json": "{}", "rondo.config.ts": "export default {};" } },

@@ -34,7 +34,7 @@ test("one that everybody can write to is told of by start, run and doctor; a pri
   const directory = join(cwd, ".rondo");
   mkdirSync(directory);
   chmodSync(directory, 0o777);
-  const says = /\.rondo can be written to by everybody \(mode 777\): .*chmod 700 \.rondo/;
+  const says = /\.rondo can be written to by every user \(mode 777\): .*chmod 700 \.rondo/;
   const run = await cli(["run", "flow.ts"], { cwd });
   expect(run).toMatchObject({ code: 0, stdout: "1\n", stderr: expect.stringMatching(says) });
   expect((await cli(["doctor"], { cwd })).stdout).toMatch(says);

@@ -57,10 +57,10 @@ describe("a command at a broker is RUNNING only when somebody may have it", () =
     const isConfirmed = () => false;
     expect(await explain({ isConfirmed, counts: { ready: 0, consumers: 1 } })).toEqual({
       status: "PENDING",
-      why: "It waits. The topic T does not have it yet.",
+      why: "It waits. The topic T does not have the command yet.",
     });
     const { why } = await explain({ isConfirmed, faultOf: () => "403 ACCESS_REFUSED" });
-    expect(why).toContain("does not have it yet: 403 ACCESS_REFUSED");
+    expect(why).toContain("does not have the command yet: 403 ACCESS_REFUSED");
   });
 
   test("without a connection: whoever consumed the topic before may have it", async () => {

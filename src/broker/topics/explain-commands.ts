@@ -43,7 +43,7 @@ async function standingOf(parts: ExplainParts, command: CommandView): Promise<St
   const wasConfirmed = isConfirmed(command) !== false;
   if (!wasConfirmed) {
     const fault = faultOf(topic);
-    const sentence = `The topic ${topic} does not have it yet${fault === null ? "" : `: ${fault}`}.`;
+    const sentence = `The topic ${topic} does not have the command yet${fault === null ? "" : `: ${fault}`}.`;
     return { canHold: false, sentence };
   }
   // A worker that had the command when the connection broke may still run it.

@@ -32,7 +32,7 @@ export interface Topic {
   readonly returning: Set<string>;
   /** The declaration of its queue; null: it has to be declared. */
   declared: Promise<void> | null;
-  /** Some commands were sent by other processes: workers elsewhere that serve the topic now do not have them. */
+  /** Whether some commands were sent by other processes. Workers elsewhere that serve the topic now do not have them. */
   isAdopted: boolean;
   /** When the last command was sent, or the last receipt came. */
   heardAt: number;
@@ -134,7 +134,7 @@ const PORTION = 500;
 const PORTION_MS = 250;
 
 interface Lost {
-  /** Some commands are not confirmed, and should be by now. */
+  /** Whether some commands are not confirmed although they should be by now. */
   readonly stuck: boolean;
   /** Commands to be sent again; null: none counts as lost. */
   readonly gone: readonly (readonly [string, Command])[] | null;

@@ -115,7 +115,7 @@ export class ReceiptTopics {
     if (this.#consumed.has(name) || receiptTopics.some((pattern) => matchesTopic(pattern, name))) return null;
     const counts = await session.counts(name);
     if (counts === null || counts.ready + counts.consumers === 0) return null;
-    // Another node may consume it: a node registers the queue before it consumes.
+    // Another node may consume the queue: a node registers a queue before it consumes it.
     if (await queueRegistry.hasTopic(name)) {
       this.#consumed.add(name);
       return null;

@@ -113,7 +113,7 @@ export class Enumeration {
     this.#advance();
   }
 
-  /** So many items came out of order that the missing one is lost, or cannot be delivered. */
+  /** Whether so many items came out of order that a missing item is lost, or cannot be delivered. */
   get #hasGap(): boolean {
     if (this.#early.size === 0) return false;
     let deliveries = 0;

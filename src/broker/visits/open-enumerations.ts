@@ -86,7 +86,7 @@ export class OpenEnumerations {
         const fields = readFields(delivery.message.content);
         const report = isRejection(fields) ? fields : readTaskReport(fields, engine.info.key);
         if (isRejection(report)) dead.put(delivery, report.message);
-        else if (report.at.task >= 0) dead.put(delivery, "it is not about an enumeration");
+        else if (report.at.task >= 0) dead.put(delivery, "the message is not about an enumeration");
         else this.onEnumerated(report, delivery);
       });
     });

@@ -11,7 +11,7 @@ export function completion(program: Command, shell: string): ExitCode {
   const write = SHELLS[shell];
   if (write === undefined)
     throw new CliError(EXIT.usage, `there is no completion for "${shell}"`, [
-      `there is for: ${Object.keys(SHELLS).join(", ")}`,
+      `supported shells are: ${Object.keys(SHELLS).join(", ")}`,
     ]);
   print(write(verbsOf(program)));
   return EXIT.ok;

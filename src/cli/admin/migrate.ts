@@ -17,7 +17,7 @@ export async function migrate(options: MigrateOptions): Promise<ExitCode> {
   const { store } = config;
   if (!isDatabase(store))
     throw new CliError(EXIT.usage, `${store} is not a database`, [
-      "name one: --store postgres://..., or RONDO_STORE",
+      "give the URL of a database: --store postgres://..., or RONDO_STORE",
       "a data directory is migrated when it is opened; `rondo restore` makes one from a backup",
     ]);
   const restored = options.restored === true;

@@ -16,7 +16,7 @@ export async function restore(file: string, options: RestoreOptions): Promise<Ex
   const directory = directoryOf(config.store);
   if (directory === null)
     throw new CliError(EXIT.usage, `${config.store} is not a directory to restore into`, [
-      "name one: --store file:<directory>",
+      "give a directory: --store file:<directory>",
     ]);
   const { restoreBackup } = await import("../../compose/compose.ts");
   const isNew = !existsSync(directory);

@@ -107,5 +107,7 @@ function columnsAt(now: number): Column<Schedule>[] {
 
 function nextOf({ next: [due], state }: Schedule): string {
   if (state.paused) return "it is paused";
-  return due === undefined ? "it has no further due time" : `next at ${new Date(due).toISOString()}`;
+  return due === undefined
+    ? "the schedule has no further due time"
+    : `next at ${new Date(due).toISOString()}`;
 }

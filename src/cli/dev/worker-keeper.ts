@@ -58,7 +58,8 @@ export class WorkerKeeper {
     const before = this.#current;
     const worker = new WorkerProcess(this.#spec);
     if (!(await worker.ready)) {
-      const stays = before === null ? "it is tried again after the next change" : "the former worker stays";
+      const stays =
+        before === null ? "loading is tried again after the next change" : "the former worker stays";
       if (!this.#isClosing) printLine(`rondo dev: this version does not load; ${stays}`);
       return;
     }

@@ -71,7 +71,7 @@ function placesOf(
   const visited = view.phases.filter((phase) => phase.visit > 0);
   if (options.phase !== undefined && !view.phases.some(({ name }) => name === options.phase))
     throw new CliError(EXIT.notFound, `execution ${view.id} has no phase "${options.phase}"`, [
-      `it has: ${view.phases.map(({ name }) => name).join(", ")}`,
+      `its phases are: ${view.phases.map(({ name }) => name).join(", ")}`,
     ]);
   const fitting = visited.filter(
     (phase) =>

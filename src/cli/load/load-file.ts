@@ -20,7 +20,8 @@ export async function loadFile(file: string): Promise<FileParts> {
   const found = await stat(path).catch(() => null);
   if (found === null)
     throw new CliError(EXIT.notFound, `there is no file ${file}`, path === file ? [] : [`looked at ${path}`]);
-  if (!found.isFile()) throw new CliError(EXIT.usage, `${file} is not a file`, ["name a file in it"]);
+  if (!found.isFile())
+    throw new CliError(EXIT.usage, `${file} is not a file`, ["give a file in this directory"]);
   if (DATA.includes(extension)) {
     const { readDefinition } = await import("./read-definition.ts");
     return { workflows: [await readDefinition(path, file)], topics: [] };

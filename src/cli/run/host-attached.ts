@@ -27,12 +27,12 @@ import { goOnCommand, phaseNames, type Wanted } from "./run-options.ts";
 
 /** The process that has the engine. */
 export interface Owner {
-  /** Its address: `unix:<path>` or an http(s) URL. */
+  /** The address of the owner: `unix:<path>` or an http(s) URL. */
   readonly address: string;
-  /** Its name in messages. */
+  /** The name of the owner in messages. */
   readonly name: string;
   readonly token: string | null;
-  /** Whether another process may take over from it; false if --url names it. */
+  /** Whether another process may take over from the owner; false if --url names it. */
   readonly mayGo: boolean;
 }
 

@@ -10,12 +10,12 @@ export function directoryRisk(store: string): { readonly what: string; readonly 
   const path = directoryOf(store);
   if (path === null || !existsSync(path) || process.getuid === undefined) return null;
   const what = riskOf(statSync(path), process.getuid());
-  const mend = `whoever can replace its files can act as the server; to mend it: ${commandLine(["chmod", "700", path])}`;
+  const mend = `a user who can replace its files can act as the server; to fix it: ${commandLine(["chmod", "700", path])}`;
   return what === null ? null : { what: `${path} ${what}`, mend };
 }
 
 function riskOf({ mode, uid }: Stats, own: number): string | null {
   if ((mode & EVERYBODY_WRITES) !== 0)
-    return `can be written to by everybody (mode ${(mode & 0o7777).toString(8)})`;
+    return `can be written to by every user (mode ${(mode & 0o7777).toString(8)})`;
   return uid === own || uid === 0 ? null : `belongs to another user (uid ${uid})`;
 }

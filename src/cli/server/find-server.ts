@@ -125,7 +125,7 @@ export async function futureSocketAddress(store: string): Promise<string> {
   const { silent } = await awaitOwner(directory);
   if (silent !== null)
     throw new CliError(EXIT.unreachable, `process ${silent} works on ${store}, and takes no commands`, [
-      "it is a program with openRondo, or stands still: ask that program, or wait for its end",
+      "the process is a program with openRondo, or it hangs: use that program, or wait for its end",
     ]);
   return `unix:${join(directory, SOCKET)}`;
 }
@@ -163,7 +163,7 @@ function explain(
 }
 
 function explainUnauthorised(thrown: RondoError, name: string, hasToken: boolean): CliError {
-  const make = "one is made where the server runs: rondo token create";
+  const make = "make a token on the server's machine: rondo token create";
   return hasToken
     ? new CliError(
         EXIT.unauthorised,

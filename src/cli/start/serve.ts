@@ -45,7 +45,7 @@ export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<
     `rondo serves ${withoutPassword(config.store)} at ${where}${socket === null ? "" : `, and through ${socket}`}`,
   );
   if (!isLoopback(config.host))
-    printLine(`  it answers to ${namesOf(config).join(", ")}; other names: "hosts"`);
+    printLine(`  the server answers to the names ${namesOf(config).join(", ")}; other names: "hosts"`);
   return server;
 }
 
@@ -59,7 +59,7 @@ async function open(loaded: LoadedConfig): Promise<RunningServer> {
     const at = store === "file:.rondo" ? "" : ` --store ${store}`;
     throw new CliError(
       EXIT.unauthorised,
-      `listening on ${host} without a token would let everybody in`,
+      `listening on ${host} without a token would let every client in`,
       [
         `1. make a token, which needs no server:  rondo token create --role admin${at}`,
         `2. start again:                          rondo start --host ${host}${at}`,

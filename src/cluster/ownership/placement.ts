@@ -11,7 +11,7 @@ export function placement(partitions: number, urls: Iterable<string>): readonly 
   return Array.from({ length: partitions }, (_, partition) => bestFor(partition, nodes));
 }
 
-/** Of equal scores, the first wins. */
+/** The node with the highest score for a partition; of equal scores, the first wins. */
 function bestFor(partition: number, nodes: readonly string[]): string {
   let best = "";
   let bestScore = -1;

@@ -43,7 +43,7 @@ export interface PeerRoutesOptions {
   readonly owners: Pick<Owners, "isMine" | "onChange">;
   readonly key: PeerKey;
   readonly clock: Pick<Clock, "after">;
-  /** By the last part of the path: `token`, `state`, `timer-due`, `letters`, `permits`. */
+  /** Hooks by the last part of the path: `token`, `state`, `timer-due`, `letters`, `permits`. */
   readonly hooks?: Readonly<Record<string, PeerHook>>;
   /** The most watches of other nodes at a time. */
   readonly streamsMax?: number;
@@ -171,7 +171,7 @@ export class PeerRoutes {
     const plan = await this.#plans.plan(message.hash);
     if (plan === null)
       return reject("not_ready", `this node knows no definition ${message.hash}`, {
-        hint: "it may be of an older version",
+        hint: "the node may have an older version",
       });
     return this.#inTime(() => this.#options.engine.send(execution, message, { plan, fresh }));
   }
@@ -187,7 +187,7 @@ export class PeerRoutes {
         const fault = engine.commitFault;
         if (fault === null) return new Longer(STORE_WAIT_MS);
         return reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, 200)}`, {
-          hint: "send it again: it is not done twice",
+          hint: "send the message again: it is not applied twice",
         });
       },
     );

@@ -4,7 +4,7 @@ export interface RingSettings {
   readonly clockworkers: number;
   /** The shortest time between two sendings of the token while nothing is new. */
   readonly idleCycleMs: number;
-  /** The same while something is new. */
+  /** The shortest time between two sendings of the token while something is new. */
   readonly busyCycleMs: number;
   /** After this time without a token, the first node in order makes a new one; each next node waits this much longer. */
   readonly lostMs: number;

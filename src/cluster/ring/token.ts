@@ -62,7 +62,7 @@ export interface Token extends TokenStamp {
   readonly parcels: readonly TokenMessage[];
 }
 
-/** True if the first token survives. */
+/** Whether the first token survives, because its stamp is greater. */
 export function isNewer(token: TokenStamp, seen: TokenStamp | null): boolean {
   if (seen === null || token.epoch !== seen.epoch) return token.epoch > (seen?.epoch ?? -1);
   return token.maker === seen.maker ? token.number > seen.number : token.maker > seen.maker;

@@ -272,7 +272,7 @@ describe("a broadcast", () => {
   test.each([
     [200, {}, { kind: "done" }],
     [299, {}, { kind: "done" }],
-    [301, { location: "http://127.0.0.1/" }, { fatal: true, message: "sends on to http://127.0.0.1/" }],
+    [301, { location: "http://127.0.0.1/" }, { fatal: true, message: "redirects to http://127.0.0.1/" }],
     [304, {}, { fatal: true }],
     [400, {}, { fatal: true, message: "answered 400: no" }],
     [401, {}, { fatal: true }],

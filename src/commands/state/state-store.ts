@@ -25,7 +25,7 @@ export interface StateVersion {
 export interface StateEntry {
   /** JSON text. */
   readonly value: string;
-  /** Null: Rondo did not write it. */
+  /** The version of the value; null: Rondo did not write it. */
   readonly version: StateVersion | null;
   /** The project of the value; null: Rondo did not write it. */
   readonly project: string | null;

@@ -112,7 +112,9 @@ describe("a damaged row", () => {
     expect(granted.map(({ execution }) => execution)).toEqual(["e2"]);
     expect(await r.engine.inspect("e1")).toMatchObject({
       view: { id: "e1", status: "damaged", workflow: "w", damage: { table: "journal", row: 1 } },
-      why: expect.stringContaining("journal row 1 of execution e1 cannot be read: its checksum does not fit"),
+      why: expect.stringContaining(
+        "journal row 1 of execution e1 cannot be read: the checksum of the row is wrong",
+      ),
     });
     const heads = await r.store.listHeads({ status: "damaged" }, { before: null, max: 10 });
     expect(heads.map(({ id, want, finishedAt }) => [id, want, finishedAt])).toEqual([

@@ -263,7 +263,7 @@ export class ExecutionCache {
       const place = { table: "definitions", execution: slot.id, row: hash.slice(0, 12) };
       if (plan !== null) this.#restore(slot, loaded, plan);
       else if (damage === undefined)
-        this.#giveUp(slot, `its definition ${hash.slice(0, 12)} is not readable by this version`);
+        this.#giveUp(slot, `the definition ${hash.slice(0, 12)} is not readable by this version`);
       else this.#damaged(slot, { damage: { ...place, why: damage }, head: loaded.head, readable: null });
     }
   }

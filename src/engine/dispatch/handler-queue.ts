@@ -32,9 +32,9 @@ export class HandlerQueue {
   opened: number;
   /** Tasks below this number may have been started before an unclean stop: their starts are journaled first. */
   carefulBelow = 0;
-  /** Until then tasks without a recorded start may still run at workers of a former owner. */
+  /** Until this time, tasks without a recorded start may still run at workers of a former owner. */
   suspectUntil = 0;
-  /** Until then attempts whose starts a former owner recorded may beat. */
+  /** Until this time, attempts whose starts a former owner recorded may beat. */
   lostAt = 0;
   suspectsJudged = false;
   /** Whether the loss of attempts of a former owner is being journaled: until then nothing is leased. */

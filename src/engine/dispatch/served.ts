@@ -17,7 +17,7 @@ export function isServed(node: NodeState, slot: Slot): boolean {
   );
 }
 
-/** Whether its only work is an enumeration, and the workers that serve its code only process. */
+/** Whether the only work of the execution is an enumeration, and the workers that serve its code only process. */
 function waitsForEnumerator({ roster }: NodeState, { state }: HandlerQueue, project: string): boolean {
   const { plan, sealed, total, tasks } = state;
   if (plan.enumerateUse === null || sealed || total > tasks.settled.size) return false;
@@ -29,7 +29,7 @@ export function mayBeServed(node: NodeState, head: StoredHead): boolean {
   const phase = node.plans.get(head.hash)?.byName.get(head.phase ?? "");
   if (phase === undefined || head.status === "cancelling") return true;
   const handlers = phase.decision === null ? phase.handlers : [...phase.handlers, phase.decision];
-  // It is known only after loading whether its one task must not go to enumerating code.
+  // Only after loading is it known whether the single task must not go to enumerating code.
   return handlers.some((plan) => isHandlerServed(node, plan, head.project));
 }
 

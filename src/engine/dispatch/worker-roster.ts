@@ -263,7 +263,7 @@ export class WorkerRoster {
     return found?.id ?? null;
   }
 
-  /** All projects without their own workers share a choice. */
+  /** The key of a choice of versions: all projects without their own workers share one. */
   #keyOf({ key }: Wanted, project: string): string {
     return this.#projects.has(project) ? `${project}/${key}` : key;
   }

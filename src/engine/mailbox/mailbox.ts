@@ -232,7 +232,7 @@ function readMessage(mail: MailboxMessage & Pick<StoredMailboxMessage, "damage">
   if (state === "broken") return WRONG_CHECKSUM;
   try {
     const message = JSON.parse(text) as Sent["message"] | null;
-    return typeof message?.kind === "string" ? message : "it holds no message";
+    return typeof message?.kind === "string" ? message : "the row holds no message";
   } catch (thrown) {
     return (thrown as Error).message;
   }

@@ -63,7 +63,7 @@ export class PartitionOwnership {
   taken(owned: readonly Ownership[], { leases, quotas, declared, stored }: Handover): void {
     const node = this.#node;
     const { cache, timers, mailbox } = this.#parts;
-    // Taken again without being lost before: the data in memory is of the former tenure.
+    // The partition was taken again without being lost before: the data in memory is of the former tenure.
     this.lost(owned.map(({ partition }) => partition));
     const { live, ended } = node.members;
     node.tenures.take(owned, node.now, { quotas, live, ended, stored });

@@ -4,7 +4,7 @@ import type { PostOpRef } from "../../kernel/event.ts";
 import type { PostOpOutcome } from "../../kernel/message.ts";
 
 export type PostOpTask = Omit<PostOpRef, "op"> & {
-  /** The same for all tries; sent to the target. */
+  /** The id of the post-operation, the same for all tries; it is sent to the target. */
   readonly id: string;
   readonly execution: string;
   readonly project: string;

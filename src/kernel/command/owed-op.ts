@@ -81,7 +81,7 @@ export function applyPostOpRetried(execution: Execution, event: PostOpRetried): 
   execution.applied.set(event.id, execution.seq);
   execution.undelivered.delete(postOpId(execution.id, event));
   owe(execution, event, event.op, event.index);
-  // Its task was settled long ago, so nothing waits for it.
+  // The task of the post-operation was settled long ago, so nothing waits for it.
   const id = postOpId(execution.id, event);
   const op = execution.postops.get(id);
   if (op !== undefined) execution.postops.set(id, { ...op, awaited: false });

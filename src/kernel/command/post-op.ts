@@ -51,7 +51,7 @@ export function retryPostOp(step: Step, message: PostOpRetryMessage): Answer {
       hint: `retry the execution ${execution.id}: only the persistence is done again`,
     });
   const known = postOpId(execution.id, op);
-  if (execution.postops.has(known)) return { kind: "ignored", why: "it is owed already" };
+  if (execution.postops.has(known)) return { kind: "ignored", why: "the broadcast is owed already" };
   if (execution.undelivered.get(known)?.receipt !== op.receipt)
     return reject("wrong_status", "this broadcast was not given up", { hint: "list dead letters" });
   step.emit({ kind: "postop.retried", ...refOf(op), target: targetOf(plan), by, id });
@@ -92,7 +92,7 @@ function retryAt(
 function settle(step: Step, op: OwedOp, outcome: PostOpOutcome): void {
   const { execution } = step;
   const handler = execution.handlerAt(op);
-  assert(handler !== undefined, "what holds a task open is of the current visit");
+  assert(handler !== undefined, "a post-operation that holds a task open is of the current visit");
   if (op.op === "persistence" && outcome.kind === "failed") {
     const { message } = outcome.error;
     const error = {

@@ -112,7 +112,7 @@ export const LIMITS = {
   rowBytes: 262_144,
   tasksPerVisit: 10_000_000,
   phases: 1_000,
-  /** Of one name, and of all names of an execution. */
+  /** The most kept signals of one name, and of all names of an execution. */
   signalsKept: 1_000,
   signalBytesKept: 1_048_576,
   signalsKeptInAll: 10_000,

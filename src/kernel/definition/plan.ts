@@ -22,7 +22,7 @@ export const SCRIPT_USE = "~script";
 /** The code that a task needs: a name and a range of versions. */
 export interface Wanted {
   readonly use: string;
-  /** Null: any version. */
+  /** The range of versions; null: any version. */
   readonly range: string | null;
   /** Whether the code must enumerate; code that only processes does not fit then. */
   readonly enumerates: boolean;
@@ -33,7 +33,7 @@ export interface Wanted {
 export interface HandlerPlan {
   readonly name: string;
   readonly mode: "use" | "sleep" | "waitFor" | "command" | "script" | "workflow";
-  /** Whether it is a sleep or a wait: a timer or a signal settles its one task, without a worker. */
+  /** Whether the handler is a sleep or a wait: a timer or a signal settles its one task, without a worker. */
   readonly waits: boolean;
   /** Wire name of the code that processes tasks; empty if no worker does. */
   readonly use: string;

@@ -24,7 +24,7 @@ export class DamagedData extends Error {
   }
 }
 
-/** One sentence: which row, of which execution, and why. */
+/** Describes a damage in one sentence: which row, of which execution, and why. */
 export function describeDamage({ table, execution, row, why }: Damage): string {
   const of = execution === null ? "" : ` of execution ${execution}`;
   return `${table} row ${row}${of} cannot be read: ${why}`;
@@ -43,5 +43,5 @@ export function damageOf(thrown: unknown, place: DamagePlace): Damage {
   return { ...place, why: thrown instanceof Error ? thrown.message : String(thrown) };
 }
 
-export const NO_TEXT = "it is not a text in UTF-8";
-export const WRONG_CHECKSUM = "its checksum does not fit, so it is not what was written";
+export const NO_TEXT = "the row is not valid UTF-8";
+export const WRONG_CHECKSUM = "the checksum of the row is wrong, so it was changed after it was written";

@@ -118,7 +118,7 @@ export function decodeUpTo(reads: number, entry: Entry, withPayloads = true): Re
     if (thrown instanceof UnknownVersion) throw thrown;
     throw new DamagedData(damageOf(thrown, place), { cause: thrown });
   }
-  throw new DamagedData({ ...place, why: "it does not hold as many events as it says" });
+  throw new DamagedData({ ...place, why: "the row does not have the number of events that it declares" });
 }
 
 function decodeRow(reads: number, entry: Entry, withPayloads: boolean): Recorded[] {
@@ -127,7 +127,7 @@ function decodeRow(reads: number, entry: Entry, withPayloads: boolean): Recorded
     v: number;
     events: Record<string, unknown>[];
   };
-  if (!Number.isInteger(header.v) || header.v < 1) throw new Error("it has no version");
+  if (!Number.isInteger(header.v) || header.v < 1) throw new Error("the row has no version");
   if (header.v > reads) throw new UnknownVersion(header.v, reads);
   let at = end + 1;
   return header.events.map((packed, i) => {

@@ -25,7 +25,7 @@ export type Detail = "summary" | "full";
 export interface PublicEvent {
   /** The sequence number, from 1 without gaps. */
   readonly seq: number;
-  /** When it was recorded, in milliseconds since 1970. */
+  /** When the event was recorded, in milliseconds since 1970. */
   readonly at: number;
   /** The kind, such as `workflow.phase.started`. */
   readonly kind: string;

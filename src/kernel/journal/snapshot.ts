@@ -98,7 +98,7 @@ export function snapshotKey(execution: string, seq: number): string {
   return `${execution}\n${seq}`;
 }
 
-/** The execution as text. */
+/** Writes an execution as the text of a snapshot. */
 export function writeSnapshot(execution: Execution): string {
   const snapshot: ExecutionSnapshot = {
     plain: Object.fromEntries(PLAIN.map((field) => [field, execution[field]])),
@@ -118,7 +118,7 @@ export function writeSnapshot(execution: Execution): string {
   return JSON.stringify(snapshot);
 }
 
-/** The execution of a snapshot. */
+/** Restores an execution from the text of a snapshot. */
 export function readSnapshot(id: string, plan: Plan, text: string): Execution {
   const snapshot = JSON.parse(text) as ExecutionSnapshot;
   const execution = new Execution(id, plan);

@@ -332,7 +332,7 @@ class Session implements BrokerSession {
     const end = (): void => {
       isClosed = true;
     };
-    // It fails if the broker is closing the connection already.
+    // The close fails if the broker is closing the connection already.
     await atMost(this.#options.clock, CLOSE_MS, connection.close().then(end, end));
     if (!isClosed) hangUp(connection);
   }

@@ -28,7 +28,7 @@ export class Delivery {
     this.#lane = lane;
   }
 
-  /** Whether it can be acknowledged. If not, the broker delivers the message again. */
+  /** Whether the delivery can be acknowledged. If not, the broker delivers the message again. */
   get isOpen(): boolean {
     return this.#lane.isOpen;
   }

@@ -11,7 +11,7 @@ export const USUAL_PORTS: readonly number[] = [80, 443, 8_080, 8_443];
 
 interface Entry {
   readonly what: { readonly host: string } | { readonly range: AddressRange };
-  /** Null: the usual ports. */
+  /** The allowed port; null: the usual ports. */
   readonly port: number | null;
 }
 

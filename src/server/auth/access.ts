@@ -55,7 +55,7 @@ export class Access {
       if (isLocal && isLoopback(peer))
         return { name: "local", role: "admin", project: null, token: null, countedBy: peer };
       return reject("unauthorised", "this server has no tokens, so it answers on its own machine only", {
-        hint: "make one with `rondo token create` there",
+        hint: "make a token with `rondo token create` on that machine",
       });
     }
     const token = this.#tokenOf(incoming);

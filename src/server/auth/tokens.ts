@@ -214,7 +214,7 @@ function damagedToken(token: {
   return {
     id: token.id,
     damage: describeDamaged(KIND, token),
-    hint: `it is not accepted any more: revoke it (rondo token revoke ${token.id}) and create another one`,
+    hint: `the token is not accepted any more: revoke it (rondo token revoke ${token.id}) and create another one`,
     guards: guardedBy(token.body),
   };
 }

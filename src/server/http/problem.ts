@@ -20,7 +20,11 @@ export const PROBLEMS: Readonly<
   forbidden: { status: 403, title: "Not allowed", hint: "ask with a token that has the role" },
   not_found: { status: 404, title: "Not found", hint: "look it up in a list, or in /openapi.json" },
   method_not_allowed: { status: 405, title: "Not with this method", hint: "see the Allow header" },
-  request_timeout: { status: 408, title: "The request came too slowly", hint: "send it again, in one piece" },
+  request_timeout: {
+    status: 408,
+    title: "The request came too slowly",
+    hint: "send the request again, without pauses",
+  },
   conflict: { status: 409, title: "Conflict", hint: "use another id, or the existing execution" },
   wrong_status: { status: 409, title: "Not in this status", hint: "look at its status first" },
   stale_attempt: { status: 409, title: "The attempt is over", hint: "stop working on it" },

@@ -11,7 +11,7 @@ export const backupRoute = route({
   tag: "admin",
   summary: "Write a copy of the whole store to a file of the server's machine",
   description:
-    "Consistent, and durable when answered; nothing is overwritten. Through the directory's socket only: whoever can open that may write here anyway.",
+    "Consistent, and durable when answered; nothing is overwritten. Only through the socket in the data directory, whose users have access to the store's files anyway.",
   access: "admin",
   isGlobal: true,
   body: z.strictObject({
@@ -30,7 +30,7 @@ export const backupRoute = route({
     const { file } = ask.body;
     if (caller.token !== null || caller.countedBy !== null)
       return reject("forbidden", "a backup is made through the socket of the data directory only", {
-        hint: "ask on the server's machine, without --url",
+        hint: "run the command on the server's machine, without --url",
       });
     if (backup === undefined) return reject("wrong_status", "this store cannot be copied to a file");
     if (!isAbsolute(file)) return reject("invalid_input", "file: must be an absolute path", { path: "file" });

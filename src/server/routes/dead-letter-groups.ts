@@ -19,7 +19,7 @@ const listRoute = route({
   request: "GET /v1/dead-letter-groups",
   tag: TAG,
   summary: "List groups of dead letters with the same error, the largest first",
-  description: "Of the newest 500 letters; `isAll` says whether there are older ones.",
+  description: "The groups are of the newest 500 dead letters; `isAll` says whether there are older ones.",
   access: "viewer",
   query: z.strictObject({ project: name.optional(), workflow: name.optional() }),
   answers: {

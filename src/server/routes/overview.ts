@@ -23,7 +23,11 @@ const overviewRoute = route({
   tag: TAG,
   summary: "Get an overview of all nodes: counts, rates, waiting work, status lights",
   access: "viewer",
-  query: z.strictObject({ seconds: integer(1, 899, "seconds of rates, 300 by default").default(300) }),
+  query: z.strictObject({
+    seconds: integer(1, 899, "the number of seconds for which rates are returned, 300 by default").default(
+      300,
+    ),
+  }),
   answers: { 200: { description: "of all nodes", schema: overviewSchema } },
   async handle({ query, caller }, services) {
     const isBound = caller.project !== null;

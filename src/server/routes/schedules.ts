@@ -163,7 +163,7 @@ export const scheduleRoutes = [
     headers: { "Idempotency-Key": "starts once for each key and schedule" },
     answers: {
       201: { description: "it is started", schema: runSchema },
-      200: { description: "it was started under this key before", schema: runSchema },
+      200: { description: "the execution was started under this key before", schema: runSchema },
     },
     refusals: ["conflict"],
     audit: "schedule.run",

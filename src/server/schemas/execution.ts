@@ -44,7 +44,7 @@ const handlerSchema = z
   .object({
     name: z.string(),
     total: count,
-    sealed: z.boolean().openapi({ description: "its enumeration is complete" }),
+    sealed: z.boolean().openapi({ description: "whether the enumeration is complete" }),
     pending: count,
     running: count,
     retrying: count,
@@ -58,7 +58,7 @@ const handlerSchema = z
 const phaseSchema = z
   .object({
     name: z.string(),
-    visit: count.openapi({ description: "0: not visited yet" }),
+    visit: count.openapi({ description: "the number of the visit; 0: not visited yet" }),
     status: z.enum(["pending", "running", "done", "failed", "cancelled", "skipped"]),
     handlers: z.array(handlerSchema),
   })
@@ -372,7 +372,10 @@ export const bulkAnswer = z
     changed: z.number().int(),
     ids: z.array(z.string()),
     refused: z.array(z.object({ id: z.string(), code: z.string(), message: z.string() })),
-    next: z.string().nullable().openapi({ description: "there are more: call again with it as `cursor`" }),
+    next: z
+      .string()
+      .nullable()
+      .openapi({ description: "the cursor for the next call; null: there are no more executions" }),
   })
   .openapi("BulkAnswer");
 export type BulkAnswer = Shape<typeof bulkAnswer>;

@@ -72,7 +72,7 @@ function damageIn(kind: string, id: string, body: string): string | null {
     form?.parse(body);
     return null;
   } catch (thrown) {
-    return thrown instanceof SyntaxError ? "it is not JSON" : (thrown as Error).message;
+    return thrown instanceof SyntaxError ? "the document is not JSON" : (thrown as Error).message;
   }
 }
 

@@ -15,15 +15,18 @@ export interface StartRequest extends CheckedStart {
   readonly workflow: string;
   readonly input: unknown;
   readonly trace: string | null;
-  /** Its topics were checked, or are checked only when commands are sent, so that a refusal shows in the execution. */
+  /**
+   * Whether topics need no check now: they were checked, or are checked when commands are sent, so that a refusal shows in the
+   * execution.
+   */
   readonly isAdmitted?: boolean;
 }
 
 export interface Started {
   readonly id: string;
-  /** It existed before, with the same workflow and input. */
+  /** Whether the execution existed before, with the same workflow and input. */
   readonly existed: boolean;
-  /** Its view after the start. */
+  /** The view of the execution after the start. */
   readonly view: ExecutionView;
 }
 

@@ -64,13 +64,13 @@ export class FeedHub {
     if (this.#isClosed) return reject("not_ready", "the server is closing");
     if (this.#clients.size >= this.#limits.streams)
       return reject("rate_limited", `there are ${this.#clients.size} streams open, which is the limit`, {
-        hint: "close some, or read pages without Accept: text/event-stream",
+        hint: "close some streams, or read pages without Accept: text/event-stream",
       });
     const { countedBy, token } = options.caller;
     const own = this.#byCaller.get(countedBy ?? "")?.clients.size ?? 0;
     if (countedBy !== null && own >= Math.ceil(this.#limits.streams / SHARE))
       return reject("rate_limited", `${options.caller.name} has ${own} streams open, which is its limit`, {
-        hint: "close some, or read pages without Accept: text/event-stream",
+        hint: "close some streams, or read pages without Accept: text/event-stream",
       });
     const { streamBytes: sliceBytes, streamStallMs: stallMs } = this.#limits;
     const client = new StreamClient(options.outgoing, { clock: this.#clock, sliceBytes, stallMs });

@@ -37,7 +37,7 @@ export interface TaskNews {
   readonly worker?: string;
   readonly reason?: string | null;
   readonly ms?: number;
-  /** In milliseconds since the beginning of the index. */
+  /** The time of the event, in milliseconds since the beginning of the index. */
   readonly at?: number;
   /** The place of its payload: the event, and the position in its columns. */
   readonly seq?: number;
@@ -51,7 +51,7 @@ export interface TaskFacts {
   readonly worker: string | null;
   readonly reason: string | null;
   readonly ms: number;
-  /** 0 without an outcome. */
+  /** The sequence number of the event with the outcome; 0 if there is none. */
   readonly seq: number;
   readonly place: number;
 }

@@ -14,7 +14,7 @@ import type { Rejection } from "../../std/rejection.ts";
 /** The place that all attempts of one grant share. */
 export class GrantPlace {
   readonly place: ReportPlace;
-  /** The same for all grants of one handler, visit, round and epoch. */
+  /** The key of the grant, the same for all grants of one handler, visit, round and epoch. */
   readonly key: string;
   readonly phases: PhaseCounts;
   readonly #prefix: string;

@@ -79,11 +79,11 @@ export class EventBatch {
     }
   }
 
-  /** All reports, after everything was added. */
+  /** Returns all reports, after all events were added. */
   build(): readonly Report[] {
     const started = new Map<string, Told & { readonly attempts: unknown[] }>();
     for (const record of this.#started) {
-      // It has ended within the same request, so its start need not be reported.
+      // The attempt has ended within the same request, so its start need not be reported.
       if (record.hasReceipt) continue;
       const { shared, task, attempt, claim } = record;
       let told = started.get(shared.key);
@@ -241,6 +241,6 @@ export function wrongToken(id: string): Rejection {
 /** The attempt has lost its lease. */
 export function staleAttempt(id: string): Rejection {
   return reject("stale_attempt", `the attempt ${id} does not hold its lease any more`, {
-    hint: "its receipt can still be sent; nothing else",
+    hint: "only the receipt of the attempt can still be sent",
   });
 }

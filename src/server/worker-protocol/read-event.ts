@@ -151,7 +151,7 @@ function readPage({ from, tasks, keys = null, identities = null }: Fields): Read
   if (chars > LIMITS.pageBytes)
     return reject("too_large", `tasks: a page holds at most ${LIMITS.pageBytes} bytes`, {
       path: "tasks",
-      hint: "send it as several pages",
+      hint: "send the tasks as several pages",
     });
   return {
     kind: "page",

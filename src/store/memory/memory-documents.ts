@@ -3,7 +3,7 @@ import { assertDocumentKey } from "../check-write.ts";
 import type { DocumentRange, StoredDefinition, Swap } from "../store.ts";
 
 export class MemoryDocuments {
-  /** By kind, then by id. */
+  /** Documents by kind, then by id. */
   readonly #documents = new Map<string, Map<string, string>>();
   readonly #definitions = new Map<string, string>();
   readonly #newestOf = new Map<string, string>();

@@ -24,7 +24,7 @@ export interface Origin {
 
 export class MemoryRecords {
   readonly #mail = new Map<string, StoredMailboxMessage>();
-  /** By execution, in the order of storing. */
+  /** Log rows by execution, in the order of storing. */
   readonly #logs = new Map<string, StoredLogRow[]>();
   #deadLetters: StoredDeadLetter[] = [];
   readonly #last = { message: 0, log: 0, deadLetter: 0 };

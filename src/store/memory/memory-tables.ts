@@ -64,7 +64,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
   readonly #ownership: MemoryOwnership;
   #lastOrder = 0;
   #unsettled: TakeBack[] = [];
-  /** By id, in the order of creation. */
+  /** Executions by id, in the order of creation. */
   readonly #executions = new Map<string, ExecutionRow>();
   readonly #records = new MemoryRecords();
   /** Listeners of all nodes for hints. */
@@ -367,7 +367,7 @@ export class MemoryTables extends MemoryDocuments implements SyncStore {
     return { touched, refused };
   }
 
-  /** Writes what is not refused; returns the ids of creates that exist already. */
+  /** Makes the writes that are not refused; returns the ids of creates that exist already. */
   #write(
     { writes, mailTaken = [] }: Commit,
     touched: ReadonlySet<number>,

@@ -23,9 +23,9 @@ export interface Refusal {
 interface Place extends Written {
   readonly count: number;
   known: Known | undefined;
-  /** It was read for this batch; if it is not cached then, it does not exist. */
+  /** Whether the execution was read for this batch; if it is not cached then, it does not exist. */
   isFresh: boolean;
-  /** It is part of the call under construction. */
+  /** Whether the execution is part of the call under construction. */
   isBegun: boolean;
 }
 

@@ -12,7 +12,7 @@ export interface Written {
   /** The number of the execution; negative: its place among the created ones. */
   readonly ref: number;
   end: number;
-  /** It was last written in this epoch, or the call creates it. */
+  /** Whether the execution was last written in this epoch, or the call creates it. */
   isTouched: boolean;
   head: Head | null;
   /** The `headKey` of its head; null: unknown. */

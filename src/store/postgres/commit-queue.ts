@@ -168,7 +168,7 @@ export class CommitQueue {
     batch.learnt(epochs.keys(), knowledge);
   }
 
-  /** False: the call must be tried again with new information. */
+  /** Sends the call. False: the call must be tried again with new information. */
   async #send(batch: CommitBatch, session: number): Promise<boolean> {
     const { link, knowledge, generation, lock, owner } = this.#options;
     const call = batch.build(await knowledge.lastLines(batch.repeating()));

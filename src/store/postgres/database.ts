@@ -58,7 +58,7 @@ export class Database {
     const meta = await readMeta(client);
     const { generation } = meta;
     if (generation !== this.meta.generation)
-      throw restoredMeanwhile(`it is of generation ${generation}, this node of ${this.meta.generation}`);
+      throw restoredMeanwhile(`the database has generation ${generation}, this node ${this.meta.generation}`);
     if (isElsewhere(meta, state) || state.walPosition < seen)
       throw new DatabaseUnusable(
         "older",

@@ -14,7 +14,7 @@ export interface Known {
   epoch: number;
   /** The epoch of its partition when it was cached. */
   readonly ownedIn: number;
-  /** The `headKey` of its head; null: unknown. */
+  /** The `headKey` of the execution's head; null: unknown. */
   head: string | null;
   /** The phase, if the journal rows have it; null: the head has it. */
   phase: string | null;

@@ -121,7 +121,7 @@ export class Link {
         const client = this.#client;
         // The next statement opens another connection.
         this.#client = null;
-        if (client !== null) drop(client, "it does not make sense");
+        if (client !== null) drop(client, "the answer is garbled");
         throw garbled(error, attempted);
       }
       throw faultOf(error, attempted);

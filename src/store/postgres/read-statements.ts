@@ -120,7 +120,7 @@ export const READS = {
   heads: `SELECT ${HEAD} FROM executions x WHERE e = ANY ($1::bigint[]) ORDER BY e DESC`,
   list: listOfGroups(false),
   "list-of-project": listOfGroups(true),
-  // The same without values that can be large, for when the database cannot read one of them (read-apart.ts).
+  // Statements without large values, for when the database cannot read one of them (read-apart.ts).
   "head-order": "SELECT e FROM executions WHERE id = $1",
   "narrow-head": `SELECT ${head(PHASE, "'', NULL")} FROM executions x WHERE e = $1`,
   "narrowest-head": `SELECT ${head("x.phase", "'', NULL")} FROM executions x WHERE e = $1`,

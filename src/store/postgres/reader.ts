@@ -208,7 +208,7 @@ export class PostgresReader {
     }));
   }
 
-  /** The same for a journal with unreadable bodies. If the numbers of the rows are unreadable too, one row says why. */
+  /** Reads a journal with unreadable bodies. If the numbers of the rows are unreadable too, one row says why. */
   async #rowsApart(values: RowsWanted): Promise<(ChainedEntry & { readonly phase: string | null })[]> {
     type Row = [seq: number, count: number, at: number, chain: string | null, phase: string | null];
     const [id, from] = values;

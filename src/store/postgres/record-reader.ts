@@ -102,7 +102,7 @@ export const RECORD_READS = {
   definitions: "SELECT name, hash FROM newest_definitions WHERE name > $1 ORDER BY name LIMIT $2",
 } as const;
 
-/** The same without the large values, used if the database cannot read one of them (read-apart.ts). */
+/** Statements without the large values, used if the database cannot read one of them (read-apart.ts). */
 const NARROW_READS = {
   mail: mail("NULL"),
   logs: logs("NULL"),

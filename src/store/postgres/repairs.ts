@@ -185,7 +185,7 @@ export class PostgresRepairs {
     return { seq, count, at, body: decodeText(body) };
   }
 
-  /** False: another execution has the id now. */
+  /** Writes a head. False: another execution has the id now. */
   async #putHead(e: number, { id, partition, ...head }: Head): Promise<boolean> {
     const { workflow, hash, project, status, want, createdAt, tags } = head;
     const values = [e, plainText(id), partition, workflow, hash, project, status, want, createdAt];

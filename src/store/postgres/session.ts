@@ -75,7 +75,7 @@ async function readOrigin(client: pg.Client): Promise<string | null> {
       FROM pg_control_system()`);
     return rows[0]?.origin ?? null;
   } catch (error) {
-    // Some providers do not permit this.
+    // Some providers do not permit reading the origin.
     if (sqlState(error) === "42501") return null;
     throw error;
   }

@@ -21,7 +21,7 @@ export class DirectoryOwned extends StoreFault {
         ? "another process"
         : `process ${owner.pid} (since ${new Date(owner.startedAt).toISOString()})`;
     const where = owner?.listening === undefined ? "" : `, which listens at ${owner.listening}`;
-    const advice = owner?.listening === undefined ? "stop it first" : "use that one, or stop it first";
+    const advice = owner?.listening === undefined ? "stop it first" : "use that process, or stop it first";
     super(`the directory ${directory} is in use by ${by}${where}; ${advice}, or choose another directory`, {
       retryable: true,
       nothingWritten: true,
@@ -106,7 +106,7 @@ export function faultOf(error: unknown, context: { file: string; writing: boolea
       if (!writing) return fault("the disk failed while reading", true);
       return new DiskFailed(
         `the disk failed while writing (${file}: ${error.message}, code ${error.code}); ` +
-          "the process ends, since what is on the disk is known only after a restart",
+          "the process ends, because only a restart shows what is on the disk",
         error,
       );
     case CODE.busy:

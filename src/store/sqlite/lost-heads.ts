@@ -48,7 +48,7 @@ export class LostHeads {
     return row === undefined || !isText(row.body) ? null : { ...row, body: textOf(row.body) };
   }
 
-  /** False: another execution has the id by now. */
+  /** Writes a head. False: another execution has the id by now. */
   #put(e: number, head: Head): boolean {
     const { id, partition, workflow, hash, project, status, phase, want, priority } = head;
     const { createdAt, finishedAt, tags, error } = head;

@@ -94,7 +94,7 @@ function create(file: string, driver: Driver, migrations: readonly string[]): vo
   closeSync(openSync(unfinished, "wx", 0o600));
   const connection = driver.open(unfinished);
   try {
-    // It has no effect after the first table exists (purger.ts).
+    // The setting has no effect after the first table exists (purger.ts).
     connection.exec("PRAGMA auto_vacuum = INCREMENTAL");
     connection.exec(`PRAGMA synchronous = FULL; PRAGMA application_id = ${APPLICATION_ID}`);
     apply(connection, { migrations, version: 0 });

@@ -8,7 +8,7 @@ import { StoreFault } from "../store.ts";
 interface OpenFile {
   readonly path: string;
   readonly identity: string | null;
-  /** What to do if it was removed. */
+  /** What to do if the file was removed. */
   readonly advice: string;
 }
 
@@ -53,7 +53,7 @@ function faultOf({ path, identity, advice }: OpenFile): StoreFault | null {
   );
 }
 
-/** Null: there is no such file, or it cannot be accessed. */
+/** The identity of a file; null: there is no such file, or it cannot be accessed. */
 function identityOf(path: string): string | null {
   try {
     const { dev, ino } = statSync(path, { bigint: true });

@@ -125,7 +125,7 @@ function verifyContent(
 /** All messages of the integrity check, one per line. */
 const CHECK =
   "SELECT group_concat(integrity_check, char(10)) FROM pragma_integrity_check(100) WHERE integrity_check <> 'ok'";
-/** The same for one table and its indexes. */
+/** The integrity check of one table and its indexes. */
 const checkOf = (table: string): string => CHECK.replace("(100)", `('${table}')`);
 const TABLES = "SELECT group_concat(name, char(10)) FROM sqlite_schema WHERE type = 'table'";
 /** The root page of each table and index. */

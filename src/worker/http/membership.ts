@@ -391,7 +391,7 @@ interface MemberSession {
   readonly backOff: BackOff;
   /** Addresses that refused this worker in this round. */
   readonly refusals: Set<string>;
-  /** Its last registration or request failed. */
+  /** Whether the last registration or request of the session failed. */
   hasFailed: boolean;
   /** The last claim failed. A registration does not prove that claims work. */
   claimsFail: boolean;

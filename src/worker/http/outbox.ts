@@ -88,7 +88,7 @@ export class Outbox {
     this.#post(waiting);
   }
 
-  /** These events did not belong to the node that they were sent to: they wait until the right node is found. */
+  /** Handles events that did not belong to the node that they were sent to: they wait until the right node is found. */
   moved(entries: readonly Entry[]): void {
     const byAttempt = new Map<HeldAttempt, Entry[]>();
     for (const entry of entries) {

@@ -97,10 +97,10 @@ export class ServerLink {
   /** Registrations under way, by their requests. */
   readonly #registering = new Map<Promise<RegisterResult>, string>();
   #address: string | null = null;
-  /** Its last registration or request failed. */
+  /** Whether the last registration or request failed. */
   #hasFailed = false;
   #isClosed = false;
-  /** False: the server refused the worker's own URL, because something between them changes addresses. */
+  /** Whether the worker sends its own URL. False: the server refused it, because something between them changes addresses. */
   #sendsUrl = true;
   /** The number of timed-out requests in a row, by route. */
   readonly #timeouts = new Map<Route, number>();

@@ -151,7 +151,7 @@ function findTool(name: string): string | null {
 interface ChildFile {
   /** A folder on this machine. */
   readonly file: string;
-  /** Its path in the jail. */
+  /** The path of the folder in the jail. */
   readonly place: string;
   readonly isEntry?: boolean;
 }

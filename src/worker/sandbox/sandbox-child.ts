@@ -46,7 +46,7 @@ export class SandboxChild {
     this.#folder = mkdtempSync(join(tmpdir(), "rondo-script-"));
     const folder = this.#folder;
     const { file, args } = jail.command(folder, memoryBytes);
-    // Its own process group, so that the jail's helper and the child are killed together.
+    // The child has its own process group, so that the jail's helper and the child are killed together.
     this.#process = spawn(file, [...args, ...inheritedFds()], {
       cwd: folder,
       env: {},
@@ -72,7 +72,7 @@ export class SandboxChild {
         this.listener?.ended(why);
         resolve();
       };
-      this.#process.on("error", (error) => end(`it could not be started: ${error.message}`));
+      this.#process.on("error", (error) => end(`the sandbox process could not be started: ${error.message}`));
       this.#process.on("close", (code, signal) => end(this.#whyEnded(code, signal)));
     });
   }
