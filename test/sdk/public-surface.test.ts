@@ -3,11 +3,11 @@
 import { spawnSync } from "node:child_process";
 import {
   cpSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeFileSync,
 } from "node:fs";
@@ -27,21 +27,14 @@ function tsc(project: string): string {
   return `${stdout}exit ${status}`;
 }
 
-/** Emits the declarations of the three entry points into a folder that looks like the installed package. */
-function emitPackage(): string {
+/** Copies the declarations of the last build into a folder that looks like the installed package. */
+function installPackage(): string {
   const installed = join(folder, "node_modules/rondo");
-  mkdirSync(installed, { recursive: true });
+  const isDeclaration = (path: string): boolean => statSync(path).isDirectory() || path.endsWith(".d.ts");
+  cpSync("dist/src", join(installed, "dist/src"), { recursive: true, filter: isDeclaration });
   cpSync("package.json", join(installed, "package.json"));
   for (const name of ["zod", "@types"])
     symlinkSync(resolve("node_modules", name), join(folder, "node_modules", name));
-  const config = {
-    extends: resolve("tsconfig.build.json"),
-    compilerOptions: { rootDir: resolve("."), outDir: join(installed, "dist"), emitDeclarationOnly: true },
-    files: ["src/index.ts", "src/client.ts", "src/testing.ts"].map((path) => resolve(path)),
-    include: [],
-  };
-  writeFileSync(join(folder, "emit.json"), JSON.stringify(config));
-  expect(tsc(join(folder, "emit.json"))).toBe("exit 0");
   return join(installed, "dist");
 }
 
@@ -53,7 +46,7 @@ function readDeclarations(root: string): Map<string, string> {
 }
 
 describe("the package", () => {
-  const root = emitPackage();
+  const root = installPackage();
 
   test("exports nothing without TSDoc, and shows no type that it does not export", () => {
     const declarations = readDeclarations(root);

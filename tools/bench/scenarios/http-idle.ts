@@ -91,7 +91,7 @@ async function startToCodeMs(connection: HttpConnection): Promise<number> {
 
 /** Counts the requests of an idle worker through a proxy. */
 async function idleRequests(bench: Bench, url: string): Promise<Figures> {
-  const ms = bench.isShort ? 15_000 : 120_000;
+  const ms = bench.isShort ? 6_000 : 120_000;
   let requests = 0;
   const { hostname, port } = new URL(url);
   const proxy = createServer((incoming, answer) => {
@@ -141,7 +141,7 @@ async function idleRequests(bench: Bench, url: string): Promise<Figures> {
 
 /** Workers simulated by protocol requests: as processes they would cost this machine more than the server does. */
 async function runWorkers(bench: Bench): Promise<Figures> {
-  const ms = bench.isShort ? 5_000 : 60_000;
+  const ms = bench.isShort ? 3_000 : 60_000;
   const { server, url } = await RondoProcess.server(bench);
   const connection = new HttpConnection({ address: url });
   const stopped = new AbortController();

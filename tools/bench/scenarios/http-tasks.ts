@@ -16,7 +16,7 @@ const CAPACITY = 2_000;
 const RUNS = 3;
 const WARM_UP_TASKS = 5_000;
 const FOLLOWERS = 200;
-const PAIRS = { short: 3, long: 5 };
+const PAIRS = { short: 2, long: 5 };
 /** Enough time for all followers to connect before the work begins. */
 const BEFORE_MS = 2_000;
 
