@@ -79,7 +79,7 @@ export class Auditor {
     this.#execution = execution;
   }
 
-  /** Takes the next event. */
+  /** Applies the next event of the journal. */
   apply({ seq, event }: Recorded): void {
     if (seq !== this.#seq + 1) {
       this.#isWhole = false;
@@ -136,7 +136,7 @@ export class Auditor {
       this.#find("differs", 0, `lists show the status ${status}; the journal says ${this.#status}`);
   }
 
-  /** The result; `view` is the state that the node shows at the same revision. */
+  /** Ends the audit and returns its result. `view` is the state that the node shows at the same revision. */
   end(view: ExecutionView | null): Audit {
     if (view !== null) this.#compare(view);
     let [tasks, settled] = [0, 0];

@@ -61,7 +61,7 @@ export class RunTally {
     if (isDone) this.#tasks.delete(task);
   }
 
-  /** A retry begins a new round. */
+  /** Begins a new round, as after a retry. */
   reopen(): void {
     this.#round++;
   }

@@ -5,7 +5,7 @@ import type { HttpResponse } from "./transport.ts";
 export interface ServerEvent {
   /** The id to send as Last-Event-ID to continue after this event; empty if none was given. */
   readonly id: string;
-  /** `message` unless the server named it. */
+  /** The name of the event; `message` if the server sent no name. */
   readonly kind: string;
   readonly data: string;
 }

@@ -33,7 +33,7 @@ export interface SubmittedStep {
   /** `cmd_type`, and `cmd_data` and `cmd_metadata` if they are given. */
   readonly command: { readonly [field: string]: Json };
   readonly topic: Json;
-  /** Options of its handler, as in a definition. */
+  /** Options of the command's handler, as in a definition. */
   readonly options: { readonly [option: string]: Json };
 }
 

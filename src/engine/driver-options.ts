@@ -71,7 +71,7 @@ export interface EngineOptions {
   readonly onCluster?: (output: ClusterOutput) => void;
   /** Whether the engine may act now; by default always. An engine that may not act gives out and writes nothing. */
   readonly mayAct?: () => boolean;
-  /** Performs post-operations; without it they stay owed. */
+  /** Performs post-operations; without a performer they stay owed. */
   readonly postOps?: PostOps;
   /** Called if the engine cannot go on: because of a bug, or another owner. */
   readonly onStop?: (reason: Error) => void;

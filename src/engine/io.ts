@@ -163,7 +163,7 @@ export interface JoinOptions {
   readonly local: boolean;
   /** Whether the worker can be asked about a silent attempt. */
   readonly asks?: boolean;
-  /** The only project whose tasks it gets. */
+  /** The only project whose tasks the worker gets. */
   readonly project?: string | null;
   /** Whether the worker also gets work that no other worker serves, in any version. */
   readonly fallback?: boolean;

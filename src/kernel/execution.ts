@@ -16,7 +16,7 @@ export type ExecutionStatus = "running" | "paused" | "cancelling" | FinalStatus;
 
 /** The enumeration of a handler's tasks, which has attempts of its own. */
 export interface Enumeration {
-  /** Attempts that have ended. */
+  /** The number of attempts that have ended. */
   ended: number;
   fails: number;
   crashes: number;

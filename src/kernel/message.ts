@@ -195,7 +195,7 @@ export type PostOpOutcome =
 /** The runner of post-operations says how an attempt ended. */
 export interface PostOpMessage {
   readonly kind: "postop";
-  /** The id of the operation. */
+  /** The id of the post-operation. */
   readonly op: string;
   readonly attempt: number;
   readonly outcome: PostOpOutcome;

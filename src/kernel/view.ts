@@ -50,7 +50,7 @@ export interface ExecutionView {
   readonly workflow: string;
   /** The hash of the workflow's definition. */
   readonly workflowHash: string;
-  /** The project that it belongs to. */
+  /** The project that the execution belongs to. */
   readonly project: string;
   /** The status of the execution. */
   readonly status: ShownStatus;
@@ -74,7 +74,7 @@ export interface ExecutionView {
   readonly createdAt: number;
   /** When the execution ended, in milliseconds since 1970; null until then. */
   readonly finishedAt: number | null;
-  /** The sequence number of its last event. */
+  /** The sequence number of the execution's last event. */
   readonly revision: number;
 }
 

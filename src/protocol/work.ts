@@ -149,7 +149,7 @@ export type Report =
       /** The index of the run among the runs of the script, from 0; null: found by its name. */
       readonly index: number | null;
       readonly state: string;
-      /** The state is above the limit for marking. It is kept whole. */
+      /** Whether the state is larger than the limit above which states are marked. It is stored whole. */
       readonly oversized: boolean;
       readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
     })

@@ -114,9 +114,9 @@ export type StepDone =
 export interface EventsRequest {
   readonly tokens: Readonly<Record<string, string>>;
   /**
-   * The last acknowledged event of each attempt. A server that did not grant the attempt goes on after it; by default, it goes
-   * on after the number before the attempt's first event here. So a worker with several requests under way for one attempt must
-   * send it.
+   * The last acknowledged event of each attempt. A server that did not grant an attempt continues after this number; if it is
+   * left out, after the number before the attempt's first event in this request. So a worker that has several requests for one
+   * attempt under way must send it.
    */
   readonly acknowledged?: Readonly<Record<string, number>>;
   readonly events: readonly WireEvent[];

@@ -64,7 +64,7 @@ function commandContext<Data>(context: ProcessContext): CommandContext<Data> {
     attemptId: context.attemptId,
     now: context.now,
     idempotencyKey: context.idempotencyKey,
-    // Made on first use.
+    // The log is made on first use.
     get log() {
       return context.log;
     },

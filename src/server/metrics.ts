@@ -126,7 +126,7 @@ export class Metrics {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
-  /** Registers a counter whose value is kept elsewhere. */
+  /** Registers a counter whose value is kept outside of the library. */
   #total(name: string, help: string, look: () => number): void {
     const collect = function (this: Counter): void {
       this.reset();

@@ -28,9 +28,9 @@ export interface Rejection {
   readonly kind: "rejection";
   /** The kind of refusal. */
   readonly code: RejectionCode;
-  /** What is wrong. */
+  /** What is wrong with the request. */
   readonly message: string;
-  /** What to do about it. */
+  /** What to do about the refusal. */
   readonly hint?: string;
   /** Which part of the given data is meant. */
   readonly path?: string;
@@ -53,7 +53,7 @@ export class RondoError extends Error {
   override name = "RondoError";
   /** The kind of refusal. */
   readonly code: RejectionCode;
-  /** What to do about it. */
+  /** What to do about the refusal. */
   readonly hint: string | undefined;
   /** Which part of the given data is meant. */
   readonly path: string | undefined;

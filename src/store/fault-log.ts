@@ -19,7 +19,7 @@ const KINDS_MAX = 100;
 
 interface Lasting {
   readonly from: number;
-  /** How often it occurred since its last line. */
+  /** How often the fault occurred since its last log line. */
   unlogged: number;
   distanceMs: number;
   nextAt: number;

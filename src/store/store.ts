@@ -25,7 +25,10 @@ export interface Ownership {
   readonly epoch: number;
   /** The newest epoch that ended without a clean release; executions last written in it or before may have open leases. */
   readonly uncleanEpoch: number;
-  /** The unclean ends of epochs, in order; a later one stands for a missing one. Undefined: the store does not know. */
+  /**
+   * The ends of epochs that ended uncleanly, in order. If one is missing, the next later one counts for it. Undefined: the
+   * store does not keep them.
+   */
   readonly uncleanEnds?: readonly UncleanEnd[];
   /** Owners from this epoch on store their grants of limits. Undefined: no owner does. */
   readonly limitsStoredFrom?: number;
@@ -109,7 +112,7 @@ export interface MailboxMessage {
 /** A mailbox message as read: `order` grows in the order of storing. */
 export interface StoredMailboxMessage extends MailboxMessage {
   readonly order: number;
-  /** Why its body cannot be read. */
+  /** Why the body of the message cannot be read. */
   readonly damage?: string;
 }
 
@@ -120,7 +123,7 @@ export interface LogLine {
   /** debug, info, warn, error; progress; run (the life of a script's runs). */
   readonly level: string;
   readonly text: string;
-  /** The script's run that wrote it. */
+  /** The run of a script that wrote the line. */
   readonly run?: string;
 }
 
@@ -390,7 +393,7 @@ export interface DocumentStore {
   putDocument(kind: string, id: string, body: string | null): Promise<void>;
   /** Compare-and-set: writes the document only if its body is `was` (null: it does not exist); false: nothing was written. */
   swapDocument(kind: string, id: string, swap: Swap): Promise<boolean>;
-  /** Throws `DamagedData` if the stored body is damaged. */
+  /** Reads the body of a document. Throws `DamagedData` if it is damaged. */
   getDocument(kind: string, id: string): Promise<string | null>;
   listDocuments(kind: string, range: DocumentRange): Promise<readonly StoredDocument[]>;
   /** Stores a definition under its hash, and makes it the newest definition of its name. */

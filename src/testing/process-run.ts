@@ -21,7 +21,7 @@ export interface ProcessRunOptions {
   readonly capacity: number;
   readonly settings: Partial<Settings>;
   readonly onLog: (line: LogLine) => void;
-  /** Makes commits fail; without it, none do. */
+  /** Makes commits fail; left out: no commit fails. */
   readonly faults?: { commit<T>(write: () => Promise<T>): Promise<T> };
   /** How scripts run. They run for real, in their sandbox. */
   readonly scripts: ScriptOptions;

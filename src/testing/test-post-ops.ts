@@ -15,7 +15,7 @@ export interface TestBroadcast {
   readonly url: string;
   /** The JSON that was sent. */
   readonly body: unknown;
-  /** When it was sent, in virtual time. */
+  /** When the broadcast was sent, in virtual time. */
   readonly at: number;
   /** The HTTP status of the answer. */
   readonly status: number;

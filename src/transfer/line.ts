@@ -17,10 +17,10 @@ const name = z.string().min(1);
 const header = z.strictObject({
   kind: z.literal("header"),
   format: z.literal(FORMAT),
-  /** The version of Rondo that wrote it. */
+  /** The version of Rondo that wrote the export. */
   rondo: z.string(),
   at: z.int(),
-  /** Attempts of remote workers may still run. */
+  /** Whether attempts of remote workers may still run. */
   remote: z.boolean(),
 });
 

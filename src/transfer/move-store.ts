@@ -12,7 +12,7 @@ import { type Moved, Tally } from "./tally.ts";
 export interface ExportOptions {
   readonly store: Store;
   readonly clock: Clock;
-  /** The version that writes. */
+  /** The version of Rondo that writes the export. */
   readonly rondo: string;
   /** Takes bytes; the next ones follow after it has resolved. */
   readonly write: (chunk: Buffer) => Promise<void>;

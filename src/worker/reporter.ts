@@ -95,7 +95,7 @@ export class Reporter {
     return new Promise((resolve) => this.add(report, resolve));
   }
 
-  /** The log has unreported lines. */
+  /** Notes that a log has unreported lines. */
   logged(log: AttemptLog, isFull: boolean): void {
     this.#waiting.add(log);
     if (isFull) this.reportLogs(log);

@@ -39,7 +39,7 @@ export interface WorkerOptions {
   readonly clock: Clock;
   readonly results: ResultsSource;
   readonly send: Send;
-  /** Gets each logged line at once. */
+  /** Called with each logged line at once. */
   readonly log: Around["onLog"];
   readonly concurrency: number;
   /** Left out: this worker runs no scripts. */

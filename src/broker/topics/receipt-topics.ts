@@ -80,7 +80,7 @@ export class ReceiptTopics {
     return found;
   }
 
-  /** No command is known that waits here. */
+  /** Whether no known command waits for a receipt on this topic. */
   needsCommand(name: string): boolean {
     return this.#topics.get(name)?.open.size === 0;
   }

@@ -44,9 +44,9 @@ export class Enumeration {
   #items: Item[] = [];
   readonly #early = new Map<number, Item>();
   #isReporting = false;
-  /** The failure of missing items is being reported. */
+  /** Whether the failure of missing items is being reported. */
   #isFailing = false;
-  /** `enumerated`, once it has come. */
+  /** The message `enumerated`, once it has come. */
   #end: { readonly outcome: EnumerationOutcome; readonly delivery: Delivery } | null = null;
   #isOver = false;
   #strikes = 0;
@@ -83,7 +83,7 @@ export class Enumeration {
     const { key } = engine.info;
     this.#strikes = 0;
     const fields = readFields(delivery.message.content);
-    // `enumerated`, which another node consumed and passed on.
+    // The message is `enumerated`, which another node consumed and passed on.
     if (!isRejection(fields) && fields["position"] === undefined && fields["token"] !== undefined) {
       const report = readTaskReport(fields, key);
       if (isRejection(report)) return dead.put(delivery, report.message);

@@ -40,7 +40,7 @@ export class LoneTasks {
     this.#next();
   }
 
-  /** The queue has to be declared again. */
+  /** Notes that the queue has to be declared again. */
   detach(): void {
     this.isDeclared = false;
     this.#isDeclaring = false;

@@ -45,7 +45,7 @@ export class ServedAtBroker {
   async refresh(session: BrokerSession, uses: ReadonlySet<string>): Promise<void> {
     const all = [...new Set([...uses, ...this.#enumerating, ...this.#elsewhere])];
     for (const use of all.slice(0, CHECKS_MAX)) {
-      // The next call begins with others.
+      // Moves the code to the end, so that the next call begins with other code.
       if (this.#elsewhere.delete(use)) this.#elsewhere.add(use);
       if (!use.startsWith("topic:")) await this.enumeratesNow(session, use);
     }

@@ -20,7 +20,7 @@ export class VisitQueueSet {
     return this.#visits.size;
   }
 
-  /** The wire names of their code. */
+  /** The wire names of the code of all visits here. */
   get uses(): ReadonlySet<string> {
     return new Set(Array.from(this.#visits.values(), ({ facts }) => facts.use));
   }

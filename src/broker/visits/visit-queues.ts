@@ -63,7 +63,7 @@ export class VisitQueues {
   #silences = 0;
   readonly #calls: RollCalls;
 
-  /** `isOld`: an earlier process registered it. */
+  /** `isOld`: an earlier process registered the queues. */
   constructor(place: VisitPlace, facts: VisitFacts, isOld: boolean, parts: VisitParts) {
     const { execution, phase, visit, handler, round } = place;
     this.place = { execution, phase, visit, handler, round };

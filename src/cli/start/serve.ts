@@ -45,7 +45,9 @@ export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<
     `rondo serves ${withoutPassword(config.store)} at ${where}${socket === null ? "" : `, and through ${socket}`}`,
   );
   if (!isLoopback(config.host))
-    printLine(`  the server answers to the names ${namesOf(config).join(", ")}; other names: "hosts"`);
+    printLine(
+      `  the server answers to the names ${namesOf(config).join(", ")}; add other names to the setting "hosts"`,
+    );
   return server;
 }
 

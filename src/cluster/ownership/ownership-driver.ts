@@ -23,7 +23,7 @@ export interface OwnedEngine {
 }
 
 export interface OwnershipOptions {
-  /** The open store. Its hints arrive here. */
+  /** The open store, whose hints this driver handles. */
   readonly store: Pick<ClusterStore, "renew" | "take" | "release" | "leave" | "onHint">;
   readonly engine: OwnedEngine;
   readonly clock: Pick<Clock, "after">;

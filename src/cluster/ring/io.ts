@@ -51,7 +51,7 @@ export interface RingView {
     readonly suspect: boolean;
     /** When its lease ends without a renewal, by the last reading of the store; null if it is not known. */
     readonly leaseUntil: number | null;
-    /** The nodes that watch its timers. */
+    /** The nodes that watch the timers of this node. */
     readonly clockworkers: readonly string[];
   }[];
   readonly token: {

@@ -65,7 +65,7 @@ export class RingDriver {
     return this.#node.view();
   }
 
-  /** Says goodbye if that is possible without waiting. */
+  /** Stops, and tells the ring so if that is possible without waiting. */
   stop(): void {
     this.input({ kind: "leaving" });
     this.#hasEnded = true;

@@ -23,7 +23,7 @@ export class TokenOutbox {
   #scan = false;
   #aboard: TokenMessage | null = null;
   #number = 0;
-  /** Whether an entry has not been round yet. */
+  /** Whether an entry has not yet gone round the ring. */
   isUrgent = false;
 
   constructor(settings: RingSettings) {

@@ -29,7 +29,7 @@ export interface TokenMessage {
   readonly number: number;
   /** Something in it is new, so the token is passed on without a pause. */
   readonly urgent: boolean;
-  /** The number of nodes that it has visited. */
+  /** The number of nodes that the message has visited. */
   readonly hops: number;
   /** Hints that the owners of these partitions have not taken yet. */
   readonly hints: readonly MailHint[];
@@ -48,7 +48,7 @@ export interface TokenStamp {
   readonly epoch: number;
   /** The incarnation that began the epoch; it decides between two that did so at the same time. */
   readonly maker: string;
-  /** Grows with each hop. */
+  /** The number of the token, which grows with each hop. */
   readonly number: number;
 }
 

@@ -17,7 +17,7 @@ export interface TimerScan {
 }
 
 interface Watched extends StoredTimer {
-  /** When its owner is notified next. */
+  /** When the owner of the timer is notified next. */
   readonly tellAt: number;
   readonly tellings: number;
   readonly order: number;

@@ -33,7 +33,7 @@ interface Found {
 /** The store answered with an error. */
 export class StateRefused extends Error {
   override name = "StateRefused";
-  /** True: the same request would be refused again. */
+  /** Whether the same request would be refused again. */
   readonly isFinal: boolean;
   constructor(message: string, isFinal: boolean) {
     super(message);

@@ -122,7 +122,7 @@ export class RedisState implements StateStore {
         },
       }) as RedisClient;
       let isTold = false;
-      // Reported once, not for each reconnect.
+      // A fault is reported once, not for each reconnect.
       client.on("error", (fault) => {
         if (!isTold) this.#onFault(fault);
         isTold = true;

@@ -10,7 +10,7 @@ import { decodeName, encodeName } from "../../kernel/definition/names.ts";
 export interface StatePlace {
   readonly store: string;
   readonly key: string;
-  /** Null: no partition was given. */
+  /** The partition of the key; null: none was given. */
   readonly partition: string | null;
 }
 

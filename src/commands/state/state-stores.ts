@@ -11,7 +11,7 @@ import type { StateStore } from "./state-store.ts";
 export interface StateStoresOptions {
   /** Rondo's own store. */
   readonly store: DocumentStore;
-  /** If it is empty, any name is allowed. */
+  /** The configured stores by name. If there are none, any name is allowed. */
   readonly settings: Readonly<Record<string, StateStoreSettings>>;
   readonly onFault: (fault: Error) => void;
 }

@@ -288,7 +288,7 @@ export class ExecutionCache {
     if (execution.ended && node.performs(slot.id)) return;
     // An ended execution with unpublished events counts as idle.
     if (slot.want === "time" && !execution.ended) {
-      // Evicted only after the store has this want, or no scan would load it again.
+      // The slot is evicted only after the store has this want, or no scan would load the execution again.
       if (slot.storedWant !== "time" || slot.retryFired) return node.requestCommit(slot);
     } else if (!execution.ended && isServed(this.#node, slot)) {
       this.#idle.delete(slot);

@@ -241,7 +241,7 @@ export class HandlerQueue {
       if (parked.length === 0) this.#parked?.delete(key);
       if (task === undefined) return false;
       this.#parkedCount--;
-      // A late receipt may have settled it meanwhile.
+      // A late receipt may have settled the task meanwhile.
       if (this.state.isClosed(task)) continue;
       this.requeue(task);
       return true;

@@ -41,7 +41,7 @@ export class PostOpRunner {
       end(failed("Timeout", `the post-operation did not end within ${task.plan.timeoutMs} ms`));
       abort.abort();
     });
-    // Catches synchronous errors too.
+    // The async wrapper also catches synchronous errors.
     void (async () => postOps.perform(task, abort.signal))().then(end, (thrown: unknown) =>
       end(
         thrown instanceof Error

@@ -194,7 +194,7 @@ export function resolveCommand(
     return found;
   });
   if (bytes > BYTES_MAX)
-    return failed("TooLarge", "too_large", `its references make it larger than ${BYTES_MAX} bytes`);
+    return failed("TooLarge", "too_large", `the references make the command larger than ${BYTES_MAX} bytes`);
   if ("value" in resolved) return { text: JSON.stringify({ ...command.cmd, cmd_data: resolved.value }) };
   const { text } = resolved.missing;
   return failed("UnresolvedReference", "unresolved_reference", `"\${${text}}" leads nowhere`);

@@ -26,7 +26,7 @@ export interface Wanted {
   readonly range: string | null;
   /** Whether the code must enumerate; code that only processes does not fit then. */
   readonly enumerates: boolean;
-  /** All of the above as one text. */
+  /** A key of the wanted code: all other fields as one text. */
   readonly key: string;
 }
 
@@ -37,7 +37,7 @@ export interface HandlerPlan {
   readonly waits: boolean;
   /** Wire name of the code that processes tasks; empty if no worker does. */
   readonly use: string;
-  /** The name of its limits within a project. */
+  /** The name of the handler's limits within a project. */
   readonly scope: string;
   readonly wanted: Wanted;
   /** The code that enumerates, if `enumerateUse` is set. */

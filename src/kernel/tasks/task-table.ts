@@ -14,7 +14,7 @@ interface Trouble {
   readonly ended: Uint32Array;
   readonly fails: Uint8Array;
   readonly crashes: Uint8Array;
-  /** Retry time in ms; 0: none. */
+  /** The retry time of each task in ms; 0: none. */
   readonly until: Float64Array;
   /** Whether `takeDue` has returned the task. Not part of the state: a restored table returns it again. */
   readonly taken: Uint8Array;

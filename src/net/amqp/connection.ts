@@ -155,7 +155,7 @@ class Session implements BrokerSession {
   readonly #events: SessionEvents;
   readonly #connections: ChannelModel[] = [];
   #publish: ConfirmChannel | null = null;
-  /** The channel of `consume`. */
+  /** The shared channel of `consume`, opened on first use. */
   #opening: Promise<Lane> | null = null;
   #lane: Lane | null = null;
   /** The channel of `counts`; a queue that does not exist closes it. */

@@ -9,7 +9,7 @@ import { Delivery, type Lane, watchLane } from "./delivery.ts";
 import type { QueueRepair } from "./queue-repair.ts";
 
 export interface ConsumerOptions {
-  /** Declares what is needed; returns the queue's name. */
+  /** Declares the queue and everything that it needs; returns the queue's name. */
   readonly prepare: (channel: Channel, session: BrokerSession) => Promise<string>;
   /** Unacknowledged deliveries that the consumer may have. */
   readonly prefetch: () => number;
@@ -117,7 +117,7 @@ export interface RecoveringConsumerOptions extends ConsumerOptions {
   readonly queue: string | null;
   readonly repair: QueueRepair;
   readonly clock: Clock;
-  /** The queue has to be declared again. */
+  /** Called if the queue has to be declared again. */
   readonly onNote: (what: string) => void;
 }
 
@@ -200,7 +200,7 @@ export class FanoutConsumer extends RecoveringConsumer {
       },
     });
     this.#stopRebinding = every(options.clock, REBIND_MS, () => {
-      // If this breaks the channel, the consumer opens another one.
+      // If binding breaks the channel, the consumer opens another one.
       if (bound !== null && this.isAttached) bind(bound.channel, bound.queue).catch(() => {});
     });
   }

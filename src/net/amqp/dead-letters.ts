@@ -33,7 +33,7 @@ export class DeadLetters {
     this.#parts = parts;
   }
 
-  /** Messages put there since the start. */
+  /** The number of messages put into the dead-letter queue since the start. */
   get count(): number {
     return this.#count;
   }

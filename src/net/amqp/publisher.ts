@@ -114,7 +114,7 @@ export class Publisher {
     };
     try {
       channel.publish(exchange, key, body, options, (error) => {
-        // Over the next channel it is published again.
+        // The message is published again over the next channel.
         if (this.#channel === channel) this.#settle(message, error === null);
       });
     } catch (thrown) {

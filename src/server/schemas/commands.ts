@@ -26,7 +26,11 @@ const procSchema = z
     target_topic_name: z.string(),
     receipt_topic_name: z.string(),
     retry: z.record(z.string(), z.unknown()).optional().openapi({ description: "as it was submitted" }),
-    timeout: z.number().int().optional().openapi({ description: "as it was submitted, in milliseconds" }),
+    timeout: z
+      .number()
+      .int()
+      .optional()
+      .openapi({ description: "the time limit as it was submitted, in milliseconds" }),
     proc_status: z.enum(["PENDING", "RUNNING", "COMPLETE", "ERROR", "CANCELLED"]),
     proc_err: anyJson.openapi({ description: "the error if the status is ERROR; otherwise null" }),
     utc_created_timestamp: utc,

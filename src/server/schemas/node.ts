@@ -75,7 +75,7 @@ const pulseSchema = z
   .openapi("Pulse", { description: "figures of the last seconds, one item per second, the oldest first" });
 export type PulseSeconds = Shape<typeof pulseSchema>;
 
-/** Fields of the same schema. */
+/** An object with these fields, all of the same schema. */
 function fieldsOf<K extends string, S extends z.ZodType>(names: readonly K[], schema: S): Record<K, S> {
   return Object.fromEntries(names.map((name) => [name, schema])) as Record<K, S>;
 }

@@ -81,7 +81,7 @@ function isCount(value: Json): boolean {
   return Number.isInteger(value) && (value as number) >= 0;
 }
 
-/** Whether the validator can compile it. */
+/** Whether the validator can compile the regular expression. */
 function isPattern(value: Json): boolean {
   if (typeof value !== "string") return false;
   try {

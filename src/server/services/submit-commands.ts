@@ -90,7 +90,7 @@ async function submitOne(
   return started;
 }
 
-/** A rejection after some starts says so. */
+/** Adds to a rejection which workflows were started before it. */
 function afterOthers(refusal: Rejection, started: readonly Started[]): Rejection {
   if (started.length === 0) return refusal;
   const ids = started.map(({ id }) => id).join(", ");

@@ -18,7 +18,7 @@ export interface FollowOptions {
   readonly key: string;
   readonly source: () => FeedSource;
   readonly from: string;
-  /** Continue after the end. */
+  /** Whether the stream continues after the end of the execution. */
   readonly follow: boolean;
 }
 

@@ -12,9 +12,9 @@ import type { Clock } from "../../std/clock.ts";
 export interface SourcePiece {
   /** Encoded server-sent events. */
   readonly bytes: Buffer;
-  /** The position after it. */
+  /** The position after this piece. */
   readonly next: string;
-  /** There is nothing after it. */
+  /** Whether there is nothing after this piece. */
   readonly isLast: boolean;
   /** The number of bytes after which the stream ends for clients that do not follow; null if this piece has no end. */
   readonly endsAt: number | null;
@@ -23,7 +23,7 @@ export interface SourcePiece {
 export interface FeedSource {
   /** Reads the piece at a position; empty if there is nothing. */
   read(from: string): Promise<SourcePiece>;
-  /** Whether nothing more will come. */
+  /** Whether the source has ended, so that nothing more will come. */
   isOver(): Promise<boolean>;
   /** Reports changes, a possible end, and that no more change can come. Returns a function that stops this. */
   watch(tell: (what: "more" | "end" | "stopped") => void): () => void;
@@ -50,7 +50,7 @@ export class Feed {
   #waiting: (() => void)[] = [];
   #toldAt = Number.NEGATIVE_INFINITY;
   #isTelling = false;
-  /** Grows with every announced change. */
+  /** The version of the feed, which grows with every announced change. */
   version = 0;
   followers = 0;
   isStopped = false;

@@ -25,7 +25,7 @@ export interface LogPosition {
 export interface LogPage {
   readonly lines: readonly LogLine[];
   readonly next: LogPosition;
-  /** There is nothing after it. */
+  /** Whether there are no lines after this page. */
   readonly isLast: boolean;
 }
 

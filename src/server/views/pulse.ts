@@ -11,7 +11,7 @@ import { PageTimes } from "./page-times.ts";
 
 type Field = (typeof PULSE_FIELDS)[number];
 
-/** Seconds that are kept. */
+/** The number of seconds that are kept. */
 const SECONDS = 900;
 /** Rows of journals that are sampled in one second, and tasks of one event. */
 const ROWS_PER_SECOND = 100;

@@ -27,7 +27,7 @@ export class GrantPlace {
     this.phases = phases;
   }
 
-  /** The id of an attempt here. */
+  /** The id of an attempt of this grant. */
   idOf(task: number, attempt: number, claim: number): string {
     return `${this.#prefix}${task}.${attempt}.${claim}.${this.place.epoch}`;
   }

@@ -223,14 +223,14 @@ function lastRefusal(record: AttemptRecord, numbers: readonly number[]): Refused
   return last === undefined ? undefined : record.refusalOf(last);
 }
 
-/** No worker is registered under this id. */
+/** The rejection if no worker is registered under this id. */
 export function unknownWorker(worker: string): Rejection {
   return reject("not_found", `no worker ${worker.slice(0, 100)} is registered here`, {
     hint: "register again, with the same id",
   });
 }
 
-/** The token does not belong to the attempt. */
+/** The rejection if the token does not belong to the attempt. */
 export function wrongToken(id: string): Rejection {
   return reject("stale_attempt", `no valid token for the attempt ${id.slice(0, 200)}`, {
     path: `tokens.${id.slice(0, 200)}`,
@@ -238,7 +238,7 @@ export function wrongToken(id: string): Rejection {
   });
 }
 
-/** The attempt has lost its lease. */
+/** The rejection if the attempt has lost its lease. */
 export function staleAttempt(id: string): Rejection {
   return reject("stale_attempt", `the attempt ${id} does not hold its lease any more`, {
     hint: "only the receipt of the attempt can still be sent",

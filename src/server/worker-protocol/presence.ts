@@ -46,7 +46,7 @@ export interface SilenceWatchOptions {
   readonly expiryMs: number;
   readonly sessions: ReadonlyMap<string, WorkerSession>;
   readonly onExpired: (session: WorkerSession) => void;
-  /** Called after each check. */
+  /** Called after each check for silent workers. */
   readonly onLooked: () => void;
 }
 

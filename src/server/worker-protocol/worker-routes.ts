@@ -29,7 +29,7 @@ import { scalingOf } from "./worker-views.ts";
 
 const tag = "workers";
 const params = z.object({ id: z.string().regex(WORKER_PATTERN) });
-/** Requests with events and heartbeats have many fields. */
+/** The most keys in a body with events or heartbeats, which have many fields. */
 const KEYS_MAX = 1_000_000;
 /** The state of a script may be large, and is one event. */
 const BYTES_MAX = 4 * EVENTS_BYTES_MAX;

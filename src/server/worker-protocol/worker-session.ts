@@ -71,7 +71,7 @@ export class WorkerSession implements WorkerLink {
   #ready: ReadyItem[] = [];
   #claim: OpenClaim | null = null;
   #isWaking = false;
-  /** The session has ended. */
+  /** Whether the session has ended. */
   #isOver = false;
   /** Attempts whose history is being read. */
   readonly #recalling = new Set<AttemptRecord>();

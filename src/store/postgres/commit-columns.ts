@@ -15,7 +15,7 @@ export interface Written {
   /** Whether the execution was last written in this epoch, or the call creates it. */
   isTouched: boolean;
   head: Head | null;
-  /** The `headKey` of its head; null: unknown. */
+  /** The `headKey` of the execution's head; null: unknown. */
   headKey: string | null;
   /** The phase, if the journal rows have it; null: the head has it. */
   phase: string | null;
@@ -98,7 +98,7 @@ export class CommitColumns {
     this.#pushText("g_body", encodeText(packLog(row)));
   }
 
-  /** The values of the call; `fixed` are those that are no columns. */
+  /** Returns all values of the call; `fixed` has the values that are not columns. */
   values(fixed: Readonly<Record<string, Value>>): Value[] {
     for (const written of this.#written) this.#finish(written);
     const given: Record<string, Value> = {

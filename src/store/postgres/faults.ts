@@ -16,7 +16,7 @@ export class DatabaseUnusable extends StoreFault {
 /** The database cannot read a stored value, since a page, a large value (TOAST) or an index is corrupted. See read-apart.ts. */
 export class UnreadableValue extends StoreFault {
   override name = "UnreadableValue";
-  /** Shown as the damage of a row. */
+  /** Why the value cannot be read, shown as the damage of a row. */
   readonly why: string;
   constructor(error: Error, state: string) {
     const why = `the database cannot read it (${error.message}, SQLSTATE ${state})`;

@@ -65,7 +65,7 @@ async function applyNext(
   if (rows[0]?.found === null) await client.query(`CREATE SCHEMA ${quoteName(schema)}`);
   await client.query(`CREATE TABLE IF NOT EXISTS migrations (
     version int PRIMARY KEY, compatible_from int NOT NULL, at timestamptz NOT NULL DEFAULT now())`);
-  // Another node may have run it meanwhile.
+  // Another node may have run the migration meanwhile.
   const version = await readVersion(client, migrations.length);
   const next = migrations[version];
   if (next !== undefined) {

@@ -31,7 +31,7 @@ export interface PostgresStoreOptions {
   readonly url: string;
   /** Where this node listens; identifies the node. */
   readonly nodeUrl: string;
-  /** Created if it does not exist. */
+  /** The schema of the store, created if it does not exist. */
   readonly schema?: string;
   readonly partitions?: number;
   readonly leaseMs?: number;
@@ -93,7 +93,7 @@ function link(given: PostgresStoreOptions, what: string, begin: (client: pg.Clie
 
 export function linkOptions(given: PostgresStoreOptions, what: string) {
   const { url, nodeUrl, clock = systemClock(), timeoutMs = TIMEOUT_MS } = given;
-  // The server truncates it to 63 bytes.
+  // The server truncates application names to 63 bytes.
   const applicationName = `rondo ${what} ${systemRandom.u32().toString(36)} ${nodeUrl}`.slice(0, 63);
   return { url, applicationName, clock, timeoutMs };
 }

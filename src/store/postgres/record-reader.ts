@@ -139,7 +139,7 @@ export class RecordReader {
   readonly #links: Links;
   readonly #settled: () => Promise<void>;
 
-  /** `settled` as in reader.ts. */
+  /** `settled` resolves when the outcome of every commit of this node is known, as in reader.ts. */
   constructor(links: Links, settled: () => Promise<void>) {
     this.#links = links;
     this.#settled = settled;

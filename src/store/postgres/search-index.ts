@@ -22,7 +22,7 @@ const BEHIND_MS = 30_000;
 const FEW = 5_000;
 const NEWEST = 20_000;
 const MANY = 100_000;
-/** Greater than any character. */
+/** A character that is greater than any other. */
 const LAST_CHARACTER = "\u{10ffff}";
 
 const CHECKED = "check_generation_1($1) AS checked";

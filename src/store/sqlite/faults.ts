@@ -7,7 +7,7 @@ import { SqliteError } from "./driver.ts";
 export interface Owner {
   readonly pid: number;
   readonly startedAt: number;
-  /** Where its API listens, once it does. */
+  /** Where the owner's API listens, once it does. */
   readonly listening?: string;
 }
 

@@ -36,7 +36,7 @@ export interface RowRecords {
 
 export interface RowLog {
   readonly attempt: string;
-  /** The greatest number of its lines. */
+  /** The greatest number among the lines. */
   readonly lastN: number;
   readonly mayRepeat: boolean;
   readonly body: string;

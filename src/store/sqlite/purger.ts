@@ -18,7 +18,7 @@ import type { SqliteWriter } from "./sqlite-writer.ts";
 const FORGET_PACE = { goalMs: 10, first: 16, min: 4, max: 100 };
 const SWEEP_PACE = { goalMs: 10, first: 32, min: 4, max: 1_000 };
 
-/** Shared by the parts that write beside commits. */
+/** Parts that all writers beside commits share. */
 export interface WriteParts {
   readonly connection: Connection;
   readonly writer: SqliteWriter;

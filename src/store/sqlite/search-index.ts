@@ -46,7 +46,7 @@ const BLOCK = 32;
 const FEW = 5_000;
 const NEWEST = 20_000;
 const MANY = 100_000;
-/** Greater than any character. */
+/** A character that is greater than any other. */
 const LAST_CHARACTER = "\u{10ffff}";
 
 interface Row {

@@ -53,7 +53,7 @@ interface Header {
   readonly size: number;
   readonly isBig: boolean;
   readonly sums: Sums;
-  /** The checksum is right. */
+  /** Whether the checksum of the header is right. */
   readonly isWhole: boolean;
 }
 

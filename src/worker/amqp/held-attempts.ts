@@ -76,7 +76,7 @@ export class HeldAttempts {
     return this.#counts.get(taskQueue) ?? 0;
   }
 
-  /** The broker has confirmed the receipt `body`. */
+  /** Releases an attempt whose receipt `body` the broker has confirmed. */
   release(held: Held, body: Buffer): void {
     this.#receipts.delete(held.id);
     if (held.delivery.isOpen) held.delivery.ack();

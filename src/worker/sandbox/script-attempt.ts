@@ -5,13 +5,13 @@ import { LIMITS } from "../../kernel/definition/definition.ts";
 export interface ScriptRun {
   readonly name: string;
   readonly expression: string;
-  /** Left out: the pool's default applies. */
+  /** The time limit of the run; left out: the pool's default applies. */
   readonly timeoutMs?: number | null;
 }
 
 /** The runs of one script task, done in order by one child. */
 export interface ScriptAttempt {
-  /** Two projects never share a child. */
+  /** The project of the attempt. Two projects never share a child. */
   readonly project: string;
   readonly runs: readonly ScriptRun[];
   /** The number of finished runs. The next one is `runs[finished]`. */
@@ -80,11 +80,11 @@ export interface ScriptLimits {
   readonly timeoutMs: number;
   /** The limit of a run's JavaScript heap, including the engine; at least 16 MiB. */
   readonly memoryBytes: number;
-  /** A state above this is marked as oversized. */
+  /** The size above which a state is marked as oversized. */
   readonly stateBytesMarked: number;
-  /** A state above this is refused. */
+  /** The size above which a state is refused. */
   readonly stateBytesMax: number;
-  /** A longer line is cut with a notice. */
+  /** The longest log line; a longer one is cut with a notice. */
   readonly logLineBytes: number;
   /** Lines and bytes per attempt; more are dropped with a notice. */
   readonly logLines: number;

@@ -61,7 +61,7 @@ function cutLine(text: string, { max, length }: { max: number; length: number })
   if (encoded.length <= max && length <= text.length) return text.toWellFormed();
   const notice = ` [cut: the line has ${length} characters]`;
   let end = Math.min(encoded.length, max - notice.length);
-  // Back to the start of a character.
+  // Moves back to the start of a character.
   while (end > 0 && ((encoded[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   return decoder.decode(encoded.subarray(0, end)) + notice;
 }
