@@ -1,9 +1,9 @@
-// The client runs in browsers: nothing that it reaches by value may be of Node, or of a package.
+// The client runs in browsers: nothing that it reaches by value may be of Node, or of a package that needs Node.
 import { readFileSync } from "node:fs";
 import { posix } from "node:path";
 import { expect, test } from "vitest";
 
-test("no module of Node, and no package, is reached from src/client.ts", () => {
+test("no module of Node, and no package but a parser, is reached from src/client.ts", () => {
   const paths = new Set(["src/client.ts"]);
   const foreign: string[] = [];
   const nodeOnly: string[] = [];
@@ -17,7 +17,16 @@ test("no module of Node, and no package, is reached from src/client.ts", () => {
   }
   expect(paths.size).toBeGreaterThan(15);
   expect(paths).toContain("src/client/follow-stream.ts");
-  expect({ foreign, nodeOnly }).toEqual({ foreign: [], nodeOnly: [] });
+  expect({ foreign, nodeOnly }).toEqual({
+    foreign: ["src/client/event-stream.ts: eventsource-parser"],
+    nodeOnly: [],
+  });
+});
+
+test("a browser's bundler gets the compiled file, which has no module of Node", () => {
+  const { exports } = JSON.parse(readFileSync("package.json", "utf8"));
+  expect(Object.keys(exports["./client"])).toEqual(["types", "node", "default"]);
+  expect(exports["./client"].default).toBe("./dist/src/client.js");
 });
 
 test("what it uses of the platform is there in a browser", async () => {
