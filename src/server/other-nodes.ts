@@ -11,6 +11,7 @@ import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 import type { ApiParts } from "./parts.ts";
 import { type Answer, type Ask, json, type Route } from "./route.ts";
 import type { PulseSeconds } from "./schemas/node.ts";
+import type { Worker } from "./schemas/worker.ts";
 import { scalingOf } from "./worker-protocol/worker-views.ts";
 
 /** A question to another node. */
@@ -27,14 +28,7 @@ export interface NodeQuestion {
 }
 
 /** A worker of `GET /v1/workers`; other fields are passed on as its node sends them. */
-interface ShownWorker {
-  readonly id: string;
-  readonly kind: string;
-  readonly capacity: number;
-  readonly held: number;
-  readonly lastSeenAt: number | null;
-  readonly draining: boolean;
-}
+type ShownWorker = Pick<Worker, "id" | "kind" | "capacity" | "held" | "lastSeenAt" | "draining">;
 
 /** The answer of a node. */
 export interface NodeFacts {

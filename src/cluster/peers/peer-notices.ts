@@ -1,8 +1,9 @@
 /** Checks notices between nodes about limits, timers and mail. */
 import { z } from "zod";
 import type { PermitAsk, PermitGrant } from "../../protocol/permits.ts";
-import { type Rejection, reject } from "../../std/rejection.ts";
+import type { Rejection } from "../../std/rejection.ts";
 import type { StoredTimer } from "../../store/store.ts";
+import { checkBody } from "./peer-wire.ts";
 
 const WORDS_MAX = 100_000;
 
@@ -36,16 +37,9 @@ const permits = z.union([
 export type PermitsBody = z.infer<typeof permits>;
 
 export function checkPermits(body: unknown): PermitsBody | Rejection {
-  return check(permits, body);
+  return checkBody(permits, body);
 }
 
 export function checkTimers(body: unknown): { readonly timers: readonly StoredTimer[] } | Rejection {
-  return check(z.object({ timers: z.array(timer).max(WORDS_MAX) }), body);
-}
-
-function check<T>(schema: z.ZodType<T>, body: unknown): T | Rejection {
-  const parsed = schema.safeParse(body);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  return reject("invalid_input", `${issue?.path.join(".") ?? ""}: ${issue?.message ?? "is not right"}`);
+  return checkBody(z.object({ timers: z.array(timer).max(WORDS_MAX) }), body);
 }

@@ -1,6 +1,7 @@
 /** Checks messages from other nodes of the ring. */
 import { z } from "zod";
-import { type Rejection, reject } from "../../std/rejection.ts";
+import type { Rejection } from "../../std/rejection.ts";
+import { checkBody } from "../peers/peer-wire.ts";
 import type { RingState } from "./ring-map.ts";
 import type { Token } from "./token.ts";
 
@@ -45,18 +46,9 @@ const stateSchema: z.ZodType<RingState> = z.object({
 });
 
 export function parseToken(value: unknown): Token | Rejection {
-  return parse(tokenSchema, value, "token");
+  return checkBody(tokenSchema, value);
 }
 
 export function parseRingState(value: unknown): RingState | Rejection {
-  return parse(stateSchema, value, "ring state");
-}
-
-function parse<T>(schema: z.ZodType<T>, value: unknown, what: string): T | Rejection {
-  const parsed = schema.safeParse(value);
-  if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  return reject("invalid_input", `not a ${what}: ${issue?.message ?? "unreadable"}`, {
-    path: issue?.path.join(".") ?? "",
-  });
+  return checkBody(stateSchema, value);
 }

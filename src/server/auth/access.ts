@@ -10,10 +10,11 @@ import type { Clock } from "../../std/clock.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { within } from "../../std/within.ts";
 import type { Access as Wanted } from "../route.ts";
+import type { Token } from "../schemas/admin.ts";
 import { type Caller, includes, type Role } from "./caller.ts";
 import type { EndedSessions } from "./ended-sessions.ts";
 import { readSession, type Session } from "./session-cookie.ts";
-import { mayBeToken, type Token, type Tokens } from "./tokens.ts";
+import { mayBeToken, type Tokens } from "./tokens.ts";
 
 /** Where a connection comes from. */
 export type Via = "socket" | "tcp";

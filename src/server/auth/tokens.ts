@@ -10,34 +10,15 @@ import { newExecutionId } from "../../std/id.ts";
 import type { Random } from "../../std/random.ts";
 import { allDocuments, type DocumentForm, describeDamaged } from "../../store/document-form.ts";
 import type { DocumentStore } from "../../store/store.ts";
-import type { Role } from "./caller.ts";
+import type { Token, TokenList } from "../schemas/admin.ts";
 import { FreshCopy } from "./fresh-copy.ts";
 import { drawSecret, hashSecret, isSameSecret } from "./secrets.ts";
-
-/** A token without its secret. */
-export interface Token {
-  readonly id: string;
-  readonly name: string;
-  readonly role: Role;
-  /** The project that the token is bound to; null for none. */
-  readonly project: string | null;
-  readonly createdAt: number;
-  readonly createdBy: string;
-  readonly expiresAt: number | null;
-}
 
 interface StoredToken extends Token {
   readonly hash: string;
 }
 
-/** A token that cannot be read. */
-export interface DamagedToken {
-  readonly id: string;
-  readonly damage: string;
-  readonly hint: string;
-  /** The project that the damaged token still guards; `*` for all; null for none. */
-  readonly guards: string | null;
-}
+type DamagedToken = NonNullable<TokenList["damaged"]>[number];
 
 export interface TokenParts {
   readonly store: DocumentStore;

@@ -1,5 +1,7 @@
 /** Refusals on the wire: RFC 9457 problems, with status and hint from one table. */
 import type { RejectionCode } from "../../std/rejection.ts";
+import type { problemSchema } from "../schemas/problem.ts";
+import type { Shape } from "../schemas/shape.ts";
 
 /** All problem codes: those of rejections, and those of HTTP alone. */
 export type ProblemCode =
@@ -61,15 +63,7 @@ export interface Refusal {
   readonly retryAfterS?: number;
 }
 
-export interface Problem {
-  readonly type: string;
-  readonly title: string;
-  readonly status: number;
-  readonly detail: string;
-  readonly code: ProblemCode;
-  readonly hint: string;
-  readonly path?: string;
-}
+export type Problem = Shape<typeof problemSchema>;
 
 /** The media type of problems. */
 export const PROBLEM_TYPE = "application/problem+json";

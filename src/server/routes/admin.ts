@@ -5,7 +5,7 @@ import { HIDDEN, hidePasswords, isSecretName } from "../../std/hide-passwords.ts
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { type Caller } from "../auth/caller.ts";
 import { endedCookie, readSession, SESSION_MS, sessionCookie } from "../auth/session-cookie.ts";
-import type { Token, Tokens } from "../auth/tokens.ts";
+import type { Tokens } from "../auth/tokens.ts";
 import type { ShownSetting } from "../parts.ts";
 import { json, NO_CONTENT } from "../route.ts";
 import {
@@ -14,6 +14,7 @@ import {
   entrySchema,
   newTokenSchema,
   settingSchema,
+  type Token,
   tokenListSchema,
 } from "../schemas/admin.ts";
 import { cursor, limit, pageOf } from "../schemas/paging.ts";

@@ -6,6 +6,7 @@ import type { Shape } from "./shape.ts";
 
 export const role = z.enum(ROLES);
 
+/** A token without its secret. */
 export const tokenSchema = z
   .object({
     id: z.string(),

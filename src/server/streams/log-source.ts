@@ -6,15 +6,11 @@ import type { FeedSource, SourcePiece } from "./feed.ts";
 import { isOver } from "./is-over.ts";
 
 /** A filter for log lines; fields that are missing match everything. */
-export interface LogFilter {
-  readonly phase?: string | undefined;
-  readonly visit?: number | undefined;
-  readonly handler?: string | undefined;
-  readonly task?: number | undefined;
-  readonly attempt?: number | undefined;
-  readonly level?: string | undefined;
-  readonly run?: string | undefined;
-}
+export type LogFilter = {
+  readonly [K in "phase" | "visit" | "handler" | "task" | "attempt" | "level" | "run"]?:
+    | LogLine[K]
+    | undefined;
+};
 
 /** The position of the next line. */
 export interface LogPosition {

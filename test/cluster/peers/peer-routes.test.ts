@@ -77,7 +77,9 @@ describe("a request without the secret", () => {
     const { answer } = await start(a, world.idIn(3));
     expect(answer).toMatchObject({ code: "not_ready", hint: expect.stringContaining("RONDO_SECRET") });
     expect(world.requests).toEqual(["b send 401"]);
-    expect(world.faults).toMatchObject([{ message: expect.stringContaining("does not know this node") }]);
+    expect(world.faults).toMatchObject([
+      { message: expect.stringContaining("refuses the signature of this node") },
+    ]);
   });
 
   test("nodes with the same one understand each other", async () => {
