@@ -1,14 +1,18 @@
 /** Drives a `RingNode`: posts the token, requests states, scans watched timers, notifies owners. It decides nothing. */
+
+import { z } from "zod";
 import { unreachable } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
-import { isRejection } from "../../std/rejection.ts";
+import { isRejection, type Rejection } from "../../std/rejection.ts";
 import { type Store, type StoredTimer, StoreFault } from "../../store/store.ts";
 import type { PeerClient } from "../peers/peer-client.ts";
 import type { PeerHook } from "../peers/peer-routes.ts";
+import { checkBody } from "../peers/peer-wire.ts";
 import type { RingInput, RingOutput, RingView } from "./io.ts";
-import { parseRingState, parseToken } from "./parse-token.ts";
+import type { RingState } from "./ring-map.ts";
 import { RingNode } from "./ring-node.ts";
 import type { RingSettings } from "./settings.ts";
+import type { Token } from "./token.ts";
 
 /** The time limit of a request to a peer. */
 const ANSWER_MS = 1_000;
@@ -148,4 +152,53 @@ export class RingDriver {
         this.#options.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
     });
   }
+}
+
+const MEMBERS_MAX = 1_000;
+const WORDS_MAX = 10_000;
+
+const count = z.number().int().min(0);
+const url = z.string().min(1).max(2_000);
+const name = z.string().min(1).max(1_000);
+const timerName = z.object({ execution: name, timer: name });
+
+const message = z.object({
+  from: url,
+  incarnation: z.string().max(200),
+  number: count,
+  urgent: z.boolean(),
+  hops: count,
+  hints: z.array(z.object({ partition: count, count })).max(WORDS_MAX),
+  timers: z.array(timerName.extend({ due: z.number() })).max(WORDS_MAX),
+  ended: z.array(timerName).max(WORDS_MAX),
+  scan: z.boolean(),
+  watchers: z.array(url).max(MEMBERS_MAX),
+  deaths: z.array(z.object({ url, incarnation: z.string().max(200), by: url })).max(MEMBERS_MAX),
+});
+
+const tokenSchema: z.ZodType<Token> = z.object({
+  v: z.literal(1),
+  epoch: count,
+  maker: url,
+  number: count,
+  members: z.array(url).max(MEMBERS_MAX),
+  hash: z.string().max(200),
+  maps: z.array(z.object({ url, hash: z.string().max(200) })).max(MEMBERS_MAX),
+  parcels: z.array(message).max(MEMBERS_MAX),
+});
+
+const stateSchema: z.ZodType<RingState> = z.object({
+  v: z.literal(1),
+  asOf: z.number().int(),
+  members: z.array(z.object({ url, incarnation: z.string().max(200) })).max(MEMBERS_MAX),
+  owners: z.array(z.number().int().min(-1)).max(WORDS_MAX),
+});
+
+/** Checks messages from other nodes of the ring. */
+export function parseToken(value: unknown): Token | Rejection {
+  return checkBody(tokenSchema, value);
+}
+
+export function parseRingState(value: unknown): RingState | Rejection {
+  return checkBody(stateSchema, value);
 }

@@ -6,7 +6,7 @@ import {
   RingFixture,
   reading,
 } from "../../../test/fixtures/cluster/ring-fixture.ts";
-import { parseRingState, parseToken } from "./parse-token.ts";
+import { parseRingState, parseToken } from "./ring-driver.ts";
 import { isNewer, type Token } from "./token.ts";
 
 const route = (log: readonly Logged[]): string[] =>
