@@ -1,8 +1,4 @@
-/**
- * Audits one execution of a store. It reads the whole journal in bounded pieces and compares it with its chain hash, with the
- * state that the node shows, and with the stored head, timers and marks. A broken journal is not given to the node, which would
- * refuse it.
- */
+/** Audits one execution: compares its journal with its chain hash, the state that the node shows, and stored data. */
 import { createHash, type Hash } from "node:crypto";
 import { readDefinition } from "../kernel/definition/read-definition.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
@@ -136,10 +132,7 @@ function endOf({ snapshot, entries }: LoadedExecution): number {
   return last === undefined ? (snapshot?.seq ?? 0) : last.seq + last.count - 1;
 }
 
-/**
- * Recomputes the chain hash of a journal: the hash of each write covers its rows and the hash before it. A row that was
- * changed, moved or removed outside the engine is therefore found.
- */
+/** Recomputes the chain hash of a journal, to find rows that were changed, moved or removed. */
 const HEX = 32;
 
 class ChainCheck {

@@ -1,7 +1,4 @@
-/**
- * Checks the runs of script tasks in a journal, for the auditor. The runs of a task must be a prefix of the runs of its script,
- * in order. A new attempt continues after the last run, or begins again if the script has `resume: false`.
- */
+/** Checks the runs of script tasks in a journal, for the auditor: they must be a prefix of their script's runs. */
 import type { TaskRun } from "../kernel/event.ts";
 
 /** A script of the stored definition. */

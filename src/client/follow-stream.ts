@@ -1,8 +1,4 @@
-/**
- * Follows a stream of server-sent events across connections. If a connection breaks or is silent for too long, another one is
- * opened, at another address if there is one, and continues after the last event. Throws only if no server could be reached for
- * `reconnectMs`.
- */
+/** Follows a stream of server-sent events across connections; throws if no server answers for `reconnectMs`. */
 import { backOffMs } from "../std/back-off.ts";
 import type { Clock } from "../std/clock.ts";
 import type { Random } from "../std/random.ts";

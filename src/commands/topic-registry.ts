@@ -1,7 +1,4 @@
-/**
- * The role of each topic in the whole deployment: it gets commands, or it gives receipts. The first use of a name decides. The
- * store keeps the role, and decides by compare-and-set between nodes that use a name at the same time.
- */
+/** The role of each topic in the deployment (commands or receipts), decided by its first use, by compare-and-set. */
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { KEPT, object, oneOf, string } from "../std/decode.ts";
 import { type Rejection, reject } from "../std/rejection.ts";

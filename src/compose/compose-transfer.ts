@@ -82,10 +82,7 @@ export async function restoreDamagedIn(place: TransferPlace & { readonly file: s
   return restoreDamaged({ store, clock, lines: readLines(file), ...(signal && { signal }) });
 }
 
-/**
- * Migrates a database's schema to this version, and returns the versions before and after. `restored` declares that the
- * database was restored from a backup: earlier leases and attempt tokens are void, and a new generation begins.
- */
+/** Migrates a database's schema; returns the versions. `restored`: earlier leases and attempt tokens are void. */
 export async function migrateDatabase(
   place: Pick<TransferPlace, "store" | "schema"> & { readonly restored?: boolean },
 ): Promise<{ readonly from: number; readonly to: number }> {

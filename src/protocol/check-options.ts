@@ -1,7 +1,4 @@
-/**
- * Checks the options of the entry points (`connect`, `openRondo`, `testRondo`, `simulate`). Plain JavaScript has no type check,
- * so a misspelt option or one of a wrong type is refused with a hint instead of a later `TypeError`.
- */
+/** Checks the options of the entry points, since plain JavaScript has no type check. */
 import { type Decode, isObject, optional, refusal, where } from "../std/decode.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
 

@@ -1,7 +1,4 @@
-/**
- * Reads bodies of messages at a broker, to which anybody can write: JSON objects in UTF-8, or a rejection with the reason. The
- * reason shows no values: they may be secret, or nested too deeply to be written.
- */
+/** Reads bodies of messages at a broker: JSON objects, or a rejection with a reason that shows no values. */
 import { isUtf8 } from "node:buffer";
 import { type Decode, decode, type Fields, fieldsOf, secret } from "../std/decode.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";

@@ -1,7 +1,4 @@
-/**
- * Asks all nodes for facts that only each node knows (its workers, open attempts, limits), so that lists show the whole cluster
- * at every node. Nodes that do not answer are left out and named in the header `Rondo-Missing`.
- */
+/** Asks all nodes for facts that only each node knows. Silent nodes are named in the header `Rondo-Missing`. */
 import { z } from "@hono/zod-openapi";
 import type { RingView } from "../cluster/ring/io.ts";
 import type { AttemptFilter, Holdings, OpenAttempt } from "../engine/io.ts";

@@ -1,7 +1,4 @@
-/**
- * The HTTP server: listens on TCP and on the directory's socket, refuses invalid requests, passes the others to the application
- * (app.ts), and closes gracefully: streams end, waiting requests are answered, open ones finish.
- */
+/** The HTTP server: listens on TCP and on the directory's socket, and closes gracefully. */
 import { rmSync } from "node:fs";
 import type { IncomingMessage, Server, ServerResponse } from "node:http";
 import { getRequestListener } from "@hono/node-server";

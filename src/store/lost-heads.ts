@@ -1,7 +1,4 @@
-/**
- * Derives lost rows: a head from the first row of its journal (an audit derives the rest), and the pointer to the newest
- * definition of a workflow from the workflow's newest execution.
- */
+/** Derives lost rows: heads from journals, and pointers to newest definitions from the newest executions. */
 import { readDefinition } from "../kernel/definition/read-definition.ts";
 import { decodeReadable, type Entry, executionOf } from "../kernel/journal/journal-entry.ts";
 import { isRejection } from "../std/rejection.ts";

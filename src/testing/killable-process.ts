@@ -1,7 +1,4 @@
-/**
- * A process under test that can be killed and frozen. It acts only through its clock and its store, which stop answering when
- * it is killed. A commit reaches the store one turn later, so a commit that is under way at the kill is not made.
- */
+/** A process under test that can be killed and frozen: its clock and its store stop answering then. */
 import type { Clock } from "../std/clock.ts";
 import type { Store } from "../store/store.ts";
 

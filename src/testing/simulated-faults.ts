@@ -1,8 +1,4 @@
-/**
- * The faults of a simulated run, drawn by its seed. A commit fails before it is written, or its answer is lost after it was
- * written; or the process dies before or after the write. In a cluster a node also freezes for longer than its lease, or leaves
- * in good order. The number of faults is limited.
- */
+/** The faults of a simulated run, drawn by its seed: failed commits, lost answers, dying and freezing nodes. */
 import type { SeededRandom } from "../std/random.ts";
 import { StoreFault } from "../store/store.ts";
 

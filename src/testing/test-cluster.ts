@@ -1,7 +1,4 @@
-/**
- * A cluster under test: several nodes over one store in memory, each with its own worker. Nodes die at their commits, freeze
- * for longer than their leases, leave in good order, and come back. The others take over their partitions.
- */
+/** A cluster under test: several nodes over one store in memory, which die, freeze, leave and come back. */
 import type { ClusterNotice, ClusterOutput } from "../engine/driver-options.ts";
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";

@@ -1,8 +1,4 @@
-/**
- * Imports lines into an empty store that this process owns. The store is not visible before all lines are in, so an execution
- * may be written with its last head first and its journal page by page. The chain hash is computed again, because each hash
- * covers one write.
- */
+/** Imports lines into an empty store that this process owns, and which is not visible before all lines are in. */
 import { extendChain } from "../engine/commit/journal-chain.ts";
 import { unreachable } from "../std/assert.ts";
 import { partitionOf } from "../store/partition-of.ts";

@@ -1,8 +1,4 @@
-/**
- * A store that this process owns as a whole, so that no other process changes it. An embedded store is owned while it is open.
- * In a shared store this process is the only member, has every partition and renews its lease. If it loses the lease, `confirm`
- * throws and its commits are refused.
- */
+/** A store that this process owns as a whole; `confirm` throws if it loses the lease of a shared store. */
 import type { Clock } from "../std/clock.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { type ClusterStore, LEASE_MS, type Membership } from "../store/cluster-store.ts";

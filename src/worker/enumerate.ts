@@ -1,7 +1,4 @@
-/**
- * Runs an enumeration: checks items, packs them into pages, and pauses while too many pages are unacknowledged. A page is
- * sent when it is full or when the code is slow.
- */
+/** Runs an enumeration: checks items, packs them into pages, and pauses while too many are unacknowledged. */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { brandFatal } from "../protocol/error-brands.ts";

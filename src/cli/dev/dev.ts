@@ -52,10 +52,7 @@ const EXTENSIONS = [".ts", ".mts", ".cts", ".js", ".mjs", ".cjs", ".json"];
 const SOURCES: Readonly<Record<string, string>> = { ".js": ".ts", ".mjs": ".mts", ".cjs": ".cts" };
 const FILES_MAX = 5_000;
 
-/**
- * Absolute paths of the entries and everything that they import, except packages. For an import that no file matches, all paths
- * that would match are returned, so that creating one counts as a change.
- */
+/** Absolute paths of the entries and all that they import, with paths that would match a missing import. */
 export function importGraph(entries: readonly string[]): string[] {
   const found = new Set(entries.map((entry) => resolve(entry)));
   for (const path of found) {

@@ -1,7 +1,4 @@
-/**
- * Reports when the content of files has changed. It watches their folders, because editors replace files instead of writing to
- * them; compares contents, because folders report much that changes nothing; and waits for the end of a burst.
- */
+/** Reports when the content of files has changed, after the end of a burst. It watches their folders. */
 import { createHash } from "node:crypto";
 import { existsSync, type FSWatcher, readFileSync, watch } from "node:fs";
 import { dirname } from "node:path";

@@ -74,10 +74,7 @@ interface Installed {
 
 const FILE = "file:";
 
-/**
- * The version of the dependency `rondo`. A checkout is given by its path. An installed package is given as the project that
- * installed it gives it, for example as a tarball; otherwise by its version.
- */
+/** The version of the dependency `rondo`: a path for a checkout, else as the installing project gives it. */
 export function dependencyOf(at: string, { root, version }: Installed): string {
   if (!root.split(sep).includes("node_modules")) return fileSpecifier(at, root);
   for (let folder = dirname(root); dirname(folder) !== folder; folder = dirname(folder)) {

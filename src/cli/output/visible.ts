@@ -1,8 +1,4 @@
-/**
- * Makes text from outside (errors, logs, ids, keys) safe to print on a terminal. Control characters could move the cursor,
- * change colours or hide text, so each is replaced by a visible sign. All output for people passes here: pieces of lines in
- * style.ts, plain lines in print.ts and run-cli.ts, JSON in `jsonText`.
- */
+/** Makes text from outside safe to print on a terminal: each control character is replaced by a visible sign. */
 
 const PICTURES = 0x2400;
 const DELETE = 0x7f;

@@ -1,7 +1,4 @@
-/**
- * Writes to standard error: permanent lines, and on a terminal a few live lines below them, which are redrawn at most ten times
- * a second. All output of the CLI and of user code passes here, so that it does not mix with the live lines.
- */
+/** Writes permanent lines to standard error, and on a terminal live lines below them, which are redrawn. */
 import { isColoured, isLive, Painter, type Piece } from "../style.ts";
 
 /** The part of an output stream that the screen uses. */

@@ -1,8 +1,4 @@
-/**
- * `rondo run FILE` if another process has the engine: the owner of the directory, or the server of --url. This process becomes
- * a worker of that engine for the file's workflows until the wanted execution ends. If the owner goes away, the caller checks
- * again who owns the directory.
- */
+/** `rondo run FILE` if another process has the engine: this process becomes its worker until the execution ends. */
 import { RemoteRondo } from "../../client/connect.ts";
 import { scriptsOf } from "../../compose/compose.ts";
 import { HttpConnection } from "../../net/http-connection.ts";

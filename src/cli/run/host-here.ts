@@ -1,8 +1,4 @@
-/**
- * `rondo run FILE` on a directory without an owner: the engine runs in this process. It opens the store, serves every workflow
- * of the file (so that other open executions go on too), follows the wanted execution until it ends, and closes. Other
- * processes can reach it through a socket in the directory meanwhile.
- */
+/** `rondo run FILE` on a directory without an owner: the engine runs in this process until the execution ends. */
 import { type Owner, openOwner, type ServerOptions } from "../../compose/compose-server.ts";
 import type { Config } from "../../config/settings.ts";
 import type { AnyWorkflow, Rondo } from "../../index.ts";

@@ -1,7 +1,4 @@
-/**
- * Finds the server of a command: the one that --url or RONDO_URL names (or several, separated by commas), otherwise the one
- * that has the data directory open (--store, RONDO_STORE, the configuration, `.rondo`), through its socket.
- */
+/** Finds the server of a command: of --url or RONDO_URL, or the one that has the data directory open. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { RemoteRondo } from "../../client/connect.ts";
@@ -54,10 +51,7 @@ export function readConfig(flags: Readonly<Record<string, unknown>>): Promise<Lo
   });
 }
 
-/**
- * Runs `use` with a client of the server. If the server does not answer, the error says what to do next. With `say`, requests
- * are retried while the server is away, and `say` gets a line at the beginning and the end of the outage.
- */
+/** Runs `use` with a client of the server. With `say`, requests are retried while the server is away. */
 export async function withServer<T>(
   flags: ServerFlags,
   use: (server: Server) => Promise<T>,

@@ -1,7 +1,4 @@
-/**
- * Routes reports of workers to the owners of their executions, in order for each execution, and returns the verdicts. Without
- * an owner the verdict is `elsewhere` after a moment, and the worker repeats the report.
- */
+/** Routes reports of workers to the owners of their executions, in order; without an owner: `elsewhere`. */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Verdict } from "../../kernel/message.ts";
 import type { Report } from "../../protocol/work.ts";

@@ -1,5 +1,4 @@
 /** Drives a `RingNode`: posts the token, requests states, scans watched timers, notifies owners. It decides nothing. */
-
 import { z } from "zod";
 import { unreachable } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";

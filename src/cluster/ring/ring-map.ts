@@ -1,7 +1,4 @@
-/**
- * The map of the ring: members in the order of their URLs, and owners of partitions, as of one reading of the store. A later
- * reading replaces an earlier one, whichever node made it.
- */
+/** The map of the ring: members by URL, and owners of partitions, as of one reading of the store. */
 import { sha256 } from "../../std/hash.ts";
 import type { MemberNode, Membership } from "../../store/cluster-store.ts";
 import { clockworkersOf } from "./clockworkers.ts";

@@ -1,7 +1,4 @@
-/**
- * State stores by name, each opened on first use. Without a configuration, every name is a part of Rondo's own store. With one,
- * only the configured names and `embedded` exist.
- */
+/** State stores by name, opened on first use. Without a configuration, every name is in Rondo's own store. */
 import { type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import type { DocumentStore } from "../../store/store.ts";
 import { EmbeddedState } from "./embedded-state.ts";

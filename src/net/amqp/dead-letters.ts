@@ -1,7 +1,4 @@
-/**
- * The dead-letter queue at the broker. An unreadable message is published to the fanout `<prefix>.dead` with the headers
- * `queue` and `reason`, and acknowledged when the copy is confirmed.
- */
+/** The dead-letter queue at the broker: unreadable messages, with the headers `queue` and `reason`. */
 import type { Clock } from "../../std/clock.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./connection.ts";

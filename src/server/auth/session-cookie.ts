@@ -1,8 +1,4 @@
-/**
- * The dashboard's session: a token is exchanged for a cookie that scripts cannot read and other sites cannot send. The cookie
- * contains the token's id and the end of the session, signed with the store's key. Revoking the token ends the session, and so
- * does deleting it (ended-sessions.ts).
- */
+/** The dashboard's session: a signed cookie with the token's id and the end, which scripts cannot read. */
 import { isSameSecret, sign } from "./secrets.ts";
 
 const COOKIE = "rondo_session";

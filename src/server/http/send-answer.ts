@@ -100,10 +100,7 @@ function give(outgoing: ServerResponse, body: string | Uint8Array): void {
   go();
 }
 
-/**
- * Sends a space from time to time to a client that waits for JSON, to keep the connection alive. The first one sends the
- * headers with status 200; a refusal after that cuts the connection. Returns a function that stops it.
- */
+/** Sends spaces to a client that waits for JSON; the first sends the headers. Returns a function that stops it. */
 export function keepAlive(outgoing: ServerResponse, clock: Clock, everyMs: number): () => void {
   const ms = Math.max(ALIVE_MIN_MS, everyMs);
   let cancel = (): void => {};

@@ -1,8 +1,4 @@
-/**
- * A cache of views of ended executions. Reading one again costs one small read, while the engine would load the whole
- * execution. An ended execution can still change (a retry, a post-operation), and its id can be used again after a purge; the
- * last row of the journal shows this.
- */
+/** A cache of views of ended executions. The last row of the journal shows whether one has changed. */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Inspection } from "../../engine/io.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";

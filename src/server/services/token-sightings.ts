@@ -3,10 +3,7 @@ import type { AllNodes } from "../other-nodes.ts";
 
 type TokenShown = RingView["token"];
 
-/**
- * Finds the ring's token. A node knows when it had the token and where it sent it, so the last sighting counts. The other nodes
- * are asked in the background, and their answers count from the next request on, so that no request waits for a silent node.
- */
+/** Finds the ring's token: the last sighting counts. Other nodes are asked in the background. */
 export class TokenSightings {
   readonly #allNodes: Pick<AllNodes, "ask">;
   #newest: TokenShown = null;

@@ -2,10 +2,7 @@ import type { EnginePort } from "../../engine/engine-port.ts";
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { isRejection, RondoError } from "../../std/rejection.ts";
 
-/**
- * Whether an execution has ended or was purged. Throws `DamagedData` if it is damaged, and another error if it cannot be
- * determined now, for example while it moves to another node: a stream must not end for that.
- */
+/** Whether an execution has ended or was purged. Throws if it is damaged or cannot be determined now. */
 export async function isOver(engine: Pick<EnginePort, "inspect">, execution: string): Promise<boolean> {
   const found = await engine.inspect(execution);
   if (!isRejection(found)) {

@@ -1,7 +1,4 @@
-/**
- * Reads events from the wire field by field. It is written by hand because there are many thousands a second. An event that
- * passes can be stored. A result that cannot be stored fails its attempt; any other mistake is refused with its path.
- */
+/** Reads events field by field, by hand, since there are many thousands a second. Mistakes are refused with a path. */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { refuseName } from "../../kernel/definition/names.ts";
 import type { Outcome, TaskWait } from "../../kernel/message.ts";

@@ -40,11 +40,7 @@ export function scalingOf(overview: Pick<Holdings, "workers" | "ready">, use: st
 /** A worker as the engine lists it. */
 type HeldWorker = Holdings["workers"][number];
 
-/**
- * Counts of workers. A worker process registers its scripts apart, under its own id with `-scripts`, because its sandbox
- * takes fewer tasks at a time than its code. Such a registration is not a worker of its own, and its capacity
- * counts only while scripts wait.
- */
+/** Counts of workers. A registration for scripts (`-scripts`) is no worker; its capacity counts while scripts wait. */
 export interface WorkerCount {
   /** Registrations that count. */
   readonly counted: readonly HeldWorker[];

@@ -1,7 +1,4 @@
-/**
- * The encoding of texts and columns in calls: a column of texts is one text, joined by U+001F, which is faster than an array
- * literal. A text is escaped if it contains NUL or U+001F or begins like an escaped one.
- */
+/** The encoding of texts in calls: a column is one text, joined by U+001F, which is faster than an array literal. */
 import { assert } from "../../std/assert.ts";
 
 const SEPARATOR = "\x1f";

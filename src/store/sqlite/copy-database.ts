@@ -1,7 +1,4 @@
-/**
- * Copies the whole database into one file while the store runs. An empty file reserves the name; the copy is made under
- * another name, sealed, and renamed when it is durable. So nothing is overwritten, and the file is empty or complete.
- */
+/** Copies the whole database into one new file while the store runs; the file is empty or complete, and sealed. */
 import { closeSync, openSync, renameSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { RondoError, reject } from "../../std/rejection.ts";

@@ -1,7 +1,4 @@
-/**
- * The form of a commit between the threads: one flat array of texts and numbers, since cloning many small objects is slow.
- * `packWrites` runs in the engine's thread, `unpackWrites` in the store's. Absent parts take no space.
- */
+/** The form of a commit between the threads: one flat array, since cloning many small objects is slow. */
 import type { Entry } from "../../kernel/journal/journal-entry.ts";
 import { packLog } from "../packed-log.ts";
 import type { DeadLetter, ExecutionWrite, Head, MailboxMessage, Snapshot } from "../store.ts";

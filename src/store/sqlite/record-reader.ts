@@ -1,7 +1,4 @@
-/**
- * Reads of everything beside executions, and the list of ended executions. `RECORD_READS` has every statement for the test of
- * query plans. The join with executions leaves out dead letters of an execution that is being purged.
- */
+/** Reads of everything beside executions. `RECORD_READS` has every statement for the test of query plans. */
 import { NO_TEXT } from "../../kernel/journal/damage.ts";
 import type { PackedLogRow } from "../packed-log.ts";
 import { readTasks } from "../read-tags.ts";

@@ -1,7 +1,4 @@
-/**
- * The reads of executions in the SQLite store. No statement reads more rows than it returns (groups are found by a skip
- * scan). `READS` has every statement for the test of query plans.
- */
+/** The reads of executions in the SQLite store. `READS` has every statement for the test of query plans. */
 import { NO_TEXT } from "../../kernel/journal/damage.ts";
 import { checkedEntry, type Entry } from "../../kernel/journal/journal-entry.ts";
 import { readTags } from "../read-tags.ts";

@@ -1,7 +1,4 @@
-/**
- * Verifies a database file before it is opened for writing, so that a damaged, foreign or newer file is refused unchanged:
- * first the header, then the content through a read-only connection, which never runs a checkpoint.
- */
+/** Verifies a database file before it is opened for writing, so that a damaged or foreign one is refused unchanged. */
 import { closeSync, existsSync, openSync, readSync, rmSync, statSync } from "node:fs";
 import { type Connection, type Driver, SqliteError } from "./driver.ts";
 import { faultOf, StoreUnreadable, type UnreadableReason } from "./faults.ts";

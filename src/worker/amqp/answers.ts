@@ -1,7 +1,4 @@
-/**
- * Publishes the worker's reports: tasks of an enumeration to its intake, its end to `enumerated`, receipts to the finished
- * queue or receipt topic. Starts and logs are not sent over a broker.
- */
+/** Publishes the worker's reports: found tasks, ends of enumerations, receipts. Starts and logs are not sent. */
 import type { EnumerationOutcome, Outcome } from "../../kernel/message.ts";
 import type { Outgoing, Publisher } from "../../net/amqp/publisher.ts";
 import type {

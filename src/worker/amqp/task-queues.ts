@@ -1,7 +1,4 @@
-/**
- * The task queues that this worker consumes, from `process` until `cancel.consumer` or their deletion. Each queue has a share
- * of the worker's capacity as its prefetch.
- */
+/** The task queues that this worker consumes, each with a share of the worker's capacity as its prefetch. */
 import type { BrokerSession } from "../../net/amqp/connection.ts";
 import { Consumer } from "../../net/amqp/consumer.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";

@@ -1,7 +1,4 @@
-/**
- * The worker of a process that is itself a node: it runs tasks of other nodes whose code is hosted here. An attempt that
- * another node granted goes on when its execution moves to this node.
- */
+/** The worker of a process that is itself a node: it runs tasks of other nodes whose code is hosted here. */
 import { type HostedPart, withChildren } from "../handler-code.ts";
 import type { ScriptOptions } from "../script-runner.ts";
 import type { NetworkWorkerOptions } from "../worker.ts";

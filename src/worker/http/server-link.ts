@@ -1,7 +1,4 @@
-/**
- * A worker's requests to one server. The membership machine decides where the session is registered (`ready`); until then
- * requests wait. A failed request is reported there and never thrown.
- */
+/** A worker's requests to one server. They wait until it is registered there; failures are reported, not thrown. */
 import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../net/http-connection.ts";
 import { HttpFault } from "../../net/http-fault.ts";
 import {
