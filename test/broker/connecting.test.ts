@@ -31,7 +31,7 @@ test("a virtual host that is not there, and a user that is not let in, are told 
   url.pathname = "/not-there";
   const vhost = await failure(url.href);
   expect(vhost).toContain(`${url.hostname}:${url.port}/not-there`);
-  expect(vhost).toContain('the virtual host "not-there" is not there');
+  expect(vhost).toContain('the virtual host "not-there" does not exist');
   const other = new URL(broker.url);
   other.password = "wrong";
   const user = await failure(other.href);

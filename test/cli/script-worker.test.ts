@@ -19,7 +19,7 @@ test("a worker without files does scripts of definitions that the server was giv
   });
   const { id } = await post("/v1/executions", { workflow: "sum", input: { n: 2 } });
   const worker = startCli(["worker", "--unsafe-no-jail"], { cwd });
-  await worker.line(/no files are given, so it does scripts only/);
+  await worker.line(/no files are given, so this worker runs scripts only/);
   expect((await cli(["wait", id, "--json"], { cwd })).code).toBe(0);
   const tasks = await cli(["tasks", id, "--json"], { cwd });
   expect(JSON.parse(tasks.stdout)).toMatchObject({ status: "done", result: 3 });
