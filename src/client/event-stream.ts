@@ -17,7 +17,7 @@ const BUFFER_CHARS_MAX = 64 * 1_048_576;
 export async function* readServerEvents(
   response: HttpResponse,
   /** Called for every piece of the body, also for comments: the connection is alive. */
-  heard: () => void = () => {},
+  onChunk: () => void = () => {},
 ): AsyncGenerator<ServerEvent> {
   const reader = response.body?.getReader();
   if (reader === undefined) return;
@@ -29,7 +29,7 @@ export async function* readServerEvents(
       const { done, value } = await reader.read();
       isOver = done;
       if (done) return;
-      heard();
+      onChunk();
       yield* parse(typeof value === "string" ? value : decoder.decode(value, { stream: true }));
     }
   } finally {

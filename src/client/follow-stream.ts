@@ -40,13 +40,13 @@ export async function* followStream(options: FollowOptions): AsyncGenerator<Serv
         headers: { accept: "text/event-stream", ...(lastId === "" ? {} : { "last-event-id": lastId }) },
         signal: watch.signal,
       });
-      for await (const event of readServerEvents(response, () => watch.heard())) {
+      for await (const event of readServerEvents(response, () => watch.restart())) {
         failures = 0;
         failingSince = null;
         lastId = event.id;
         watch.rest();
         yield event;
-        watch.heard();
+        watch.restart();
       }
       if (signal.aborted) return;
       watch.rest();
@@ -75,10 +75,10 @@ class Watch {
   constructor(clock: Clock, signal: AbortSignal) {
     this.#clock = clock;
     this.signal = AbortSignal.any([signal, this.#silent.signal]);
-    this.heard();
+    this.restart();
   }
 
-  heard(): void {
+  restart(): void {
     this.rest();
     this.#cancel = this.#clock.after(SILENCE_MAX_MS, () =>
       this.#silent.abort(new Error("the server has been silent for too long")),

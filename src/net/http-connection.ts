@@ -81,12 +81,12 @@ export class HttpConnection {
 
   async #sendAll(request: HttpRequest, silence: Silence): Promise<HttpAnswer> {
     const message = await this.#start(request, silence.signal);
-    silence.heard();
+    silence.restart();
     const chunks: Buffer[] = [];
     let bytes = 0;
     try {
       for await (const chunk of message as AsyncIterable<Buffer>) {
-        silence.heard();
+        silence.restart();
         request.onPart?.();
         chunks.push(chunk);
         bytes += chunk.length;
@@ -192,14 +192,14 @@ class Silence {
   constructor(ms: number | undefined) {
     this.#ms = ms;
     this.#controller = ms === undefined ? null : new AbortController();
-    this.heard();
+    this.restart();
   }
 
   get signal(): AbortSignal | null {
     return this.#controller?.signal ?? null;
   }
 
-  heard(): void {
+  restart(): void {
     this.#cancel();
     const [controller, ms] = [this.#controller, this.#ms];
     if (controller !== null && ms !== undefined) this.#cancel = clock.after(ms, () => controller.abort());

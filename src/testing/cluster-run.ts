@@ -15,7 +15,7 @@ export interface ClusterRunOptions extends Omit<ProcessRunOptions, "clock"> {
   readonly url: string;
   readonly clock: VirtualClock;
   /** Called with each message that the node sends to other nodes. */
-  readonly onSay: (output: ClusterOutput) => void;
+  readonly onMessage: (output: ClusterOutput) => void;
 }
 
 export class ClusterRun {
@@ -40,7 +40,7 @@ export class ClusterRun {
     options: ClusterRunOptions,
     workflows: readonly (HostedWorkflow | HostedTopic)[],
   ): Promise<ClusterRun> {
-    const { tables, random, capacity, settings, scripts, url, onLog, onStop, onSay } = options;
+    const { tables, random, capacity, settings, scripts, url, onLog, onStop, onMessage: onSay } = options;
     const process = new KillableProcess(options.clock);
     const clock = process.clock(options.clock);
     const { steady } = options.clock;
@@ -121,8 +121,8 @@ export class ClusterRun {
   }
 
   /** Delivers a message of another node. */
-  hear(word: ClusterNotice): void {
-    if (this.isUp) this.#engine.cluster.notify(word);
+  receive(notice: ClusterNotice): void {
+    if (this.isUp) this.#engine.cluster.notify(notice);
   }
 
   /** Stops the process for a while, as SIGSTOP does. */

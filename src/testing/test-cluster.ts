@@ -23,7 +23,7 @@ const LEAVE_MS = 30_000;
 const SKIP_MS = 60_000;
 
 export interface TestClusterOptions
-  extends Omit<ClusterRunOptions, "clock" | "url" | "onSay" | "onStop" | "faults" | "random"> {
+  extends Omit<ClusterRunOptions, "clock" | "url" | "onMessage" | "onStop" | "faults" | "random"> {
   readonly nodes: number;
   readonly random: SeededRandom;
   /** The faults to simulate; null: none. */
@@ -138,7 +138,7 @@ export class TestCluster implements AsyncDisposable {
         random: random.child(`life ${++this.#begins}`),
         url: `node-${node}`,
         clock: this.#clock,
-        onSay: (output) => this.#pass(output, node),
+        onMessage: (output) => this.#pass(output, node),
         onStop: (reason) => {
           this.#stopped ??= reason;
         },
@@ -175,7 +175,7 @@ export class TestCluster implements AsyncDisposable {
     const self = this.#lives[from]?.incarnation ?? "";
     const send = (incarnation: string | null, word: ClusterNotice) => {
       const to = this.#lives.find((run) => run?.isUp === true && run.incarnation === incarnation);
-      if (incarnation !== null) this.#clock.after(1, () => to?.hear(word));
+      if (incarnation !== null) this.#clock.after(1, () => to?.receive(word));
     };
     switch (output.kind) {
       case "ask-permits": {
