@@ -19,11 +19,8 @@ const ISOLATED = [
   "test/sim/*.test.ts",
   "test/broker/rabbitmq-server.test.ts",
 ];
-/**
- * What takes long: processes that are killed again and again, and the demo with its rounds. One file of the broker's tests now and
- * then does not end on a busy machine, and is among them until the reason is known.
- */
-const LONG = ["test/{faults,sim/demo}/**/*.test.ts", "test/broker/task-sources.test.ts"];
+/** What takes long: processes that are killed again and again, and the demo with its rounds. */
+const LONG = ["test/{faults,sim/demo}/**/*.test.ts"];
 /** Clusters of processes with short leases: one at a time, beside nothing but the simulator at the lowest priority. */
 const CLUSTERS = ["test/cluster/processes/**/*.test.ts"];
 

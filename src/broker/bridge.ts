@@ -86,6 +86,7 @@ export class AmqpBridge implements WorkerLink {
   #isFull = false;
   #isClosed = false;
   #hasJoined = false;
+  #isRefreshing = false;
   readonly #timers: (() => void)[] = [];
 
   constructor(options: AmqpBridgeOptions) {
@@ -326,11 +327,21 @@ export class AmqpBridge implements WorkerLink {
     this.#enumerations.check();
     this.#topics.check();
     this.#events.checkPartitions();
-    const checks = [this.#served.refresh(session, this.#visits.uses)];
+    const checks = [this.#refresh(session)];
     // Partitions of nodes that have gone may be this node's now.
     if (engine.info.partitions > 1 || this.#enumerations.isUntidy) checks.push(this.#restore());
     for (const check of checks)
       check.catch((thrown: unknown) => onFault(thrown instanceof Error ? thrown : toFault(thrown)));
+  }
+
+  async #refresh(session: BrokerSession): Promise<void> {
+    if (this.#isRefreshing) return;
+    this.#isRefreshing = true;
+    try {
+      await this.#served.refresh(session, this.#visits.uses);
+    } finally {
+      this.#isRefreshing = false;
+    }
   }
 
   #join(): void {

@@ -1,7 +1,7 @@
 // Where tasks come from is written in the definition, whoever is at the broker: version 2 waits for its enumeration, and
 // the input as the one task never goes to workers that enumerate.
 import type { Rondo } from "rondo";
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from "vitest";
 import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { AmqpFixture } from "../fixtures/broker/amqp-fixture.ts";
@@ -14,14 +14,13 @@ let count = 0;
 /** The name of the code: each test has its own. */
 let use: string;
 
-beforeAll(async () => {
+// A vhost for each test: queues that a failed test leaves behind would fail all tests after it.
+beforeEach(async () => {
+  use = `resize-${++count}`;
   bench = await AmqpFixture.make();
   rondo = await bench.open();
 });
-beforeEach(() => {
-  use = `resize-${++count}`;
-});
-afterAll(() => bench.close());
+afterEach(() => bench.close());
 
 function flow(rondo: 1 | 2, handler: object = {}) {
   const phases = [{ name: "resize", handlers: { resize: { use, ...handler } } }];

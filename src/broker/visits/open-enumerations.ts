@@ -24,6 +24,7 @@ interface Open {
   /** The last of its steps at the broker, which run one after the other. */
   turn: Promise<void>;
   isSent: boolean;
+  isChecking: boolean;
   /** When the last message of the enumeration came. */
   heardAt: number;
   strikes: number;
@@ -64,6 +65,7 @@ export class OpenEnumerations {
       consumer: null,
       turn: Promise.resolve(),
       isSent: false,
+      isChecking: false,
       heardAt: clock.now(),
       strikes: 0,
     };
@@ -187,7 +189,14 @@ export class OpenEnumerations {
 
   /** Checks that each enumeration is at the broker or at a worker. */
   check(): void {
-    for (const open of this.#open.values()) this.#run(open, (session) => this.#check(session, open));
+    for (const open of this.#open.values()) {
+      if (open.isChecking) continue;
+      open.isChecking = true;
+      this.#run(open, (session) => this.#check(session, open));
+      void open.turn.then(() => {
+        open.isChecking = false;
+      });
+    }
   }
 
   /** Deletes the intakes of earlier processes, and releases their enumerations: they resume behind the journaled tasks. */

@@ -54,6 +54,7 @@ export class VisitQueues {
   #isWithdrawn = false;
   #isOver = false;
   #isGone = false;
+  #isChecking = false;
   #isRegistered: boolean;
   /** Messages of an earlier process may be in the queue. */
   #isOld: boolean;
@@ -198,6 +199,9 @@ export class VisitQueues {
   /** Checks that published tasks are at the broker or at a worker; releases those that are lost. */
   check(): void {
     if (this.#isOver || !this.#isOpen) return this.open();
+    // On a busy machine a check takes longer than the interval; queued checks would pile up, and strike without a pause.
+    if (this.#isChecking) return;
+    this.#isChecking = true;
     this.#run(async (session) => {
       const { settings, silentMs } = this.#parts;
       const held = this.#published();
@@ -220,6 +224,9 @@ export class VisitQueues {
       if (consumers === 0 && !this.#isWithdrawn) this.#strikes++;
       if (this.#strikes >= STRIKES_MAX) return this.#redeclare(session, held);
       if (isSilent) this.#onLost(held, false);
+    });
+    void this.#turn.then(() => {
+      this.#isChecking = false;
     });
   }
 

@@ -11,15 +11,23 @@ type WorkerOutput = Extract<
 
 export class WorkerLinks {
   readonly #links = new Map<string, WorkerLink>();
+  readonly #serves = new Map<string, readonly Serves[]>();
 
-  /** Adds a worker, and announces what it serves to workers that queue. */
+  /** Adds a worker. A worker that queues learns what each other worker serves, whichever joined first. */
   add(worker: string, link: WorkerLink, serves: readonly Serves[]): void {
+    const isNew = this.#links.get(worker) !== link;
     this.#links.set(worker, link);
-    for (const other of this.#links.values()) if (other !== link) other.joined?.(serves);
+    this.#serves.set(worker, serves);
+    for (const [name, other] of this.#links) {
+      if (name === worker) continue;
+      other.joined?.(serves);
+      if (isNew) link.joined?.(this.#serves.get(name) ?? []);
+    }
   }
 
   remove(worker: string): void {
     this.#links.delete(worker);
+    this.#serves.delete(worker);
   }
 
   send(told: WorkerOutput): void {
