@@ -34,7 +34,7 @@ export interface Bodies {
   readonly run: string | null;
 }
 
-/** The progress of a schedule. It covers manual runs up to then. */
+/** The progress of a schedule, including manual runs up to its time. */
 interface Progress {
   readonly of: number;
   readonly state: ScheduleState;

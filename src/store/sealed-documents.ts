@@ -17,7 +17,7 @@ export function openDocument(kind: string, id: string, stored: string): string {
   throw new DamagedData({ table: "documents", execution: null, row: `${kind}/${id}`, why: damage });
 }
 
-/** The same for a document in a list: `damage` says why a document is damaged, so that it does not hide the others. */
+/** Opens a document of a list. `damage` says why it is damaged, so that it does not hide the others. */
 export function listedDocument(kind: string, { id, body }: { readonly id: string; readonly body: string }) {
   if (PLAIN_KINDS.includes(kind)) return { id, body };
   const { text, state } = unseal(body, keyOf(kind, id));

@@ -279,7 +279,7 @@ export class OpenEnumerations {
       this.#release(enumeration);
   }
 
-  /** A worker took it and sends nothing. It is released, and after a few times it has crashed. */
+  /** Handles an enumeration whose worker sends nothing: it is released, and counts as crashed after a few times. */
   #onSilence(enumeration: Enumeration, silences: number): void {
     const { silencesMax } = this.#parts.settings;
     if (silences + 1 >= silencesMax) return enumeration.crash(silences + 1);

@@ -270,7 +270,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
       const tasks = failedIn(event);
       if (tasks.length > 0) deadLetters.push({ seq, tasks });
     } else if (event.kind === "postop.failed") {
-      // A persistence that failed for good has failed its task, which is in the list by then.
+      // A persistence that failed for good has failed its task, so the task is a dead letter already.
       if (event.until === null && event.op === "broadcast") deadLetters.push({ seq, tasks: [event.task] });
     } else if (event.kind === "retried") {
       // The reopened visit and everything after it is repeated, except for broadcasts.

@@ -12,7 +12,7 @@ const MARK = "~events";
 /** Larger commits are not kept in memory until they are published. */
 const KEPT_CHARS_MAX = 65_536;
 
-/** The change of the row in the next write of an execution; null: none. */
+/** The change of the outbox row in the next write of an execution; null: none. */
 export function outboxRow(slot: Slot): "set" | "cleared" | null {
   const isBehind = slot.published < (slot.execution?.seq ?? 0);
   return isBehind === slot.hasEventsRow ? null : isBehind ? "set" : "cleared";

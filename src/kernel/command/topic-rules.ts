@@ -164,7 +164,7 @@ export function topicUse(topic: string): string {
   return `${TOPIC_USE}${topic}`;
 }
 
-/** The topic of such a wire name; null: it is the name of a handler. */
+/** The topic of a wire name; null: it is the name of a handler. */
 export function topicOf(use: string): string | null {
   return use.startsWith(TOPIC_USE) ? use.slice(TOPIC_USE.length) : null;
 }

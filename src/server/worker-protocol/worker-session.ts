@@ -65,7 +65,7 @@ export class WorkerSession implements WorkerLink {
   readonly #parts: SessionParts;
   registration: CheckedRegistration;
   readonly #presence: Presence;
-  /** The memory of its process, as last reported; null if it was not reported. */
+  /** The memory of the worker's process, as last reported; null if it was not reported. */
   memoryBytes: number | null = null;
   isDraining = false;
   #ready: ReadyItem[] = [];

@@ -97,7 +97,7 @@ export class Outbox {
       if (others === undefined) byAttempt.set(entry.held, [entry]);
       else others.push(entry);
     }
-    // Events that wait already are newer.
+    // The events of this attempt that wait already are newer than the moved ones.
     for (const [held, list] of byAttempt) this.#wait(held, [...list, ...(this.#waiting.get(held) ?? [])]);
   }
 

@@ -93,7 +93,7 @@ export class SandboxChild {
     const inner = childOf(pid);
     if (inner !== null) killQuietly(inner);
     killQuietly(-pid);
-    // Deleted now, because this process may end before the child's "close" event.
+    // The folder is deleted now, because this process may end before the child's "close" event.
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
