@@ -255,7 +255,7 @@ function restoreLease(node: NodeState, slot: Slot, queue: HandlerQueue, handed: 
   const { openedAt } = slot.tenure;
   const { task, attempt, claim, epoch, worker, position, lastLine, permits, isStarted } = handed;
   const queued = handed.queued === true;
-  // Earlier versions did not say when.
+  // Earlier versions did not hand over when a command was sent.
   const sentAt = queued && queue.state.plan.command !== null ? (handed.sentAt ?? openedAt) : 0;
   const silenceMs = isStarted ? node.heartbeatMs(queue.state.plan) : node.settings.claimLeaseMs;
   addLease(queue, node.roster.workers.get(worker), {

@@ -16,9 +16,9 @@ export interface Lease {
   readonly queued: boolean;
   /** When the attempt began, as far as its worker has said; 0: it is only claimed. */
   startedAt: number;
-  /** When the broker confirmed a command; 0: it has not, or this is not a command at a broker. */
+  /** When the broker confirmed a command; 0: it has not confirmed it yet, or the attempt is not a command at a broker. */
   sentAt: number;
-  /** Whether the store has a mark that it was sent. */
+  /** Whether the store has a mark that the command was sent. */
   isMarked: boolean;
   /** When the lease ends without a beat. */
   until: number;

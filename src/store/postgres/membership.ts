@@ -39,7 +39,7 @@ export interface MembershipOptions {
 const LEASE_MAX_MS = 86_400_000;
 const ADDRESS = /^(?:https?:\/\/|unix:)/;
 
-/** Stands for no incarnation. */
+/** The incarnation of a node that has not joined. */
 const NONE = "";
 
 export class PostgresMembership {

@@ -173,7 +173,7 @@ export class Answers {
 }
 
 function finishedBody({ at, id, token }: HeldTask, outcome: Outcome, ms: number): Buffer {
-  assert(outcome.status !== "suspended" && outcome.status !== "exception", "nothing waits over a broker");
+  assert(outcome.status !== "suspended" && outcome.status !== "exception", "an attempt of an AMQP worker never suspends");
   const head: FinishedMessage = {
     workflow_id: at.execution,
     phase: at.phase,
@@ -219,7 +219,7 @@ function intakeBody({ message, id }: HeldEnumeration, page: PageReport): Buffer 
 function enumeratedBody({ message, id }: HeldEnumeration, outcome: EnumerationOutcome): Buffer {
   const { workflow_id, phase, handler, task_queue, finished_queue, token } = message;
   const { status } = outcome;
-  assert(status !== "suspended" && status !== "exception", "nothing waits over a broker");
+  assert(status !== "suspended" && status !== "exception", "an attempt of an AMQP worker never suspends");
   const body: EnumeratedMessage = {
     ...{ workflow_id, phase, handler, task_queue, finished_queue, attempt: id, token, status },
     ...(outcome.status === "done" ? { total: outcome.total } : { error: errorOf(outcome) }),
