@@ -173,7 +173,10 @@ export class Answers {
 }
 
 function finishedBody({ at, id, token }: HeldTask, outcome: Outcome, ms: number): Buffer {
-  assert(outcome.status !== "suspended" && outcome.status !== "exception", "an attempt of an AMQP worker never suspends");
+  assert(
+    outcome.status !== "suspended" && outcome.status !== "exception",
+    "an attempt of an AMQP worker never suspends",
+  );
   const head: FinishedMessage = {
     workflow_id: at.execution,
     phase: at.phase,
