@@ -4,10 +4,11 @@
  */
 import { assert } from "../std/assert.ts";
 import { checksum } from "../std/hash.ts";
+import { nextCleanup } from "./cleanup.ts";
 import { holdsTasks } from "./command/owed-op.ts";
 import { NEXT, type PhasePlan } from "./definition/plan.ts";
 import { type Items, listedItems } from "./definition/task-name.ts";
-import type { ExecutionError, Parent } from "./event.ts";
+import type { EndingEvent, Parent } from "./event.ts";
 import type { Execution, HandlerState, Visit } from "./execution.ts";
 import { rowRanges } from "./journal/journal-entry.ts";
 import type { Answer, ChildMessage, DrainedMessage, Sent } from "./message.ts";
@@ -25,11 +26,16 @@ export function advance(step: Step): void {
       continue;
     }
     const visit = execution.current;
+    if (execution.ending !== null && visit?.status !== "running") {
+      if (execution.status === "paused") return;
+      continueCleanup(step, execution.ending);
+      continue;
+    }
     if (visit === null || visit.status !== "running" || visit.failing !== null) return;
     for (const handler of visit.handlers) {
       if (
         !handler.finished &&
-        /* @plant handler ends before it is sealed */ handler.sealed &&
+        /* @plant handler ends before it is sealed */ isSealed(execution, handler) &&
         handler.tasks.settled.size === handler.total
       )
         finishHandler(step, handler);
@@ -43,6 +49,11 @@ export function advance(step: Step): void {
   }
 }
 
+/** Whether the handler gets no more tasks. In a clean-up, one whose enumeration failed for good ends with those it has. */
+function isSealed({ ending }: Execution, { sealed, enumeration }: HandlerState): boolean {
+  return sealed || (ending !== null && enumeration.failed);
+}
+
 /** Records the end of a handler; its open tasks count as cancelled. */
 export function finishHandler(step: Step, handler: HandlerState): void {
   const visit = step.execution.currentVisit();
@@ -53,23 +64,52 @@ export function finishHandler(step: Step, handler: HandlerState): void {
     ...visit.place(handler.plan.name),
     done,
     failed,
-    cancelled: Math.max(0, handler.total - done - failed),
+    cancelled: Math.max(0, handler.total - handler.tasks.exempt - done - failed),
   });
 }
 
-/** Ends the execution and notifies its parent. */
-export function finish(
+type End = Pick<EndingEvent, "status" | "output" | "error">;
+
+/** Ends the work of the execution: its clean-up begins, or it ends at once if there is nothing to clean up. */
+function endWork(
   step: Step,
-  end: { status: "done" | "failed" | "cancelled"; output?: string | null; error?: ExecutionError | null },
+  { status, output = null, error = null }: Partial<End> & Pick<End, "status">,
 ): void {
+  const { execution } = step;
+  const end = { status, output, error };
+  if (!execution.hasBegun || nextCleanup(execution, end) === null) return finish(step, end);
   clearTimers(step);
-  step.emit({
-    kind: "finished",
-    status: end.status,
-    output: end.output ?? null,
-    error: end.error ?? null,
-    round: step.execution.round,
-  });
+  step.emit({ kind: "ending", ...end });
+  startCleanupTimer(step);
+}
+
+/** Sets the timer that ends the clean-up. */
+export function startCleanupTimer(step: Step): void {
+  const due = step.now + step.execution.plan.cleanupTimeoutMs;
+  step.emit({ kind: "timer.set", timer: "cleanup", purpose: "cleanup", due });
+}
+
+/** Starts the next visit of the clean-up, or ends the execution after the last one. */
+function continueCleanup(step: Step, ending: End): void {
+  const { execution } = step;
+  const next = nextCleanup(execution, ending);
+  if (next === null) return finish(step, ending);
+  const kept = execution.keptVisit(next.plan.name, next.visit);
+  if (kept === undefined) return enterPhase(step, next.plan, next.visit);
+  step.emit({ kind: "phase.started", phase: next.plan.name, visit: next.visit });
+  armWaits(step, kept);
+}
+
+/** Arms the sleeps and waits of a reopened visit that are not over. */
+export function armWaits(step: Step, visit: Visit): void {
+  for (const handler of visit.handlers)
+    if (handler.plan.waits && handler.tasks.settled.size < handler.total) arm(step, handler);
+}
+
+/** Ends the execution and notifies its parent. */
+function finish(step: Step, { status, output, error }: End): void {
+  clearTimers(step);
+  step.emit({ kind: "finished", status, output, error, round: step.execution.round });
   notifyParent(step);
 }
 
@@ -78,12 +118,17 @@ function startPhase(step: Step, plan: PhasePlan): void {
   const visit = (execution.visitCounts.get(plan.name) ?? 0) + 1;
   if (visit > plan.maxVisits) {
     const message = `phase "${plan.name}" would be visited ${visit} times; at most ${plan.maxVisits} are allowed`;
-    finish(step, {
+    endWork(step, {
       status: "failed",
       error: { code: "visits_exceeded", message, phase: plan.name, fatal: true },
     });
     return;
   }
+  enterPhase(step, plan, visit);
+}
+
+function enterPhase(step: Step, plan: PhasePlan, visit: number): void {
+  const { execution } = step;
   step.emit({ kind: "phase.started", phase: plan.name, visit });
   for (const handler of plan.handlers)
     step.emit({ kind: "handler.started", phase: plan.name, visit, handler: handler.name });
@@ -125,24 +170,25 @@ export function emitTasks(step: Step, handler: HandlerState, { tasks, keys, iden
 function finishPhase(step: Step, visit: Visit): void {
   const { execution } = step;
   const { plan } = visit;
-  const next = nextPhase(execution, visit);
+  const isCleanup = execution.ending !== null;
+  const next = isCleanup ? null : nextPhase(execution, visit);
   step.emit({
     kind: "phase.finished",
     phase: plan.name,
     visit: visit.visit,
-    status: "done",
+    status: isCleanup && visit.hasFailures ? "failed" : "done",
     next: next?.name ?? null,
   });
-  if (next !== null) return;
+  if (next !== null || isCleanup) return;
   if (plan.final === "failed") {
     const error = execution.error ?? {
       code: "failed",
       message: `ended in the phase "${plan.name}", which is final: "failed"`,
       phase: plan.name,
     };
-    finish(step, { status: "failed", error });
+    endWork(step, { status: "failed", error });
   } else
-    finish(step, { status: "done", output: plan.index === execution.plan.returns ? visit.answer : null });
+    endWork(step, { status: "done", output: plan.index === execution.plan.returns ? visit.answer : null });
 }
 
 function nextPhase(execution: Execution, visit: Visit): PhasePlan | null {
@@ -158,13 +204,18 @@ function nextPhase(execution: Execution, visit: Visit): PhasePlan | null {
   return execution.plan.phases[returns] as PhasePlan;
 }
 
-function notifyParent(step: Step): void {
+/** Tells the parent how this execution has ended; again by the id of the message that asked for it. */
+export function notifyParent(step: Step, again?: string): void {
   const { execution } = step;
   const { parent, status, output, error } = execution;
   if (parent === null || !execution.ended) return;
-  const payload = status === "done" ? (output ?? "null") : JSON.stringify(error);
-  const end = { id: "", parent, status: status as ChildMessage["status"], payload };
-  step.send(parent.execution, endOfChild(execution.id, end).message);
+  // A child that has cleaned up does not go on with its work, so its parent must not retry it.
+  const failure = execution.ending === null || error === null ? error : { ...error, fatal: true };
+  const payload = status === "done" ? (output ?? "null") : JSON.stringify(failure);
+  const id = again === undefined ? "" : `${execution.id}/${again}`;
+  const end = endOfChild(execution.id, { id, parent, status: status as ChildMessage["status"], payload });
+  if (again === undefined) step.send(parent.execution, end.message);
+  else step.sent.push(end);
 }
 
 /** The message to the parent that says how a child ended. */
@@ -210,12 +261,13 @@ export function drained(step: Step, message: DrainedMessage): Answer {
       next: repair?.name ?? null,
     });
     if (!cancelled && repair === null)
-      finish(step, { status: "failed", error: visit.repair ? (execution.error ?? failing) : failing });
+      endWork(step, { status: "failed", error: visit.repair ? (execution.error ?? failing) : failing });
   }
-  if (cancelled) {
+  if (cancelled && execution.ending !== null) finish(step, execution.ending);
+  else if (cancelled) {
     const { by, reason } = execution.cancelling ?? { by: "unknown", reason: null };
     const isDeadline = by === ENGINE && reason === "deadline";
-    finish(step, {
+    endWork(step, {
       status: "cancelled",
       error: {
         code: isDeadline ? "deadline" : "cancelled",

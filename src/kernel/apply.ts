@@ -8,6 +8,7 @@ import { commandReceipted, commandStarted, reopenCommands, settleCommand } from 
 import { applyPostOp, applyPostOpRetried } from "./command/owed-op.ts";
 import { NEXT } from "./definition/plan.ts";
 import type {
+  EndingEvent,
   Event,
   Finished,
   Recorded,
@@ -22,9 +23,10 @@ import type {
   TasksWaiting,
   TimerEvent,
 } from "./event.ts";
-import { applyCreated, type Execution, HandlerState, Visit } from "./execution.ts";
+import { applyCreated, type Ending, type Execution, HandlerState, Visit } from "./execution.ts";
 import type { Checkpoint } from "./tasks/checkpoint.ts";
 import { applyChild } from "./tasks/children.ts";
+import { compensatedHandler } from "./tasks/compensation.ts";
 import { noteError, readError } from "./tasks/stored-error.ts";
 import { NEVER } from "./tasks/task-table.ts";
 
@@ -99,6 +101,8 @@ function fold(execution: Execution, event: Event): void {
       return cancelling(execution, event);
     case "retried":
       return retried(execution, event);
+    case "ending":
+      return ending(execution, event);
     case "finished":
       return finished(execution, event);
     default:
@@ -118,12 +122,16 @@ function at(execution: Execution, place: { phase: string; visit: number; handler
 function phaseStarted(execution: Execution, name: string, visit: number): void {
   const plan = execution.plan.byName.get(name);
   assert(plan !== undefined, `phase ${name} is in the plan`);
-  execution.current = new Visit(plan, {
-    visit,
-    round: execution.round,
-    repair: execution.dueRepair,
-    firstSeq: execution.seq,
-  });
+  const kept = execution.keptVisit(name, visit);
+  execution.current =
+    kept ??
+    new Visit(plan, {
+      visit,
+      round: execution.round,
+      repair: execution.dueRepair,
+      firstSeq: execution.seq,
+    });
+  if (kept !== undefined) reopen(execution, kept);
   execution.visitCounts.set(name, visit);
   execution.due = -1;
   execution.dueRepair = false;
@@ -137,8 +145,20 @@ function handlerStarted(execution: Execution, name: string): void {
   const handler = new HandlerState(plan);
   handler.total = handler.impliesTask || plan.waits ? 1 : 0;
   if (plan.waits) handler.sealed = true;
+  if (plan.compensates) deriveTasks(execution, handler);
   if (plan.command !== null) commandStarted(execution, handler, plan.command);
   visit.handlers.push(handler);
+}
+
+/** Gives a handler that compensates the tasks of the visit that it compensates, by reference. */
+function deriveTasks(execution: Execution, handler: HandlerState): void {
+  const origin = compensatedHandler(execution, handler);
+  handler.sealed = true;
+  handler.total = origin.total;
+  for (const from of origin.pageFrom) handler.pageFrom.push(from);
+  for (const seq of origin.pageSeq) handler.pageSeq.push(seq);
+  for (let task = 0; task < origin.total; task++)
+    if (!origin.tasks.mayHaveBegun(task)) handler.tasks.exemptTask(task);
 }
 
 function handlerEnumerated(execution: Execution, event: EventOf<"handler.enumerated">): void {
@@ -152,7 +172,8 @@ function handlerFinished(execution: Execution, event: EventOf<"handler.finished"
   const handler = at(execution, event);
   handler.finished = true;
   handler.cancelled = event.cancelled;
-  handler.tasks.forgetStarts();
+  if (handler.plan.isCompensated) handler.tasks.endStarts();
+  else handler.tasks.forgetStarts();
 }
 
 function phaseFinished(execution: Execution, event: EventOf<"phase.finished">): void {
@@ -161,7 +182,7 @@ function phaseFinished(execution: Execution, event: EventOf<"phase.finished">): 
   visit.lastSeq = execution.seq;
   const handlers = visit.handlers.map((handler) => ({
     name: handler.plan.name,
-    total: handler.total,
+    total: handler.total - handler.tasks.exempt,
     sealed: handler.sealed,
     done: handler.tasks.done,
     failed: handler.tasks.failed.size,
@@ -181,6 +202,7 @@ function phaseFinished(execution: Execution, event: EventOf<"phase.finished">): 
   );
   if (known >= 0) execution.visited[known] = summary;
   else execution.visited.push(summary);
+  keepVisit(execution, visit);
   if (event.next === null) return;
   execution.due = execution.plan.byName.get(event.next)?.index ?? -1;
   execution.dueRepair = event.status === "failed";
@@ -188,6 +210,12 @@ function phaseFinished(execution: Execution, event: EventOf<"phase.finished">): 
     execution.origin = visit;
     execution.error ??= visit.failing;
   }
+}
+
+/** Keeps a visit whose tasks matter to the clean-up. */
+function keepVisit(execution: Execution, visit: Visit): void {
+  const isCompensated = visit.handlers.some(({ plan }) => plan.isCompensated);
+  if (isCompensated || (execution.ending !== null && visit.status !== "done")) execution.kept.push(visit);
 }
 
 /** An attempt to enumerate has ended without sealing the handler. */
@@ -209,6 +237,8 @@ function enumerationEnded(
   noteError(handler, event.reason, event.error);
   if (event.until !== null) return;
   enumeration.failed = true;
+  // A clean-up goes on with the other handlers and tasks.
+  if (execution.ending !== null) return;
   const visit = execution.currentVisit();
   const error = readError(event.error);
   visit.failing ??= {
@@ -256,10 +286,11 @@ function tasksLost(execution: Execution, event: TasksLost): void {
   });
 }
 
-/** A late receipt may come after its visit has ended; then there is no state to change. */
+/** A late receipt may come after its visit has ended; then there is state to change only if the visit is kept. */
 function tasksLate(execution: Execution, event: TasksLate): void {
-  const handler = execution.handlerAt(event);
-  event.tasks.forEach((task, i) => handler?.tasks.forgetLost(task, event.attempts[i] as number));
+  const kept = execution.keptVisit(event.phase, event.visit)?.handler(event.handler);
+  for (const handler of [execution.handlerAt(event), kept])
+    event.tasks.forEach((task, i) => handler?.tasks.forgetLost(task, event.attempts[i] as number));
 }
 
 function tasksSettled(execution: Execution, event: TasksSettled): void {
@@ -272,6 +303,7 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     tasks.settle(task, attempt, status);
     if (handler.plan.command !== null)
       settleCommand(execution, handler, { task, status, payload: event.payloads[i] as string });
+    if (status === "done" && handler.plan.isCompensated) tasks.noteResult(task, execution.seq);
     if (status === "done") handler.progress.forget(task);
     else handler.progress.settle(task, event.payloads[i] as string);
     if (handler.plan.mode === "waitFor" && status === "done") handler.value = event.payloads[i] as string;
@@ -295,6 +327,8 @@ function judge(
 ): void {
   const visit = execution.currentVisit();
   const failures = handler.tasks.failed.size;
+  // A clean-up task that fails stops no other one.
+  if (execution.ending !== null) return;
   if (visit.failing !== null || failures === 0) return;
   const { tolerateCount, tolerateMillionths } = handler.plan;
   const exceeds =
@@ -358,8 +392,29 @@ function cancelling(execution: Execution, { id, by, reason }: ControlEvent): voi
   execution.status = "cancelling";
 }
 
+/** The work is over: no phase of it starts any more. */
+function ending(execution: Execution, { status, output, error }: EndingEvent): void {
+  execution.ending = { status, output, error, seq: execution.seq };
+  execution.due = -1;
+  execution.dueRepair = false;
+  if (execution.status === "cancelling") execution.status = "running";
+}
+
+/** A retry of an execution whose clean-up has begun: visits of the clean-up are reopened when they start again. */
+function retriedCleanup(execution: Execution, { seq }: Ending): void {
+  execution.redoneFrom = seq;
+  execution.undeliveredAtRetry = [...execution.undelivered.values()];
+}
+
 function retried(execution: Execution, event: EventOf<"retried">): void {
   execution.applied.set(event.id, execution.seq);
+  execution.round = event.round;
+  execution.status = "running";
+  execution.error = null;
+  execution.output = null;
+  execution.finishedAt = null;
+  execution.cancelling = null;
+  if (execution.ending !== null) return retriedCleanup(execution, execution.ending);
   const { origin } = execution;
   const visit =
     origin !== null && origin.plan.name === event.phase && origin.visit === event.visit
@@ -367,18 +422,18 @@ function retried(execution: Execution, event: EventOf<"retried">): void {
       : execution.current;
   execution.current = visit;
   execution.origin = null;
-  execution.round = event.round;
-  execution.status = "running";
-  execution.error = null;
-  execution.output = null;
-  execution.finishedAt = null;
-  execution.cancelling = null;
   if (origin !== null && visit === origin) execution.due = -1;
   const isReopened = visit !== null && (visit.status !== "done" || execution.due < 0);
   execution.redoneFrom = isReopened ? visit.firstSeq : execution.seq;
   execution.undeliveredAtRetry = [...execution.undelivered.values()];
-  if (!isReopened) return;
-  visit.round = event.round;
+  if (isReopened) reopen(execution, visit);
+}
+
+/** Begins another round of a visit: every task that is not done is pending again. */
+function reopen(execution: Execution, visit: Visit): void {
+  const kept = execution.keptVisit(visit.plan.name, visit.visit);
+  execution.kept = execution.kept.filter((other) => other !== kept);
+  visit.round = execution.round;
   visit.status = "running";
   visit.failing = null;
   visit.stopping = null;

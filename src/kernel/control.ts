@@ -1,14 +1,15 @@
 /** Pause, resume, cancel, retry and signals. Each is applied once by its id; a repeat gets the first answer. */
 import { byteLength } from "../std/json.ts";
 import { type Rejection, reject } from "../std/rejection.ts";
-import { advance } from "./advance.ts";
+import { advance, armWaits, notifyParent, startCleanupTimer } from "./advance.ts";
+import { nextCleanup } from "./cleanup.ts";
 import { LIMITS } from "./definition/definition.ts";
-import type { Execution, HandlerState, Visit } from "./execution.ts";
+import type { Ending, Execution, HandlerState, Visit } from "./execution.ts";
 import type { Answer, ControlMessage, SignalMessage } from "./message.ts";
 import type { Step } from "./step.ts";
 import { notifyChildren } from "./tasks/children.ts";
 import { giveSignal } from "./tasks/task-waits.ts";
-import { arm, clearTimers, takeKept } from "./timers.ts";
+import { clearTimers, takeKept } from "./timers.ts";
 
 /** Applies a control message. */
 export function control(step: Step, message: ControlMessage): Answer {
@@ -91,7 +92,10 @@ function taskWaiter(visit: Visit, signal: string): { handler: HandlerState; task
   return undefined;
 }
 
-/** Begins the cancel of an execution that has not ended; the owner drains its attempts. */
+/**
+ * Begins the cancel of an execution that has not ended; the owner drains its attempts. If it cleans up, the rest of its
+ * clean-up is left out.
+ */
 export function cancelExecution(step: Step, by: { by: string; reason: string | null; id: string }): void {
   step.emit({ kind: "cancelling", ...by });
   clearTimers(step);
@@ -118,8 +122,10 @@ function resume(step: Step, { by, reason, id }: ControlMessage): Answer {
   return { kind: "applied", seq };
 }
 
-function cancel(step: Step, { by, reason, id }: ControlMessage): Answer {
+function cancel(step: Step, { by, reason, id, force }: ControlMessage): Answer {
   const { execution } = step;
+  const isCleaning = execution.ending !== null && !execution.ended;
+  if (isCleaning && force !== true) return { kind: "ignored", why: "already cleaning up" };
   if (execution.status === "cancelling" || execution.status === "cancelled")
     return { kind: "ignored", why: `already ${execution.status}` };
   if (execution.ended) return wrongStatus(execution, "cancelled");
@@ -135,6 +141,7 @@ function retry(step: Step, { by, id, fromParent }: ControlMessage): Answer {
       "retried by itself",
       `it is a child: retry its parent ${execution.parent.execution}`,
     );
+  if (execution.ending !== null && execution.ended) return retryCleanup(step, execution.ending, { by, id });
   if (execution.status !== "failed" && execution.status !== "cancelled") {
     return wrongStatus(execution, "retried", "only a failed or cancelled execution can be retried");
   }
@@ -147,11 +154,27 @@ function retry(step: Step, { by, id, fromParent }: ControlMessage): Answer {
   // A deadline that has passed does not count for the retry, which was asked for after it.
   if (execution.deadline !== null && execution.deadline > step.now)
     step.emit({ kind: "timer.set", timer: "deadline", purpose: "deadline", due: execution.deadline });
-  if (execution.current?.status === "running") {
-    for (const handler of execution.current.handlers) {
-      if (handler.plan.waits && handler.tasks.settled.size < handler.total) arm(step, handler);
+  if (execution.current?.status === "running") armWaits(step, execution.current);
+  advance(step);
+  return { kind: "applied", seq };
+}
+
+/** Runs the tasks of the clean-up that are not done. The work itself does not go on. */
+function retryCleanup(step: Step, ending: Ending, { by, id }: { by: string; id: string }): Answer {
+  const { execution } = step;
+  const round = execution.round + 1;
+  const next = nextCleanup(execution, ending, round);
+  if (next === null) {
+    if (execution.parent !== null) {
+      // The parent waits for the end of its child, and has forgotten the one that it was told.
+      notifyParent(step, id);
+      return { kind: "applied", seq: execution.seq };
     }
+    return wrongStatus(execution, "retried", "it has cleaned up after itself: start a new one");
   }
+  step.emit({ kind: "retried", phase: next.plan.name, visit: next.visit, round, by, id });
+  const { seq } = execution;
+  startCleanupTimer(step);
   advance(step);
   return { kind: "applied", seq };
 }
@@ -167,7 +190,7 @@ function visitToReopen(execution: Execution): Visit | null {
 function wrongStatus(execution: Execution, what: string, hint?: string): Answer {
   return reject(
     "wrong_status",
-    `execution ${execution.id} is ${execution.status} and cannot be ${what}`,
+    `execution ${execution.id} is ${execution.shownStatus} and cannot be ${what}`,
     hint ? { hint } : {},
   );
 }

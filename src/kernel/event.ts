@@ -2,7 +2,7 @@
  * Events: the immutable facts of an execution's journal. State is their fold (apply.ts). Bulk events hold their
  * tasks as columns (parallel arrays); payloads are JSON texts, never parsed by the kernel.
  */
-export const EVENT_VERSION = 4;
+export const EVENT_VERSION = 5;
 
 /** Kinds added in version 2. A row says the highest version of its events, and older versions of Rondo skip such a row. */
 const SINCE_2: readonly string[] = [
@@ -15,8 +15,12 @@ const SINCE_2: readonly string[] = [
 
 const SINCE_3: readonly string[] = ["command.receipted", "postop.done", "postop.failed", "postop.retried"];
 
+/** After `ending` comes a clean-up, whose phases and timers older versions do not know. */
+const SINCE_5: readonly string[] = ["ending"];
+
 /** The first version that knows the kind. */
 export function versionOf(kind: string): number {
+  if (SINCE_5.includes(kind)) return 5;
   if (SINCE_3.includes(kind)) return 3;
   return SINCE_2.includes(kind) ? 2 : 1;
 }
@@ -243,13 +247,22 @@ export interface PostOpRetried extends PostOpRef {
   readonly id: string;
 }
 
-export type TimerPurpose = "sleep" | "wait" | "start" | "deadline" | "task";
+export type TimerPurpose = "sleep" | "wait" | "start" | "deadline" | "task" | "cleanup";
 
 export interface TimerEvent {
   readonly kind: "timer.set" | "timer.fired" | "timer.cleared";
   readonly timer: string;
   readonly purpose: TimerPurpose;
   readonly due: number;
+}
+
+/** The work is over and the clean-up begins. After it, the execution ends with this status. */
+export interface EndingEvent {
+  readonly kind: "ending";
+  readonly status: FinalStatus;
+  /** JSON text. */
+  readonly output: string | null;
+  readonly error: ExecutionError | null;
 }
 
 export interface Finished {
@@ -316,6 +329,7 @@ export type Event =
       readonly by: string;
       readonly id: string;
     }
+  | EndingEvent
   | Finished;
 
 export type EventKind = Event["kind"];

@@ -11,8 +11,18 @@ import { ProgressTable } from "./tasks/checkpoint.ts";
 import { IdentitySet } from "./tasks/identity-set.ts";
 import { TaskTable } from "./tasks/task-table.ts";
 
-/** The status of an execution that can be read. */
-export type ExecutionStatus = "running" | "paused" | "cancelling" | FinalStatus;
+/** The status of an execution that can be read. `cleaning`: its work is over, and its clean-up runs. */
+export type ExecutionStatus = "running" | "paused" | "cancelling" | "cleaning" | FinalStatus;
+
+/** How an execution ends after its clean-up. */
+export interface Ending {
+  readonly status: FinalStatus;
+  /** JSON text. */
+  readonly output: string | null;
+  readonly error: ExecutionError | null;
+  /** Sequence number of the event. */
+  readonly seq: number;
+}
 
 /** The enumeration of a handler's tasks, which has attempts of its own. */
 export interface Enumeration {
@@ -122,7 +132,7 @@ export class HandlerState {
    */
   get needsSingleCode(): boolean {
     const { plan, tasks } = this;
-    const isCode = plan.mode === "use" && plan.work === "process";
+    const isCode = plan.mode === "use" && plan.work === "process" && !plan.compensates;
     return isCode && this.impliesTask && tasks.ended(0) === 0 && tasks.startOf(0) === undefined;
   }
 
@@ -191,6 +201,20 @@ export class Visit {
     return n;
   }
 
+  /** Whether a task of it is to be compensated: it is done, or it may have begun. */
+  get isCompensable(): boolean {
+    return this.handlers.some(({ plan, tasks, total }) => {
+      if (!plan.isCompensated) return false;
+      for (let task = 0; task < total; task++) if (tasks.mayHaveBegun(task)) return true;
+      return false;
+    });
+  }
+
+  /** Whether a task or an enumeration of it has failed for good. */
+  get hasFailures(): boolean {
+    return this.handlers.some(({ tasks, enumeration }) => tasks.failed.size > 0 || enumeration.failed);
+  }
+
   /** Iterates over the open children, including those added during the iteration. */
   *eachOpenChild(): Generator<ChildState> {
     for (const handler of this.handlers)
@@ -251,7 +275,10 @@ export class Execution {
   startAt: number | null = null;
   deadline: number | null = null;
   finishedAt: number | null = null;
-  status: ExecutionStatus = "running";
+  /** The status as the machine uses it: a clean-up runs like any other phase. `shownStatus` tells it apart. */
+  status: Exclude<ExecutionStatus, "cleaning"> = "running";
+  /** Set from the begin of the clean-up on. */
+  ending: Ending | null = null;
   output: string | null = null;
   error: ExecutionError | null = null;
   round = 1;
@@ -266,6 +293,8 @@ export class Execution {
   due = -1;
   dueRepair = false;
   visited: VisitSummary[] = [];
+  /** Visits that have ended and whose tasks matter to the clean-up: they may be compensated, or their clean-up is not done. */
+  kept: Visit[] = [];
   readonly visitCounts = new Map<string, number>();
   readonly signals = new SparseMap<string, Signal[]>();
   signalCount = 0;
@@ -287,6 +316,17 @@ export class Execution {
   constructor(id: string, plan: Plan) {
     this.id = id;
     this.plan = plan;
+  }
+
+  /** The status that others see. */
+  get shownStatus(): ExecutionStatus {
+    const isCleaning = this.ending !== null && this.status !== "paused" && !this.ended;
+    return isCleaning ? "cleaning" : this.status;
+  }
+
+  /** Whether a phase of it has started. */
+  get hasBegun(): boolean {
+    return this.visitCounts.size > 0;
   }
 
   get ended(): boolean {
@@ -319,6 +359,11 @@ export class Execution {
     return current.handler(place.handler);
   }
 
+  /** The visit with this name and number that is kept for the clean-up. */
+  keptVisit(phase: string, visit: number): Visit | undefined {
+    return this.kept.find((one) => one.plan.name === phase && one.visit === visit);
+  }
+
   currentVisit(): Visit {
     assert(this.current !== null, "an execution that handles a phase's event or message has a current visit");
     return this.current;
@@ -335,5 +380,5 @@ export function applyCreated(execution: Execution, event: Created): void {
   execution.startAt = event.startAt !== undefined && event.startAt > execution.now ? event.startAt : null;
   execution.deadline = event.deadline ?? null;
   execution.createdAt = execution.now;
-  execution.due = 0;
+  execution.due = execution.plan.first;
 }

@@ -43,6 +43,12 @@ test("the runs are worth it: they end in every way, with repairs, retries, losse
       if (statuses.some((status, i) => status === "done" && accepted[i] === false))
         seen.add("late done refused");
     if (random.run.execution.round > 1) seen.add("rounds");
+    const cleaned = random.run
+      .of("phase.finished")
+      .filter(({ phase }) => random.run.plan.byName.get(phase)?.compensates !== null);
+    if (cleaned.length > 0) seen.add("compensated");
+    if (new Set(cleaned.map(({ phase, visit }) => `${phase}/${visit}`)).size < cleaned.length)
+      seen.add("clean-up again");
     if (random.run.execution.visited.some(({ visit }) => visit > 1)) seen.add("visits");
   }
   for (const wanted of [
@@ -72,6 +78,9 @@ test("the runs are worth it: they end in every way, with repairs, retries, losse
     "command.receipted",
     "postop.done",
     "postop.failed",
+    "ending",
+    "compensated",
+    "clean-up again",
   ])
     expect([...seen]).toContain(wanted);
 });

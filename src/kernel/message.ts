@@ -132,6 +132,8 @@ export interface ControlMessage {
   readonly reason: string | null;
   /** Whether the message comes from the execution's parent. */
   readonly fromParent?: boolean;
+  /** Cancel only: the rest of a clean-up that is under way is left out. */
+  readonly force?: boolean;
 }
 
 export interface SignalMessage {

@@ -30,6 +30,9 @@ export function timerDue(step: Step, message: TimerDueMessage): Answer {
     case "deadline":
       cancelExecution(step, { by: ENGINE, reason: "deadline", id: `deadline~${timer.due}` });
       break;
+    case "cleanup":
+      cancelExecution(step, { by: ENGINE, reason: "cleanupTimeout", id: `cleanup~${timer.due}` });
+      break;
     case "sleep":
       settleBuiltIn(step, armedHandler(step, message.timer), TIME_IS_UP);
       break;

@@ -64,6 +64,8 @@ export interface ExecutionView {
   readonly output: Json;
   /** Why the execution failed or was cancelled; null otherwise. */
   readonly error: ExecutionError | null;
+  /** How it ends after its clean-up; only while it cleans up. */
+  readonly ending?: { readonly status: FinalStatus; readonly error: ExecutionError | null };
   /** Visits of phases in their order, then the phases that were not visited. */
   readonly phases: readonly PhaseView[];
   /** The tags of the execution. */
@@ -97,11 +99,12 @@ export function viewExecution(
     workflow: execution.plan.definition.name,
     workflowHash: execution.plan.hash,
     project: execution.project,
-    status: execution.status,
+    status: execution.shownStatus,
     phase: execution.ended ? null : (execution.current?.plan.name ?? null),
     input: JSON.parse(execution.input) as Json,
     output: execution.output === null ? null : (JSON.parse(execution.output) as Json),
     error: execution.ended ? viewError(execution.error) : null,
+    ...viewEnding(execution),
     phases: viewPhases(execution, now, running),
     tags: execution.tags,
     parent: viewParent(execution),
@@ -109,6 +112,11 @@ export function viewExecution(
     finishedAt: execution.finishedAt,
     revision: execution.seq,
   };
+}
+
+function viewEnding({ ending, ended }: Execution): Pick<ExecutionView, "ending"> {
+  if (ending === null || ended) return {};
+  return { ending: { status: ending.status, error: viewError(ending.error) } };
 }
 
 /** An error without `fatal`, which only concerns a child and its parent. */
@@ -174,7 +182,7 @@ function viewHandler(handler: HandlerState, now: number, leased: number): Handle
   const retrying = plan.waits ? 0 : Math.min(left - running - waiting, tasks.countRetrying(now) - sleeping);
   return {
     name: plan.name,
-    total,
+    total: total - tasks.exempt,
     sealed: handler.sealed || handler.impliesTask,
     pending: left - running - waiting - retrying,
     running,

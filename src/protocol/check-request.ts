@@ -110,7 +110,9 @@ const list = object(
     tags: orElse(tagsOf(orNull(tag)), {}),
     project: optional(writtenName("a name")),
     workflow: optional(writtenName("a name")),
-    status: optional(oneOf(["running", "paused", "cancelling", "done", "failed", "cancelled", "damaged"])),
+    status: optional(
+      oneOf(["running", "paused", "cancelling", "cleaning", "done", "failed", "cancelled", "damaged"]),
+    ),
     limit: orElse(integer(1, 1_000), 50),
     cursor: optional(text({ pattern: /^\d{1,15}$/, what: "the `next` of a page" })),
   },

@@ -16,6 +16,13 @@ export interface Definition {
   readonly input?: Json;
   readonly phases: readonly PhaseDefinition[];
   readonly returns?: { readonly use: string };
+  /** The phase that runs after a cancel or a deadline, and the one that runs after a failure. */
+  readonly onCancel?: string;
+  readonly onFailure?: string;
+  /** The phase that runs last, also after the execution is done. */
+  readonly finally?: string;
+  /** The longest time of the clean-up in milliseconds. */
+  readonly cleanupTimeout?: number;
 }
 
 export interface PhaseDefinition {
@@ -27,10 +34,21 @@ export interface PhaseDefinition {
   readonly maxVisits?: number;
 }
 
+/** The code that undoes a task of a handler when the execution is cancelled or fails, with its options. */
+export interface CompensateDefinition {
+  readonly use: string;
+  readonly version?: string;
+  readonly timeout?: number;
+  readonly retry?: RetryDefinition;
+  readonly concurrency?: number;
+}
+
 /** The name of the phase and handler that compute the output. */
 export const RETURNS = "returns";
 /** The name of the handler that decides the next phase. */
 export const NEXT = "next";
+/** The end of the name of a phase that compensates another one. No written name has it, since it has a `~`. */
+export const COMPENSATION = "~compensate";
 
 /** The modes of a handler: its definition has exactly one of these fields. */
 export const HANDLER_MODES = ["use", "sleep", "waitFor", "command", "script", "workflow"] as const;
@@ -94,6 +112,7 @@ export interface HandlerDefinition {
   /** A number of failures, or a percentage such as "1%". */
   readonly tolerate?: number | string;
   readonly batch?: number;
+  readonly compensate?: CompensateDefinition;
 }
 
 /** Names that are written in code: of workflows, phases, handlers, projects. For other names see names.ts. */
@@ -127,6 +146,7 @@ export const DEFAULTS = {
   retryMaxMs: 60_000,
   heartbeatMs: 30_000,
   maxVisits: 1_000,
+  cleanupTimeoutMs: 3_600_000,
   postOpAttempts: 10,
   postOpTimeoutMs: 30_000,
 } as const;

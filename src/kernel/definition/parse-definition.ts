@@ -2,13 +2,14 @@
  * Parses untrusted data into a canonical `Definition`, or a rejection with the place, the reason and a hint. This file,
  * parse-phase.ts and parse-option.ts check everything that the kernel assumes about a definition.
  */
-import { at, optional, show } from "../../std/decode.ts";
+import { at, type Fields, optional, show } from "../../std/decode.ts";
 import { defined } from "../../std/defined.ts";
+import { durationMs } from "../../std/duration.ts";
 import type { Json } from "../../std/json.ts";
 import type { Rejection } from "../../std/rejection.ts";
 import { parseReferences } from "../command/reference.ts";
 import { receiptTopicOf } from "../command/topic-rules.ts";
-import { type Definition, type GivenVersion, LIMITS, type PhaseDefinition } from "./definition.ts";
+import { DEFAULTS, type Definition, type GivenVersion, LIMITS, type PhaseDefinition } from "./definition.ts";
 import { checkMeaning, handlerAt, parsePhase, phaseAt } from "./parse-phase.ts";
 import { decodeDefinition, known, parseName, reference, wrong } from "./parse-primitive.ts";
 
@@ -29,7 +30,17 @@ export function parseStored(data: unknown): Definition | Rejection {
   return decodeDefinition((given) => definition(given, [1]), data);
 }
 
-const definitionFields = known(["rondo", "name", "input", "phases", "returns"]);
+/** The fields that name phases of the clean-up. */
+const CLEANUPS = ["onCancel", "onFailure", "finally"] as const;
+const definitionFields = known([
+  "rondo",
+  "name",
+  "input",
+  "phases",
+  "returns",
+  ...CLEANUPS,
+  "cleanupTimeout",
+]);
 
 function definition(data: unknown, known: readonly GivenVersion[]): Definition {
   const fields = at("definition", definitionFields, data);
@@ -42,10 +53,83 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
   if (list.length > LIMITS.phases)
     throw wrong("phases", `${list.length} phases; at most ${LIMITS.phases} are allowed`);
   const phases = list.map((entry, i) => parsePhase(entry, `phases[${i}]`, version));
-  checkGraph(phases);
+  const ends = cleanup(fields, phases);
+  checkGraph(phases, ends);
   checkReferences(phases);
   const returns = at("returns", optional(reference), fields["returns"]);
-  return { rondo: 1, name, ...defined({ input: fields["input"] as Json | undefined, returns }), phases };
+  return {
+    rondo: 1,
+    name,
+    ...defined({ input: fields["input"] as Json | undefined, returns }),
+    phases,
+    ...ends,
+  };
+}
+
+type Cleanup = Pick<Definition, (typeof CLEANUPS)[number] | "cleanupTimeout">;
+
+/** Decodes the phases of the clean-up and its time. Such a phase is entered only by the end of the execution. */
+function cleanup(fields: Fields, phases: readonly PhaseDefinition[]): Cleanup {
+  const named: { -readonly [Field in (typeof CLEANUPS)[number]]?: string } = {};
+  for (const field of CLEANUPS) {
+    const name = at(field, optional(parseName), fields[field]);
+    if (name === undefined) continue;
+    const phase = phases.find((one) => one.name === name);
+    if (phase === undefined)
+      throw wrong(
+        field,
+        `names the phase "${name}", which does not exist`,
+        `the phases are: ${phases.map((one) => one.name).join(", ")}`,
+      );
+    checkCleanup(phase, field);
+    named[field] = name;
+  }
+  const names = Object.values(named);
+  const last = named.finally;
+  if (last !== undefined && (last === named.onCancel || last === named.onFailure))
+    throw wrong("finally", `names the phase "${last}", which runs before it`, "name another phase");
+  if (phases.every((phase) => names.includes(phase.name)))
+    throw wrong("phases", "are all for the clean-up", "add a phase that does the work");
+  for (const phase of phases) checkReached(phase, names);
+  const ms = at("cleanupTimeout", optional(durationMs(1)), fields["cleanupTimeout"]);
+  if (ms !== undefined && names.length === 0 && !phases.some(isCompensated))
+    throw wrong("cleanupTimeout", "means nothing without a clean-up", "leave it out");
+  return { ...named, ...defined({ cleanupTimeout: ms === DEFAULTS.cleanupTimeoutMs ? undefined : ms }) };
+}
+
+function isCompensated({ handlers }: PhaseDefinition): boolean {
+  return Object.values(handlers).some(({ compensate }) => compensate !== undefined);
+}
+
+/** Refuses options that mean nothing in a phase of the clean-up. */
+function checkCleanup(phase: PhaseDefinition, field: string): void {
+  const path = phaseAt(phase.name);
+  for (const option of ["next", "onError", "final"] as const)
+    if (phase[option] !== undefined)
+      throw wrong(
+        path,
+        `has ${option}, but ${field} runs it when the execution ends`,
+        `remove ${option}: the clean-up goes on after the phase by itself`,
+      );
+  for (const [name, { compensate }] of Object.entries(phase.handlers))
+    if (compensate !== undefined)
+      throw wrong(
+        `${path}${handlerAt(name)}.compensate`,
+        `means nothing in a phase that ${field} runs: a clean-up is not undone`,
+        "leave it out",
+      );
+}
+
+/** Refuses a way from a phase of the work into the clean-up. */
+function checkReached({ name, next, onError }: PhaseDefinition, cleanups: readonly string[]): void {
+  const targets = [...(typeof next === "object" ? next.among : [next]), onError];
+  const target = targets.find((one) => one !== undefined && cleanups.includes(one));
+  if (target !== undefined)
+    throw wrong(
+      phaseAt(name),
+      `leads to the phase "${target}", which only the end of the execution enters`,
+      `name another phase, or remove "${target}" from ${CLEANUPS.join(", ")}`,
+    );
 }
 
 /** The version of a definition; 1 by default. */
@@ -105,7 +189,7 @@ function checkTopics(phases: readonly PhaseDefinition[]): void {
 }
 
 /** Checks that targets exist, names are unique, and no repair phase is entered by default order. */
-function checkGraph(phases: readonly PhaseDefinition[]): void {
+function checkGraph(phases: readonly PhaseDefinition[], ends: Cleanup): void {
   const names = uniqueNames(phases);
   const known = [...names].join(", ");
   const check = (target: string, path: string) => {
@@ -124,10 +208,11 @@ function checkGraph(phases: readonly PhaseDefinition[]): void {
       repairs.set(phase.onError, phase.name);
     }
   }
-  phases.forEach((phase, i) => {
+  const inOrder = phases.filter(({ name }) => CLEANUPS.every((field) => ends[field] !== name));
+  inOrder.forEach((phase, i) => {
     const by = repairs.get(phase.name);
     if (by === undefined) return;
-    const before = phases[i - 1];
+    const before = inOrder[i - 1];
     if (before === undefined || (before.final === undefined && before.next === undefined)) {
       throw wrong(
         phaseAt(phase.name),

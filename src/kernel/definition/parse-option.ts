@@ -132,6 +132,18 @@ const version: Decode<string> = mapped(
   text({ pattern: RANGE, what: "a range of versions", hint: 'write "~1.2" or ">=1 <3"' }),
 );
 
+/** The code that undoes a task. */
+const compensate = strict(
+  {
+    use: parseUse,
+    version: optional(version),
+    timeout: optional(durationMs(1)),
+    retry: optional(retry),
+    concurrency: optional(count(undefined)),
+  },
+  '{ "use": "refund" }',
+);
+
 /** Every field a handler can have. */
 export const OPTIONS: Readonly<Record<string, Decode<unknown>>> = {
   use: parseUse,
@@ -160,4 +172,5 @@ export const OPTIONS: Readonly<Record<string, Decode<unknown>>> = {
   priority: count(0, -1_000, 1_000),
   tolerate,
   batch: count(1, 1, LIMITS.pageTasks),
+  compensate: mapped(compensate, defined),
 };

@@ -160,6 +160,8 @@ export function parseHandler(data: unknown, version: GivenVersion = 1): HandlerD
   const waits = parsed["sleep"] !== undefined || parsed["waitFor"] !== undefined;
   if (waits && (parsed["tasks"] !== undefined || parsed["enumerate"] !== undefined))
     throw wrong("", "a sleep or a wait has exactly one task", "remove tasks and enumerate");
+  if (waits && parsed["compensate"] !== undefined)
+    throw wrong("compensate", "means nothing for a sleep or a wait", "leave it out");
   return parsed;
 }
 

@@ -6,6 +6,7 @@ import { type CommandPlan, commandPlanner } from "../command/command-plan.ts";
 import { planReferred, type Referred } from "../command/reference.ts";
 import { topicUse } from "../command/topic-rules.ts";
 import {
+  COMPENSATION,
   DEFAULTS,
   type Definition,
   type HandlerDefinition,
@@ -60,6 +61,10 @@ export interface HandlerPlan {
   /** Millionths of the total, judged when the handler is sealed; null if tolerate is a number. */
   readonly tolerateMillionths: number | null;
   readonly work: "process" | "next" | "returns";
+  /** Whether its tasks are compensated. Then each start is journaled before the attempt is given out. */
+  readonly isCompensated: boolean;
+  /** Whether it compensates the tasks of the handler of the same name: then they have the same numbers and texts. */
+  readonly compensates: boolean;
 }
 
 export interface PhasePlan {
@@ -73,6 +78,8 @@ export interface PhasePlan {
   readonly onError: number;
   readonly final: true | "failed" | null;
   readonly maxVisits: number;
+  /** The name of the phase whose visits it compensates; null: it is a phase of the definition. */
+  readonly compensates: string | null;
 }
 
 /** A command of a workflow and its place. */
@@ -86,7 +93,17 @@ export interface Plan {
   readonly hash: string;
   readonly definition: Definition;
   readonly phases: readonly PhasePlan[];
+  /** The phases of the definition, and those that compensate them. */
   readonly byName: ReadonlyMap<string, PhasePlan>;
+  /** The phases that compensate others. */
+  readonly compensations: readonly PhasePlan[];
+  /** Index of the first phase. */
+  readonly first: number;
+  /** The phases of the clean-up. */
+  readonly onCancel: PhasePlan | null;
+  readonly onFailure: PhasePlan | null;
+  readonly finally: PhasePlan | null;
+  readonly cleanupTimeoutMs: number;
   /** The commands in order. */
   readonly commands: readonly PlannedCommand[];
   /** The parts of results to keep for later commands. */
@@ -104,8 +121,11 @@ export function compilePlan(definition: Definition): Plan {
     return index;
   };
   const commandOf = commandPlanner(definition);
+  const cleanups = [definition.onCancel, definition.onFailure, definition.finally];
+  /** The first phase at or after an index that the default order enters; -1: none. */
+  const inOrder = (from: number): number =>
+    definition.phases.findIndex(({ name }, i) => i >= from && !cleanups.includes(name));
   const phases = definition.phases.map((phase, i): PhasePlan => {
-    const isLast = i === definition.phases.length - 1;
     return {
       index: i,
       name: phase.name,
@@ -123,12 +143,13 @@ export function compilePlan(definition: Definition): Plan {
           ? -1
           : typeof phase.next === "string"
             ? at(phase.next)
-            : isLast
+            : cleanups.includes(phase.name)
               ? -1
-              : i + 1,
+              : inOrder(i + 1),
       onError: phase.onError === undefined ? -1 : at(phase.onError),
       final: phase.final ?? null,
       maxVisits: phase.maxVisits ?? DEFAULTS.maxVisits,
+      compensates: null,
     };
   });
   const returns = definition.returns === undefined ? -1 : phases.length;
@@ -143,6 +164,7 @@ export function compilePlan(definition: Definition): Plan {
       onError: -1,
       final: true,
       maxVisits: DEFAULTS.maxVisits,
+      compensates: null,
     });
   }
   const commands = phases.flatMap((phase) =>
@@ -150,15 +172,44 @@ export function compilePlan(definition: Definition): Plan {
       handler.command === null ? [] : [{ phase, handler, command: handler.command }],
     ),
   );
+  const compensations = phases.flatMap((phase) => planCompensation(definition.name, phase));
+  const byName = new Map([...phases, ...compensations].map((phase) => [phase.name, phase]));
+  const named = (name: string | undefined): PhasePlan | null =>
+    name === undefined ? null : (byName.get(name) ?? null);
   return {
     hash: definitionHash(definition),
     definition,
     phases,
-    byName: new Map(phases.map((phase) => [phase.name, phase])),
+    byName,
+    compensations,
+    first: inOrder(0),
+    onCancel: named(definition.onCancel),
+    onFailure: named(definition.onFailure),
+    finally: named(definition.finally),
+    cleanupTimeoutMs: definition.cleanupTimeout ?? DEFAULTS.cleanupTimeoutMs,
     commands,
     referred: planReferred(commands.flatMap(({ command }) => command.references)),
     returns,
   };
+}
+
+/** The phase that compensates the visits of another one, if it has handlers that are compensated. */
+function planCompensation(workflow: string, phase: PhasePlan): PhasePlan[] {
+  const handlers = phase.handlers.flatMap(({ name, definition: { compensate } }) =>
+    compensate === undefined
+      ? []
+      : [
+          planHandler(name, compensate, {
+            work: "process",
+            scope: `${workflow}.${phase.name}.${name}`,
+            compensates: true,
+          }),
+        ],
+  );
+  if (handlers.length === 0) return [];
+  const name = `${phase.name}${COMPENSATION}`;
+  const rest = { decision: null, among: [], next: -1, onError: -1, final: null, maxVisits: phase.maxVisits };
+  return [{ index: -1, name, handlers, ...rest, compensates: phase.name }];
 }
 
 function planDecision(phase: PhaseDefinition): HandlerPlan | null {
@@ -170,7 +221,12 @@ function planDecision(phase: PhaseDefinition): HandlerPlan | null {
 function planHandler(
   name: string,
   definition: HandlerDefinition,
-  { work, scope, command = null }: { work: HandlerPlan["work"]; scope: string; command?: CommandPlan | null },
+  {
+    work,
+    scope,
+    command = null,
+    compensates = false,
+  }: { work: HandlerPlan["work"]; scope: string; command?: CommandPlan | null; compensates?: boolean },
 ): HandlerPlan {
   const mode = modeOf(definition);
   const use =
@@ -204,6 +260,8 @@ function planHandler(
     tolerateMillionths:
       typeof tolerate === "string" ? Math.round(Number.parseFloat(tolerate) * 10_000) : null,
     work,
+    isCompensated: definition.compensate !== undefined,
+    compensates,
   };
 }
 

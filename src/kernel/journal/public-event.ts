@@ -60,6 +60,8 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
       return { ...rest, input: parse(event.input) };
     case "signalled":
       return { ...rest, data: parse(event.data) };
+    case "ending":
+      return { status: event.status, output: parse(event.output), error: viewError(event.error) };
     case "finished":
       return finished(event);
     case "handler.retrying": {

@@ -20,7 +20,7 @@ import { type ProgressSnapshot, ProgressTable } from "../tasks/checkpoint.ts";
 import { IdentitySet } from "../tasks/identity-set.ts";
 import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
 
-export const FOLD_VERSION = 5;
+export const FOLD_VERSION = 6;
 
 /** Fields that are plain data, copied as they are. */
 const PLAIN = [
@@ -46,6 +46,7 @@ const PLAIN = [
   "signalBytes",
   "paused",
   "cancelling",
+  "ending",
 ] as const satisfies readonly (keyof Execution)[];
 
 interface HandlerSnapshot {
@@ -83,6 +84,7 @@ interface ExecutionSnapshot {
   readonly plain: Record<string, unknown>;
   readonly current: VisitSnapshot | null;
   readonly origin: VisitSnapshot | null;
+  readonly kept: readonly VisitSnapshot[];
   readonly visitCounts: readonly (readonly [string, number])[];
   readonly signals: readonly (readonly [string, readonly Signal[]])[];
   readonly timers: readonly (readonly [string, Timer])[];
@@ -104,6 +106,7 @@ export function writeSnapshot(execution: Execution): string {
     plain: Object.fromEntries(PLAIN.map((field) => [field, execution[field]])),
     current: execution.current === null ? null : writeVisit(execution.current),
     origin: execution.origin === null ? null : writeVisit(execution.origin),
+    kept: execution.kept.map(writeVisit),
     visitCounts: [...execution.visitCounts],
     // @plant snapshot forgets kept signals
     signals: [...execution.signals],
@@ -126,6 +129,7 @@ export function readSnapshot(id: string, plan: Plan, text: string): Execution {
   execution.visited = snapshot.plain["visited"] as VisitSummary[];
   execution.current = snapshot.current === null ? null : readVisit(plan, snapshot.current);
   execution.origin = snapshot.origin === null ? null : readVisit(plan, snapshot.origin);
+  execution.kept = snapshot.kept.map((visit) => readVisit(plan, visit));
   for (const [name, count] of snapshot.visitCounts) execution.visitCounts.set(name, count);
   for (const [name, queue] of snapshot.signals) execution.signals.set(name, [...queue]);
   for (const [id, timer] of snapshot.timers) execution.timers.set(id, timer);

@@ -41,6 +41,7 @@ function failForGood(step: Step, message: PageMessage, error: object): Answer {
     error: JSON.stringify(error),
     fatal: true,
   });
+  advance(step);
   return { kind: "applied", seq: step.execution.seq, verdicts: ["stale"] };
 }
 
@@ -92,6 +93,7 @@ export function enumerationLost(step: Step, message: EnumerationLostMessage): An
       until: null,
       error: JSON.stringify(error),
     });
+    advance(step);
   }
   return { kind: "applied", seq: step.execution.seq };
 }

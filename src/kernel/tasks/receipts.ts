@@ -31,6 +31,8 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
   const { execution } = step;
   const handler = execution.handlerAt(message);
   if (handler === undefined || execution.ended || execution.currentVisit().status !== "running") {
+    const kept = execution.keptVisit(message.phase, message.visit)?.handler(message.handler);
+    if (kept !== undefined) return receiptsOfKept(step, kept, message);
     return { kind: "ignored", why: "the phase is over", verdicts: message.receipts.map(() => "gone") };
   }
   const recorder = new BulkRecorder(step, handler);
@@ -44,6 +46,29 @@ export function receipts(step: Step, message: ReceiptsMessage): Answer {
     });
   advance(step);
   return { kind: "applied", seq: execution.seq, verdicts };
+}
+
+/**
+ * Records receipts of a visit that is over and may be compensated: a lost attempt of it has ended after all. They change
+ * nothing.
+ */
+function receiptsOfKept(step: Step, handler: HandlerState, message: ReceiptsMessage): Answer {
+  const { phase, visit, handler: name } = message;
+  const isLost = message.receipts.map(({ task, attempt }) => handler.tasks.isLost(task, attempt));
+  const late = message.receipts.filter((_, i) => isLost[i]);
+  const verdicts = isLost.map((lost): Verdict => (lost ? "late" : "gone"));
+  if (late.length === 0) return { kind: "ignored", why: "the phase is over", verdicts };
+  step.emit({
+    kind: "tasks.late",
+    phase,
+    visit,
+    handler: name,
+    tasks: late.map(({ task }) => task),
+    attempts: late.map(({ attempt }) => attempt),
+    statuses: late.map(({ outcome }) => outcome.status),
+    accepted: late.map(() => false),
+  });
+  return { kind: "applied", seq: step.execution.seq, verdicts };
 }
 
 /** Records the starts of open tasks. */

@@ -36,6 +36,10 @@ export class TaskTable {
   #started: Map<number, RecordedStart> | null = null;
   /** Keys of lost attempts whose late receipt has not come yet. */
   #lost: Set<number> | null = null;
+  /** Tasks that count as settled from the begin, because there is nothing to do for them. They are not done. */
+  exempt = 0;
+  /** Sequence numbers of the events with the results, in chunks; kept only for tasks that may be compensated. */
+  #results: (Uint32Array | undefined)[] | null = null;
 
   /** The start of the task that is journaled and has not ended. */
   startOf(task: number): RecordedStart | undefined {
@@ -56,6 +60,44 @@ export class TaskTable {
     this.#started = null;
   }
 
+  /** Counts the open starts of a visit that ends as attempts that have ended: their tasks may have begun. */
+  endStarts(): void {
+    for (const [task, { attempt }] of this.#started ?? [])
+      this.endAttempt(task, attempt, { burns: "nothing", until: 0 });
+    this.#started = null;
+  }
+
+  /** Whether the task is done. */
+  isDone(task: number): boolean {
+    return this.settled.has(task) && !this.failed.has(task);
+  }
+
+  /** Whether code of the task is done or may have begun. Starts are journaled before attempts are given out. */
+  mayHaveBegun(task: number): boolean {
+    return this.settled.has(task) || this.ended(task) > 0 || this.startOf(task) !== undefined;
+  }
+
+  /** Counts a task as settled without an outcome. */
+  exemptTask(task: number): void {
+    if (this.settled.add(task)) this.exempt++;
+  }
+
+  /** The sequence number of the event with the result of the task; 0: it is not known. */
+  resultOf(task: number): number {
+    return this.#results?.[Math.floor(task / CHUNK)]?.[task % CHUNK] ?? 0;
+  }
+
+  noteResult(task: number, seq: number): void {
+    this.#results ??= [];
+    const at = Math.floor(task / CHUNK);
+    let chunk = this.#results[at];
+    if (chunk === undefined) {
+      chunk = new Uint32Array(CHUNK);
+      this.#results[at] = chunk;
+    }
+    chunk[task % CHUNK] = seq;
+  }
+
   /** Whether the attempt was lost and its one late receipt has not come. */
   isLost(task: number, attempt: number): boolean {
     return this.#lost?.has(lostKey(task, attempt)) ?? false;
@@ -71,7 +113,7 @@ export class TaskTable {
   }
 
   get done(): number {
-    return this.settled.size - this.failed.size;
+    return this.settled.size - this.failed.size - this.exempt;
   }
 
   /** The number of the task's next attempt. */
@@ -217,7 +259,22 @@ export class TaskTable {
       trouble,
       started: this.starts().map(([task, { attempt, worker }]) => [task, attempt, worker]),
       lostOpen: [...(this.#lost ?? [])],
+      ...(this.exempt === 0 ? {} : { exempt: this.exempt }),
+      ...(this.#results === null ? {} : { results: this.#resultRuns() }),
     };
+  }
+
+  /** The places of results as runs of tasks whose results are in one event. */
+  #resultRuns(): ResultRun[] {
+    const runs: ResultRun[] = [];
+    for (const [c, chunk] of (this.#results ?? []).entries())
+      for (let i = 0; chunk !== undefined && i < CHUNK; i++) {
+        const [task, seq] = [c * CHUNK + i, chunk[i] as number];
+        const last = runs.at(-1);
+        if (last !== undefined && last[0] + last[1] === task && last[2] === seq) last[1]++;
+        else if (seq > 0) runs.push([task, 1, seq]);
+      }
+    return runs;
   }
 
   static fromSnapshot(data: TaskTableSnapshot): TaskTable {
@@ -235,6 +292,9 @@ export class TaskTable {
     }
     for (const [task, attempt, worker] of data.started) table.recordStart(task, { attempt, worker });
     if (data.lostOpen.length > 0) table.#lost = new Set(data.lostOpen);
+    table.exempt = data.exempt ?? 0;
+    for (const [first, count, seq] of data.results ?? [])
+      for (let task = first; task < first + count; task++) table.noteResult(task, seq);
     return table;
   }
 
@@ -271,7 +331,12 @@ export interface TaskTableSnapshot {
   readonly trouble: readonly (readonly [number, number, number, number, number])[];
   readonly started: readonly (readonly [number, number, string])[];
   readonly lostOpen: readonly number[];
+  readonly exempt?: number;
+  readonly results?: readonly ResultRun[];
 }
+
+/** Consecutive tasks whose results are in one event: the first task, their number, the event. */
+type ResultRun = [task: number, count: number, seq: number];
 
 /** One number for a task and an attempt. It is exact for every possible task number and 2^29 attempts. */
 function lostKey(task: number, attempt: number): number {

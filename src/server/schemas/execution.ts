@@ -9,6 +9,7 @@ export const EXECUTION_STATUSES = [
   "running",
   "paused",
   "cancelling",
+  "cleaning",
   "done",
   "failed",
   "cancelled",
@@ -94,6 +95,10 @@ export const executionSchema = z
     input: anyJson,
     output: anyJson,
     error: errorSchema.nullable(),
+    ending: z
+      .object({ status: z.enum(["done", "failed", "cancelled"]), error: errorSchema.nullable() })
+      .optional()
+      .openapi({ description: "how it ends after its clean-up; only while it cleans up" }),
     phases: z.array(phaseSchema),
     tags,
     parent: parentSchema

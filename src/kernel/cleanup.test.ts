@@ -1,0 +1,351 @@
+// The clean-up after a cancel, a deadline, a failure and a done: its order, its tasks, and what ends it.
+import { describe, expect, test } from "vitest";
+import { KernelRun, phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
+import { Execution } from "./execution.ts";
+import { encodeEntries, versionNeeded } from "./journal/journal-entry.ts";
+import { replay } from "./journal/replay.ts";
+import { readSnapshot, writeSnapshot } from "./journal/snapshot.ts";
+import { compensatedTask } from "./tasks/compensation.ts";
+import { viewExecution } from "./view.ts";
+
+const compensate = { compensate: { use: "undo" } };
+const fatal = { fatal: true };
+
+const order = (more: object = {}, ends: object = {}) => ({
+  name: "shop",
+  phases: [
+    phase("reserve", { ...compensate }),
+    phase("charge", { tasks: [1, 2, 3], ...compensate, ...more }),
+    phase("ship"),
+    phase("tell"),
+    phase("mend"),
+    phase("close"),
+  ],
+  onCancel: "tell",
+  onFailure: "mend",
+  finally: "close",
+  ...ends,
+});
+
+/** The phases that were entered, with their visits. */
+const entered = (run: KernelRun) => run.of("phase.started").map(({ phase, visit }) => `${phase}/${visit}`);
+
+/** An order that is cancelled while it charges: task 0 is done, task 1 was lost, task 2 was never given out. */
+function cancelledWhileCharging(): KernelRun {
+  const run = new KernelRun(order());
+  run.done("reserve", 0);
+  run.receipt("charge", 0, { payload: '"receipt 0"' });
+  run.started("charge", 1);
+  run.lost("charge", 1);
+  run.control("cancel");
+  run.drained();
+  return run;
+}
+
+describe("the order of a clean-up", () => {
+  test("is compensation in reverse order of the ends of visits, onCancel, finally, and the end", () => {
+    const run = cancelledWhileCharging();
+    expect(run.of("ending")).toMatchObject([{ status: "cancelled", error: { code: "cancelled" } }]);
+    expect(run.execution.shownStatus).toBe("cleaning");
+    run.done("charge", 0, 1);
+    run.done("reserve", 0);
+    run.done("tell", 0);
+    run.done("close", 0);
+    expect(entered(run)).toEqual([
+      "reserve/1",
+      "charge/1",
+      "charge~compensate/1",
+      "reserve~compensate/1",
+      "tell/1",
+      "close/1",
+    ]);
+    expect(run.of("finished")).toMatchObject([{ status: "cancelled", error: { code: "cancelled" } }]);
+    expect(run.execution.timers.size).toBe(0);
+  });
+
+  test("after a failure has onFailure in place of onCancel, and keeps the error", () => {
+    const run = new KernelRun(order({ retry: { attempts: 1 } }));
+    run.done("reserve", 0);
+    run.fail("charge", 1);
+    run.drained();
+    // The task that failed has begun, and its outcome is not known.
+    expect(compensatedTask(run.execution, run.handler("charge"), 1)).toEqual({
+      outcome: "unknown",
+      result: 0,
+    });
+    run.done("charge", 1);
+    run.done("reserve", 0);
+    run.done("mend", 0);
+    run.done("close", 0);
+    expect(entered(run).slice(2)).toEqual([
+      "charge~compensate/1",
+      "reserve~compensate/1",
+      "mend/1",
+      "close/1",
+    ]);
+    expect(run.execution.error).toMatchObject({ code: "task_failed", phase: "charge", task: 1 });
+    expect(run.status).toBe("failed");
+  });
+
+  test("after done is finally alone, and keeps the output", () => {
+    const run = new KernelRun({ ...order(), returns: { use: "r" } });
+    for (const [name, tasks] of [
+      ["reserve", [0]],
+      ["charge", [0, 1, 2]],
+      ["ship", [0]],
+    ] as const)
+      run.done(name, ...tasks);
+    run.receipt("returns", 0, { payload: "42" });
+    expect(run.phase).toBe("close");
+    expect(run.execution.shownStatus).toBe("cleaning");
+    run.fail("close", 0, fatal);
+    expect(run.status).toBe("done");
+    expect(run.execution.output).toBe("42");
+    expect(run.of("phase.finished").at(-1)).toMatchObject({ phase: "close", status: "failed" });
+  });
+
+  test("compensates each visit of a phase by its number, the last one first", () => {
+    const loop = { next: { use: "n", among: ["a", "b"] } };
+    const run = new KernelRun([phase("a", { tasks: [1, 2], ...compensate }, loop), phase("b")]);
+    for (const next of ['"a"', '"b"']) {
+      run.done("a", 0, 1);
+      run.receipt("next", 0, { payload: next });
+    }
+    run.control("cancel");
+    run.drained();
+    run.done("a", 0, 1);
+    run.done("a", 0, 1);
+    expect(entered(run).slice(3)).toEqual(["a~compensate/2", "a~compensate/1"]);
+    expect(run.status).toBe("cancelled");
+  });
+
+  test("is left out before the first phase", () => {
+    const run = new KernelRun(order(), { startAt: 9_000 });
+    run.control("cancel");
+    run.drained();
+    expect(run.kinds()).not.toContain("ending");
+    expect(run.status).toBe("cancelled");
+  });
+
+  test("is left out where there is nothing to do, so that a retry goes on with the work", () => {
+    const run = new KernelRun([phase("a", { tasks: [1], ...compensate })]);
+    run.control("cancel");
+    run.drained();
+    expect(run.kinds()).not.toContain("ending");
+    run.control("retry");
+    run.done("a", 0);
+    expect(run.status).toBe("done");
+  });
+
+  test("comes after onError, which is no end", () => {
+    const run = new KernelRun({
+      name: "w",
+      phases: [
+        phase("a", compensate, { onError: "fix", final: true }),
+        phase("fix", {}, { final: "failed" }),
+        phase("close"),
+      ],
+      finally: "close",
+    });
+    run.fail("a", 0, fatal);
+    run.drained();
+    expect(run.phase).toBe("fix");
+    run.done("fix", 0);
+    expect(run.phase).toBe("a~compensate");
+    run.done("a", 0);
+    run.done("close", 0);
+    expect(run.execution.error).toMatchObject({ phase: "a" });
+    expect(run.status).toBe("failed");
+  });
+});
+
+describe("the tasks of a compensation", () => {
+  test("are those that are done or may have begun, with their numbers and pages", () => {
+    const run = cancelledWhileCharging();
+    const handler = run.handler("charge");
+    const settled = run.events.find(
+      ({ event }) => event.kind === "tasks.settled" && event.phase === "charge",
+    );
+    expect(compensatedTask(run.execution, handler, 0)).toEqual({ outcome: "done", result: settled?.seq });
+    expect(compensatedTask(run.execution, handler, 1)).toEqual({ outcome: "unknown", result: 0 });
+    expect(handler.tasks.settled.has(2)).toBe(true);
+    expect(handler.pageOf(1)).toBe(run.events.find(({ event }) => event.kind === "tasks.enumerated")?.seq);
+    const view = viewExecution(run.execution, run.now);
+    expect(view.status).toBe("cleaning");
+    expect(view.ending).toMatchObject({ status: "cancelled" });
+    expect(view.phases.find(({ name }) => name === "charge~compensate")?.handlers).toMatchObject([
+      { total: 2, pending: 2, done: 0 },
+    ]);
+    run.done("charge", 0, 1);
+    expect(run.of("handler.finished").at(-1)).toMatchObject({ done: 2, failed: 0, cancelled: 0 });
+  });
+
+  test("include one whose start is journaled and whose attempt left no other trace", () => {
+    const run = new KernelRun(order());
+    run.done("reserve", 0);
+    run.started("charge", 2);
+    run.control("cancel");
+    run.drained();
+    expect(run.handler("charge").tasks.settled.has(2)).toBe(false);
+    expect(run.handler("charge").tasks.exempt).toBe(2);
+  });
+
+  test("a late done of a compensated task is recorded once and changes nothing", () => {
+    const run = cancelledWhileCharging();
+    const late = () => run.receipt("charge/1/charge", 1, { attempt: 1, live: false });
+    expect(late()).toBe("late");
+    expect(run.last.map(({ event }) => event)).toMatchObject([{ kind: "tasks.late", accepted: [false] }]);
+    expect(late()).toBe("gone");
+    expect(compensatedTask(run.execution, run.handler("charge"), 1).outcome).toBe("unknown");
+    expect(run.receipt("charge/1/charge", 0, { attempt: 1 })).toBe("gone");
+  });
+
+  test("that fail for good stop no other clean-up and do not change the end", () => {
+    const run = cancelledWhileCharging();
+    run.fail("charge", 0, fatal);
+    expect(run.phase).toBe("charge~compensate");
+    run.done("charge", 1);
+    expect(run.of("phase.finished").at(-1)).toMatchObject({ phase: "charge~compensate", status: "failed" });
+    run.done("reserve", 0);
+    run.fail("tell", 0, fatal);
+    run.done("close", 0);
+    expect(run.status).toBe("cancelled");
+  });
+
+  test("an enumeration of a clean-up phase that fails for good stops no other handler", () => {
+    const run = new KernelRun({
+      name: "w",
+      phases: [
+        phase("a"),
+        { name: "end", handlers: { x: { use: "x", enumerate: { use: "x" } }, y: { use: "y" } } },
+      ],
+      finally: "end",
+    });
+    run.done("a", 0);
+    run.seal("x", { status: "failed", payload: '{"message":"no"}', fatal: true });
+    expect(run.phase).toBe("end");
+    run.done("y", 0);
+    expect(run.status).toBe("done");
+    expect(run.of("phase.finished").at(-1)).toMatchObject({ phase: "end", status: "failed" });
+  });
+});
+
+describe("while it cleans up", () => {
+  test("a cancel changes nothing, and one with force leaves out the rest", () => {
+    const run = cancelledWhileCharging();
+    expect(run.control("cancel")).toMatchObject({ kind: "ignored" });
+    run.control("cancel", "f1", { force: true });
+    expect(run.execution.draining).toBe(true);
+    expect(run.execution.shownStatus).toBe("cleaning");
+    run.drained();
+    expect(run.status).toBe("cancelled");
+    expect(run.of("finished")).toMatchObject([
+      { status: "cancelled", error: { message: "cancelled by ann" } },
+    ]);
+    expect(entered(run).at(-1)).toBe("charge~compensate/1");
+  });
+
+  test("the deadline no longer counts, and cleanupTimeout does", () => {
+    const run = new KernelRun(order({}, { cleanupTimeout: "5m" }), { deadline: 90_000 });
+    run.done("reserve", 0);
+    run.now = 90_000;
+    run.timer("deadline");
+    run.drained();
+    expect(run.of("ending")).toMatchObject([{ status: "cancelled", error: { code: "deadline" } }]);
+    expect([...run.execution.timers]).toEqual([["cleanup", { purpose: "cleanup", due: 390_000 }]]);
+    run.now = 390_000;
+    run.timer("cleanup");
+    run.drained();
+    expect(run.of("finished")).toMatchObject([{ status: "cancelled", error: { code: "deadline" } }]);
+  });
+
+  test("a pause stops it, also between two visits", () => {
+    const run = cancelledWhileCharging();
+    run.control("pause");
+    expect(run.execution.shownStatus).toBe("paused");
+    run.done("charge", 0, 1);
+    expect(run.execution.current?.status).toBe("done");
+    expect(run.execution.shownStatus).toBe("paused");
+    run.control("resume");
+    expect(run.phase).toBe("reserve~compensate");
+  });
+});
+
+describe("retry after a clean-up", () => {
+  test("runs only tasks of the clean-up that are not done", () => {
+    const run = cancelledWhileCharging();
+    run.fail("charge", 0, fatal);
+    run.done("charge", 1);
+    run.done("reserve", 0);
+    run.fail("tell", 0, fatal);
+    run.done("close", 0);
+    const { seq } = run.execution;
+    run.control("retry");
+    expect(run.execution.shownStatus).toBe("cleaning");
+    expect(run.execution.redoneFrom).toBe(run.events.find(({ event }) => event.kind === "ending")?.seq);
+    expect(run.phase).toBe("charge~compensate");
+    expect(run.done("charge", 1)).toEqual(["duplicate"]);
+    run.done("charge", 0);
+    run.done("tell", 0);
+    expect(run.status).toBe("cancelled");
+    expect(run.kinds(seq).filter((kind) => kind === "phase.started")).toHaveLength(2);
+    expect(run.control("retry")).toMatchObject({
+      code: "wrong_status",
+      hint: expect.stringContaining("new"),
+    });
+  });
+
+  test("runs what a force or the end of its time left out", () => {
+    const run = cancelledWhileCharging();
+    run.done("charge", 0);
+    run.control("cancel", "f1", { force: true });
+    run.drained();
+    run.control("retry");
+    run.done("charge", 1);
+    run.done("reserve", 0);
+    run.done("tell", 0);
+    run.done("close", 0);
+    expect(run.status).toBe("cancelled");
+    expect(run.of("finished")).toHaveLength(2);
+  });
+
+  test("of a child tells its parent the end again, which is fatal", () => {
+    const parent = { execution: "p", phase: "kids", visit: 1, handler: "kids", task: 0, depth: 1 };
+    const run = new KernelRun(order({}, { onCancel: undefined, finally: undefined }), { parent });
+    run.done("reserve", 0);
+    run.control("cancel", "c", { fromParent: true });
+    run.drained();
+    expect(run.sent).toHaveLength(0);
+    run.done("reserve", 0);
+    const end = { kind: "child", status: "cancelled", payload: expect.stringContaining('"fatal":true') };
+    expect(run.sent.map(({ message }) => message)).toMatchObject([end]);
+    run.control("retry", "r", { fromParent: true });
+    expect(run.sent.map(({ message }) => message)).toMatchObject([end, end]);
+    expect(new Set(run.sent.map(({ id }) => id)).size).toBe(2);
+  });
+});
+
+test("older versions of Rondo do not read the journal of a clean-up", () => {
+  const run = cancelledWhileCharging();
+  expect(versionNeeded(run.events, run.execution.id)).toBe(5);
+});
+
+test("a clean-up goes on from a snapshot and from its journal", () => {
+  const run = cancelledWhileCharging();
+  run.done("charge", 0);
+  const text = writeSnapshot(run.execution);
+  const { id } = run.execution;
+  const restored = readSnapshot(id, run.plan, text);
+  const current = restored.currentVisit().handlers[0];
+  expect(current && compensatedTask(restored, current, 0).outcome).toBe("done");
+  const replayed = replay(new Execution(id, run.plan), encodeEntries(run.events, id));
+  expect(writeSnapshot(replayed)).toBe(text);
+});
+
+test("a visit with nothing that may have begun is not compensated", () => {
+  const run = new KernelRun([phase("a", { tasks: [], ...compensate }), phase("b", compensate)]);
+  run.started("b", 0);
+  run.control("cancel");
+  run.drained();
+  expect(entered(run).slice(2)).toEqual(["b~compensate/1"]);
+});

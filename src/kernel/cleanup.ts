@@ -1,0 +1,45 @@
+/**
+ * The order of a clean-up, derived from the state: compensations of the visits in reverse order of their ends, then
+ * `onCancel` or `onFailure`, then `finally`. A visit that is done is left out; one that failed is done again in a later round.
+ */
+import { COMPENSATION } from "./definition/definition.ts";
+import type { PhasePlan } from "./definition/plan.ts";
+import type { FinalStatus } from "./event.ts";
+import type { Execution } from "./execution.ts";
+
+/** A visit of the clean-up. */
+export interface CleanupVisit {
+  readonly plan: PhasePlan;
+  readonly visit: number;
+}
+
+/** The next visit of the clean-up of an execution that ends with this status; null: none is left in this round. */
+export function nextCleanup(
+  execution: Execution,
+  { status }: { readonly status: FinalStatus },
+  round = execution.round,
+): CleanupVisit | null {
+  for (const one of cleanupVisits(execution, status)) if (isLeft(execution, one, round)) return one;
+  return null;
+}
+
+function isLeft(execution: Execution, { plan, visit }: CleanupVisit, round: number): boolean {
+  const summary = execution.visited.find((one) => one.phase === plan.name && one.visit === visit);
+  if (summary === undefined) return true;
+  const kept = execution.keptVisit(plan.name, visit);
+  return summary.status !== "done" && kept !== undefined && kept.round < round;
+}
+
+/** All visits of the clean-up in their order. */
+function* cleanupVisits({ plan, kept }: Execution, status: FinalStatus): Generator<CleanupVisit> {
+  if (status !== "done") {
+    const inOrder = [...kept].sort((a, b) => b.lastSeq - a.lastSeq);
+    for (const visit of inOrder) {
+      const compensation = plan.byName.get(`${visit.plan.name}${COMPENSATION}`);
+      if (compensation !== undefined && visit.isCompensable) yield { plan: compensation, visit: visit.visit };
+    }
+  }
+  const after = status === "cancelled" ? plan.onCancel : status === "failed" ? plan.onFailure : null;
+  if (after !== null) yield { plan: after, visit: 1 };
+  if (plan.finally !== null) yield { plan: plan.finally, visit: 1 };
+}
