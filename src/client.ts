@@ -28,6 +28,7 @@ export type {
 } from "./protocol/command-document.ts";
 export { ExecutionCancelled, ExecutionFailed } from "./sdk/errors.ts";
 export type {
+  CancelOptions,
   CloseOptions,
   ControlOptions,
   EventsOptions,

@@ -18,9 +18,16 @@ export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kerne
 export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
 export type { LogLine, Rondo } from "./rondo/rondo.ts";
 export type { Command, CommandSpec, PostOperations } from "./sdk/command.ts";
-export type { BatchContext, Context, EnumerateContext, TaskContext } from "./sdk/context.ts";
+export type {
+  BatchContext,
+  CompensateContext,
+  Context,
+  EnumerateContext,
+  TaskContext,
+} from "./sdk/context.ts";
 export { ExecutionCancelled, ExecutionFailed, Fatal, RetryAfter } from "./sdk/errors.ts";
 export type {
+  CancelOptions,
   CloseOptions,
   ControlOptions,
   EventsOptions,
@@ -35,6 +42,7 @@ export type {
   StartOptions,
 } from "./sdk/handle.ts";
 export {
+  type Compensation,
   type EnumerationSpec,
   type Handler,
   type HandlerOptions,
@@ -58,6 +66,7 @@ export {
   type Workflow,
   type WorkflowDefinition,
   type WorkflowInput,
+  type WorkflowOptions,
   type WorkflowOutput,
   workflow,
 } from "./sdk/workflow.ts";

@@ -3,6 +3,7 @@
  * with the kernel's fold. It compares the result with the totals in the journal and with the state that the node shows. It
  * needs a few bits of memory for each task.
  */
+import { COMPENSATION, type Definition } from "../kernel/definition/definition.ts";
 import type { Event, Place, Recorded } from "../kernel/event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { Bitset } from "../std/bitset.ts";
@@ -65,6 +66,10 @@ export class Auditor {
   #lost = 0;
   #twice = 0;
   #status = "";
+  /** How it ends after its clean-up; null: the clean-up has not begun. */
+  #ending: string | null = null;
+  /** Whether the clean-up was ended before its time. */
+  #isCutShort = false;
   #isOver = false;
   #isWhole = true;
   /** The phase that must start next; null if none must. */
@@ -72,6 +77,8 @@ export class Auditor {
   #current: VisitTally | null = null;
   readonly #visits = new Map<string, VisitTally>();
   readonly #visitCounts = new Map<string, number>();
+  /** Handlers that are compensated, by phase and name; empty if the definition is not known. */
+  #compensated: ReadonlySet<string> = new Set();
   readonly #timers = new Map<string, number>();
   readonly #children = new Map<string, number>();
 
@@ -97,6 +104,7 @@ export class Auditor {
   /** Sets the stored definition, by which runs are checked. */
   know(definition: string): void {
     this.#scripts = scriptsIn(definition);
+    this.#compensated = compensatedIn(definition);
   }
 
   /** Whether every event was there, and no row was changed. */
@@ -142,7 +150,7 @@ export class Auditor {
     let [tasks, settled] = [0, 0];
     for (const { handlers } of this.#visits.values())
       for (const tally of handlers.values()) {
-        tasks += tally.size;
+        tasks += tally.size - tally.exempt.size;
         settled += tally.done.size + tally.failed.size + tally.cancelled.size;
       }
     return {
@@ -168,6 +176,11 @@ export class Auditor {
         return this.#phaseFinished(seq, event);
       case "handler.started":
         return this.#handlerStarted(seq, event);
+      case "tasks.started":
+      case "tasks.retrying":
+      case "tasks.lost":
+      case "tasks.waiting":
+        return this.#begun(seq, event, event.tasks);
       case "tasks.enumerated":
       case "handler.enumerated":
       case "handler.finished":
@@ -186,13 +199,21 @@ export class Auditor {
         return;
       case "child.started":
         this.#children.set(event.child, (this.#children.get(event.child) ?? 0) + 1);
-        return;
+        return this.#begun(seq, event, [event.task]);
       case "child.finished":
         return this.#childFinished(seq, event.child);
       case "paused":
       case "resumed":
       case "cancelling":
+        this.#isCutShort ||= event.kind === "cancelling" && this.#ending !== null;
         this.#status = STATUS_AFTER[event.kind];
+        if (this.#ending !== null && event.kind !== "paused") this.#status = "cleaning";
+        return;
+      case "ending":
+        if (this.#ending !== null) this.#find("order", seq, "its clean-up begins a second time");
+        this.#ending = event.status;
+        this.#next = null;
+        if (this.#status !== "paused") this.#status = "cleaning";
         return;
       case "retried":
         return this.#retried(seq, event);
@@ -208,7 +229,12 @@ export class Auditor {
       this.#find("order", seq, `phase ${phase} starts while ${this.#current.phase} runs`);
     if (this.#next !== null && this.#next !== phase)
       this.#find("order", seq, `phase ${phase} starts where ${this.#next} was next`);
-    const due = (this.#visitCounts.get(phase) ?? 0) + 1;
+    const known = this.#visits.get(keyOf(phase, visit));
+    if (this.#ending !== null && known !== undefined && known.status !== "done") {
+      this.#current = reopened(known);
+      return;
+    }
+    const due = phase.endsWith(COMPENSATION) ? visit : (this.#visitCounts.get(phase) ?? 0) + 1;
     if (visit !== due) this.#find("order", seq, `visit ${visit} of ${phase} starts; the next one is ${due}`);
     this.#visitCounts.set(phase, visit);
     this.#next = null;
@@ -227,7 +253,8 @@ export class Auditor {
     this.#next = event.next;
     if (event.status !== "done") return;
     for (const [name, handler] of tally.handlers) {
-      const open = handler.size - handler.done.size - handler.failed.size - handler.cancelled.size;
+      const settled = handler.done.size + handler.failed.size + handler.cancelled.size;
+      const open = handler.size - handler.exempt.size - settled;
       if (open === 0) continue;
       this.#lost += Math.max(0, open);
       this.#find(
@@ -243,7 +270,22 @@ export class Auditor {
     if (tally === null) return;
     if (tally.handlers.has(handler))
       this.#find("order", seq, `handler ${phase}/${handler} starts a second time`);
-    tally.handlers.set(handler, new HandlerTally());
+    if (!phase.endsWith(COMPENSATION)) {
+      tally.handlers.set(handler, new HandlerTally());
+      return;
+    }
+    const origin = this.#visits
+      .get(keyOf(phase.slice(0, -COMPENSATION.length), visit))
+      ?.handlers.get(handler);
+    if (origin === undefined)
+      this.#find("order", seq, `${phase}/${handler} compensates a visit that did not take place`);
+    tally.handlers.set(handler, origin?.compensating() ?? new HandlerTally());
+  }
+
+  /** Attempts of these tasks have begun, or ended. */
+  #begun(seq: number, place: Place, tasks: readonly number[]): void {
+    const tally = this.#visitOf(seq, place)?.handlers.get(place.handler);
+    for (const task of tasks) tally?.begun.add(task);
   }
 
   #ofHandler(
@@ -297,6 +339,8 @@ export class Auditor {
   ): void {
     if (tally.isFinished)
       this.#find("order", seq, `task ${task} of ${name} is settled after its handler finished`);
+    if (tally.exempt.has(task))
+      this.#find("counts", seq, `task ${task} of ${name} is compensated, and it had never begun`);
     const isKnown = tally.hasPages ? task < tally.enumerated : task < (tally.total ?? 1);
     if (!isKnown) this.#find("counts", seq, `task ${task} of ${name} is settled and was never enumerated`);
     if (!tally.settle(task, status)) return;
@@ -328,14 +372,14 @@ export class Auditor {
   #retried(seq: number, { phase, visit }: { phase: string; visit: number }): void {
     if (!this.#isOver) this.#find("order", seq, "retried before it had finished");
     this.#isOver = false;
-    this.#status = "running";
+    this.#isCutShort = false;
+    this.#status = this.#ending === null ? "running" : "cleaning";
+    if (this.#ending !== null) return;
     const tally = this.#visits.get(keyOf(phase, visit));
     // If the next phase had not started yet, there is nothing to reopen.
     if (tally === undefined || (tally.status === "done" && this.#next !== null)) return;
-    this.#current = tally;
+    this.#current = reopened(tally);
     this.#next = null;
-    tally.status = "running";
-    for (const handler of tally.handlers.values()) handler.reopen();
   }
 
   #finished(seq: number, status: string): void {
@@ -346,8 +390,24 @@ export class Auditor {
     // An execution that failed before its next phase continues there when it is retried.
     if (status === "done") this.#next = null;
     for (const timer of this.#timers.keys()) this.#find("timer", seq, `timer ${timer} is still set`);
+    if (this.#ending !== null && this.#ending !== status)
+      this.#find("order", seq, `finished as ${status}; its clean-up began as ${this.#ending}`);
+    if (status !== "done" && !this.#isCutShort) this.#checkCompensated(seq);
     this.#status = status;
     this.#isOver = true;
+  }
+
+  /** Every task that is done or may have begun, of a handler that is compensated, has one compensation that ended. */
+  #checkCompensated(seq: number): void {
+    for (const { phase, visit, handlers } of this.#visits.values())
+      for (const [name, tally] of handlers) {
+        if (!this.#compensated.has(`${phase}/${name}`)) continue;
+        const undone = this.#visits.get(keyOf(`${phase}${COMPENSATION}`, visit))?.handlers.get(name);
+        const left = tally.begun.size - (undone?.done.size ?? 0) - (undone?.failed.size ?? 0);
+        if (left === 0) continue;
+        this.#lost += Math.max(0, left);
+        this.#find("lost", seq, `${left} tasks of visit ${visit} of ${phase}/${name} are not compensated`);
+      }
   }
 
   /** Compares the state that the node shows with the counts. */
@@ -385,6 +445,24 @@ export class Auditor {
   }
 }
 
+/** Handlers of a stored definition that have `compensate`, as phase and name. */
+function compensatedIn(definition: string): ReadonlySet<string> {
+  const { phases = [] } = JSON.parse(definition) as Partial<Definition>;
+  const found = phases.flatMap(({ name, handlers }) =>
+    Object.entries(handlers).flatMap(([key, { compensate }]) =>
+      compensate === undefined ? [] : [`${name}/${key}`],
+    ),
+  );
+  return new Set(found);
+}
+
+/** Begins another round of a visit. */
+function reopened(tally: VisitTally): VisitTally {
+  tally.status = "running";
+  for (const handler of tally.handlers.values()) handler.reopen();
+  return tally;
+}
+
 const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.late|retried)$/;
 const STATUS_AFTER = { paused: "paused", resumed: "running", cancelling: "cancelling" } as const;
 
@@ -402,6 +480,10 @@ class HandlerTally {
   readonly done = new Bitset();
   readonly failed = new Bitset();
   readonly cancelled = new Bitset();
+  /** Tasks of which an attempt has begun, or may have. */
+  readonly begun = new Bitset();
+  /** In a compensation: tasks that never began, so that there is nothing to undo. */
+  readonly exempt = new Bitset();
   isFinished = false;
   readonly runs = new RunTally();
 
@@ -419,9 +501,18 @@ class HandlerTally {
     this.#highest = Math.max(this.#highest, task);
     const isSettled = this.done.has(task) || this.failed.has(task) || this.cancelled.has(task);
     if (!isSettled) this[status].add(task);
+    this.begun.add(task);
     if (status === "done") this.highestDone = Math.max(this.highestDone, task);
     this.runs.settled(task, status === "done");
     return isSettled;
+  }
+
+  /** The tally of the handler that compensates these tasks. */
+  compensating(): HandlerTally {
+    const tally = new HandlerTally();
+    tally.total = this.size;
+    for (let task = 0; task < this.size; task++) if (!this.begun.has(task)) tally.exempt.add(task);
+    return tally;
   }
 
   /** A retry begins a new round: tasks that are not done are open again. */

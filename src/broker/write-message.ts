@@ -3,7 +3,7 @@ import type { EnumerateMessage, ProcessMessage, TaskMessage } from "../protocol/
 import { encodeAttempt, reportedAttempt, signAttempt } from "../protocol/attempt-id.ts";
 import { markCommand } from "../protocol/command-wire.ts";
 import { idempotencyPrefix } from "../protocol/idempotency-key.ts";
-import type { Grant, GrantItem, ReportedAttempt } from "../protocol/work.ts";
+import { compensationJson, type Grant, type GrantItem, type ReportedAttempt } from "../protocol/work.ts";
 import type { BrokerNames, VisitPlace } from "./names.ts";
 
 export interface VisitFacts {
@@ -50,7 +50,8 @@ export class TaskWriter {
     const id = encodeAttempt(reportedAttempt(this.#grant, item));
     const own = `,"task":${number},"attempt":"${id}","token":"${signAttempt(this.#key, id)}"`;
     const idempotency = `,"idempotency_key":"${this.#keyPrefix}${number}"`;
-    const body = `${this.#head}${own}${idempotency},"data":${item.task ?? "null"}${this.#tail}`;
+    const data = `,"data":${item.task ?? "null"}${compensationJson(item)}`;
+    const body = `${this.#head}${own}${idempotency}${data}${this.#tail}`;
     return { id, body: Buffer.from(body) };
   }
 }

@@ -3,6 +3,7 @@ import type { PublicEvent } from "../kernel/journal/public-event.ts";
 import { type ExecutionView, hasEnded, type ShownStatus } from "../kernel/view.ts";
 import { ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
+  CancelOptions,
   ControlOptions,
   EventsOptions,
   ExecutionHandle,
@@ -109,7 +110,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     return this.#control("resume", options);
   }
 
-  cancel(options?: ControlOptions): Promise<void> {
+  cancel(options?: CancelOptions): Promise<void> {
     return this.#control("cancel", options);
   }
 
@@ -121,7 +122,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     this.#disposed.abort(closedEarly("the handle"));
   }
 
-  #control(kind: string, { id, ...body }: ControlOptions = {}): Promise<void> {
+  #control(kind: string, { id, ...body }: CancelOptions = {}): Promise<void> {
     return this.#post(kind, defined(body), id);
   }
 

@@ -66,7 +66,7 @@ const NAMES_MAX = 100;
 const HEADS = 100;
 /** The most open executions that are read. With more, the receipt is ambiguous. */
 const HEADS_MAX = 1_000;
-const OPEN_STATUSES = ["running", "paused", "cancelling"];
+const OPEN_STATUSES = ["running", "paused", "cancelling", "cleaning"];
 /** The most ended executions that are read, the newest first, for each status. */
 const ENDED_MAX = 1_000;
 const ENDED_STATUSES = ["done", "failed", "cancelled", DAMAGED];

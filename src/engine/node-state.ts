@@ -1,6 +1,6 @@
 /** The shared state of the parts of an engine node. */
 import { TopicRules } from "../kernel/command/topic-rules.ts";
-import type { HandlerPlan, Plan } from "../kernel/definition/plan.ts";
+import type { HandlerPlan, PhasePlan, Plan } from "../kernel/definition/plan.ts";
 import type { Execution } from "../kernel/execution.ts";
 import type { Damage } from "../kernel/journal/damage.ts";
 import type { Message } from "../kernel/message.ts";
@@ -28,9 +28,14 @@ import { noTotals } from "./views/totals.ts";
 /** The number of handlers whose limits have a remembered time of declaration. */
 const DECLARED_MAX = 20_000;
 
+/** The phases of a plan with those that compensate them. */
+function allPhases({ phases, compensations }: Plan): readonly PhasePlan[] {
+  return compensations.length === 0 ? phases : [...phases, ...compensations];
+}
+
 /** Whether handlers of a plan have limits that count over executions. */
-function hasLimits({ phases }: Plan): boolean {
-  return phases.some(({ handlers }) =>
+function hasLimits(plan: Plan): boolean {
+  return allPhases(plan).some(({ handlers }) =>
     handlers.some(({ definition: { concurrency, rate } }) => concurrency !== undefined || rate !== undefined),
   );
 }
@@ -101,7 +106,7 @@ export class NodeState {
     const isAlone = this.limits.shares === null;
     const since = isAlone && this.settings.suspectMs > 0 ? this.tenures.uncleanSince() : null;
     if (hasLimits(plan)) this.#limited.add(plan.definition.name);
-    for (const phase of plan.phases) {
+    for (const phase of allPhases(plan)) {
       for (const handler of phase.handlers) {
         // Until this time, attempts of a former owner may report.
         const heldUntil = (since ?? 0) + Math.max(this.settings.suspectMs, this.heartbeatMs(handler));
@@ -150,7 +155,7 @@ export class NodeState {
 
   /** Updates the limits that count in a project to the values of a newer plan. */
   #redeclare(plan: Plan, project: string): void {
-    for (const { handlers } of plan.phases) {
+    for (const { handlers } of allPhases(plan)) {
       for (const handler of handlers) {
         const { scope: name, definition } = handler;
         const scope = `${project}/${name}`;
@@ -177,7 +182,7 @@ export class NodeState {
     if (concurrency === undefined) return;
     const before = this.#projectSilences.get(project);
     let silenceMs = before ?? Math.max(this.settings.suspectMs, this.settings.heartbeatMs);
-    for (const phase of plan.phases)
+    for (const phase of allPhases(plan))
       for (const handler of phase.handlers) silenceMs = Math.max(silenceMs, this.heartbeatMs(handler));
     if (silenceMs === before) return;
     this.#projectSilences.set(project, silenceMs);

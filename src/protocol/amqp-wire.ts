@@ -152,6 +152,9 @@ export interface TaskMessage extends OfAttempt, Pick<OfVisit, "visit" | "finishe
   /** For code that decides or returns instead of running a task; it reads the counts of the phases so far. */
   readonly do?: "next" | "returns";
   readonly phases?: PhaseCounts;
+  /** Only in a compensation: how the task that is compensated ended, and its result if it is done. */
+  readonly outcome?: "done" | "unknown";
+  readonly result?: unknown;
 }
 
 /** The receipt of a task. */

@@ -3,14 +3,16 @@
  * and so has none), so any owner can decode it. A token is an HMAC of the id with the store's key, so any owner can check it.
  */
 import { createHmac } from "node:crypto";
+import { COMPENSATION } from "../kernel/definition/definition.ts";
 import { decodeName, encodeName } from "../kernel/definition/names.ts";
 import type { Beat, GrantItem, ReportedAttempt, ReportPlace } from "./work.ts";
 
 const EXECUTION = "((?:[A-Za-z0-9_:~-]|%[0-9A-F]{2})+)";
 const NAME = "([A-Za-z][A-Za-z0-9_-]{0,39})";
+const PHASE = `([A-Za-z][A-Za-z0-9_-]{0,39}(?:${COMPENSATION})?)`;
 const COUNT = "(0|[1-9][0-9]{0,14})";
 const PATTERN = new RegExp(
-  `^${[EXECUTION, NAME, COUNT, NAME, COUNT, "(-1|0|[1-9][0-9]{0,14})", COUNT, COUNT, COUNT].join("\\.")}$`,
+  `^${[EXECUTION, PHASE, COUNT, NAME, COUNT, "(-1|0|[1-9][0-9]{0,14})", COUNT, COUNT, COUNT].join("\\.")}$`,
 );
 
 /** Longer than any id: an execution's id of 200 bytes, all of them encoded, and the other parts. */

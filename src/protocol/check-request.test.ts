@@ -48,7 +48,7 @@ test("options of pause, resume, cancel and retry are short texts", () => {
     `reason: "${"x".repeat(58)}… is not a text of 1 to 2000 characters`,
   );
   expect(refusal(checkControl({ id: {} }))).toBe("id: {} is not a text of 1 to 200 characters");
-  expect(checkControl({})).toEqual({ id: undefined, by: "api", reason: null });
+  expect(checkControl({})).toEqual({ id: undefined, by: "api", reason: null, force: false });
 });
 
 test("a signal has a name and, if any, a short id", () => {

@@ -5,6 +5,7 @@ import {
   type Decode,
   type Decoded,
   decode,
+  flag,
   integer,
   isObject,
   mapOf,
@@ -79,6 +80,7 @@ const control = object(
     id: optional(shortText),
     by: orElse(shortText, "api"),
     reason: orElse(orNull(text({ min: 1, max: 2_000 })), null),
+    force: orElse(flag, false),
   },
   { others: "dropped" },
 );

@@ -1,4 +1,8 @@
-/** The idempotency key of a task. It is the same for all its attempts, over any transport. */
+/**
+ * The idempotency key of a task. It is the same for all its attempts, over any transport. A task that compensates another one
+ * has the key of that one, so that its code finds what was done under it.
+ */
+import { COMPENSATION } from "../kernel/definition/definition.ts";
 import { encodeName } from "../kernel/definition/names.ts";
 import type { Grant } from "./work.ts";
 
@@ -9,5 +13,6 @@ export function idempotencyKey(grant: Grant, task: number): string {
 
 /** The common prefix of the keys of all tasks of a grant. */
 export function idempotencyPrefix({ execution, phase, visit, handler }: Grant): string {
-  return `${encodeName(execution)}/${phase}/${visit}/${handler}/`;
+  const of = phase.endsWith(COMPENSATION) ? phase.slice(0, -COMPENSATION.length) : phase;
+  return `${encodeName(execution)}/${of}/${visit}/${handler}/`;
 }

@@ -74,6 +74,32 @@ export const BROKER_WORKER = "broker";
 /** The worker name where only an attempt's token is known. It cannot be registered. */
 export const UNKNOWN_WORKER = "unknown";
 
+/** What a task that compensates another one is about. */
+export interface Compensation {
+  /** `unknown`: the task may have begun, and is not done. */
+  readonly outcome: "done" | "unknown";
+  /** The result of the task as JSON text; null: it is not done. */
+  readonly result: string | null;
+}
+
+/** The fields of a message about a task that compensates another one, after a comma; empty for other tasks. */
+export function compensationJson({ compensates }: GrantItem): string {
+  if (compensates === undefined) return "";
+  const { outcome, result } = compensates;
+  return result === null ? `,"outcome":"${outcome}"` : `,"outcome":"${outcome}","result":${result}`;
+}
+
+/** The content of those fields; undefined: it is another task. */
+export function readCompensation({ outcome, result }: CompensationFields): Compensation | undefined {
+  if (outcome === undefined) return undefined;
+  return { outcome, result: outcome === "done" ? JSON.stringify(result ?? null) : null };
+}
+
+interface CompensationFields {
+  readonly outcome?: Compensation["outcome"];
+  readonly result?: unknown;
+}
+
 export interface GrantItem {
   readonly number: number;
   readonly attempt: number;
@@ -85,6 +111,8 @@ export interface GrantItem {
   readonly checkpoints: readonly Checkpoint[] | null;
   /** The task crashed a process before, so it must run alone. */
   readonly alone?: true;
+  /** Only in a compensation. */
+  readonly compensates?: Compensation;
 }
 
 /** Every visit of every phase so far (visit 0: none yet), the newest last, with counts and ranges of rows. */

@@ -101,6 +101,9 @@ export interface WorkItem {
   readonly phases?: PhaseCounts;
   /** W3C trace context of the start. */
   readonly traceparent?: string;
+  /** Only in a compensation: how the task that is compensated ended, and its result if it is done. */
+  readonly outcome?: "done" | "unknown";
+  readonly result?: unknown;
 }
 
 /** A step or a wait with its result or error; a sleep that is over, or that lasts `until` a time. */

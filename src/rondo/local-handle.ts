@@ -9,6 +9,7 @@ import { type ExecutionView, hasEnded, type ShownStatus } from "../kernel/view.t
 import { checkControl, checkFrom, checkSignal } from "../protocol/check-request.ts";
 import { damagedRow, ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
+  CancelOptions,
   ControlOptions,
   EventsOptions,
   ExecutionHandle,
@@ -203,7 +204,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     return this.#control("resume", options);
   }
 
-  cancel(options?: ControlOptions): Promise<void> {
+  cancel(options?: CancelOptions): Promise<void> {
     return this.#control("cancel", options);
   }
 
@@ -216,9 +217,9 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     this.#listening.clear();
   }
 
-  async #control(kind: ControlMessage["kind"], options: ControlOptions = {}): Promise<void> {
-    const { id, by, reason } = unwrap(checkControl(options));
-    const message = { kind, id: id ?? this.#newId(), by, reason };
+  async #control(kind: ControlMessage["kind"], options: CancelOptions = {}): Promise<void> {
+    const { id, by, reason, force } = unwrap(checkControl(options));
+    const message = { kind, id: id ?? this.#newId(), by, reason, ...(force ? { force } : {}) };
     unwrap((await this.#parts.engine.send(this.id, message)).answer);
   }
 

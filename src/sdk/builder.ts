@@ -2,10 +2,19 @@
  * The chain behind `workflow()`: each call returns a new workflow with one more part. It has no user-visible types (workflow.ts
  * has them). It checks its arguments, collects the definition as data, and keeps the code by wire name.
  */
-import type { Definition } from "../kernel/definition/definition.ts";
+import { CLEANUPS, type Definition } from "../kernel/definition/definition.ts";
 import { defined } from "../std/defined.ts";
+import type { Duration } from "../std/duration.ts";
 import type { BaseContext, HandlerCode, HostedWorkflow } from "../worker/handler-code.ts";
-import { checkDuration, checkFields, checkHandlerName, checkName, checkUnique, invalid } from "./check.ts";
+import {
+  checkDuration,
+  checkFields,
+  checkHandlerName,
+  checkName,
+  checkTimeout,
+  checkUnique,
+  invalid,
+} from "./check.ts";
 import {
   type AnyEnumeration,
   type CompiledHandler,
@@ -18,10 +27,12 @@ import { COMMAND, childOf, SCRIPT } from "./mode.ts";
 import { type AnyPhaseOptions, type PhaseData, readHandlers, readPhase } from "./phase.ts";
 import { isStandardSchema, jsonSchemaOf, refusalBy, type StandardSchema } from "./standard-schema.ts";
 import { parserOf } from "./validate-input.ts";
+import type { WorkflowOptions } from "./workflow.ts";
 
 /** A workflow's definition as data, in the shape of a definition file; not yet checked as a whole. */
-export interface WorkflowData extends Omit<Definition, "phases"> {
+export interface WorkflowData extends Omit<Definition, "phases" | "cleanupTimeout"> {
   readonly phases: readonly PhaseData[];
+  readonly cleanupTimeout?: Duration;
 }
 
 type Answer = (context: never) => unknown;
@@ -59,10 +70,13 @@ export class WorkflowBuilder implements HostedWorkflow {
   }
 
   /** The workflow before its first phase. */
-  static begin(options: { readonly name: string; readonly input?: StandardSchema }): WorkflowBuilder {
-    checkFields(options, "workflow", ["name", "input"]);
-    const { name, input } = options;
+  static begin(options: WorkflowOptions & { readonly input?: StandardSchema }): WorkflowBuilder {
+    checkFields(options, "workflow", ["name", "input", ...CLEANUPS, "cleanupTimeout"]);
+    const { name, input, cleanupTimeout } = options;
     checkName(name, "name");
+    const named = defined(Object.fromEntries(CLEANUPS.map((field) => [field, options[field]])));
+    for (const [field, phase] of Object.entries(named)) checkName(phase, field);
+    if (cleanupTimeout !== undefined) checkTimeout(cleanupTimeout, "cleanupTimeout");
     if (input !== undefined && !isStandardSchema(input))
       throw invalid(
         "input",
@@ -70,10 +84,15 @@ export class WorkflowBuilder implements HostedWorkflow {
         "give a schema of zod 4, valibot, arktype or the like",
       );
     const schema = input === undefined ? undefined : jsonSchemaOf(input);
-    return new WorkflowBuilder({ rondo: 1, name, ...defined({ input: schema }), phases: [] }, input, {
-      hosted: [],
-      children: [],
-    });
+    const ends = { ...named, ...defined({ cleanupTimeout }) };
+    return new WorkflowBuilder(
+      { rondo: 1, name, ...defined({ input: schema }), phases: [], ...ends },
+      input,
+      {
+        hosted: [],
+        children: [],
+      },
+    );
   }
 
   phase(name: string, given: unknown, options?: AnyPhaseOptions): WorkflowBuilder {
@@ -169,7 +188,9 @@ export class WorkflowBuilder implements HostedWorkflow {
     const handlers = Object.fromEntries(compiled.map(([key, { data }]) => [key, data]));
     const phases = [...this.definition.phases, { ...readPhase(name, options, use), handlers }];
     checkUnique(phases);
-    const codes = compiled.flatMap(([, { code }, source]) => (code === undefined ? [] : [{ code, source }]));
+    const codes = compiled.flatMap(([, { code, compensation }, source]) =>
+      [code, compensation].flatMap((one) => (one === undefined ? [] : [{ code: one, source }])),
+    );
     if (typeof options.next === "function")
       codes.push(this.#answering(use, options.next, `phase "${name}".next`));
     return this.#with({ ...this.definition, phases }, codes);

@@ -1,7 +1,7 @@
 /** A command in code. Its fields have the same names as on topics. */
 import type { Duration } from "../std/duration.ts";
 import type { Json } from "../std/json.ts";
-import type { EnumerationSpec, RetryOptions } from "./handler.ts";
+import type { Compensation, EnumerationSpec, RetryOptions, TaskOf } from "./handler.ts";
 
 /** Options of a post-operation. */
 interface PostOpOptions {
@@ -47,7 +47,9 @@ export interface Command {
 }
 
 /** A command and its topic. */
-export interface CommandSpec<Input, Phases, Item> extends EnumerationSpec<Input, Phases, Item> {
+export interface CommandSpec<Input, Phases, Item>
+  extends EnumerationSpec<Input, Phases, Item>,
+    Compensation<TaskOf<Item, Input>, Json, Input, Phases> {
   /** The topic that the command is sent to. */
   readonly topic: string;
   /** The command. */

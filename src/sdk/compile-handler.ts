@@ -10,7 +10,7 @@ import { isRejection } from "../std/rejection.ts";
 import type { HandlerCode, ProcessContext } from "../worker/handler-code.ts";
 import { checkFields, checkHandler, checkPointer, checkUse, invalid, storedCopy } from "./check.ts";
 import { Fatal } from "./errors.ts";
-import type { AnySpec, EnumerationSpec } from "./handler.ts";
+import type { AnySpec, Compensation, EnumerationSpec } from "./handler.ts";
 import type { Given, Mode } from "./mode.ts";
 import { isStandardSchema, parseWithSchema } from "./standard-schema.ts";
 
@@ -21,6 +21,8 @@ export type HandlerData = { readonly [option: string]: Json };
 export interface CompiledHandler {
   readonly data: HandlerData;
   readonly code?: HandlerCode;
+  /** The code that compensates its tasks. */
+  readonly compensation?: HandlerCode;
 }
 
 /** The place of a handler, and the parts that all code of its workflow shares. */
@@ -34,7 +36,8 @@ export interface Surroundings {
 }
 
 /** A spec of any mode, without its types. */
-export type AnyEnumeration = EnumerationSpec<unknown, unknown, unknown>;
+export type AnyEnumeration = EnumerationSpec<unknown, unknown, unknown> &
+  Compensation<unknown, unknown, unknown, unknown>;
 
 const DATA_BYTES_MAX = 1_048_576;
 const OPTIONS = [
@@ -47,7 +50,7 @@ const OPTIONS = [
   "priority",
   "tolerate",
 ] as const;
-const COMMON = ["enumerate", "tasks", "key", "identity", ...OPTIONS];
+const COMMON = ["enumerate", "tasks", "key", "identity", "compensate", "compensation", ...OPTIONS];
 const CODE = ["name", "version", "process", "batch", "processBatch"];
 
 /** Compiles a handler whose tasks are processed by user code. */
@@ -67,8 +70,14 @@ export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHan
   const use = spec.name === undefined ? around.use : checkUse(spec.name, `${at}.name`);
   const { version, batch } = spec;
   const range = version === undefined ? undefined : compatibleWith(version, `${at}.version`);
-  const { data, code } = compileEnumeration(spec, { use, version: range, batch }, { ...around, use });
-  return { data, code: { ...code, ...defined({ version }), ...work(spec, around) } };
+  const mode = { use, version: range, batch };
+  const { data, code, ...compiled } = compileEnumeration(spec, mode, { ...around, use });
+  const versioned = defined({ version });
+  return {
+    data,
+    code: { ...code, ...versioned, ...work(spec, around) },
+    ...defined({ compensation: compiled.compensation && { ...compiled.compensation, ...versioned } }),
+  };
 }
 
 const VERSION = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
@@ -83,8 +92,8 @@ function compatibleWith(version: string, at: string): string {
 /** Compiles a handler of another mode, where only `enumerate` can be user code. */
 export function compileBuiltIn(spec: AnyEnumeration, mode: Mode, around: Surroundings): CompiledHandler {
   checkFields(spec, around.at, [...mode.fields, ...COMMON]);
-  const { data, code } = compileEnumeration(spec, mode.read({ ...spec }, around.at), around);
-  return code.enumerate === undefined ? { data } : { data, code };
+  const { code, ...compiled } = compileEnumeration(spec, mode.read({ ...spec }, around.at), around);
+  return code.enumerate === undefined ? compiled : { ...compiled, code };
 }
 
 /** The data of a handler: checked by the kernel, then copied without undefined fields. */
@@ -101,7 +110,7 @@ function compileEnumeration(
   spec: AnyEnumeration,
   mode: Given,
   { at, use, parseInput }: Surroundings,
-): Required<CompiledHandler> {
+): CompiledHandler & { readonly code: HandlerCode } {
   if (spec.enumerate !== undefined && typeof spec.enumerate !== "function")
     throw invalid(`${at}.enumerate`, "must be a function");
   if (spec.tasks !== undefined && !Array.isArray(spec.tasks))
@@ -116,6 +125,7 @@ function compileEnumeration(
     identity: namingData(spec.identity, `${at}.identity`),
     enumerate: enumerate === undefined ? undefined : { use },
     tasks: isMadeUp ? undefined : tasks,
+    compensate: compensateData(spec, { at, use, version: mode["version"] }),
   };
   const code = defined({
     enumerate,
@@ -123,7 +133,47 @@ function compileEnumeration(
     identity: spec.identity === undefined ? undefined : taskNaming(spec.identity, "identity"),
     parseInput,
   });
-  return { data: handlerData(given, at), code: { use, ...code } };
+  const compensation = compensating(spec, { use, parseInput });
+  return { data: handlerData(given, at), code: { use, ...code }, ...defined({ compensation }) };
+}
+
+/** The wire name of the code that compensates the tasks of a handler. */
+function compensatingUse(use: string): string {
+  return `${use}.compensate`;
+}
+
+/** The `compensate` of a definition; undefined: nothing is undone. */
+function compensateData(
+  spec: AnyEnumeration,
+  { at, use, version }: { readonly at: string; readonly use: string; readonly version: unknown },
+): Given | undefined {
+  const { compensation = {} } = spec;
+  if (spec.compensate === undefined && Object.keys(compensation).length > 0)
+    throw invalid(`${at}.compensation`, "has options of compensate, which is missing", "give compensate too");
+  if (spec.compensate === undefined) return undefined;
+  if (typeof spec.compensate !== "function") throw invalid(`${at}.compensate`, "must be a function");
+  checkFields(compensation, `${at}.compensation`, ["retry", "timeout", "concurrency"]);
+  return { use: checkUse(compensatingUse(use), `${at}.compensate`), version, ...compensation };
+}
+
+/** The user's `compensate` as code of a worker. */
+function compensating(
+  spec: AnyEnumeration,
+  { use, parseInput }: Pick<Surroundings, "use" | "parseInput">,
+): HandlerCode | undefined {
+  if (spec.compensate === undefined) return undefined;
+  return {
+    use: compensatingUse(use),
+    taskIsInput: takesInput(spec, parseInput),
+    parsingWait,
+    process: (context) => spec.compensate?.(context as never),
+    ...defined({ parseInput }),
+  };
+}
+
+/** Whether its one task is the input as the schema parses it. */
+function takesInput(spec: AnyEnumeration, parseInput: HandlerCode["parseInput"]): boolean {
+  return spec.enumerate === undefined && spec.tasks === undefined && parseInput !== undefined;
 }
 
 /** The data for a key or identity: a JSON Pointer, or true if user code computes it. */
@@ -144,7 +194,7 @@ function enumerator(spec: AnyEnumeration, written: readonly Json[] | undefined):
 
 /** The user's `process` or `processBatch`. If the task is the input, it is parsed by the schema too. */
 function work(spec: AnySpec, { parseInput }: Surroundings): Omit<HandlerCode, "use"> {
-  const taskIsInput = spec.enumerate === undefined && spec.tasks === undefined && parseInput !== undefined;
+  const taskIsInput = takesInput(spec, parseInput);
   if (spec.processBatch !== undefined)
     return { taskIsInput, processBatch: (context) => spec.processBatch?.(context) };
   return { taskIsInput, parsingWait, process: (context) => spec.process?.(context as never) };

@@ -56,6 +56,18 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
   ) => Promise<SchemaOutput<Schema>>;
 }
 
+/** What `compensate` gets: the context of a task, and how the task that it undoes ended. */
+export type CompensateContext<Task, Result, Input, Phases> = TaskContext<Task, Input, Phases> &
+  (
+    | {
+        /** `done`: there is a result. `unknown`: the task may have begun, and it is not known what it has done. */
+        readonly outcome: "done";
+        /** The result of the task, as stored. */
+        readonly result: Result;
+      }
+    | { readonly outcome: "unknown"; readonly result: undefined }
+  );
+
 /** The context of `processBatch`. Its log lines belong to the first task. */
 export interface BatchContext<Task, Input, Phases>
   extends Omit<Context<Input, Phases>, "attempt" | "attemptId"> {

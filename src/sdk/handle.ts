@@ -142,6 +142,16 @@ export interface ControlOptions {
   readonly id?: string;
 }
 
+/** Options of `cancel`. */
+export interface CancelOptions extends ControlOptions {
+  /**
+   * Leaves out the rest of a clean-up that is under way. `retry` can do it later.
+   *
+   * @default false
+   */
+  readonly force?: boolean;
+}
+
 /** Options of `signal`. */
 export interface SignalOptions {
   /**
@@ -218,7 +228,7 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
    *
    * @throws RondoError with the code `wrong_status` if it has ended
    */
-  cancel(options?: ControlOptions): Promise<void>;
+  cancel(options?: CancelOptions): Promise<void>;
   /**
    * Opens the next round of a failed or cancelled execution: every task that is not done runs again.
    *

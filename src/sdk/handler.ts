@@ -1,7 +1,7 @@
 /** One handler in code: how it enumerates and processes tasks, and its options. */
 import type { Duration } from "../std/duration.ts";
 import { invalid } from "./check.ts";
-import type { BatchContext, EnumerateContext, TaskContext } from "./context.ts";
+import type { BatchContext, CompensateContext, EnumerateContext, TaskContext } from "./context.ts";
 import type { Stored } from "./stored.ts";
 
 /** When a failed task is tried again. */
@@ -133,8 +133,27 @@ export interface EnumerationSpec<Input, Phases, Item> extends HandlerOptions {
   readonly identity?: Naming<Item, Input>;
 }
 
+/** Undoes tasks of a handler when the execution is cancelled or fails. Write it after `process`: its types follow from there. */
+export interface Compensation<Task, Result, Input, Phases> {
+  /**
+   * Undoes one task. It is called for every task that is done or may have begun, and may be called again after a failure.
+   * `idempotencyKey` is the key that `process` had for this task.
+   *
+   * @default nothing is undone
+   */
+  compensate?(context: CompensateContext<Task, Result, Input, Phases>): unknown;
+  /**
+   * Options of `compensate`.
+   *
+   * @default the defaults of a handler
+   */
+  readonly compensation?: Pick<HandlerOptions, "retry" | "timeout" | "concurrency">;
+}
+
 /** The code and options of one handler. */
-export interface HandlerSpec<Input, Phases, Item, Result> extends EnumerationSpec<Input, Phases, Item> {
+export interface HandlerSpec<Input, Phases, Item, Result>
+  extends EnumerationSpec<Input, Phases, Item>,
+    Compensation<TaskOf<Item, Input>, Stored<Result>, Input, Phases> {
   /**
    * The wire name, under which workers serve the handler.
    *

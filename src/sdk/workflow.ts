@@ -8,7 +8,7 @@ import type { HostedWorkflow } from "../worker/handler-code.ts";
 import { WorkflowBuilder } from "./builder.ts";
 import type { CommandSpec } from "./command.ts";
 import type { Context } from "./context.ts";
-import type { EnumerationSpec, Handler, HandlerSpec, NoItems } from "./handler.ts";
+import type { Compensation, EnumerationSpec, Handler, HandlerSpec, NoItems, TaskOf } from "./handler.ts";
 import type { PhaseOptions } from "./phase.ts";
 import type { HandlerReader, MapReader, PhaseReader, WaitReader } from "./reader.ts";
 import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
@@ -23,21 +23,50 @@ import type { Stored } from "./stored.ts";
  *   .phase("copy", { enumerate: ({ input }) => listFiles(input.bucket), process: ({ task }) => copy(task) })
  *   .returns(({ phases }) => ({ copied: phases.copy.count }));
  */
-export function workflow<Schema extends StandardSchema>(options: {
-  readonly name: string;
-  readonly input: Schema;
-}): Workflow<SchemaInput<Schema>, SchemaOutput<Schema>, NoPhases, null>;
+export function workflow<Schema extends StandardSchema>(
+  options: WorkflowOptions & { readonly input: Schema },
+): Workflow<SchemaInput<Schema>, SchemaOutput<Schema>, NoPhases, null>;
 /**
  * Begins a workflow whose input is described by a type only, or is any JSON.
  *
  * @throws RondoError with the code `invalid_definition` if the name is wrong
  * @example const ping = workflow<{ host: string }>({ name: "ping" }).phase("ping", { process: ({ input }) => ping(input.host) });
  */
-export function workflow<Input = Json>(options: {
-  readonly name: string;
-}): Workflow<Input, Stored<Input>, NoPhases, null>;
-export function workflow(options: { readonly name: string; readonly input?: StandardSchema }): unknown {
+export function workflow<Input = Json>(
+  options: WorkflowOptions,
+): Workflow<Input, Stored<Input>, NoPhases, null>;
+export function workflow(options: WorkflowOptions & { readonly input?: StandardSchema }): unknown {
   return WorkflowBuilder.begin(options);
+}
+
+/** The name of a workflow, and what it does when it ends. Phases named here are outside of the default order. */
+export interface WorkflowOptions {
+  /** The name of the workflow. */
+  readonly name: string;
+  /**
+   * The phase that runs when the execution is cancelled or its deadline has passed, after what was done is compensated.
+   *
+   * @default none
+   */
+  readonly onCancel?: string;
+  /**
+   * The phase that runs when the execution fails, after what was done is compensated.
+   *
+   * @default none
+   */
+  readonly onFailure?: string;
+  /**
+   * The phase that runs last, however the execution ends; also after it is done.
+   *
+   * @default none
+   */
+  readonly finally?: string;
+  /**
+   * The longest time of the clean-up: of compensations, `onCancel`, `onFailure` and `finally` together.
+   *
+   * @default "1h"
+   */
+  readonly cleanupTimeout?: Duration;
 }
 
 type NoPhases = Record<never, never>;
@@ -101,7 +130,9 @@ export interface WaitSpec<Schema extends StandardSchema, Optional extends boolea
 }
 
 /** Runs of a script in a sandbox, in order; each gets the state that the one before returned. */
-export interface ScriptSpec<Input, Phases, Item> extends EnumerationSpec<Input, Phases, Item> {
+export interface ScriptSpec<Input, Phases, Item>
+  extends EnumerationSpec<Input, Phases, Item>,
+    Compensation<TaskOf<Item, Input>, Json, Input, Phases> {
   /** The runs: `expression` is JavaScript that evaluates to a function `(state, ctx) => nextState`. */
   readonly runs: readonly {
     readonly name: string;
@@ -186,7 +217,8 @@ export interface Workflow<Input, Seen, Phases, Output> extends TypedWorkflow<Inp
   child<Name extends string, Child extends AnyWorkflow = AnyWorkflow>(
     name: Name,
     workflow: Child | string,
-    spec?: EnumerationSpec<Seen, Phases, WorkflowInput<Child>>,
+    spec?: EnumerationSpec<Seen, Phases, WorkflowInput<Child>> &
+      Compensation<WorkflowInput<Child>, WorkflowOutput<Child>, Seen, Phases>,
     options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>>,
   ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>, Output>;
 

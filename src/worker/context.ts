@@ -201,6 +201,15 @@ export class TaskContext extends AttemptContext implements ProcessContext {
     return idempotencyKey(this.shared.grant, this.item.number);
   }
 
+  get outcome(): ProcessContext["outcome"] {
+    return this.item.compensates?.outcome;
+  }
+
+  get result(): unknown {
+    const result = this.item.compensates?.result ?? null;
+    return result === null ? undefined : (JSON.parse(result) as unknown);
+  }
+
   get progress(): (done: number, total?: number) => void {
     return (done, total) =>
       this.write("progress", [done, total], { text: total === undefined ? `${done}` : `${done}/${total}` });

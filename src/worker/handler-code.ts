@@ -100,8 +100,12 @@ export interface EnumerateContext extends AnswerContext {
 export interface ProcessContext extends AnswerContext {
   readonly task: unknown;
   readonly number: number;
-  /** A key that is the same for all attempts of the task. */
+  /** A key that is the same for all attempts of the task. In a compensation, the key of the task that is compensated. */
   readonly idempotencyKey: string;
+  /** Only in a compensation: how the task that is compensated ended. `unknown`: it may have begun, and is not done. */
+  readonly outcome: "done" | "unknown" | undefined;
+  /** Only in a compensation: the result of the task that is compensated, if it is done. */
+  readonly result: unknown;
   progress(done: number, total?: number): void;
   /**
    * Runs `run` once per task. Its result is journaled, and later attempts get that result instead of running it again. Code

@@ -48,6 +48,7 @@ export const EXECUTION_STATUSES: readonly ExecutionStatus[] = [
   "running",
   "paused",
   "cancelling",
+  "cleaning",
   "done",
   "failed",
   "cancelled",

@@ -13,6 +13,7 @@ const SIGNS: Readonly<Record<BadgeState, string>> = {
   damaged: "!",
   cancelled: "–",
   cancelling: "–",
+  cleaning: "↶",
   paused: "‖",
   skipped: "→",
 };
@@ -20,6 +21,7 @@ const SIGNS: Readonly<Record<BadgeState, string>> = {
 /** States that have the colours of another one. */
 const TONES: Partial<Record<BadgeState, BadgeState>> = {
   cancelling: "cancelled",
+  cleaning: "cancelled",
   skipped: "pending",
   damaged: "failed",
 };

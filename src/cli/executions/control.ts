@@ -9,6 +9,8 @@ import { type ServerFlags, withServer } from "../server/find-server.ts";
 
 export interface ControlFlags extends ServerFlags {
   readonly reason?: string;
+  /** Cancel only. */
+  readonly force?: boolean;
 }
 
 export type Control = "pause" | "resume" | "cancel" | "retry";
@@ -24,7 +26,7 @@ const SAYS: Readonly<Record<Control, string>> = {
 export async function control(kind: Control, id: string, options: ControlFlags): Promise<ExitCode> {
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
-    await handle[kind](defined({ reason: options.reason, by: whoAmI() }));
+    await handle[kind](defined({ reason: options.reason, by: whoAmI(), force: options.force }));
     printChange(await handle.describe(), SAYS[kind], options);
     return EXIT.ok;
   });

@@ -6,6 +6,7 @@ const STYLES: Readonly<Record<string, Style>> = {
   waiting: "cyan",
   paused: "yellow",
   cancelling: "yellow",
+  cleaning: "yellow",
   done: "green",
   failed: "red",
   damaged: "red",

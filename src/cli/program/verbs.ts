@@ -123,7 +123,7 @@ const READING_VERBS: readonly Verb[] = [
     summary: "list executions, newest first",
     isRemote: true,
     flags: [
-      ["--status <status>", "running, paused, cancelling, done, failed, cancelled or damaged"],
+      ["--status <status>", "running, paused, cancelling, cleaning, done, failed, cancelled or damaged"],
       OF_WORKFLOW,
       OF_PROJECT,
       [
@@ -222,7 +222,7 @@ const READING_VERBS: readonly Verb[] = [
 
 const CONTROLS: readonly Verb[] = (
   [
-    ["cancel", "cancel an execution for good"],
+    ["cancel", "cancel an execution; it cleans up before it ends"],
     ["pause", "start no further tasks of an execution"],
     ["resume", "resume a paused execution"],
     ["retry", "run the tasks again that are not done, of a failed or cancelled execution"],
@@ -231,7 +231,12 @@ const CONTROLS: readonly Verb[] = (
   name: `${kind} <id>`,
   summary,
   isRemote: true,
-  flags: [["--reason <text>", "the reason, which the journal shows"]],
+  flags: [
+    ["--reason <text>", "the reason, which the journal shows"] as const,
+    ...(kind === "cancel"
+      ? [["--force", "leave out the rest of a clean-up that is under way"] as const]
+      : []),
+  ],
   load: async () => {
     const { control } = await import("../executions/control.ts");
     return (id: string, options: never) => control(kind, id, options);

@@ -9,8 +9,14 @@ export interface Page {
   readonly keys: readonly string[] | null;
 }
 
+/** Results of tasks, whose numbers need not be consecutive. */
+export interface ResultPage {
+  readonly numbers: readonly number[];
+  readonly tasks: readonly string[];
+}
+
 export class PageCache {
-  readonly #pages = new Map<string, Page>();
+  readonly #pages = new Map<string, Page | ResultPage>();
   readonly #charsMax: number;
   #chars = 0;
 
@@ -19,11 +25,18 @@ export class PageCache {
   }
 
   get(execution: string, seq: number): Page | undefined {
-    return this.#pages.get(key(execution, seq));
+    const page = this.#pages.get(key(execution, seq));
+    return page !== undefined && "from" in page ? page : undefined;
+  }
+
+  /** The results in the event with this number. */
+  results(execution: string, seq: number): ResultPage | undefined {
+    const page = this.#pages.get(key(execution, seq));
+    return page !== undefined && "numbers" in page ? page : undefined;
   }
 
   /** Keeps a page if there is room; `isNeeded`: replaces old pages if there is none. */
-  put(execution: string, seq: number, page: Page, isNeeded = false): void {
+  put(execution: string, seq: number, page: Page | ResultPage, isNeeded = false): void {
     const size = pageChars(page);
     const at = key(execution, seq);
     if (this.#pages.has(at) || (!isNeeded && this.#chars + size > this.#charsMax)) return;
@@ -51,7 +64,7 @@ function key(execution: string, seq: number): string {
   return `${execution}/${seq}`;
 }
 
-function pageChars(page: Page): number {
+function pageChars(page: Pick<Page, "tasks">): number {
   let chars = 64;
   for (const text of page.tasks) chars += text.length + 16;
   return chars;

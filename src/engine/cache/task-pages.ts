@@ -2,6 +2,8 @@
 import { nameOf, pointedAt } from "../../kernel/definition/task-name.ts";
 import type { Execution } from "../../kernel/execution.ts";
 import { decodeReadable, type Entry } from "../../kernel/journal/journal-entry.ts";
+import { compensatedTask } from "../../kernel/tasks/compensation.ts";
+import type { Compensation } from "../../protocol/work.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
 import type { NodeState } from "../node-state.ts";
 import type { Page } from "./page-cache.ts";
@@ -39,8 +41,29 @@ function pageAt(node: NodeState, slot: Slot, queue: HandlerQueue, task: number):
   return page;
 }
 
+/** What a task that compensates another one is about; undefined if the row with the result is not in memory. */
+export function compensationOf(
+  node: NodeState,
+  slot: Slot,
+  queue: HandlerQueue,
+  task: number,
+): Compensation | undefined {
+  const { outcome, result: seq } = compensatedTask(slot.execution as Execution, queue.state, task);
+  if (outcome !== "done") return { outcome, result: null };
+  const page = node.pages.results(slot.id, seq);
+  const result = page?.tasks[page.numbers.indexOf(task)];
+  if (result !== undefined) return { outcome, result };
+  queue.resultSeqs.add(seq);
+  fetchRow(node, slot, queue, seq);
+  return undefined;
+}
+
+/** Asks for the page with the task. */
 export function fetchPage(node: NodeState, slot: Slot, queue: HandlerQueue, task: number): void {
-  const seq = queue.state.pageOf(task);
+  fetchRow(node, slot, queue, queue.state.pageOf(task));
+}
+
+function fetchRow(node: NodeState, slot: Slot, queue: HandlerQueue, seq: number): void {
   if (queue.fetching === seq) return;
   queue.fetching = seq;
   node.emit({ kind: "read-page", execution: slot.id, seq });
@@ -57,6 +80,10 @@ export function pageRead(
   queue.fetching = -1;
   let isThere = false;
   for (const { event, seq: at } of entry === null ? [] : decodeReadable(entry)) {
+    if (event.kind === "tasks.settled" && at === seq) {
+      node.pages.put(slot.id, at, { numbers: event.tasks, tasks: event.payloads }, true);
+      isThere = true;
+    }
     if (event.kind !== "tasks.enumerated") continue;
     node.pages.put(slot.id, at, event, at === seq);
     if (at !== seq) continue;

@@ -309,6 +309,7 @@ export class AfterCommit {
       }
       if (this.#node.roster.queued !== null) notifyClosed(this.#node, slot, queue);
       for (const seq of queue.state.pageSeq) this.#node.pages.drop(slot.id, seq);
+      for (const seq of queue.resultSeqs) this.#node.pages.drop(slot.id, seq);
     }
   }
 

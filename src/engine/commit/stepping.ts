@@ -407,7 +407,7 @@ export function headOf(execution: Execution, partition: number, want: Want): Hea
     workflow: execution.plan.definition.name,
     hash: execution.plan.hash,
     project: execution.project,
-    status: execution.status,
+    status: execution.shownStatus,
     phase: execution.ended ? null : (execution.current?.plan.name ?? null),
     want,
     priority: 0,

@@ -46,6 +46,8 @@ export class HandlerQueue {
   pagesDropped = 0;
   /** The counts of earlier phases, for grants. */
   counts: PhaseCounts | null = null;
+  /** The rows with results that were read for a compensation. */
+  readonly resultSeqs = new Set<number>();
   /** The page being read from the store; -1: none. */
   fetching = -1;
   /** The number of dequeued tasks that wait for an empty worker. */

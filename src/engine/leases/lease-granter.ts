@@ -7,7 +7,7 @@ import type { Execution } from "../../kernel/execution.ts";
 import { journaledRuns } from "../../kernel/tasks/script-runs.ts";
 import type { Checkpoint, CommandWork, Grant, GrantItem, ScriptWork } from "../../protocol/work.ts";
 import type { HeldGrant, Slot } from "../cache/slot.ts";
-import { fetchPage, taskText } from "../cache/task-pages.ts";
+import { compensationOf, fetchPage, taskText } from "../cache/task-pages.ts";
 import { receiptDueAt, workText } from "../dispatch/command-work.ts";
 import type { Ready } from "../dispatch/dispatcher.ts";
 import { ALONE_AFTER_CRASHES, type HandlerQueue } from "../dispatch/handler-queue.ts";
@@ -172,12 +172,9 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
       worker.holdFor("waiting", { slot, queue, task }, node.now);
       break;
     }
-    const text = workText(node, slot, queue, task);
-    if (text === null) continue;
-    if (text === undefined) {
-      fetchPage(node, slot, queue, task);
-      break;
-    }
+    const content = contentOf(node, slot, queue, task);
+    if (content === null) continue;
+    if (content === undefined) break;
     const permits = acquirePermits(node, slot, queue, task);
     if (permits === "full") {
       isFull = true;
@@ -189,12 +186,15 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
     const attempt = state.tasks.nextAttempt(task);
     const lease = newLease(node, queue, worker, { task, attempt, epoch: slot.tenure.epoch, permits });
     const checkpoints = checkpointsOf(node, queue, task);
-    const item = { number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints };
-    if (worker.queued) plain.push(crashes > 0 ? { ...item, alone: true as const } : item);
-    else if (task < queue.carefulBelow || queue.lapsesOf(task) >= CAREFUL_AFTER_LAPSES) {
-      beginNow(node, queue, lease);
-      careful.push(item);
-    } else plain.push(item);
+    const plainItem = { number: task, attempt: lease.attempt, claim: lease.claim, ...content, checkpoints };
+    const item = worker.queued && crashes > 0 ? { ...plainItem, alone: true as const } : plainItem;
+    if (!isCareful(queue, task, worker)) {
+      plain.push(item);
+      continue;
+    }
+    if (worker.queued) lease.recorded = true;
+    else beginNow(node, queue, lease);
+    careful.push(item);
   }
   const work = workOf(state.plan);
   if (plain.length > 0)
@@ -213,6 +213,31 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
   return isFull ? "full" : "given";
 }
 
+/** Whether the start is committed before the task is given out: it may have begun before, or it is compensated. */
+function isCareful(queue: HandlerQueue, task: number, worker: RosterEntry): boolean {
+  if (queue.state.plan.isCompensated) return true;
+  if (worker.queued) return false;
+  return task < queue.carefulBelow || queue.lapsesOf(task) >= CAREFUL_AFTER_LAPSES;
+}
+
+/** The content of a task for a worker. Undefined: it is being read from the store; null: it cannot be sent, and fails. */
+function contentOf(
+  node: NodeState,
+  slot: Slot,
+  queue: HandlerQueue,
+  task: number,
+): Pick<GrantItem, "task" | "compensates"> | null | undefined {
+  const text = workText(node, slot, queue, task);
+  if (text === null) return null;
+  if (text === undefined) {
+    fetchPage(node, slot, queue, task);
+    return undefined;
+  }
+  if (!queue.state.plan.compensates) return { task: text };
+  const compensates = compensationOf(node, slot, queue, task);
+  return compensates === undefined ? undefined : { task: text, compensates };
+}
+
 /** Tasks granted under a limit before other ready handlers have their turn. */
 const LIMITED_QUANTUM = 1;
 
@@ -224,12 +249,8 @@ function grantAlone(
   at: { task: number; worker: RosterEntry },
 ): "full" | "given" {
   const { task, worker } = at;
-  const text = workText(node, slot, queue, task);
-  if (text === null) return "given";
-  if (text === undefined) {
-    fetchPage(node, slot, queue, task);
-    return "given";
-  }
+  const content = contentOf(node, slot, queue, task);
+  if (content === null || content === undefined) return "given";
   const permits = acquirePermits(node, slot, queue, task);
   if (permits === "full") return "full";
   if (permits === "parked") return "given";
@@ -239,7 +260,7 @@ function grantAlone(
   beginNow(node, queue, lease);
   worker.holdFor("taken", { slot, queue, task }, node.now);
   const checkpoints = checkpointsOf(node, queue, task);
-  const items = [{ number: task, attempt: lease.attempt, claim: lease.claim, task: text, checkpoints }];
+  const items = [{ number: task, attempt: lease.attempt, claim: lease.claim, ...content, checkpoints }];
   recordThenGrant(
     node,
     slot,

@@ -20,6 +20,16 @@ export function whyWaiting(node: NodeState, slot: Slot): string {
   }
   if (node.isHeldBack(slot))
     return `It waits for the end of an upgrade: its next events have version ${slot.needs}, and a node of the cluster reads only version ${node.writes}.`;
+  if (execution.ending === null) return whyWorking(node, slot, execution);
+  const { status } = execution.ending;
+  const clean = status === "done" ? "It is done with its work" : `Its work has ended as ${status}`;
+  return `${clean}, and it cleans up. ${whyWorking(node, slot, execution)}`;
+}
+
+/** Why the work or the clean-up of an execution that has not ended waits. */
+function whyWorking(node: NodeState, slot: Slot, execution: Execution): string {
+  if (execution.status === "cancelling" && execution.ending !== null)
+    return `${execution.cancelling?.by ?? "Someone"} ended the clean-up before its time: ${open(slot)} must still end.`;
   if (execution.status === "cancelling")
     return `It is being cancelled by ${execution.cancelling?.by ?? "someone"}: ${open(slot)} must still end.`;
   if (execution.paused !== null) {

@@ -34,6 +34,9 @@ export interface PhaseDefinition {
   readonly maxVisits?: number;
 }
 
+/** The fields that name phases of the clean-up. */
+export const CLEANUPS = ["onCancel", "onFailure", "finally"] as const;
+
 /** The code that undoes a task of a handler when the execution is cancelled or fails, with its options. */
 export interface CompensateDefinition {
   readonly use: string;

@@ -9,7 +9,14 @@ import type { Json } from "../../std/json.ts";
 import type { Rejection } from "../../std/rejection.ts";
 import { parseReferences } from "../command/reference.ts";
 import { receiptTopicOf } from "../command/topic-rules.ts";
-import { DEFAULTS, type Definition, type GivenVersion, LIMITS, type PhaseDefinition } from "./definition.ts";
+import {
+  CLEANUPS,
+  DEFAULTS,
+  type Definition,
+  type GivenVersion,
+  LIMITS,
+  type PhaseDefinition,
+} from "./definition.ts";
 import { checkMeaning, handlerAt, parsePhase, phaseAt } from "./parse-phase.ts";
 import { decodeDefinition, known, parseName, reference, wrong } from "./parse-primitive.ts";
 
@@ -30,8 +37,6 @@ export function parseStored(data: unknown): Definition | Rejection {
   return decodeDefinition((given) => definition(given, [1]), data);
 }
 
-/** The fields that name phases of the clean-up. */
-const CLEANUPS = ["onCancel", "onFailure", "finally"] as const;
 const definitionFields = known([
   "rondo",
   "name",

@@ -11,6 +11,7 @@ import {
   ACTIONS,
   bulkAnswer,
   bulkSchema,
+  cancelSchema,
   controlSchema,
   executionSchema,
   signalSchema,
@@ -23,7 +24,7 @@ const TAG = "executions";
 const BULK_TOGETHER = 50;
 
 const SUMMARIES: Readonly<Record<ControlMessage["kind"], string>> = {
-  cancel: "Cancel: running attempts are told to stop, then it ends as cancelled",
+  cancel: "Cancel: running attempts are told to stop, it cleans up, then it ends as cancelled",
   pause: "Pause: no further tasks start until it is resumed",
   resume: "Resume a paused execution",
   retry: "Retry a failed or cancelled execution: its unfinished tasks run again",
@@ -59,7 +60,7 @@ function controlRoute(action: ControlMessage["kind"]) {
     summary: SUMMARIES[action],
     access: "operator",
     params: executionParams,
-    body: controlSchema,
+    body: action === "cancel" ? cancelSchema : controlSchema,
     isBodyOptional: true,
     headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
     answers: { 200: { description: "the execution after the change", schema: executionSchema } },
@@ -75,6 +76,7 @@ function controlRoute(action: ControlMessage["kind"]) {
         by,
         ...(ask.body.reason === undefined ? {} : { reason: ask.body.reason }),
         ...(messageId === null ? {} : { id: messageId }),
+        ...("force" in ask.body && ask.body.force === true ? { force: true } : {}),
       });
       ask.target(id, found.view.project);
       const after = await services.engine.inspect(id);

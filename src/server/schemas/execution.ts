@@ -191,6 +191,16 @@ export const controlSchema = z
   })
   .openapi("Control");
 
+/** The body of cancel. */
+export const cancelSchema = controlSchema
+  .extend({
+    force: z
+      .boolean()
+      .optional()
+      .openapi({ description: "leave out the rest of a clean-up that is under way" }),
+  })
+  .openapi("Cancel");
+
 /** The body of a signal. */
 export const signalSchema = z
   .strictObject({

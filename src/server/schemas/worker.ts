@@ -90,6 +90,13 @@ const workItem = z
     finished: count.optional(),
     state: json.optional(),
     phases: z.array(phaseCounts).optional(),
+    outcome: z.enum(["done", "unknown"]).optional().openapi({
+      description:
+        "only in a compensation: how the task that is compensated ended; unknown: it may have begun",
+    }),
+    result: json
+      .optional()
+      .openapi({ description: "only in a compensation: the result of the task, if it is done" }),
   })
   .openapi("WorkItem");
 

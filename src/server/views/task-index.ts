@@ -1,6 +1,7 @@
 /** The tasks of one handler in one visit, in 20 bytes a task, with the place of the last outcome in the journal. */
 import type { SettledStatus, TasksSettled } from "../../kernel/event.ts";
 import { assert } from "../../std/assert.ts";
+import { Bitset } from "../../std/bitset.ts";
 
 /** States of tasks; a byte of `tasks/states` is an index into this list. */
 export const TASK_STATES = [
@@ -73,14 +74,36 @@ export class TaskIndex {
   readonly #pageFrom: number[] = [];
   readonly #pageSeq: number[] = [];
 
+  /** Tasks that were never given out in the visit that this one compensates. They stay cancelled. */
+  readonly #exempt = new Bitset();
+
   constructor(initial: "pending" | "waiting", total: number) {
     this.#initial = TASK_STATES.indexOf(initial);
     this.setTotal(total);
   }
 
+  /** The tasks of a handler that compensates the tasks of this one. */
+  compensating(): TaskIndex {
+    const index = new TaskIndex("pending", 0);
+    for (const from of this.#pageFrom) index.#pageFrom.push(from);
+    for (const seq of this.#pageSeq) index.#pageSeq.push(seq);
+    index.setTotal(this.total);
+    for (let task = 0; task < this.total; task++) {
+      if (this.#attempts[task] !== 0) continue;
+      index.#exempt.add(task);
+      index.note(task, { state: "cancelled", attempt: 0, reason: "not begun" });
+    }
+    return index;
+  }
+
   /** About how much memory the index takes, in bytes. */
   get bytes(): number {
     return 1_024 + this.#states.length * BYTES_PER_TASK + this.#pageFrom.length * 16;
+  }
+
+  /** The number of tasks that have nothing to compensate. Views of handlers do not count them. */
+  get exempt(): number {
+    return this.#exempt.size;
   }
 
   get isPaged(): boolean {
@@ -159,7 +182,7 @@ export class TaskIndex {
   /** Begins a new round: tasks that are not done are pending again. */
   reopen(): void {
     for (let task = 0; task < this.total; task++)
-      if (this.#state(task) !== DONE)
+      if (this.#state(task) !== DONE && !this.#exempt.has(task))
         this.#states[task] = packed(this.#initial, this.#attempts[task] as number);
   }
 

@@ -48,7 +48,8 @@ export class TaskScan {
     this.lastAt = at;
     if (seq === 1) this.startedAt = at;
     if (event.kind === "handler.started") this.#start(event, at);
-    else if (event.kind === "retried") {
+    // In a retry of a clean-up, a visit starts again.
+    else if (event.kind === "retried" || event.kind === "phase.started") {
       for (const scanned of this.#handlers.values()) {
         if (scanned.phase !== event.phase || scanned.visit !== event.visit) continue;
         scanned.index.reopen();
@@ -62,7 +63,12 @@ export class TaskScan {
   #start({ phase, visit, handler }: Place, at: number): void {
     const plan = this.#planOf(phase, handler);
     const isOne = plan === undefined || plan.waits || new HandlerState(plan).impliesTask;
-    const index = new TaskIndex(plan?.waits === true ? "waiting" : "pending", isOne ? 1 : 0);
+    const origin = this.#plan.byName.get(phase)?.compensates ?? null;
+    const compensated =
+      origin === null ? undefined : this.#handlers.get(keyOf({ phase: origin, visit, handler }));
+    const index =
+      compensated?.index.compensating() ??
+      new TaskIndex(plan?.waits === true ? "waiting" : "pending", isOne ? 1 : 0);
     const place = { phase, visit, handler };
     this.#handlers.set(keyOf(place), { ...place, index, startedAt: at, endedAt: null, receipted: new Map() });
   }

@@ -1,7 +1,7 @@
 /** Writes the answer to a claim as JSON text by hand: stored texts are inserted without parsing. */
 import { markCommand } from "../../protocol/command-wire.ts";
 import { idempotencyPrefix } from "../../protocol/idempotency-key.ts";
-import type { Grant, GrantItem } from "../../protocol/work.ts";
+import { compensationJson, type Grant, type GrantItem } from "../../protocol/work.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import type { ItemHistory } from "./item-history.ts";
 
@@ -63,7 +63,7 @@ export class GrantWriter {
   #more(item: GrantItem, history: ItemHistory | null): string {
     const { script } = this.#grant;
     const steps = history === null || history.steps === "[]" ? "" : `,"steps":${history.steps}`;
-    if (script === null) return steps;
+    if (script === null) return `${steps}${compensationJson(item)}`;
     const { finished, state } = scriptProgress(this.#grant, item, history);
     return `${steps},"runs":${JSON.stringify(script.runs.slice(finished))},"finished":${finished},"state":${state}`;
   }

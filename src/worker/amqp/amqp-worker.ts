@@ -18,7 +18,7 @@ import { Publisher } from "../../net/amqp/publisher.ts";
 import { QueueRepair } from "../../net/amqp/queue-repair.ts";
 import { amqpNames, SHARED_QUEUE, TOPIC_QUEUE } from "../../protocol/amqp-wire.ts";
 import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
-import type { ReportedAttempt } from "../../protocol/work.ts";
+import { type GrantItem, type ReportedAttempt, readCompensation } from "../../protocol/work.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { atMost } from "../../std/within.ts";
 import { samePlace } from "../attempt-place.ts";
@@ -316,7 +316,15 @@ export class AmqpWorker {
     const held = { kind: "task", id, at, token, taskQueue, finishedQueue, delivery } as const;
     if (!this.#held.add(held, (body) => this.#answers.again(held, body))) return;
     const { task: number, attempt, claim } = at;
-    const item = { number, attempt, claim, task, checkpoints: null };
+    const compensates = readCompensation(message);
+    const item: GrantItem = {
+      number,
+      attempt,
+      claim,
+      task,
+      checkpoints: null,
+      ...(compensates === undefined ? {} : { compensates }),
+    };
     if (this.#batches.length === 0) this.#options.clock.soon(() => this.#runBatches());
     const last = this.#batches.at(-1);
     if (last?.queue === queue && samePlace(last.at, at)) last.items.push(item);

@@ -63,6 +63,7 @@ const TASK = object(
     finished_queue: queueName,
     do: optional(secret("`next` or `returns`", (value) => value === "next" || value === "returns")),
     phases: optional(list),
+    outcome: optional(secret("`done` or `unknown`", (value) => value === "done" || value === "unknown")),
   },
   OTHERS,
 );

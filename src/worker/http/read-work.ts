@@ -1,13 +1,14 @@
 /** Converts claimed work to grants. Values are kept as JSON texts; consecutive items of one handler become one grant. */
 import { receiptTopicOf, topicOf } from "../../kernel/command/topic-rules.ts";
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
-import type {
-  Checkpoint,
-  CommandWork,
-  Grant,
-  GrantItem,
-  ReportedAttempt,
-  ScriptWork,
+import {
+  type Checkpoint,
+  type CommandWork,
+  type Grant,
+  type GrantItem,
+  type ReportedAttempt,
+  readCompensation,
+  type ScriptWork,
 } from "../../protocol/work.ts";
 import type { Claimed, WorkItem } from "../../protocol/worker-wire.ts";
 import { assert } from "../../std/assert.ts";
@@ -100,6 +101,7 @@ function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
     const seq = isLast ? keep({ result: JSON.stringify(one.state ?? null) }) : 0;
     checkpoints.push({ kind: "run", name: `${i}`, seq });
   }
+  const compensates = readCompensation(one);
   const hasTask = one.do === "process" || one.do === "script" || one.do === "command";
   return {
     number: at.task,
@@ -107,6 +109,7 @@ function itemOf(one: WorkItem, at: ReportedAttempt, keep: Keep): GrantItem {
     claim: at.claim,
     task: hasTask ? JSON.stringify(one.task ?? null) : null,
     checkpoints: checkpoints.length === 0 ? null : checkpoints,
+    ...(compensates === undefined ? {} : { compensates }),
   };
 }
 

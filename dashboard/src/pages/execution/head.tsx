@@ -108,6 +108,7 @@ function whyNot(action: Action, status: ExecutionStatus, who: Session): string |
       return status === "paused" ? null : "It is not paused.";
     case "cancel":
       if (isEnded) return `It has ended: it is ${status}.`;
+      if (status === "cleaning") return "It has ended its work, and cleans up.";
       return status === "cancelling" ? "It is being cancelled already." : null;
     case "retry":
       if (status === "done") return "It is done: there is nothing to retry.";
