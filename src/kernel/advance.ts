@@ -243,6 +243,7 @@ export function drained(step: Step, message: DrainedMessage): Answer {
   ) {
     return { kind: "ignored", why: "another visit drains" };
   }
+  // @plant clean-up begins while children are open
   if (visit !== null && visit.status === "running" && visit.openChildren > 0)
     return { kind: "ignored", why: "children are open" };
   if (holdsTasks(execution)) return { kind: "ignored", why: "post-operations are owed" };

@@ -328,6 +328,7 @@ function judge(
   const visit = execution.currentVisit();
   const failures = handler.tasks.failed.size;
   // A clean-up task that fails stops no other one.
+  // @plant failed clean-up stops the others
   if (execution.ending !== null) return;
   if (visit.failing !== null || failures === 0) return;
   const { tolerateCount, tolerateMillionths } = handler.plan;

@@ -325,6 +325,15 @@ describe("retry after a clean-up", () => {
   });
 });
 
+test("a parent that is cancelled does not leave its child paused in its clean-up", () => {
+  const run = cancelledWhileCharging();
+  run.control("pause", "p~parent", { fromParent: true });
+  expect(run.control("cancel")).toMatchObject({ kind: "ignored" });
+  run.control("cancel", "c~parent", { fromParent: true });
+  expect(run.execution.shownStatus).toBe("cleaning");
+  expect(run.execution.open).toBe(true);
+});
+
 test("older versions of Rondo do not read the journal of a clean-up", () => {
   const run = cancelledWhileCharging();
   expect(versionNeeded(run.events, run.execution.id)).toBe(5);

@@ -31,15 +31,24 @@ function isLeft(execution: Execution, { plan, visit }: CleanupVisit, round: numb
 }
 
 /** All visits of the clean-up in their order. */
-function* cleanupVisits({ plan, kept }: Execution, status: FinalStatus): Generator<CleanupVisit> {
+function* cleanupVisits(execution: Execution, status: FinalStatus): Generator<CleanupVisit> {
+  const { plan } = execution;
+  // @plant finally left out after done
   if (status !== "done") {
-    const inOrder = [...kept].sort((a, b) => b.lastSeq - a.lastSeq);
-    for (const visit of inOrder) {
-      const compensation = plan.byName.get(`${visit.plan.name}${COMPENSATION}`);
-      if (compensation !== undefined && visit.isCompensable) yield { plan: compensation, visit: visit.visit };
-    }
+    yield* compensations(execution);
+    const after = status === "cancelled" ? plan.onCancel : plan.onFailure;
+    if (after !== null) yield { plan: after, visit: 1 };
   }
-  const after = status === "cancelled" ? plan.onCancel : status === "failed" ? plan.onFailure : null;
-  if (after !== null) yield { plan: after, visit: 1 };
+  // @plant finally left out after done 2
   if (plan.finally !== null) yield { plan: plan.finally, visit: 1 };
+}
+
+/** The compensations of the visits that need one, the last visit first. */
+function* compensations({ plan, kept }: Execution): Generator<CleanupVisit> {
+  // @plant compensation in the order of the work
+  const inOrder = [...kept].sort((a, b) => b.lastSeq - a.lastSeq);
+  for (const visit of inOrder) {
+    const compensation = plan.byName.get(`${visit.plan.name}${COMPENSATION}`);
+    if (compensation !== undefined && visit.isCompensable) yield { plan: compensation, visit: visit.visit };
+  }
 }

@@ -122,9 +122,14 @@ function resume(step: Step, { by, reason, id }: ControlMessage): Answer {
   return { kind: "applied", seq };
 }
 
-function cancel(step: Step, { by, reason, id, force }: ControlMessage): Answer {
+function cancel(step: Step, message: ControlMessage): Answer {
   const { execution } = step;
+  const { by, reason, id, force } = message;
   const isCleaning = execution.ending !== null && !execution.ended;
+  // A parent that ends waits for its children, so it does not leave them paused.
+  if (isCleaning && message.fromParent === true && execution.status === "paused")
+    return resume(step, message);
+  // @plant cancel ends the clean-up
   if (isCleaning && force !== true) return { kind: "ignored", why: "already cleaning up" };
   if (execution.status === "cancelling" || execution.status === "cancelled")
     return { kind: "ignored", why: `already ${execution.status}` };

@@ -12,6 +12,8 @@ export interface PlantedBug {
   readonly cluster?: boolean;
   /** `rondo sim --drill` finds the bug. */
   readonly drill?: boolean;
+  /** `rondo sim --endings` finds the bug. */
+  readonly endings?: boolean;
 }
 
 const ENGINE: readonly PlantedBug[] = [
@@ -237,10 +239,23 @@ const CLUSTER: readonly PlantedBug[] = [
   { name: "failed registration not tried again", seed: 1, change: "" },
 ];
 
+/** The clean-up of executions that end. */
+const ENDINGS: readonly PlantedBug[] = [
+  { name: "unknown outcomes not compensated", seed: 1, change: "return $left;" },
+  { name: "clean-up begins while children are open", seed: 1, change: ["", "false"] },
+  { name: "finally left out after done", seed: 1, change: ["$", "if ($test@1) $"] },
+  { name: "start of a compensated task not recorded", seed: 1, change: "" },
+  { name: "compensation in the order of the work", seed: 1, change: "const $key = $object;" },
+  { name: "failed clean-up stops the others", seed: 1, change: "" },
+  { name: "cancel ends the clean-up", seed: 1, change: "" },
+  { name: "snapshot forgets visits to compensate", seed: 1, change: "$key: []" },
+];
+
 export const PLANTED_BUGS: readonly PlantedBug[] = [
   ...ENGINE,
   ...WORKERS,
   ...COMMANDS,
   ...DAMAGE,
+  ...ENDINGS.map((bug) => ({ ...bug, endings: true })),
   ...CLUSTER.map((bug) => ({ ...bug, cluster: true })),
 ];

@@ -79,7 +79,7 @@ function isRun(source: string): boolean {
 
 /** Plants the bug in the copy, and removes it when it is found. */
 async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<Found> {
-  const { name, cluster = false, drill = false } = bug;
+  const { name, cluster = false, drill = false, endings = false } = bug;
   let planted: Map<string, string>;
   try {
     planted = plant(bug, copy.places);
@@ -89,11 +89,17 @@ async function hunt(bug: PlantedBug, copy: Copy, options: HuntOptions): Promise<
   const from = options.replay ? bug.seed : 1;
   const seeds = options.within ?? (options.replay ? REPLAY_WITHIN : WITHIN);
   for (const [file, code] of planted) await writeFile(file, code);
-  const said = await search(join(copy.folder, "tools", "sim", "main.js"), { from, seeds, cluster, drill });
+  const said = await search(join(copy.folder, "tools", "sim", "main.js"), {
+    from,
+    seeds,
+    cluster,
+    drill,
+    endings,
+  });
   for (const { file, code } of copy.places.values()) if (planted.has(file)) await writeFile(file, code);
   const { seed, violation = `not found within ${seeds} seeds from ${from}` } = said;
   if (seed === null) return { name, seed, violation };
-  const without = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0, drill }).violation;
+  const without = runSeed({ seed, nodes: cluster ? nodesOf(seed) : 0, drill, endings }).violation;
   if (without === null) return { name, seed, violation };
   return { name, seed: null, violation: `seed ${seed} breaks without the bug too: ${without}` };
 }
@@ -113,12 +119,18 @@ async function copyOf(compiled: string, folder: string): Promise<Copy> {
 
 async function search(
   main: string,
-  { from, seeds, cluster, drill }: { from: number; seeds: number; cluster: boolean; drill: boolean },
+  {
+    from,
+    seeds,
+    cluster,
+    drill,
+    endings,
+  }: { from: number; seeds: number; cluster: boolean; drill: boolean; endings: boolean },
 ): Promise<{ seed: number | null; violation?: string }> {
   try {
     const args = ["--first", "--from", String(from), "--seeds", String(seeds)];
     const kind = drill ? ["--drill"] : cluster ? ["--cluster"] : [];
-    return JSON.parse(await run(main, [...args, ...kind]));
+    return JSON.parse(await run(main, [...args, ...kind, ...(endings ? ["--endings"] : [])]));
   } catch (thrown) {
     return { seed: null, violation: (thrown as Error).message };
   }

@@ -21,6 +21,7 @@ export const SIM_HELP = `rondo sim: runs the engine, its store, workers, network
   --seeds N          so many seeds (200), from --from N (1)
   --seed N           one seed, with its trace (--quiet: without)
   --drill            a handler with a limit on three nodes, of which one dies every 7 s
+  --endings          workflows clean up when they end; a payment service counts charges and refunds
   --cluster          2 to 7 nodes over one database (--nodes N: so many)
   --executions N     --without a,b      a smaller run, as a shrunk failure says
   --twice            each seed twice, comparing the traces
@@ -42,6 +43,7 @@ const OPTIONS = {
   nodes: { type: "string" },
   cluster: { type: "boolean" },
   drill: { type: "boolean" },
+  endings: { type: "boolean" },
   without: { type: "string" },
   bugs: { type: "boolean" },
   within: { type: "string" },
@@ -122,6 +124,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
       seed: Number(values.seed),
       nodes: nodesFor(Number(values.seed)),
       drill: values.drill === true,
+      endings: values.endings === true,
       executions,
       without,
       quiet: values.quiet === true,
@@ -136,6 +139,7 @@ export async function runSim(args: readonly string[]): Promise<number> {
     executions,
     nodesOf: nodesFor,
     drill: values.drill === true,
+    endings: values.endings === true,
     without,
     twice: values.twice === true,
     hashes: values.hashes === true,
@@ -150,6 +154,7 @@ function runOne(options: {
   executions: number | undefined;
   nodes: number;
   drill: boolean;
+  endings: boolean;
   without: readonly string[];
   quiet: boolean;
 }): number {
@@ -171,6 +176,7 @@ interface Many {
   readonly executions: number | undefined;
   readonly nodesOf: (seed: number) => number;
   readonly drill: boolean;
+  readonly endings: boolean;
   readonly without: readonly string[];
   readonly twice: boolean;
   readonly hashes: boolean;
@@ -179,9 +185,18 @@ interface Many {
 }
 
 function* runsOf(options: Many, shrinks: boolean): Generator<SeedRun> {
-  const { executions, without, twice, nodesOf, drill } = options;
+  const { executions, without, twice, nodesOf, drill, endings } = options;
   for (let seed = options.from; seed < options.from + options.seeds; seed++)
-    yield { seed, executions, nodes: nodesOf(seed), drill, without, twice, shrinks: shrinks && !drill };
+    yield {
+      seed,
+      executions,
+      nodes: nodesOf(seed),
+      drill,
+      endings,
+      without,
+      twice,
+      shrinks: shrinks && !drill,
+    };
 }
 
 /** Runs seeds until one breaks, and prints it as JSON for the hunt for planted bugs. */

@@ -13,6 +13,8 @@ export interface RunOptions {
   readonly show?: ((line: string) => void) | null;
   /** Runs the drill of the seed instead of its random run. */
   readonly drill?: boolean | undefined;
+  /** Workflows clean up when they end, and executions are cancelled often. */
+  readonly endings?: boolean | undefined;
 }
 
 export interface RunResult {
@@ -47,7 +49,7 @@ export function runSeed(options: RunOptions): RunResult {
   }
 }
 
-function worldOf({ seed, executions, nodes, without, show = null, drill }: RunOptions): World {
+function worldOf({ seed, executions, nodes, without, show = null, drill, endings }: RunOptions): World {
   if (drill === true) return drillWorld(seed, show);
   return new World({
     seed,
@@ -55,6 +57,7 @@ function worldOf({ seed, executions, nodes, without, show = null, drill }: RunOp
     nodes: nodes ?? 0,
     faults: faultsWithout(without ?? []),
     show,
+    endings: endings === true,
   });
 }
 
@@ -64,6 +67,7 @@ interface Smallest {
   readonly executions: number;
   readonly nodes: number;
   readonly without: readonly string[];
+  readonly endings: boolean;
 }
 
 /** Finds the smallest run of the seed that still fails: fewer executions, fewer kinds of faults. */
@@ -73,6 +77,7 @@ export function shrink(options: RunOptions): Smallest {
     executions: options.executions ?? 1 + (options.seed % 5),
     nodes: options.nodes ?? 0,
     without: [...(options.without ?? [])],
+    endings: options.endings === true,
   };
   const fails = (candidate: typeof best) => runSeed(candidate).violation !== null;
   for (const fault of FAULTS) {
@@ -90,7 +95,7 @@ export function shrink(options: RunOptions): Smallest {
 
 /** The command line that runs it again. */
 export function replayLine(run: ReturnType<typeof shrink>): string {
-  const { seed, executions, nodes, without } = run;
-  const cluster = nodes > 0 ? ` --nodes ${nodes}` : "";
-  return `rondo sim --seed ${seed}${cluster} --executions ${executions}${without.length > 0 ? ` --without ${without.join(",")}` : ""}`;
+  const { seed, executions, nodes, without, endings } = run;
+  const kind = `${nodes > 0 ? ` --nodes ${nodes}` : ""}${endings ? " --endings" : ""}`;
+  return `rondo sim --seed ${seed}${kind} --executions ${executions}${without.length > 0 ? ` --without ${without.join(",")}` : ""}`;
 }

@@ -91,8 +91,9 @@ export class SimClient {
     } else this.control(execution, kind);
   }
 
-  control(execution: string, kind: ControlMessage["kind"]): void {
-    this.#ask({ execution, message: { kind, id: `m${++this.#ids}`, by: "user", reason: null }, plan: null });
+  control(execution: string, kind: ControlMessage["kind"], more: { force?: true } = {}): void {
+    const message = { kind, id: `m${++this.#ids}`, by: "user", reason: null, ...more };
+    this.#ask({ execution, message, plan: null });
   }
 
   signal(execution: string, name: string): void {

@@ -176,7 +176,7 @@ export class SimulatedWorkers {
       if (use !== "") uses.set(use, uses.get(use) === true || range !== null || isDrawn);
     };
     for (const plan of this.#plans.values()) {
-      for (const phase of plan.phases) {
+      for (const phase of [...plan.phases, ...plan.compensations]) {
         for (const handler of [...phase.handlers, ...(phase.decision ? [phase.decision] : [])]) {
           add(handler.use, handler.wanted.range);
           if (handler.enumerateUse !== null) add(handler.enumerator.use, handler.enumerator.range);

@@ -35,6 +35,8 @@ export interface WorldOptions {
   readonly show: ((line: string) => void) | null;
   /** A given workload with given faults, instead of random ones. */
   readonly drill?: Drill;
+  /** Whether workflows clean up when they end, and executions are cancelled often. */
+  readonly endings?: boolean;
 }
 
 /** Executions of one workflow, while nodes die again and again. */
@@ -55,6 +57,8 @@ const SETTLED_EVERY_MS = 500;
 const SETTLED_WITHIN_MS = 120_000;
 const GIVE_UP_MS = 900_000;
 const STEPS_MAX = 2_000_000;
+/** The events after which the first execution may be cancelled. */
+const CANCEL_AFTER_MAX = 60;
 /** The faults of the nodes of a cluster, and their frequency. */
 const TROUBLES: readonly (readonly [Fault, number])[] = [
   ["pauses-and-cuts", 3_000],
@@ -107,7 +111,10 @@ export class World {
     const limits = this.#random.child("projects");
     this.projects = limits.chance(0.5) ? { other: { concurrency: limits.between(1, 3) } } : {};
     const { projects, isCluster } = this;
-    this.ledger = new Ledger({ tables: this.#tables, plans: this.#plans, seed, projects, isCluster });
+    this.ledger = new Ledger({
+      ...{ tables: this.#tables, plans: this.#plans, seed, projects, isCluster },
+      ...(this.hasEndings ? { onEvent: (id, seq) => this.#cancelAfter(id, seq) } : {}),
+    });
     this.client = new SimClient(this, this.#random.child("client"));
     this.workers = new SimulatedWorkers(this, this.#random.child("staff"), this.#plans);
     const random = this.#random.child("node");
@@ -126,6 +133,10 @@ export class World {
 
   get drill(): Drill | undefined {
     return this.#options.drill;
+  }
+
+  get hasEndings(): boolean {
+    return this.#options.endings === true;
   }
 
   get isCluster(): boolean {
@@ -284,7 +295,9 @@ export class World {
     const random = this.#random.child("grammar");
     const { drill } = this.#options;
     const { roots, children, newer } =
-      drill === undefined ? randomGrammar(random) : { roots: [drill.plan], children: [], newer: null };
+      drill === undefined
+        ? randomGrammar(random, this.hasEndings)
+        : { roots: [drill.plan], children: [], newer: null };
     for (const plan of [...roots, ...children]) this.#plans.set(plan.hash, plan);
     if (newer !== null) this.#plans.set(newer.hash, newer);
     for (const plan of roots) this.#store(plan);
@@ -301,7 +314,7 @@ export class World {
           ? {}
           : {
               ...(random.chance(0.1) ? { startAt: now + random.below(3_000) } : {}),
-              ...(random.chance(0.1) ? { deadline: now + random.below(10_000) } : {}),
+              ...(random.chance(this.hasEndings ? 0.3 : 0.1) ? { deadline: now + random.below(10_000) } : {}),
             };
       const plan = random.pick(roots);
       this.#executions.set(`e${i}`, plan);
@@ -352,6 +365,11 @@ export class World {
       this.trace.note(this.timeline.now, `clock ${skew}`);
       if (this.isCluster) this.ledger.leases.unsteady(this.timeline.now);
     });
+    if (this.hasEndings && this.has("controls"))
+      repeat("controls", 4_000, () => {
+        const execution = random.pick([...this.#executions.keys()]);
+        this.client.control(execution, "cancel", random.chance(0.3) ? { force: true } : {});
+      });
     repeat("controls", 1_500, () => this.client.act(random.pick([...this.#executions.keys()])));
     repeat("controls", 2_000, () => {
       const children = [...this.ledger.models].filter(({ parent, ended }) => parent !== null && !ended);
@@ -360,6 +378,12 @@ export class World {
     repeat("purges", 2_500, () => this.#purgeSome(random));
     this.garbled.schedule(this, this.#random.child("damage"));
     this.client.tellAgain(this.#random.child("again"));
+  }
+
+  /** Over many seeds, the first execution is cancelled after each of its events. */
+  #cancelAfter(execution: string, seq: number): void {
+    if (execution !== "e0" || seq !== 1 + (this.#options.seed % CANCEL_AFTER_MAX)) return;
+    if (this.has("controls")) this.client.control(execution, "cancel");
   }
 
   /** Purges some executions that have ended, even if requests about them may still come. */
@@ -396,9 +420,11 @@ export class World {
     nudge();
   }
 
-  #isHeld({ status, pausedBy, parent }: Model): boolean {
+  #isHeld({ status, pausedBy, parent, cleanup }: Model): boolean {
     const above = parent === null ? undefined : this.ledger.model(parent.execution);
     if (above === undefined || above.ended) return false;
+    // A child that cleans up goes on while its parent drains.
+    if (cleanup.ending !== null) return status === "paused" && pausedBy.startsWith("parent");
     return above.isDraining || this.#isHeld(above) || (status === "paused" && pausedBy.startsWith("parent"));
   }
 

@@ -330,7 +330,7 @@ export class AfterCommit {
     if (
       /* @plant phase ends while attempts are open */ slot.leaseCount > 0 ||
       isAsked ||
-      (current?.openChildren ?? 0) > 0 ||
+      /* @plant clean-up begins while children are open 2 */ (current?.openChildren ?? 0) > 0 ||
       holdsTasks(execution)
     )
       return;
@@ -376,6 +376,7 @@ export class AfterCommit {
     const isStuck = slot.queues.some(
       (queue) =>
         queue.state.paged &&
+        !queue.state.finished &&
         queue.offeredEnd < queue.state.total &&
         queue.cursor >= queue.offeredEnd - this.#node.settings.openTasksAhead / 8,
     );

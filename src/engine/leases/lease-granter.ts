@@ -215,6 +215,7 @@ function grantTasks(node: NodeState, slot: Slot, queue: HandlerQueue, worker: Ro
 
 /** Whether the start is committed before the task is given out: it may have begun before, or it is compensated. */
 function isCareful(queue: HandlerQueue, task: number, worker: RosterEntry): boolean {
+  // @plant start of a compensated task not recorded
   if (queue.state.plan.isCompensated) return true;
   if (worker.queued) return false;
   return task < queue.carefulBelow || queue.lapsesOf(task) >= CAREFUL_AFTER_LAPSES;

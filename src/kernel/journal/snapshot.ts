@@ -106,6 +106,7 @@ export function writeSnapshot(execution: Execution): string {
     plain: Object.fromEntries(PLAIN.map((field) => [field, execution[field]])),
     current: execution.current === null ? null : writeVisit(execution.current),
     origin: execution.origin === null ? null : writeVisit(execution.origin),
+    // @plant snapshot forgets visits to compensate
     kept: execution.kept.map(writeVisit),
     visitCounts: [...execution.visitCounts],
     // @plant snapshot forgets kept signals

@@ -74,7 +74,13 @@ export class TaskTable {
 
   /** Whether code of the task is done or may have begun. Starts are journaled before attempts are given out. */
   mayHaveBegun(task: number): boolean {
-    return this.settled.has(task) || this.ended(task) > 0 || this.startOf(task) !== undefined;
+    // @plant unknown outcomes not compensated
+    return this.isDone(task) || this.#isUnknown(task);
+  }
+
+  /** Whether an attempt of the task was given out, and the task is not done. */
+  #isUnknown(task: number): boolean {
+    return this.failed.has(task) || this.ended(task) > 0 || this.startOf(task) !== undefined;
   }
 
   /** Counts a task as settled without an outcome. */

@@ -32,7 +32,9 @@ export class Families {
     this.#open.push(() => {
       const child = this.#find(to);
       // A child that its user has also paused may be resumed by now.
-      const isHeard = kind === "pause" || child?.status === "cancelling" || child?.ids.has(id) === true;
+      const isCleaning = child?.cleanup.ending !== null;
+      const isHeard =
+        kind === "pause" || child?.status === "cancelling" || isCleaning || child.ids.has(id) === true;
       const isThere = child !== undefined && (child.ended || isHeard);
       must(isThere || isStored(letter), `${to}: is told to ${kind}, and is ${child?.status ?? "not there"}`);
     });

@@ -19,11 +19,35 @@ export function checkItem(
   const { number: task, attempt, checkpoints } = item;
   must(task < Math.max(1, handler.total), `${key}: a task is given out after it is durable`);
   must(!handler.settled.has(task), `${key}: a settled task is not given out`);
+  checkCompensation(key, item, handler);
+  if (handler.plan.isCompensated)
+    must(
+      handler.started.get(task) === attempt,
+      `${key}: the start of a task that may be compensated is journaled before it is given out`,
+    );
   must(!handler.receipted.has(task), `${key}: a command that has its result is not sent again`);
   const ended = handler.ended.get(task) ?? 0;
   must(attempt === ended + 1, `${key}: attempt ${attempt} follows ${ended}`);
   must(clock >= (handler.until.get(task) ?? 0), `${key}: is not tried again before its time`);
   checkTold(key, { told: checkpoints ?? [], known: handler.checkpoints(task), clock });
+}
+
+/** A grant of a compensation has the outcome and the result of the task that it compensates. */
+function checkCompensation(
+  key: string,
+  { number: task, compensates }: GrantItem,
+  handler: HandlerModel,
+): void {
+  const { origin } = handler;
+  must((origin === null) === (compensates === undefined), `${key}: a compensation is given out as one`);
+  if (origin === null) return;
+  must(!handler.exempt.has(task), `${key}: a task that never began is compensated`);
+  const result = origin.settled.get(task)?.status === "done" ? (origin.results.get(task) ?? null) : null;
+  const outcome = result === null ? "unknown" : "done";
+  must(
+    compensates?.outcome === outcome && compensates.result === result,
+    `${key}: compensates ${compensates?.outcome} ${compensates?.result}, journaled is ${outcome} ${result}`,
+  );
 }
 
 /** A grant has every journaled checkpoint, and for a sleep that is over, that it is over. */

@@ -69,6 +69,14 @@ export class HandlerModel {
   readonly receipted = new Map<number, { readonly result: string; readonly seq: number }>();
   /** The handler cannot succeed in this round. */
   isHopeless = false;
+  /** Tasks of which an attempt was recorded in any round. */
+  readonly begun = new Set<number>();
+  /** Results of tasks that are done, if they may be compensated. */
+  readonly results = new Map<number, string>();
+  /** Tasks that are not compensated, because they never began. */
+  readonly exempt = new Set<number>();
+  /** The handler whose tasks it compensates; null: none. */
+  origin: HandlerModel | null = null;
 
   constructor(plan: HandlerPlan, at: string, seed: number) {
     this.plan = plan;
@@ -79,6 +87,27 @@ export class HandlerModel {
     const isOne = plan.waits || (plan.mode === "command" && tasks === undefined && enumerate === undefined);
     this.total = isOne ? 1 : 0;
     this.sealed = isOne;
+  }
+
+  /** It compensates the tasks of another handler: those that are done or may have begun. */
+  compensate(origin: HandlerModel): void {
+    this.origin = origin;
+    // The one task that is the input is not enumerated.
+    this.total = Math.max(origin.total, 1 + Math.max(-1, ...origin.begun));
+    this.sealed = true;
+    for (let task = 0; task < this.total; task++) if (!origin.begun.has(task)) this.exempt.add(task);
+  }
+
+  /** The number of tasks that must settle. */
+  get needed(): number {
+    return this.total - this.exempt.size;
+  }
+
+  /** A task or the enumeration has failed for good. */
+  get hasFailed(): boolean {
+    if (this.isHopeless) return true;
+    for (const { status } of this.settled.values()) if (status !== "done") return true;
+    return false;
   }
 
   /** More tasks failed than the definition tolerates. */
@@ -114,6 +143,7 @@ export class HandlerModel {
     if (result === null) return;
     this.receipted.set(task, { result, seq });
     if (!holds) return;
+    this.begun.add(task);
     this.ended.set(task, Math.max(attempt, this.ended.get(task) ?? 0));
     this.started.delete(task);
     this.until.set(task, NOT_BY_TIME);
@@ -125,6 +155,9 @@ export class HandlerModel {
       const status = event.statuses[i] as string;
       const at = `${this.#at}#${task}`;
       must(task < Math.max(this.total, 1), `${at}: a settled task exists`);
+      must(!this.exempt.has(task), `${at}: is compensated, and never began`);
+      this.begun.add(task);
+      if (status === "done" && this.plan.isCompensated) this.results.set(task, event.payloads[i] as string);
       must(!this.settled.has(task), `${at} is counted once`);
       if (status === "done") this.#checkDone(task, attempt, event.payloads[i] as string);
       must(this.children.get(task)?.isOpen !== true, `${at}: settled while its child is open`);
@@ -152,6 +185,7 @@ export class HandlerModel {
     must(!this.isClosed(task), `${this.#at}#${task}: a settled task does not start`);
     must(!this.waiting.has(task), `${this.#at}#${task}: a task that waits does not start`);
     this.started.set(task, attempt);
+    this.begun.add(task);
   }
 
   /** An attempt ended without settling its task. */
@@ -163,6 +197,7 @@ export class HandlerModel {
     const isNew = this.plan.mode === "workflow" ? attempt === before : attempt > before;
     must(isNew, `${at}: an attempt ends once (attempt ${attempt} after ${before})`);
     this.ended.set(task, attempt);
+    this.begun.add(task);
     this.started.delete(task);
     this.until.set(task, end.until);
     if (end.burns === "nothing") return;
@@ -274,6 +309,7 @@ export class HandlerModel {
       must(known === undefined || known.child === child, `${at}: always has the same child`);
       must(attempt === (this.ended.get(task) ?? 0) + 1, `${at}: attempts of a child are numbered`);
       this.children.set(task, { child, attempt, isOpen: true });
+      this.begun.add(task);
       const limit = this.plan.definition.concurrency ?? Number.POSITIVE_INFINITY;
       must(
         this.openChildren <= limit,

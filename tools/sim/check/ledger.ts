@@ -23,6 +23,7 @@ import { Families } from "./families.ts";
 import { checkItem, checkName } from "./grant-item.ts";
 import { Leases } from "./leases.ts";
 import { Model } from "./model.ts";
+import { Payments } from "./payments.ts";
 import { PostOpCheck } from "./post-op-check.ts";
 import { Records } from "./records.ts";
 import type { Roster } from "./roster.ts";
@@ -37,6 +38,8 @@ export interface LedgerOptions {
   /** The limit of attempts at a time, by project. */
   readonly projects: Readonly<Record<string, { readonly concurrency?: number }>>;
   readonly isCluster: boolean;
+  /** An event of an execution has become durable. */
+  readonly onEvent?: (execution: string, seq: number) => void;
 }
 
 /** Real time, the node's clock, the clock of its machine (which may go back), and that clock before its last jump. */
@@ -52,6 +55,7 @@ interface Now {
 export class Ledger {
   readonly effects = new Effects();
   readonly leases = new Leases();
+  readonly payments = new Payments();
   readonly errands = new PostOpCheck();
   readonly #records: Records;
   readonly #families: Families;
@@ -104,6 +108,7 @@ export class Ledger {
           model.read(recorded);
           this.#families.read(model, recorded.event);
           this.#checkEvent(model, recorded.event);
+          this.#options.onEvent?.(id, recorded.seq);
         }
       }
     }
@@ -273,6 +278,7 @@ export class Ledger {
     for (const id of ids) {
       const model = this.#models.get(id);
       if (model !== undefined) this.#records.checkEnd(model);
+      if (model !== undefined) this.payments.check(model);
     }
   }
 
@@ -286,6 +292,7 @@ export class Ledger {
       this.#purged.set(id, model);
       this.leases.forget(id);
       this.effects.forget(id);
+      this.payments.forget(id);
       this.errands.forget(id);
       this.#records.forget(id);
     }
@@ -306,6 +313,7 @@ export class Ledger {
     }
     for (const model of this.#models.values()) {
       this.#records.checkEnd(model);
+      this.payments.check(model);
       this.#families.checkEnd(model);
     }
     const messages = this.#options.tables.scanMail({ after: 0, max: 1, partitions: null });
@@ -365,7 +373,8 @@ export class Ledger {
         this.leases.untouch(id, event, event.tasks);
         return this.#checkProduced(model, event);
       case "phase.finished": {
-        if (event.status === "done") return;
+        // A visit of a clean-up ends as failed when all of its tasks are settled, and not by draining.
+        if (event.status === "done" || (event.status === "failed" && model.cleanup.ending !== null)) return;
         for (const lease of this.leases.ofExecution(id))
           if (lease.phase === event.phase && lease.visit === event.visit)
             must(

@@ -7,15 +7,18 @@ import { NEXT, type Plan } from "../../../src/kernel/definition/plan.ts";
 import type { Event, Parent, Recorded } from "../../../src/kernel/event.ts";
 import { assert } from "../../../src/std/assert.ts";
 import { must } from "../trace.ts";
+import { CleanupModel } from "./cleanup-model.ts";
 import { HandlerModel } from "./handler-model.ts";
 import { OwedModel } from "./owed-model.ts";
 
-interface VisitModel {
+export interface VisitModel {
   phase: string;
   visit: number;
   firstSeq: number;
   open: boolean;
   status: string;
+  /** The round in which it was last open. */
+  round: number;
   handlers: Map<string, HandlerModel>;
 }
 
@@ -43,12 +46,15 @@ export class Model {
   /** Tasks that failed for good and that a retry leaves out, by the event that failed them. */
   deadLetters: { seq: number; tasks: number[] }[] = [];
   #next: string | null | undefined;
+  /** The clean-up after the work. */
+  readonly cleanup: CleanupModel;
 
   /** The post-operations of its commands. */
   readonly owes: OwedModel;
 
   constructor(id: string, plan: Plan, seed: number) {
     this.owes = new OwedModel(id, plan);
+    this.cleanup = new CleanupModel(id, plan);
     this.id = id;
     this.plan = plan;
     this.#seed = seed;
@@ -66,7 +72,7 @@ export class Model {
   /** Whether it only waits for open attempts to end. */
   get isDraining(): boolean {
     if (this.status === "cancelling") return true;
-    if (this.ended || this.visit?.open !== true) return false;
+    if (this.ended || this.visit?.open !== true || this.cleanup.ending !== null) return false;
     for (const handler of this.visit.handlers.values()) if (handler.isFailing) return true;
     return false;
   }
@@ -119,7 +125,10 @@ export class Model {
           `${this.id}: a handler starts once in an open visit`,
         );
         const at = `${this.id}: ${event.phase}/${event.handler}`;
-        this.visit.handlers.set(event.handler, new HandlerModel(planAt(this.plan, event), at, this.#seed));
+        const handler = new HandlerModel(planAt(this.plan, event), at, this.#seed);
+        const compensated = this.cleanup.compensated(event);
+        if (compensated !== null) handler.compensate(compensated);
+        this.visit.handlers.set(event.handler, handler);
         return;
       }
       case "tasks.enumerated": {
@@ -244,6 +253,12 @@ export class Model {
         this.#once(event.id);
         this.status = event.kind === "resumed" ? "running" : event.kind;
         this.pausedBy = event.by;
+        if (event.kind === "cancelling") this.cleanup.cancelled();
+        return;
+      case "ending":
+        must(this.visit === null || !this.visit.open, `${this.id}: its work ends with no phase open`);
+        this.cleanup.begin(event, { seq: this.seq, hasBegun: this.#visits.size > 0 });
+        if (this.status === "cancelling") this.status = "running";
         return;
       case "retried":
         this.#once(event.id);
@@ -254,6 +269,7 @@ export class Model {
           this.#timers.size === 0,
           `${this.id}: finishes with no timer armed (${[...this.#timers.keys()].join()})`,
         );
+        this.cleanup.finish(event, { round: this.round, hasBegun: this.#visits.size > 0 });
         this.status = event.status;
         this.output = event.output;
         return;
@@ -295,12 +311,36 @@ export class Model {
   #phaseStarted(event: { phase: string; visit: number }): void {
     must(this.visit === null || !this.visit.open, `${this.id}: one phase at a time`);
     must(this.status === "running", `${this.id}: a phase starts only while running, not ${this.status}`);
+    if (this.cleanup.ending !== null) {
+      const again = this.cleanup.enter(event, this.round);
+      const { phase, visit } = event;
+      const fresh = { firstSeq: this.seq, handlers: new Map() };
+      this.visit = { ...(again ?? fresh), phase, visit, open: true, status: "running", round: this.round };
+      for (const handler of again?.handlers.values() ?? []) handler.reopen();
+      return;
+    }
     must(event.visit === (this.#visits.get(event.phase) ?? 0) + 1, `${this.id}: visits are numbered`);
-    const expected = this.#next === undefined ? this.plan.phases[0]?.name : this.#next;
+    const expected = this.#next === undefined ? this.plan.phases[this.plan.first]?.name : this.#next;
     must(expected === event.phase, `${this.id}: ${event.phase} starts where ${expected} was due`);
     this.#visits.set(event.phase, event.visit);
     const { phase, visit } = event;
-    this.visit = { phase, visit, firstSeq: this.seq, open: true, status: "running", handlers: new Map() };
+    const { round } = this;
+    this.visit = {
+      phase,
+      visit,
+      round,
+      firstSeq: this.seq,
+      open: true,
+      status: "running",
+      handlers: new Map(),
+    };
+  }
+
+  /** What comes from this event on is done again, except for broadcasts. */
+  #forgetDeadLetters(from: number): void {
+    this.deadLetters = this.deadLetters.filter(({ seq }) => seq < from);
+    for (const { seq, tasks } of this.owes.undelivered.values())
+      if (seq >= from) this.deadLetters.push({ seq, tasks });
   }
 
   #handlerFinished(event: Extract<Event, { kind: "handler.finished" }>): void {
@@ -313,8 +353,8 @@ export class Model {
     );
     if (event.cancelled === 0 && handler.sealed)
       must(
-        done + failed === handler.total,
-        `${this.id}: a handler finishes when all ${handler.total} tasks are settled (${done + failed})`,
+        done + failed === handler.needed,
+        `${this.id}: a handler finishes when all ${handler.needed} tasks are settled (${done + failed})`,
       );
     must(handler.openChildren === 0, `${this.id}: ${event.phase}/${event.handler} ends with a child open`);
     handler.finished = true;
@@ -330,7 +370,7 @@ export class Model {
       must(handler.finished, `${this.id}: ${event.phase} finishes after ${name}`);
       if (event.status === "done")
         must(
-          handler.sealed && handler.settled.size === handler.total,
+          handler.sealed && handler.settled.size === handler.needed,
           `${this.id}: ${event.phase} is done only when ${name} is`,
         );
     }
@@ -338,17 +378,24 @@ export class Model {
     visit.open = false;
     visit.status = event.status;
     this.#next = event.next;
+    this.cleanup.ended(visit);
     if (event.status === "failed") this.#origins.set(`${event.phase}/${event.visit}`, visit);
   }
 
   #retried(event: { phase: string; visit: number; round: number }): void {
+    const { ending } = this.cleanup;
     must(
-      this.status === "failed" || this.status === "cancelled",
+      this.status === "failed" || this.status === "cancelled" || ending !== null,
       `${this.id}: only what failed or was cancelled is retried`,
     );
     must(event.round === this.round + 1, `${this.id}: rounds are numbered`);
     this.round = event.round;
     this.status = "running";
+    if (ending !== null) {
+      this.cleanup.isCutShort = false;
+      this.#forgetDeadLetters(ending.seq);
+      return;
+    }
     const visit =
       this.visit?.phase === event.phase && this.visit.visit === event.visit
         ? this.visit
@@ -361,10 +408,8 @@ export class Model {
     // A visit that was done is not reopened if the next visit was due.
     visit.open = !(visit.status === "done" && typeof this.#next === "string");
     if (!visit.open) return;
-    this.deadLetters = this.deadLetters.filter(({ seq }) => seq < visit.firstSeq);
-    // Broadcasts are not sent again.
-    for (const { seq, tasks } of this.owes.undelivered.values())
-      if (seq >= visit.firstSeq) this.deadLetters.push({ seq, tasks });
+    visit.round = this.round;
+    this.#forgetDeadLetters(visit.firstSeq);
     for (const handler of visit.handlers.values()) {
       handler.reopen();
       const { name, command } = handler.plan;

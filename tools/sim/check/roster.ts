@@ -77,11 +77,11 @@ export class Roster {
    */
   #checkSingle(
     { do: kind, use, version }: Grant,
-    { plan, ended, started }: HandlerModel,
+    { plan, ended, started, origin }: HandlerModel,
     what: string,
   ): void {
     const { tasks, enumerate } = plan.definition;
-    const isSingle = plan.mode === "use" && tasks === undefined && enumerate === undefined;
+    const isSingle = plan.mode === "use" && tasks === undefined && enumerate === undefined && origin === null;
     if (kind !== "process" || !isSingle || ended.has(0) || started.has(0)) return;
     for (const [worker, { serves }] of this.#workers)
       must(

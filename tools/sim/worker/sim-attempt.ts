@@ -3,7 +3,9 @@
  * step is journaled before the code goes on, a sleep or a wait ends the attempt. Log lines are sent before other reports, and
  * repeated until they are acknowledged.
  */
+import { COMPENSATION } from "../../../src/kernel/definition/definition.ts";
 import { endsEnumeration, type Outcome, type Verdict } from "../../../src/kernel/message.ts";
+import { idempotencyKey } from "../../../src/protocol/idempotency-key.ts";
 import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../../src/protocol/work.ts";
 import { assert } from "../../../src/std/assert.ts";
 import { checksum } from "../../../src/std/hash.ts";
@@ -82,6 +84,7 @@ export class SimAttempt {
     // In a drill some attempts outlive the node that granted them.
     const isDrill = world.drill !== undefined && !world.behaviour.healed;
     host.later(random.pick(isDrill ? [5, 50, 2_500] : [0, 5, 50]), () => {
+      this.#charge();
       if (grant.script === null) this.#go(ops, 0, { trouble, troubleAt });
       else this.#runScript(this.#finishedRuns(), { trouble, troubleAt });
     });
@@ -98,6 +101,7 @@ export class SimAttempt {
     this.isOver = true;
     const { grant, item, host } = this;
     host.ended(this);
+    if (outcome.status === "done" && item.compensates !== undefined) this.#refund();
     if (outcome.status === "done" && grant.do !== "enumerate")
       host.world.ledger.effects.produced(grant, item.number, outcome.payload);
     const { number: task, attempt, claim } = item;
@@ -114,6 +118,30 @@ export class SimAttempt {
         receipts: [{ task, attempt, claim, ms: 1, outcome: told }],
       };
     this.#send(receipt, () => {});
+  }
+
+  /** The code of a task that may be compensated begins with its effect. */
+  #charge(): void {
+    const { grant, item, host } = this;
+    if (this.isOver || item.number < 0 || host.world.handlerPlan(grant)?.isCompensated !== true) return;
+    const { phase, visit, handler } = grant;
+    const key = idempotencyKey(grant, item.number);
+    host.world.ledger.payments.charge(grant.execution, key, {
+      place: { phase, visit, handler },
+      task: item.number,
+    });
+  }
+
+  /** Undoes the effect of a task, before it is known that this is done. */
+  #refund(): void {
+    const { grant, item, host } = this;
+    const { visit, handler } = grant;
+    const phase = grant.phase.slice(0, -COMPENSATION.length);
+    const key = idempotencyKey(grant, item.number);
+    host.world.ledger.payments.refund(grant.execution, key, {
+      place: { phase, visit, handler },
+      task: item.number,
+    });
   }
 
   /** Reports something about the attempt after its log lines. */

@@ -8,6 +8,7 @@ import { assert } from "../../../src/std/assert.ts";
 import type { SeededRandom } from "../../../src/std/random.ts";
 import { isRejection } from "../../../src/std/rejection.ts";
 import { addReferences, randomCommand } from "./random-command.ts";
+import { randomEndings } from "./random-endings.ts";
 import { randomHandler } from "./random-handler.ts";
 
 export interface Grammar {
@@ -19,20 +20,20 @@ export interface Grammar {
 }
 
 /** All workflows of a run. */
-export function randomGrammar(random: SeededRandom): Grammar {
+export function randomGrammar(random: SeededRandom, hasEndings = false): Grammar {
   // Drawn from a child generator, so that runs without commands do not change.
   const hasCommands = random.child("commands").chance(0.35);
   const depth = random.chance(0.6) ? random.between(1, 3) : 0;
   const names = Array.from({ length: depth }, (_, i) => `k${i}`);
   const children = names.map((name, i) =>
-    randomPlan(random, { name, prefix: name, children: names.slice(i + 1, i + 2), hasCommands }),
+    randomPlan(random, { name, prefix: name, children: names.slice(i + 1, i + 2), hasCommands, hasEndings }),
   );
   const roots = Array.from({ length: random.between(1, 3) }, (_, i) =>
-    randomPlan(random, { name: `w${i}`, prefix: `w${i}`, children: names, hasCommands }),
+    randomPlan(random, { name: `w${i}`, prefix: `w${i}`, children: names, hasCommands, hasEndings }),
   );
   const newer =
     depth > 0 && random.chance(0.3)
-      ? randomPlan(random, { name: "k0", prefix: "k0b", children: [], hasCommands })
+      ? randomPlan(random, { name: "k0", prefix: "k0b", children: [], hasCommands, hasEndings })
       : null;
   return { roots, children, newer };
 }
@@ -44,6 +45,8 @@ interface Asked {
   /** The workflows that handlers may name. */
   readonly children: readonly string[];
   readonly hasCommands: boolean;
+  /** Whether it may clean up when it ends. */
+  readonly hasEndings: boolean;
 }
 
 /** A random workflow that is valid by construction. */
@@ -69,10 +72,12 @@ function randomPlan(random: SeededRandom, asked: Asked): Plan {
     });
   }
   addReferences(phases, random.child("references"));
+  const ends = asked.hasEndings ? randomEndings(random.child("endings"), prefix, phases) : {};
   const data = {
     rondo: 1,
     name,
     phases,
+    ...ends,
     ...(random.chance(0.5) ? { returns: { use: `${prefix}.returns` } } : {}),
   };
   // Drawn from a child generator: both versions mean the same, so the run is the same.

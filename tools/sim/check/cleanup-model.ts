@@ -1,0 +1,110 @@
+/**
+ * A model of the clean-up of one execution: which visits must be compensated, in which order, and which phases follow. It is
+ * derived from the journal alone, by rules of its own.
+ */
+import { COMPENSATION } from "../../../src/kernel/definition/definition.ts";
+import type { Plan } from "../../../src/kernel/definition/plan.ts";
+import type { Place } from "../../../src/kernel/event.ts";
+import { must } from "../trace.ts";
+import type { HandlerModel } from "./handler-model.ts";
+import type { VisitModel } from "./model.ts";
+
+interface End {
+  readonly status: string;
+  readonly output: string | null;
+  readonly error: unknown;
+}
+
+export class CleanupModel {
+  readonly #id: string;
+  readonly #plan: Plan;
+  /** How the execution ends, from the event `ending` on. */
+  ending: (End & { readonly seq: number }) | null = null;
+  /** A user or its time limit ended the clean-up. */
+  isCutShort = false;
+  /** Visits of the work in the order of their ends. */
+  #worked: VisitModel[] = [];
+  /** Visits of the clean-up, by phase and visit. */
+  readonly #cleaned = new Map<string, VisitModel>();
+
+  constructor(id: string, plan: Plan) {
+    this.#id = id;
+    this.#plan = plan;
+  }
+
+  /** A visit has ended. */
+  ended(visit: VisitModel): void {
+    if (this.ending !== null) {
+      const isFailed = [...visit.handlers.values()].some((handler) => handler.hasFailed);
+      const expected = isFailed ? ["failed", "cancelled"] : ["done", "cancelled"];
+      must(expected.includes(visit.status), `${this.#id}: ${visit.phase} of the clean-up is ${visit.status}`);
+      this.#cleaned.set(`${visit.phase}/${visit.visit}`, visit);
+      return;
+    }
+    this.#worked = [...this.#worked.filter((other) => other !== visit), visit];
+  }
+
+  begin({ status, output, error }: End, at: { readonly seq: number; readonly hasBegun: boolean }): void {
+    must(this.ending === null, `${this.#id}: its clean-up begins once`);
+    must(at.hasBegun, `${this.#id}: cleans up, though none of its phases has begun`);
+    this.ending = { status, output, error, seq: at.seq };
+  }
+
+  /** The execution drains: the rest of its clean-up is left out. */
+  cancelled(): void {
+    if (this.ending !== null) this.isCutShort = true;
+  }
+
+  /** A visit of the clean-up starts; returns the visit that starts again, or null for a new one. */
+  enter(at: { readonly phase: string; readonly visit: number }, round: number): VisitModel | null {
+    const expected = this.#next(this.ending?.status ?? "", round);
+    must(
+      expected === `${at.phase}/${at.visit}`,
+      `${this.#id}: ${at.phase}/${at.visit} starts in the clean-up where ${expected} is next`,
+    );
+    return this.#cleaned.get(expected) ?? null;
+  }
+
+  finish(end: End, at: { readonly round: number; readonly hasBegun: boolean }): void {
+    if (this.isCutShort || !at.hasBegun) return;
+    const left = this.#next(end.status, at.round);
+    must(left === null, `${this.#id}: finishes as ${end.status} and leaves out ${left}`);
+    if (this.ending === null) return;
+    const { status, output, error } = this.ending;
+    const isSame =
+      JSON.stringify([status, output, error]) === JSON.stringify([end.status, end.output, end.error]);
+    must(isSame, `${this.#id}: finishes as its clean-up began`);
+  }
+
+  /** The handler that a handler compensates; null: it is an ordinary handler. */
+  compensated({ phase, visit, handler }: Place): HandlerModel | null {
+    if (!phase.endsWith(COMPENSATION)) return null;
+    const of = phase.slice(0, -COMPENSATION.length);
+    const origin = this.#worked.find((one) => one.phase === of && one.visit === visit)?.handlers.get(handler);
+    must(origin !== undefined, `${this.#id}: ${phase}/${visit} compensates a visit that was`);
+    return origin;
+  }
+
+  /** The status of the compensation of a task; undefined: there is none. */
+  outcomeOf({ phase, visit, handler }: Place, task: number): string | undefined {
+    return this.#cleaned.get(`${phase}${COMPENSATION}/${visit}`)?.handlers.get(handler)?.settled.get(task)
+      ?.status;
+  }
+
+  /** The next visit of the clean-up; null: there is none in this round. */
+  #next(status: string, round: number): string | null {
+    const visits: string[] = [];
+    if (status !== "done")
+      for (const { phase, visit, handlers } of [...this.#worked].reverse())
+        if ([...handlers.values()].some((handler) => handler.plan.isCompensated && handler.begun.size > 0))
+          visits.push(`${phase}${COMPENSATION}/${visit}`);
+    const { onCancel, onFailure, finally: last } = this.#plan.definition;
+    const after = status === "cancelled" ? onCancel : status === "failed" ? onFailure : undefined;
+    for (const phase of [after, last]) if (phase !== undefined) visits.push(`${phase}/1`);
+    const isLeft = (key: string): boolean => {
+      const known = this.#cleaned.get(key);
+      return known === undefined || (known.status !== "done" && known.round < round);
+    };
+    return visits.find(isLeft) ?? null;
+  }
+}
