@@ -288,9 +288,12 @@ function tasksLost(execution: Execution, event: TasksLost): void {
 
 /** A late receipt may come after its visit has ended; then there is state to change only if the visit is kept. */
 function tasksLate(execution: Execution, event: TasksLate): void {
-  const kept = execution.keptVisit(event.phase, event.visit)?.handler(event.handler);
-  for (const handler of [execution.handlerAt(event), kept])
-    event.tasks.forEach((task, i) => handler?.tasks.forgetLost(task, event.attempts[i] as number));
+  // After a snapshot is read, these are copies of one visit.
+  for (const visit of [execution.current, execution.origin, execution.keptVisit(event.phase, event.visit)]) {
+    if (visit?.plan.name !== event.phase || visit.visit !== event.visit) continue;
+    const tasks = visit.handler(event.handler)?.tasks;
+    event.tasks.forEach((task, i) => tasks?.forgetLost(task, event.attempts[i] as number));
+  }
 }
 
 function tasksSettled(execution: Execution, event: TasksSettled): void {

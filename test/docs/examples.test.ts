@@ -12,6 +12,8 @@ import { needCommand } from "../fixtures/need-command.ts";
 const OUTPUTS: Readonly<Record<string, RegExp>> = {
   "fan-out": /^\{"files":2,"different":2\}\n$/,
   timers: /"sent book"\n$/,
+  endings:
+    /^reserve book\ncharge 4711\ncharge 0815\nrefund 4711 \(done, .*refund 0815 \(.*release book from shelf 7\napologise\nclose\n$/s,
   scripts: /"status":"done".*"done":1,"failed":0/,
   children: /^\{"invoices":3,"total":800\}\n$/,
   "python-http": /\{"lines":2,"words":6\}\n$/,

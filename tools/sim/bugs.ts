@@ -242,13 +242,13 @@ const CLUSTER: readonly PlantedBug[] = [
 /** The clean-up of executions that end. */
 const ENDINGS: readonly PlantedBug[] = [
   { name: "unknown outcomes not compensated", seed: 1, change: "return $left;" },
-  { name: "clean-up begins while children are open", seed: 1, change: ["", "false"] },
-  { name: "finally left out after done", seed: 1, change: ["$", "if ($test@1) $"] },
+  { name: "clean-up begins while children are open", seed: 6, change: ["", "false"] },
+  { name: "finally left out after done", seed: 2, change: ["$", "if ($test@1) $"] },
   { name: "start of a compensated task not recorded", seed: 1, change: "" },
-  { name: "compensation in the order of the work", seed: 1, change: "const $key = $object;" },
-  { name: "failed clean-up stops the others", seed: 1, change: "" },
+  { name: "compensation in the order of the work", seed: 3, change: "const $key = $object;" },
+  { name: "failed clean-up stops the others", seed: 2, change: "" },
   { name: "cancel ends the clean-up", seed: 1, change: "" },
-  { name: "snapshot forgets visits to compensate", seed: 1, change: "$key: []" },
+  { name: "snapshot forgets visits to compensate", seed: 3, change: "$key: []" },
 ];
 
 export const PLANTED_BUGS: readonly PlantedBug[] = [

@@ -3,6 +3,7 @@ import type { Request } from "../../src/engine/io.ts";
 import type { Plan } from "../../src/kernel/definition/plan.ts";
 import type { Answer, ControlMessage, StartMessage } from "../../src/kernel/message.ts";
 import type { SeededRandom } from "../../src/std/random.ts";
+import { FORCED } from "./check/cleanup-model.ts";
 import { must } from "./trace.ts";
 import { SIGNALS } from "./workload/program.ts";
 import type { World } from "./world.ts";
@@ -92,7 +93,8 @@ export class SimClient {
   }
 
   control(execution: string, kind: ControlMessage["kind"], more: { force?: true } = {}): void {
-    const message = { kind, id: `m${++this.#ids}`, by: "user", reason: null, ...more };
+    const reason = more.force === true ? FORCED : null;
+    const message = { kind, id: `m${++this.#ids}`, by: "user", reason, ...more };
     this.#ask({ execution, message, plan: null });
   }
 

@@ -120,6 +120,8 @@ export interface HandlerDefinition {
 
 /** Names that are written in code: of workflows, phases, handlers, projects. For other names see names.ts. */
 export const NAME_PATTERN = /^[A-Za-z][A-Za-z0-9_-]{0,39}$/;
+/** Names of phases in journals and requests: written ones, and those of compensations. */
+export const PHASE_PATTERN = /^[A-Za-z][A-Za-z0-9_-]{0,39}(?:~compensate)?$/;
 /** Wire names of handlers: dotted names, since they are made of workflow, phase and handler names. */
 export const USE_PATTERN = /^[A-Za-z][A-Za-z0-9_.-]{0,149}$/;
 export const DEFAULT_PROJECT = "default";

@@ -15,6 +15,7 @@ import {
   name,
   PAGE_CHARS,
   pageOf,
+  phaseName,
 } from "../schemas/paging.ts";
 import { eventSource } from "../streams/event-source.ts";
 import { type LogFilter, logSource, parsePosition, readLines, showPosition } from "../streams/log-source.ts";
@@ -53,7 +54,7 @@ const eventsQuery = z.strictObject({
 });
 
 const logsQuery = z.strictObject({
-  phase: name.optional(),
+  phase: phaseName.optional(),
   visit: integer(1, 1_000_000, "the visit").optional(),
   handler: name.optional(),
   task: integer(0, 10_000_000, "the task's number").optional(),

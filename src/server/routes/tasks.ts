@@ -5,7 +5,7 @@ import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { Caller } from "../auth/caller.ts";
 import { json } from "../route.ts";
 import { lanesSchema, rowSchema } from "../schemas/execution.ts";
-import { cursor, executionParams, integer, limit, name, pageOf } from "../schemas/paging.ts";
+import { cursor, executionParams, integer, limit, name, pageOf, phaseName } from "../schemas/paging.ts";
 import { MAP_KINDS, mapTasks } from "../views/state-map.ts";
 import { TASK_STATES } from "../views/task-index.ts";
 import { readTaskRows } from "../views/task-rows.ts";
@@ -13,7 +13,7 @@ import type { IndexedHandler, TaskScan } from "../views/task-scan.ts";
 import { inspectFor, route, type Services } from "./services.ts";
 
 const place = {
-  phase: name.optional().openapi({ description: "the phase; by default the current or last one" }),
+  phase: phaseName.optional().openapi({ description: "the phase; by default the current or last one" }),
   visit: integer(1, 1_000_000, "the visit; by default the newest").optional(),
   handler: name.optional().openapi({ description: "the handler; by default the first" }),
   at: integer(1, Number.MAX_SAFE_INTEGER, "as it was after this event").optional(),

@@ -1,6 +1,6 @@
 /** Parameters that many routes share: pages, numbers in queries, names. */
 import { z } from "@hono/zod-openapi";
-import { NAME_PATTERN } from "../../kernel/definition/definition.ts";
+import { NAME_PATTERN, PHASE_PATTERN } from "../../kernel/definition/definition.ts";
 import { NAME_BYTES_MAX, NAME_RULE, whyNoExecutionId } from "../../kernel/definition/names.ts";
 
 const LIMIT_MAX = 1_000;
@@ -38,6 +38,12 @@ export function flag(description: string) {
     .transform((value) => value === "true")
     .openapi({ type: "string", enum: ["true", "false"], description });
 }
+
+/** The name of a phase, also of one that compensates another. */
+export const phaseName = z
+  .string()
+  .regex(PHASE_PATTERN, "must be a letter, then up to 39 letters, digits, _ or -")
+  .openapi({ example: "resize" });
 
 /** A name that is written in code: of a workflow, a phase, a handler, a project. */
 export const name = z

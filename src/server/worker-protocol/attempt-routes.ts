@@ -1,7 +1,7 @@
 /** Routes for an attempt's own token, while the attempt holds its lease: earlier results, runs of scripts, logs, status. */
 import { z } from "@hono/zod-openapi";
 import type { ScriptFacts } from "../../engine/leases/attempt-facts.ts";
-import { NAME_PATTERN } from "../../kernel/definition/definition.ts";
+import { NAME_PATTERN, PHASE_PATTERN } from "../../kernel/definition/definition.ts";
 import { ATTEMPT_ID_CHARS_MAX } from "../../protocol/attempt-id.ts";
 import type { EventsAnswer } from "../../protocol/worker-wire.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -26,6 +26,7 @@ const id = z
   .max(ATTEMPT_ID_CHARS_MAX)
   .openapi({ description: "the attempt's id as it was given; percent-encoded in a URL, as it may hold a %" });
 const name = z.string().regex(NAME_PATTERN);
+const phase = z.string().regex(PHASE_PATTERN);
 
 const route = routesOver<WorkerSessions>();
 
@@ -36,7 +37,7 @@ const readRoutes = [
     tag,
     summary: "Read the results of earlier phases",
     access: "attempt",
-    params: z.object({ id, phase: name, handler: name }),
+    params: z.object({ id, phase, handler: name }),
     query: z.strictObject({
       visit: z.coerce.number().int().positive().optional(),
       cursor: z.string().max(40).optional(),

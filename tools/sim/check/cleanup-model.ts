@@ -5,9 +5,13 @@
 import { COMPENSATION } from "../../../src/kernel/definition/definition.ts";
 import type { Plan } from "../../../src/kernel/definition/plan.ts";
 import type { Place } from "../../../src/kernel/event.ts";
+import { ENGINE } from "../../../src/kernel/timers.ts";
 import { must } from "../trace.ts";
 import type { HandlerModel } from "./handler-model.ts";
 import type { VisitModel } from "./model.ts";
+
+/** The reason of a cancel with force. */
+export const FORCED = "force";
 
 interface End {
   readonly status: string;
@@ -51,8 +55,11 @@ export class CleanupModel {
   }
 
   /** The execution drains: the rest of its clean-up is left out. */
-  cancelled(): void {
-    if (this.ending !== null) this.isCutShort = true;
+  cancelled({ by, reason }: { readonly by: string; readonly reason: string | null }): void {
+    if (this.ending === null) return;
+    const isAllowed = reason === FORCED || (by === ENGINE && reason === "cleanupTimeout");
+    must(isAllowed, `${this.#id}: its clean-up is ended by ${by} without force (${reason})`);
+    this.isCutShort = true;
   }
 
   /** A visit of the clean-up starts; returns the visit that starts again, or null for a new one. */

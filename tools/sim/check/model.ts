@@ -253,7 +253,7 @@ export class Model {
         this.#once(event.id);
         this.status = event.kind === "resumed" ? "running" : event.kind;
         this.pausedBy = event.by;
-        if (event.kind === "cancelling") this.cleanup.cancelled();
+        if (event.kind === "cancelling") this.cleanup.cancelled(event);
         return;
       case "ending":
         must(this.visit === null || !this.visit.open, `${this.id}: its work ends with no phase open`);
