@@ -65,6 +65,12 @@ export class GarbledRows {
     return this.#rows.has(execution);
   }
 
+  /** Whether a load without the whole journal reads the damaged row. */
+  isIn({ head, entries }: LoadedExecution): boolean {
+    const seq = this.#rows.get(head.id);
+    return entries.some((entry) => entry.seq === seq);
+  }
+
   /** Whether an execution may be shown as damaged: a node may have read it before its row was restored. */
   mayBeDamaged(execution: string): boolean {
     return this.#ever.has(execution);

@@ -1,4 +1,5 @@
 /** Runs one seed, and shrinks a failure. */
+import type { Payments } from "./check/payments.ts";
 import { drillWorld } from "./drill.ts";
 import { FAULTS, faultsWithout, type Happening } from "./faults.ts";
 import { Violation } from "./trace.ts";
@@ -24,6 +25,8 @@ export interface RunResult {
   readonly lines: number;
   /** The count of each happening. */
   readonly happened: ReadonlyMap<Happening, number>;
+  /** The counts of the payment service. */
+  readonly payments: Readonly<Payments["counts"]>;
 }
 
 /** The number of nodes in the cluster of a seed. */
@@ -39,6 +42,7 @@ export function runSeed(options: RunOptions): RunResult {
     kinds: world.ledger.kinds,
     lines: world.trace.lines,
     happened: world.happened,
+    payments: world.ledger.payments.counts,
   });
   try {
     world.run();
