@@ -1,5 +1,8 @@
 import { expect, test } from "vitest";
-import type { Grant } from "../protocol/work.ts";
+import { decodeAttempt } from "../protocol/attempt-id.ts";
+import { type Compensation, type Grant, readCompensation } from "../protocol/work.ts";
+import { unwrap } from "../std/rejection.ts";
+import { readTask } from "../worker/amqp/read-message.ts";
 import { brokerNames } from "./names.ts";
 import { commandBody, TaskWriter } from "./write-message.ts";
 
@@ -40,4 +43,22 @@ test("a task has the idempotency key that handler code gets", () => {
     workflow_id: "orders/7",
     idempotency_key: "orders%2F7/pay/2/card/4",
   });
+});
+
+test("a compensation has the outcome, the result and the key of the task that it undoes, also for a worker here", () => {
+  const grant = { ...PLACE, phase: "pay~compensate", do: "process" } as unknown as Grant;
+  const writer = new TaskWriter(grant, brokerNames("rondo"), "key");
+  const item = { number: 4, attempt: 1, claim: 1, task: "7", checkpoints: null };
+  const read = (compensates: Compensation) => unwrap(readTask(writer.write({ ...item, compensates }).body));
+  const done = read({ outcome: "done", result: '{"receipt":1}' });
+  expect(done).toMatchObject({
+    idempotency_key: "orders%2F7/pay/2/card/4",
+    outcome: "done",
+    result: { receipt: 1 },
+  });
+  expect(readCompensation(done)).toEqual({ outcome: "done", result: '{"receipt":1}' });
+  const unknown = read({ outcome: "unknown", result: null });
+  expect(unknown).not.toHaveProperty("result");
+  expect(readCompensation(unknown)).toEqual({ outcome: "unknown", result: null });
+  expect(decodeAttempt(done.attempt)).toMatchObject({ phase: "pay~compensate", task: 4 });
 });

@@ -84,13 +84,19 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     write: buildWrite(node, slot, { before, events, entries, snapshot, stale, marks, effects }),
     taken,
     eventCount: events.length,
-    needs: node.writes < EVENT_VERSION ? versionNeeded(events, slot.id) : 0,
+    needs: node.writes < EVENT_VERSION ? needs(slot, events) : 0,
     pages: pagesIn(events),
     totals: totalsOf(events),
     messages: count,
     chars,
     mail: letters,
   };
+}
+
+/** The version of events that all nodes must read before this is written: they must know its definition, too. */
+function needs({ id, execution }: Slot, events: readonly Recorded[]): number {
+  if (events.length === 0) return 0;
+  return Math.max(versionNeeded(events, id), execution?.plan.version ?? 0);
 }
 
 const NO_PAGES: readonly Recorded[] = [];

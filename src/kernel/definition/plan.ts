@@ -17,6 +17,9 @@ import {
 
 export { NEXT, RETURNS };
 
+/** The version of events with which definitions got a clean-up. */
+const CLEANUP_VERSION = 5;
+
 /** The name under which workers serve script tasks. */
 export const SCRIPT_USE = "~script";
 
@@ -91,6 +94,8 @@ export interface PlannedCommand {
 
 export interface Plan {
   readonly hash: string;
+  /** The version of events of the first Rondo that knows all fields of the definition. */
+  readonly version: number;
   readonly definition: Definition;
   readonly phases: readonly PhasePlan[];
   /** The phases of the definition, and those that compensate them. */
@@ -176,8 +181,10 @@ export function compilePlan(definition: Definition): Plan {
   const byName = new Map([...phases, ...compensations].map((phase) => [phase.name, phase]));
   const named = (name: string | undefined): PhasePlan | null =>
     name === undefined ? null : (byName.get(name) ?? null);
+  const hasCleanup = compensations.length > 0 || cleanups.some((name) => name !== undefined);
   return {
     hash: definitionHash(definition),
+    version: hasCleanup ? CLEANUP_VERSION : 1,
     definition,
     phases,
     byName,

@@ -171,3 +171,46 @@ kinds.phase("stream", {
   enumerate: async () => some<AsyncIterable<{ n: number }>>(),
   process: ({ task }) => same<{ n: number }>()(task),
 });
+
+workflow({
+  name: "endings",
+  input: schema,
+  onCancel: "undo",
+  onFailure: "undo",
+  finally: "close",
+  cleanupTimeout: "5m",
+})
+  .phase("charge", {
+    enumerate: () => [{ card: "a", at: new Date(0) }],
+    process: ({ task }) => ({ receipt: task.card, at: new Date(0) }),
+    compensate({ task, result, outcome, idempotencyKey, input, phases }) {
+      same<{ card: string; at: string }>()(task);
+      same<{ receipt: string; at: string } | undefined>()(result);
+      same<"done" | "unknown">()(outcome);
+      same<string>()(idempotencyKey);
+      same<Seen>()(input);
+      same<Record<never, never>>()(phases);
+      if (outcome === "done") same<{ receipt: string; at: string }>()(result);
+    },
+    compensation: { retry: { attempts: 10 }, timeout: "1m", concurrency: 5 },
+  })
+  .phase("map", {
+    one: handler({
+      process: ({ input }) => input.size,
+      compensate: ({ result }) => {
+        same<number | undefined>()(result);
+      },
+    }),
+  })
+  .child("legs", thumbnails, {
+    tasks: [],
+    compensate: ({ result }) => {
+      same<WorkflowOutput<typeof thumbnails> | undefined>()(result);
+    },
+  })
+  .script("twice", {
+    runs: [{ name: "one", expression: "s => s" }],
+    compensate: ({ result }) => {
+      same<Json | undefined>()(result);
+    },
+  });
