@@ -351,6 +351,27 @@ test("a clean-up goes on from a snapshot and from its journal", () => {
   expect(writeSnapshot(replayed)).toBe(text);
 });
 
+test("a hundred thousand tasks are compensated by reference: the journal and the state stay small", () => {
+  const [pages, size] = [100, 1_000];
+  const run = new KernelRun([phase("a", { enumerate: { use: "a" }, ...compensate }), phase("b")]);
+  for (let page = 0; page < pages; page++)
+    run.page(
+      "a",
+      Array.from({ length: size }, (_, i) => page * size + i),
+    );
+  run.seal("a");
+  for (let page = 0; page < pages; page++)
+    run.done("a", ...Array.from({ length: size }, (_, i) => page * size + i));
+  expect(run.phase).toBe("b");
+  const { seq } = run.execution;
+  run.control("cancel");
+  run.drained();
+  expect(run.kinds(seq)).toHaveLength(7);
+  expect(run.handler("a").tasks.settled.size).toBe(0);
+  expect(writeSnapshot(run.execution).length).toBeLessThan(100_000);
+  expect(compensatedTask(run.execution, run.handler("a"), 99_999).outcome).toBe("done");
+});
+
 test("a visit with nothing that may have begun is not compensated", () => {
   const run = new KernelRun([phase("a", { tasks: [], ...compensate }), phase("b", compensate)]);
   run.started("b", 0);
