@@ -39,12 +39,13 @@ export async function assembleCluster(
   options: ClusterOptions,
 ): Promise<Assembled & { readonly node: ClusterNode }> {
   const { PostgresStore } = await import("../store/postgres/postgres-store.ts");
+  const shared = sharedParts(options);
   const named = new PostgresStore({
     url: options.store,
     nodeUrl: options.url,
+    onLine: shared.onFaultLine,
     ...defined({ leaseMs: options.leaseMs }),
   });
-  const shared = sharedParts(options);
   // Without a given clock, time is that of the store.
   const storeClock = options.clock === undefined ? new StoreClock(shared.clock) : null;
   const parts = storeClock === null ? shared : { ...shared, clock: storeClock };

@@ -246,6 +246,8 @@ export async function assemble(
 /** The parts that the engine and everything above it share. */
 export type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
   readonly onStop: (reason: Error) => void;
+  /** Logs a line about the store. */
+  readonly onFaultLine: (line: string) => void;
   /** Decorates a store so that the log of faults learns when an outage is over. */
   readonly watched: <S extends Store>(store: S) => S;
 };
@@ -255,10 +257,12 @@ export function sharedParts(options: PartOptions): SharedParts {
   // Throws if a secret is too short, before anything is opened.
   new Secrets(options.secrets);
   const clock = options.clock ?? systemClock({ hold: true });
-  const faults = new FaultLog(clock, options.onFaultLine ?? ((line) => console.error(`rondo: ${line}`)));
+  const { onFaultLine = (line) => console.error(`rondo: ${line}`) } = options;
+  const faults = new FaultLog(clock, onFaultLine);
   return {
     clock,
     random: options.random ?? systemRandom,
+    onFaultLine,
     onStop: options.onStop ?? endProcess,
     onFault: options.onFault ?? faults.report,
     watched: (store) => (options.onFault === undefined ? faults.watched(store) : store),

@@ -5,6 +5,7 @@ import { existsSync } from "node:fs";
 
 const wanted = [
   ["postgresql", "/usr/lib/postgresql"],
+  ["pgbouncer", "/usr/sbin/pgbouncer"],
   ["rabbitmq-server", "/usr/lib/rabbitmq"],
   ["redis-server", "/usr/bin/redis-server"],
   ["python3-pika", "/usr/lib/python3/dist-packages/pika"],

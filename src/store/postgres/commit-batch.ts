@@ -189,6 +189,23 @@ export class CommitBatch {
     }
   }
 
+  /** The commits that the call writes, and their partitions: one entry for each commit and partition. */
+  acknowledged(): { readonly commits: number; readonly partitions: readonly number[] } {
+    const partitions: number[] = [];
+    let commits = 0;
+    let i = 0;
+    for (const { commit } of this.pendings) {
+      const touched = new Set<number>();
+      for (const _ of commit.writes) {
+        const { partition } = this.#placeOf[i++] as Place;
+        if (!this.#refused.has(partition)) touched.add(partition);
+      }
+      if (touched.size > 0 || commit.writes.length === 0) commits++;
+      partitions.push(...touched);
+    }
+    return { commits, partitions };
+  }
+
   verdictOf(pending: Pending): CommitVerdict {
     const { writes, mailTaken = [] } = pending.commit;
     const exists = this.#exists.size === 0 ? [] : writes.filter((write) => this.#exists.has(write));

@@ -177,7 +177,11 @@ export class CommitQueue {
     type Row = [refused: string | null, created: string | null, touched: string];
     let rows: Row[] | null;
     try {
-      rows = await link.run<Row>(WRITE, call.columns.values(fixed), { writes: true, session });
+      rows = await link.run<Row>(WRITE, call.columns.values(fixed), {
+        writes: true,
+        session,
+        remember: ([row]) => (row?.[0] === null ? { kind: "commits", ...batch.acknowledged() } : null),
+      });
     } catch (error) {
       if (sqlState(error) !== UNIQUE_VIOLATION) throw error;
       // A row exists that was not cached: nothing was written, and reading again shows it.

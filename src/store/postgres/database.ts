@@ -1,7 +1,9 @@
 /** The identity of the database (generation and origin). Every connection is compared, so a node never changes databases. */
 import type pg from "pg";
+import type { Clock } from "../../std/clock.ts";
 import { randomHex, systemRandom } from "../../std/random.ts";
-import { DatabaseUnusable, restoredMeanwhile } from "./faults.ts";
+import { AcknowledgedWrites, SWEEP_MARKS } from "./acknowledged-writes.ts";
+import { DatabaseUnusable, LOST_GENERATION, restoredMeanwhile } from "./faults.ts";
 import { migrate } from "./migrate.ts";
 import { beginSession, type ServerState } from "./session.ts";
 
@@ -16,17 +18,24 @@ export interface Meta {
   readonly table: string;
   /** The class of this store's advisory locks, and the name of its channel. */
   readonly lock: number;
+  /** The acknowledged writes that nodes found missing; null: none. Then no node may use the store. */
+  readonly lost: string | null;
 }
 
 const RESTORED_ADVICE = "If it was restored from a backup or copied, run `rondo migrate --restored`";
 
 export class Database {
   readonly #schema: string;
+  readonly #nodeUrl: string;
   #meta: Meta | null = null;
-  #walPosition = 0;
+  /** The greatest position of the write-ahead log that was seen, and its timeline. */
+  #wal: WalPosition = { position: 0, timeline: null };
+  readonly writes: AcknowledgedWrites;
 
-  constructor(schema: string) {
+  constructor(schema: string, node: { readonly nodeUrl: string; readonly clock: Clock }) {
     this.#schema = schema;
+    this.#nodeUrl = node.nodeUrl;
+    this.writes = new AcknowledgedWrites(node.clock);
   }
 
   get meta(): Meta {
@@ -40,26 +49,34 @@ export class Database {
     const fill = (filled: pg.Client) => fillNew(filled, partitions, state);
     await migrate(client, { schema: this.#schema, fill });
     const meta = await readMeta(client);
+    if (meta.lost !== null) throw lostWrites(meta.lost);
     if (isElsewhere(meta, state))
       throw new DatabaseUnusable(
         "restored",
         `this store was created in another database, or the database was restored. ${RESTORED_ADVICE}`,
       );
     await client.query("SELECT fold_counts_1()");
+    await client.query(SWEEP_MARKS);
     this.#meta = meta;
     return meta;
   }
 
-  /** Sets up a further connection; throws if its database is another one, or older than before. */
-  async begin(client: pg.Client): Promise<void> {
+  /** Sets up a further connection; throws if its database is another one, or lacks acknowledged writes. */
+  async begin(client: pg.Client, timeline: number | null): Promise<void> {
     // Read before the session begins, since other connections update it meanwhile.
-    const seen = this.#walPosition;
+    const seen = this.#wal;
     const state = await beginSession(client, this.#schema);
     const meta = await readMeta(client);
     const { generation } = meta;
-    if (generation !== this.meta.generation)
+    // A database that was declared restored has another generation: there, missing writes are expected.
+    const isOther = generation !== this.meta.generation && meta.lost === null;
+    if (isOther)
       throw restoredMeanwhile(`the database has generation ${generation}, this node ${this.meta.generation}`);
-    if (isElsewhere(meta, state) || state.walPosition < seen)
+    const lost = isElsewhere(meta, state) ? null : await this.writes.findLost(client);
+    if (lost !== null) await this.#recordLoss(client, lost);
+    if (meta.lost !== null) throw lostWrites(meta.lost);
+    const isOlder = state.walPosition < seen.position && timeline === seen.timeline;
+    if (isElsewhere(meta, state) || isOlder)
       throw new DatabaseUnusable(
         "older",
         `the database is not the one that this node has used, or an older copy of it. ${RESTORED_ADVICE}, then ` +
@@ -68,9 +85,38 @@ export class Database {
   }
 
   /** Notes a position of the write-ahead log, read by a durable transaction, so that a crash cannot revert it. */
-  sawWalPosition(position: number): void {
-    this.#walPosition = Math.max(this.#walPosition, position);
+  sawWalPosition(position: number, timeline: number | null): void {
+    if (timeline !== this.#wal.timeline || position > this.#wal.position) this.#wal = { position, timeline };
   }
+
+  /** Stores which writes are gone, and replaces the generation: the next write of every node is refused. Throws always. */
+  async #recordLoss(client: pg.Client, lost: string): Promise<never> {
+    const found = `${this.#nodeUrl} misses ${lost}`;
+    const { rows } = await client.query<{ lost: string }>(
+      `UPDATE meta SET generation = $1, lost = CASE
+          WHEN lost IS NULL THEN $2 WHEN strpos(lost, $2) > 0 THEN lost ELSE lost || '; ' || $2 END
+        WHERE generation = $3 OR lost IS NOT NULL RETURNING lost`,
+      [LOST_GENERATION + randomHex(systemRandom, 4), found, this.meta.generation],
+    );
+    const [row] = rows;
+    if (row === undefined) throw restoredMeanwhile("it was declared restored");
+    throw lostWrites(row.lost);
+  }
+}
+
+interface WalPosition {
+  readonly position: number;
+  readonly timeline: number | null;
+}
+
+function lostWrites(lost: string): DatabaseUnusable {
+  return new DatabaseUnusable(
+    "older",
+    `the database lacks writes that it had acknowledged: ${lost}. A standby without them was promoted, or an older copy ` +
+      "was put back. No node writes until you decide. If a server still has these writes, make it the primary again and " +
+      "start the nodes. If not, run `rondo migrate --restored`, which begins a new generation without them, then start the " +
+      "nodes; tasks that these writes had finished run again",
+  );
 }
 
 /** Declares a database restored: new generation and key, no leases, all partitions free and unclean. */
@@ -82,7 +128,7 @@ export async function declareRestored(client: pg.Client, schema: string): Promis
   await client.query("SELECT pg_advisory_xact_lock($1, partition) FROM partitions ORDER BY partition", [
     lock,
   ]);
-  await client.query("UPDATE meta SET generation = $1, key = $2, origin = $3", [
+  await client.query("UPDATE meta SET generation = $1, key = $2, origin = $3, lost = NULL", [
     randomHex(systemRandom, 4),
     randomHex(systemRandom, 8),
     originOf(state, table),
@@ -96,7 +142,7 @@ export const PARTITIONS_DEFAULT = 256;
 
 async function readMeta(client: pg.Client): Promise<Meta> {
   const { rows } = await client.query<Meta>(`
-    SELECT generation, key, partitions, origin, 'meta'::regclass::oid::text AS "table",
+    SELECT generation, key, partitions, origin, lost, 'meta'::regclass::oid::text AS "table",
       ('partitions'::regclass::oid::bigint & 2147483647)::int AS lock
     FROM meta`);
   const [meta] = rows;

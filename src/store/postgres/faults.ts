@@ -30,6 +30,9 @@ const CORRUPTED = ["XX001", "XX002", "22021"];
 /** Messages of internal errors (XX000) about a value with a wrong length, compression or TOAST pointer; never translated. */
 const CORRUPTED_VALUE = /alloc request size|toast|chunk|compress|decompress/i;
 
+/** The beginning of the generation of a database that lacks acknowledged writes: no node is of such a generation. */
+export const LOST_GENERATION = "lost-";
+
 /** The code of our SQL functions for a store of another generation. */
 const OTHER_GENERATION = "RO001";
 
@@ -135,6 +138,13 @@ export function sqlState(error: unknown): string | null {
 
 /** The database was declared restored while this node ran. */
 export function restoredMeanwhile(message: string, cause?: unknown): DatabaseUnusable {
+  if (message.includes(`generation ${LOST_GENERATION}`))
+    return new DatabaseUnusable(
+      "older",
+      "the database lacks writes that it had acknowledged, as another node found after a failover; its log says which. " +
+        "This node stops writing; started again, it says what to do",
+      cause,
+    );
   return new DatabaseUnusable(
     "restored",
     `the database was restored meanwhile: ${message}; the leases of this node are invalid. Start it again`,

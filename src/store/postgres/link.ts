@@ -11,7 +11,9 @@ import pg from "pg";
 import type { Clock } from "../../std/clock.ts";
 import { sha256 } from "../../std/hash.ts";
 import { StoreFault } from "../store.ts";
+import type { Acknowledged, MarkWriter } from "./acknowledged-writes.ts";
 import { connectFault, faultOf, garbled, isGarbled } from "./faults.ts";
+import { drop, type Hosts } from "./hosts.ts";
 
 /** A statement that is prepared once per connection. */
 export interface Statement {
@@ -23,7 +25,10 @@ export interface Statement {
 export type Value = string | number | boolean | null;
 
 export interface LinkOptions {
-  readonly url: string;
+  /** Where the database is; the connections of a store share it. */
+  readonly hosts: Hosts;
+  /** Marks the writes of this connection; without it, writes are not remembered. */
+  readonly marks?: MarkWriter;
   /** The application name on the server; its beginning is unique. */
   readonly applicationName: string;
   readonly clock: Clock;
@@ -32,7 +37,14 @@ export interface LinkOptions {
   /** The timeout of setting up a connection; none by default. */
   readonly setUpMs?: number;
   /** Sets up each connection; throws if the database must not be used. */
-  readonly begin: (client: pg.Client) => Promise<void>;
+  readonly begin: (client: pg.Client, timeline: number | null) => Promise<void>;
+}
+
+export interface RunOptions<Row> {
+  readonly writes: boolean;
+  readonly session?: number;
+  /** The acknowledged write that is remembered; null: nothing was written. */
+  readonly remember?: (rows: readonly Row[]) => Acknowledged | null;
 }
 
 /** Parses numbers as such: all numbers of Rondo are safe integers. */
@@ -79,16 +91,26 @@ export class Link {
   #garbled = 0;
   /** The number of this connection, from 1. */
   session = 0;
+  /** The timeline of the server of this connection; null: not known. */
+  timeline: number | null = null;
+  /** The running statement committed, but a synchronous standby did not confirm it. */
+  #isUnconfirmed = false;
 
   constructor(options: LinkOptions) {
     this.#options = options;
+    options.hosts.onTimeline((timeline) => {
+      const client = this.#client;
+      if (client === null || this.timeline === null || this.timeline >= timeline) return;
+      this.#client = null;
+      drop(client, "another server was promoted");
+    });
   }
 
   /** Runs a statement and returns its rows as arrays. With `session`, returns null if that connection was replaced. */
   async run<Row extends readonly unknown[]>(
     statement: Statement,
     values: readonly Value[],
-    options: { readonly writes: boolean; readonly session?: number },
+    options: RunOptions<Row>,
   ): Promise<Row[] | null> {
     const attempted = { sent: false, writes: options.writes };
     const before = this.busy++ === 0 ? null : this.#free;
@@ -103,19 +125,27 @@ export class Link {
       if (options.session !== undefined && options.session !== this.session) return null;
       cancel = this.#options.clock.after(this.#options.timeoutMs, () => drop(client, "no answer in time"));
       attempted.sent = true;
-      const { name, text } = statement;
+      const { name } = statement;
+      const { remember } = options;
+      const { marks } = this.#options;
+      const marked = remember === undefined ? undefined : marks?.next(statement.text, values.length);
+      const text = marked?.text ?? statement.text;
+      this.#isUnconfirmed = false;
       const result = await client.query<never[]>({
         name: preparedName(text),
         text,
-        values: [...values],
+        values: [...values, ...(marked?.more ?? [])],
         rowMode: "array",
       });
+      if (this.#isUnconfirmed) throw unconfirmed();
       this.#checkTypes(statement, result.fields);
       // The driver can skip a row with garbled bytes; the end of the answer has the number of rows.
       if (result.command === "SELECT" && result.rowCount !== result.rows.length)
         throw new Error(`${name} answers with ${result.rows.length} rows of ${result.rowCount}`);
       this.#garbled = 0;
-      return result.rows as unknown as Row[];
+      const rows = result.rows as unknown as Row[];
+      if (marked !== undefined) marks?.note(marked.n, remember?.(rows) ?? null);
+      return rows;
     } catch (error) {
       if (attempted.sent && this.#isOnceGarbled(error)) {
         const client = this.#client;
@@ -191,31 +221,35 @@ export class Link {
   }
 
   async #connect(): Promise<pg.Client> {
-    const { setUpMs, clock, begin } = this.#options;
-    const client = this.#makeClient();
+    const { setUpMs, timeoutMs, clock, begin, hosts } = this.#options;
+    const attempted = { sent: false, writes: false };
+    const refused = (error: unknown): unknown =>
+      this.#isOnceGarbled(error) ? garbled(error, attempted) : faultOf(error, attempted);
+    const { client, timeline } = await hosts
+      .connect((url) => this.#makeClient(url), timeoutMs)
+      .catch((error: unknown) => {
+        throw refused(error);
+      });
     const late = (): void => drop(client, "not set up in time");
     const cancel = setUpMs === undefined ? (): void => {} : clock.after(setUpMs, late);
     try {
-      await client.connect().catch((error: unknown) => {
-        throw connectFault(error);
-      });
       if (this.session > 0)
         await endOthers(client, Math.min(OLD_TIMEOUT_MS, (setUpMs ?? Number.POSITIVE_INFINITY) / 2));
-      await begin(client);
+      await begin(client, timeline);
     } catch (error) {
       drop(client, "could not be set up");
-      const attempted = { sent: false, writes: false };
-      throw this.#isOnceGarbled(error) ? garbled(error, attempted) : faultOf(error, attempted);
+      throw refused(error);
     } finally {
       cancel();
     }
     this.#client = client;
+    this.timeline = timeline;
     this.session++;
     return client;
   }
 
-  #makeClient(): pg.Client {
-    const { url, applicationName, timeoutMs } = this.#options;
+  #makeClient(url: string): pg.Client {
+    const { applicationName, timeoutMs } = this.#options;
     let client: pg.Client;
     try {
       client = new pg.Client({
@@ -232,6 +266,9 @@ export class Link {
     // A waiting statement fails by its own promise.
     client.on("error", () => this.#forget(client));
     client.on("end", () => this.#forget(client));
+    client.on("notice", (notice) => {
+      if (this.#client === client && notice.routine === SYNCHRONOUS_WAIT) this.#isUnconfirmed = true;
+    });
     return client;
   }
 
@@ -255,8 +292,15 @@ async function endOthers(client: pg.Client, waitMs: number): Promise<void> {
     });
 }
 
-function drop(client: pg.Client, why: string): void {
-  client.connection.stream.destroy(new Error(`Connection terminated: ${why}`));
+/** The function of the server that waits for synchronous standbys; it sends a notice if the wait is cancelled. */
+const SYNCHRONOUS_WAIT = "SyncRepWaitForLSN";
+
+/** An administrator cancelled the wait for the standby: a failover could lose the write, so it is not acknowledged. */
+function unconfirmed(): StoreFault {
+  return new StoreFault(
+    "the wait for the synchronous standby was cancelled: the database has written, but perhaps not the standby",
+    { retryable: true, nothingWritten: false },
+  );
 }
 
 /** The part of the driver that receives bytes from the server. */

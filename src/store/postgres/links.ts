@@ -1,4 +1,4 @@
-import type { Link, Statement, Value } from "./link.ts";
+import type { Link, RunOptions, Statement, Value } from "./link.ts";
 
 /** A pool of connections for all but commits and membership; a statement uses the least busy one. */
 export class Links {
@@ -11,7 +11,7 @@ export class Links {
   async run<Row extends readonly unknown[]>(
     statement: Statement,
     values: readonly Value[],
-    options: { readonly writes: boolean } = { writes: false },
+    options: Omit<RunOptions<Row>, "session"> = { writes: false },
   ): Promise<Row[]> {
     const link = this.#links.reduce((best, other) => (other.busy < best.busy ? other : best));
     return (await link.run<Row>(statement, values, options)) ?? [];

@@ -1,10 +1,11 @@
 /** The membership of this node: incarnation, lease, partitions. Its own connection keeps renewals from waiting. */
 import { EVENT_VERSION } from "../../kernel/event.ts";
+import { defined } from "../../std/defined.ts";
 import { type Random, systemRandom } from "../../std/random.ts";
 import { ENDED_MS, type MemberNode, type Membership } from "../cluster-store.ts";
 import type { MailboxMessage, Ownership, UncleanEnd } from "../store.ts";
 import { DatabaseUnusable } from "./faults.ts";
-import type { Link, Statement } from "./link.ts";
+import type { Link, RunOptions, Statement, Value } from "./link.ts";
 import { encodeText, joinNumbers, joinTexts, plainText } from "./text.ts";
 
 const STATEMENTS = {
@@ -86,7 +87,9 @@ export class PostgresMembership {
     const next = Array.from({ length: 3 }, () => random.u32().toString(36)).join("");
     const own = [generation, nodeUrl, this.#incarnation, next, leaseMs, EVENT_VERSION];
     type Renewed = Omit<Membership, "ended"> & { walPosition: number };
-    const [[renewed, ended]] = (await this.#run<[string, string]>("renew", own)) as [[string, string]];
+    const [[renewed, ended]] = (await this.#run<[string, string]>("renew", own, () => ({
+      kind: "renewal",
+    }))) as [[string, string]];
     const membership = {
       ...(JSON.parse(renewed) as Renewed),
       ended: JSON.parse(ended) as Membership["ended"],
@@ -103,7 +106,9 @@ export class PostgresMembership {
     const wanted = joinNumbers([...new Set(partitions)]);
     if (wanted === null || this.#incarnation === NONE) return [];
     type Row = [partition: number, epoch: number, uncleanEpoch: number, ends: string, limitsFrom: number];
-    const rows = await this.#run<Row>("take", [lock, generation, this.#incarnation, wanted]);
+    const rows = await this.#run<Row>("take", [lock, generation, this.#incarnation, wanted], (taken) =>
+      taken.length === 0 ? null : { kind: "take", partitions: taken.map(([partition]) => partition) },
+    );
     return rows.map(([partition, epoch, uncleanEpoch, ends, limitsStoredFrom]) => {
       this.#owned.set(partition, epoch);
       this.#see(partition, epoch);
@@ -128,13 +133,14 @@ export class PostgresMembership {
   async post(messages: readonly (MailboxMessage & { readonly partition: number })[]): Promise<void> {
     const firsts = new Map(messages.toReversed().map((message) => [message.id, message]));
     const unique = messages.filter((message) => firsts.get(message.id) === message);
-    await this.#run("post", [
+    const values = [
       this.#options.generation,
       joinTexts(unique.map(({ id }) => plainText(id))),
       joinNumbers(unique.map(({ partition }) => partition)),
       joinTexts(unique.map(({ to }) => plainText(to))),
       joinTexts(unique.map(({ body }) => encodeText(body))),
-    ]);
+    ];
+    await this.#run("post", values, () => ({ kind: "message" }));
   }
 
   /** Epochs only grow: a smaller one means an older copy of the database. */
@@ -151,10 +157,12 @@ export class PostgresMembership {
 
   async #run<Row extends readonly unknown[]>(
     name: keyof typeof STATEMENTS,
-    values: Parameters<Link["run"]>[1],
+    values: readonly Value[],
+    remember?: RunOptions<Row>["remember"],
   ): Promise<Row[]> {
     const statement: Statement = { name, text: STATEMENTS[name] };
-    return (await this.#options.link.run<Row>(statement, values, { writes: true })) ?? [];
+    const options = { writes: true, ...defined({ remember }) };
+    return (await this.#options.link.run<Row>(statement, values, options)) ?? [];
   }
 }
 

@@ -9,6 +9,7 @@ import type { StoreMethods } from "../store.ts";
 import { CommitQueue } from "./commit-queue.ts";
 import type { Database } from "./database.ts";
 import { Hints } from "./hints.ts";
+import type { Hosts } from "./hosts.ts";
 import { KnownExecutions } from "./known-executions.ts";
 import { Link } from "./link.ts";
 import { Links } from "./links.ts";
@@ -27,7 +28,7 @@ const RENEW_TIMEOUT_MIN_MS = 1_000;
 const LINKS = 2;
 
 export interface PostgresStoreOptions {
-  /** postgres://user:password@host:port/database */
+  /** postgres://user:password@host:port/database; several hosts are separated by commas (hosts.ts). */
   readonly url: string;
   /** Where this node listens; identifies the node. */
   readonly nodeUrl: string;
@@ -40,6 +41,8 @@ export interface PostgresStoreOptions {
   readonly timeoutMs?: number;
   /** How far the search index stays behind the writes of other nodes. */
   readonly searchBehindMs?: number;
+  /** Gets a line when the database begins to fail over, and when another host of the URL is used. */
+  readonly onLine?: (line: string) => void;
 }
 
 /** Methods of the port that the parts answer. TypeScript checks that no part is missing. */
@@ -47,26 +50,38 @@ type Answers = Omit<StoreMethods, "commit" | "load" | "purge">;
 
 export type PostgresParts = ReturnType<typeof makeParts>;
 
-export function makeParts(database: Database, given: PostgresStoreOptions, onHint: (hint: Hint) => void) {
+export function makeParts(
+  { database, hosts }: { readonly database: Database; readonly hosts: Hosts },
+  given: PostgresStoreOptions,
+  onHint: (hint: Hint) => void,
+) {
   const { meta } = database;
   const { generation, lock, partitions } = meta;
   const { nodeUrl, leaseMs = LEASE_MS, clock = systemClock() } = given;
-  const begin = (client: pg.Client) => database.begin(client);
-  const commits = link(given, "commits", begin);
-  const options = linkOptions(given, "membership");
+  const begin = (client: pg.Client, timeline: number | null) => database.begin(client, timeline);
+  const link = (what: string): Link =>
+    new Link({
+      ...linkOptions(given, hosts, what),
+      marks: database.writes.newWriter(),
+      setUpMs: TIMEOUT_MS,
+      begin,
+    });
+  const commits = link("commits");
+  const options = linkOptions(given, hosts, "membership");
   const renewMs = Math.min(options.timeoutMs, Math.max(RENEW_TIMEOUT_MIN_MS, leaseMs * RENEW_SHARE));
   const control: Link = new Link({
     ...options,
     timeoutMs: renewMs,
     setUpMs: renewMs,
-    begin: async (client) => {
-      await begin(client);
+    marks: database.writes.newWriter(),
+    begin: async (client, timeline) => {
+      await begin(client, timeline);
       await hints.listen(client);
     },
   });
   const hints = new Hints(control, clock, `rondo_${lock}`);
   hints.onHint(onHint);
-  const links = new Links(Array.from({ length: LINKS }, () => link(given, "reads", begin)));
+  const links = new Links(Array.from({ length: LINKS }, () => link("reads")));
   const knowledge = new KnownExecutions(commits);
   const membership = new PostgresMembership({ link: control, nodeUrl, generation, lock, leaseMs });
   const owner = () => membership.incarnation;
@@ -87,13 +102,9 @@ export function makeParts(database: Database, given: PostgresStoreOptions, onHin
   };
 }
 
-function link(given: PostgresStoreOptions, what: string, begin: (client: pg.Client) => Promise<void>): Link {
-  return new Link({ ...linkOptions(given, what), setUpMs: TIMEOUT_MS, begin });
-}
-
-export function linkOptions(given: PostgresStoreOptions, what: string) {
-  const { url, nodeUrl, clock = systemClock(), timeoutMs = TIMEOUT_MS } = given;
+export function linkOptions(given: PostgresStoreOptions, hosts: Hosts, what: string) {
+  const { nodeUrl, clock = systemClock(), timeoutMs = TIMEOUT_MS } = given;
   // The server truncates application names to 63 bytes.
   const applicationName = `rondo ${what} ${systemRandom.u32().toString(36)} ${nodeUrl}`.slice(0, 63);
-  return { url, applicationName, clock, timeoutMs };
+  return { hosts, applicationName, clock, timeoutMs };
 }

@@ -5,6 +5,7 @@
  * 3. two for everything else.
  */
 import { assert } from "../../std/assert.ts";
+import { systemClock } from "../../std/clock.ts";
 import { assertWritable } from "../check-write.ts";
 import type { ClusterStore, Hint, Membership } from "../cluster-store.ts";
 import { callMethod, DerivedStore, type StoreMethod } from "../derived-store.ts";
@@ -22,6 +23,7 @@ import {
 } from "../store.ts";
 import { headKey } from "./commit-columns.ts";
 import { Database, PARTITIONS_DEFAULT } from "./database.ts";
+import { Hosts } from "./hosts.ts";
 import { Link } from "./link.ts";
 import { linkOptions, makeParts, type PostgresParts, type PostgresStoreOptions } from "./postgres-parts.ts";
 import { SCHEMA_DEFAULT } from "./schema-place.ts";
@@ -40,10 +42,12 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
   async open(): Promise<StoreInfo> {
     assert(this.#opened === null, "a store is opened once");
     const { schema = SCHEMA_DEFAULT, partitions = PARTITIONS_DEFAULT } = this.#options;
-    const database = new Database(schema);
+    const { url, nodeUrl, clock = systemClock(), onLine } = this.#options;
+    const hosts = new Hosts(url, clock, onLine);
+    const database = new Database(schema, { nodeUrl, clock });
     // Without a timeout, since a migration can take long.
     const first = new Link({
-      ...linkOptions(this.#options, "open"),
+      ...linkOptions(this.#options, hosts, "open"),
       begin: async (client) => void (await database.open(client, partitions)),
     });
     try {
@@ -51,7 +55,7 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
     } finally {
       await first.end();
     }
-    this.#opened = makeParts(database, this.#options, (hint) => this.#callback?.(hint));
+    this.#opened = makeParts({ database, hosts }, this.#options, (hint) => this.#callback?.(hint));
     this.#indexer.start();
     const { generation, key, partitions: count } = database.meta;
     return { generation, key, partitions: count, owned: [] };
@@ -111,9 +115,9 @@ export class PostgresStore extends DerivedStore implements ClusterStore {
   }
 
   async renew(): Promise<Membership> {
-    const { membership, hints, database } = this.#use();
+    const { membership, hints, database, control } = this.#use();
     const { isNew, walPosition, ...renewed } = await membership.renew();
-    database.sawWalPosition(walPosition);
+    database.sawWalPosition(walPosition, control.timeline);
     if (isNew) hints.members();
     return renewed;
   }

@@ -3,6 +3,7 @@ import type pg from "pg";
 import { systemClock } from "../../std/clock.ts";
 import { RondoError, reject } from "../../std/rejection.ts";
 import { declareRestored } from "./database.ts";
+import { Hosts } from "./hosts.ts";
 import { Link } from "./link.ts";
 import { beginSession, quoteName } from "./session.ts";
 
@@ -103,10 +104,11 @@ async function look(client: pg.Client, schema: string): Promise<SchemaState> {
 }
 
 async function once({ url, schema }: SchemaPlace, run: (client: pg.Client) => Promise<void>): Promise<void> {
+  const clock = systemClock();
   const link = new Link({
-    url,
+    hosts: new Hosts(url, clock),
     applicationName: "rondo schema",
-    clock: systemClock(),
+    clock,
     timeoutMs: TIMEOUT_MS,
     begin: async (client) => {
       await beginSession(client, schema);

@@ -1,6 +1,5 @@
-/** Sets up every connection and checks the server: `fsync=off` is refused, a standby is a retryable fault. */
+/** Sets up every connection and checks the server: `fsync=off` is refused. */
 import type pg from "pg";
-import { StoreFault } from "../store.ts";
 import { DatabaseUnusable, sqlState } from "./faults.ts";
 
 /** PostgreSQL 14. */
@@ -11,7 +10,7 @@ const STATEMENT_TIMEOUT_MS = 30_000;
 export interface ServerState {
   /** Identifies the server and the database, to distinguish a copy from the original; null: not permitted. */
   readonly origin: string | null;
-  /** The position of its write-ahead log, which never decreases. */
+  /** The position of its write-ahead log, which never decreases on one timeline. */
   readonly walPosition: number;
 }
 
@@ -33,7 +32,6 @@ export async function beginSession(client: pg.Client, schema: string): Promise<S
   const { rows } = await client.query<Record<string, string>>(`
     SELECT current_setting('server_version_num') AS version, current_setting('server_version') AS shown,
       current_setting('fsync') AS fsync, current_setting('server_encoding') AS encoding,
-      pg_is_in_recovery()::text AS recovering,
       set_config('synchronous_commit', CASE current_setting('synchronous_commit')
         WHEN 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false) AS synchronous_commit`);
   checkServer(rows[0] ?? {});
@@ -60,11 +58,6 @@ function checkServer(server: Record<string, string>): void {
       "settings",
       `the database is encoded in ${server["encoding"]}; create one in UTF8`,
     );
-  if (server["recovering"] === "true")
-    throw new StoreFault("the database is a standby, or is still recovering", {
-      retryable: true,
-      nothingWritten: true,
-    });
 }
 
 async function readOrigin(client: pg.Client): Promise<string | null> {

@@ -126,6 +126,9 @@ export class SideWriter {
     values: readonly Value[],
   ): Promise<Row[]> {
     const statement = { name, text: STATEMENTS[name] };
-    return this.#links.run<Row>(statement, [this.#generation, ...values], { writes: true });
+    return this.#links.run<Row>(statement, [this.#generation, ...values], {
+      writes: true,
+      remember: () => ({ kind: "document" }),
+    });
   }
 }

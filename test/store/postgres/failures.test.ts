@@ -1,12 +1,13 @@
 // The world fails: processes are killed, servers restarted, connections cut, takeovers raced. What was acknowledged is
 // there, what was not is whole or not there at all, and a former owner writes nothing.
 import assert from "node:assert/strict";
-import { afterAll, afterEach, beforeAll, expect, onTestFinished, test, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
 import { SeededRandom } from "../../../src/std/random.ts";
 import { PostgresStore } from "../../../src/store/postgres/postgres-store.ts";
-import { fenceOf, type Store, StoreFault, type StoreInfo } from "../../../src/store/store.ts";
+import { fenceOf } from "../../../src/store/store.ts";
 import { StoreChild } from "../../fixtures/store/child-process-fixture.ts";
-import { entry, start } from "../../fixtures/store/example-writes.ts";
+import { Committer } from "../../fixtures/store/committer-fixture.ts";
+import { start } from "../../fixtures/store/example-writes.ts";
 import { openWhole } from "../../fixtures/store/open-whole-fixture.ts";
 import { expectWholePairs } from "../../fixtures/store/pairs-fixture.ts";
 import { PostgresServer, TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
@@ -35,80 +36,12 @@ describeKill("postgres", () => {
   };
 });
 
-/** A store that commits pairs until it is told to stop, trying again whenever the world fails. */
-class Committer {
-  readonly #store: Store;
-  readonly #info: StoreInfo;
-  readonly #running: Promise<void>;
-  #isStopping = false;
-  acknowledged = 0;
-  readonly faults: StoreFault[] = [];
-  /** Commits that were found written though their answer was lost. */
-  foundWritten = 0;
-
-  private constructor(store: Store, info: StoreInfo) {
-    this.#store = store;
-    this.#info = info;
-    this.#running = this.#run();
-  }
-
-  static async begin(): Promise<Committer> {
-    const store = new PostgresStore({
-      url: server.url,
-      nodeUrl: "http://node",
-      schema: database.newSchema(),
-      partitions: 1,
-      leaseMs: 3_600_000,
-    });
-    const info = await openWhole(store);
-    onTestFinished(() => store.close({ clean: false }));
-    return new Committer(store, info);
-  }
-
-  async reach(count: number): Promise<void> {
-    await vi.waitUntil(() => this.acknowledged >= count, { timeout: 60_000, interval: 1 });
-  }
-
-  /** Resolves when it has met the world's failure. */
-  async hasFailed(faults: number): Promise<void> {
-    await vi.waitUntil(() => this.faults.length > faults, { timeout: 60_000, interval: 1 });
-  }
-
-  async stop(): Promise<Store> {
-    this.#isStopping = true;
-    await this.#running;
-    return this.#store;
-  }
-
-  async #run(): Promise<void> {
-    while (!this.#isStopping) {
-      const n = this.acknowledged + 1;
-      const writes = [`left-${n}`, `right-${n}`].map((id) =>
-        start(id, {
-          chain: `chain-${id}`,
-          entries: [entry(1, JSON.stringify({ id }))],
-          timersSet: [{ timer: "t", due: n }],
-        }),
-      );
-      try {
-        const verdict = await this.#store.commit({ fence: fenceOf(this.#info), writes });
-        if (verdict.kind !== "ok") throw new Error(verdict.why);
-        if (verdict.exists.length === 2) this.foundWritten++;
-        else assert.deepEqual(verdict.exists, []);
-        this.acknowledged = n;
-      } catch (error) {
-        if (!(error instanceof StoreFault) || !error.retryable) throw error;
-        this.faults.push(error);
-        await new Promise((resolve) => setImmediate(resolve));
-      }
-    }
-  }
-}
+const beginCommitter = () => Committer.begin({ url: server.url, schema: database.newSchema() });
 
 test.each(["fast", "immediate", "kill"] as const)(
   "a server that is stopped (%s) and started again has lost nothing acknowledged; work goes on by itself",
   async (mode) => {
-    const committer = await Committer.begin();
+    const committer = await beginCommitter();
     for (let round = 1; round <= 3; round++) {
       const before = committer.acknowledged;
       const faults = committer.faults.length;
@@ -126,7 +59,7 @@ test.each(["fast", "immediate", "kill"] as const)(
 );
 
 test("connections that are cut at any moment lose nothing acknowledged, and double nothing", async () => {
-  const committer = await Committer.begin();
+  const committer = await beginCommitter();
   const random = new SeededRandom("cut");
   for (let cuts = 0; cuts < 40; cuts++) {
     await committer.reach(committer.acknowledged + random.between(1, 6));

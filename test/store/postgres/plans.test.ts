@@ -13,7 +13,16 @@ const EXECUTIONS = 4_000;
 const EACH = 200;
 /** What a statement may read where it wants a few rows. */
 const ROWS_MAX = 400;
-const SMALL = ["head_counts", "meta", "node_ends", "nodes", "partitions", "migrations", "purged"];
+const SMALL = [
+  "acknowledged",
+  "head_counts",
+  "meta",
+  "node_ends",
+  "nodes",
+  "partitions",
+  "migrations",
+  "purged",
+];
 
 let server: PostgresServer;
 beforeAll(async () => {

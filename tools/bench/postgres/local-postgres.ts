@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { chownSync, closeSync, existsSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { chownSync, closeSync, existsSync, openSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
 
@@ -18,8 +18,11 @@ export class LocalPostgres {
   readonly #user = otherUser();
   #process: ChildProcess | null = null;
 
-  /** Prepares a server in this folder, which must be empty and accessible to other users. Does not start it. */
-  constructor(place: string, port: number) {
+  /**
+   * Prepares a server in this folder, which must be empty and accessible to other users. Does not start it. `isStandby`: it gets
+   * its data from a primary (`follow`).
+   */
+  constructor(place: string, port: number, { isStandby = false }: { readonly isStandby?: boolean } = {}) {
     const bin = findBinaries();
     if (bin === null)
       throw new Error(
@@ -29,6 +32,7 @@ export class LocalPostgres {
     this.port = port;
     this.#bin = bin;
     this.give(place);
+    if (isStandby) return;
     const flags = ["-U", "rondo", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"];
     const made = spawnSync(join(bin, "initdb"), ["-D", this.data, ...flags], {
       ...this.#user,
@@ -95,6 +99,27 @@ export class LocalPostgres {
     return child;
   }
 
+  /** Replaces its data by a copy of a running server, which it follows as a standby from its next start. */
+  async follow(primary: LocalPostgres): Promise<void> {
+    rmSync(this.data, { recursive: true, force: true });
+    const args = [
+      "-D",
+      this.data,
+      "-d",
+      primary.url,
+      "--write-recovery-conf",
+      "--checkpoint=fast",
+      "--no-sync",
+    ];
+    const child = spawn(join(this.#bin, "pg_basebackup"), args, {
+      ...this.#user,
+      cwd: this.place,
+      stdio: ["ignore", "ignore", "inherit"],
+    });
+    const [code] = (await once(child, "exit")) as [number | null];
+    if (code !== 0) throw new Error(`pg_basebackup ended with ${code}`);
+  }
+
   /** fast: connections are cut; immediate: like a power failure; kill: the postmaster is killed too. */
   async stop(mode: "fast" | "immediate" | "kill" = "immediate"): Promise<void> {
     const child = this.#process;
@@ -156,7 +181,7 @@ export function findBinaries(): string | null {
 }
 
 /** PostgreSQL refuses to run as root, so it runs as its own user, or as the user nobody. */
-function otherUser(): { uid: number; gid: number } | null {
+export function otherUser(): { uid: number; gid: number } | null {
   if (process.getuid?.() !== 0) return null;
   for (const name of ["postgres", "nobody"]) {
     const [uid, gid] = ["-u", "-g"].map((flag) =>

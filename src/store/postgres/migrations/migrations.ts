@@ -4,6 +4,7 @@
  * the next number and the old one stays. A migration that older nodes cannot work with raises `compatibleFrom`, the oldest
  * version that may still use the database.
  */
+
 import {
   CHECK_FENCE,
   PHASES_IN_JOURNAL,
@@ -20,6 +21,24 @@ export interface Migration {
   readonly compatibleFrom: number;
   readonly sql: string;
 }
+
+/**
+ * Marks of acknowledged writes: the node, its connection and a number that grows (acknowledged-writes.ts). Rows are inserted and
+ * deleted, never updated: a counter that every commit updates would be slow while a long transaction, such as `pg_dump`,
+ * keeps its old versions. `meta.lost` says which of them nodes found missing after a failover.
+ */
+const ACKNOWLEDGED = `
+  CREATE TABLE acknowledged (
+    node text COLLATE "C" NOT NULL,
+    link int NOT NULL,
+    n    bigint NOT NULL,
+    at   bigint NOT NULL DEFAULT now_ms_1(),
+    PRIMARY KEY (node, link, n)
+  );
+  ALTER TABLE acknowledged SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+  ALTER TABLE meta ADD COLUMN lost text;
+`;
 
 /** All migrations, from an empty schema. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -42,4 +61,5 @@ export const MIGRATIONS: readonly Migration[] = [
   { compatibleFrom: 1, sql: PUT_DERIVED },
   { compatibleFrom: 1, sql: SEARCH },
   { compatibleFrom: 1, sql: UNCLEAN_ENDS },
+  { compatibleFrom: 1, sql: ACKNOWLEDGED },
 ];

@@ -1,0 +1,171 @@
+/**
+ * Remembers the writes that the database has acknowledged to this node, and finds those that it no longer has: an asynchronous
+ * standby that was promoted may lack the last ones (decision 078).
+ *
+ * Each write inserts a mark in its own transaction: the node, the connection and a number that grows. A connection runs one
+ * statement after the other, and a database loses only the end of its write-ahead log. So the greatest number that is left
+ * says which writes are gone.
+ */
+import type pg from "pg";
+import type { Clock } from "../../std/clock.ts";
+import { randomHex, systemRandom } from "../../std/random.ts";
+
+/** A write that was acknowledged. */
+export interface Acknowledged {
+  readonly kind: "commits" | "take" | "message" | "document" | "renewal";
+  /** The number of commits that one statement wrote. */
+  readonly commits?: number;
+  /** The partitions of a take; or of commits, one entry for each commit and partition. */
+  readonly partitions?: readonly number[];
+}
+
+/** The most partitions of commits that are remembered for a connection; older commits are forgotten. */
+const PARTITIONS_MAX = 500_000;
+/** A mark is deleted after a day without a sign of its node. Before that the node forgets what it remembers. */
+const FORGET_MS = 43_200_000;
+/** Each time this number of marks was inserted, the older marks of the connection are deleted. */
+const SWEPT_AFTER = 256;
+/** The most partitions that a message lists. */
+const LISTED_MAX = 20;
+
+/** Deletes marks of nodes that are gone. A living node inserts one with each renewal. */
+export const SWEEP_MARKS = `DELETE FROM acknowledged WHERE node NOT IN (
+  SELECT node FROM acknowledged WHERE at > now_ms_1() - 86400000)`;
+
+/** The marks of one connection. */
+export class MarkWriter {
+  readonly #all: AcknowledgedWrites;
+  readonly #link: number;
+  #n = 0;
+  /** The number of the last acknowledged write. */
+  acknowledged = 0;
+  #noted: { readonly n: number; readonly what: Acknowledged }[] = [];
+  #partitions = 0;
+  /** The number up to which writes were forgotten. */
+  #forgotten = 0;
+
+  constructor(all: AcknowledgedWrites, link: number) {
+    this.#all = all;
+    this.#link = link;
+  }
+
+  /** The statement with a mark, its further values, and the number of the mark. */
+  next(text: string, values: number): { text: string; more: [string, number, number]; n: number } {
+    const n = ++this.#n;
+    const [node, link, number] = [1, 2, 3].map((i) => `$${values + i}`);
+    const mark = `mark AS (INSERT INTO acknowledged (node, link, n) VALUES (${node}, ${link}, ${number}))`;
+    const sweep = `swept AS (DELETE FROM acknowledged WHERE node = ${node} AND link = ${link} AND n < ${number})`;
+    const parts = n % SWEPT_AFTER === 0 ? `${mark}, ${sweep}` : mark;
+    const marked = /^\s*WITH\s/.test(text)
+      ? text.replace(/^\s*WITH\s/, `WITH ${parts}, `)
+      : `WITH ${parts} ${text}`;
+    return { text: marked, more: [this.#all.node, this.#link, n], n };
+  }
+
+  /** Notes that a write was acknowledged. */
+  note(n: number, what: Acknowledged | null): void {
+    this.acknowledged = n;
+    this.#all.noted();
+    if (what === null) return;
+    this.#noted.push({ n, what });
+    this.#partitions += what.partitions?.length ?? 1;
+    if (this.#partitions <= PARTITIONS_MAX) return;
+    const half = this.#noted.length >> 1;
+    this.#forgotten = this.#noted[half - 1]?.n ?? this.#forgotten;
+    this.#noted = this.#noted.slice(half);
+    this.#partitions = this.#noted.reduce(
+      (sum, { what: { partitions } }) => sum + (partitions?.length ?? 1),
+      0,
+    );
+  }
+
+  forget(): void {
+    this.#noted = [];
+    this.#partitions = 0;
+    this.acknowledged = 0;
+  }
+
+  /** The noted writes after a number, up to another one. `isAll`: none of them was forgotten. */
+  between(
+    after: number,
+    last: number,
+  ): { readonly writes: readonly Acknowledged[]; readonly isAll: boolean } {
+    const writes = this.#noted.filter(({ n }) => n > after && n <= last).map(({ what }) => what);
+    return { writes, isAll: after >= this.#forgotten };
+  }
+}
+
+export class AcknowledgedWrites {
+  readonly node = randomHex(systemRandom, 8);
+  readonly #clock: Pick<Clock, "now">;
+  readonly #writers: MarkWriter[] = [];
+  #lastAt = 0;
+
+  constructor(clock: Pick<Clock, "now">) {
+    this.#clock = clock;
+  }
+
+  newWriter(): MarkWriter {
+    const writer = new MarkWriter(this, this.#writers.length);
+    this.#writers.push(writer);
+    return writer;
+  }
+
+  noted(): void {
+    this.#lastAt = this.#clock.now();
+  }
+
+  /** The sentence about writes that the database no longer has; null: it has all that matter. */
+  async findLost(client: pg.Client): Promise<string | null> {
+    if (this.#clock.now() - this.#lastAt > FORGET_MS) for (const writer of this.#writers) writer.forget();
+    // Writes that are acknowledged from now on may not be seen by the query.
+    const before = this.#writers.map(({ acknowledged }) => acknowledged);
+    if (before.every((n) => n === 0)) return null;
+    const { rows } = await client.query<{ link: number; n: string }>(
+      "SELECT link, max(n)::text AS n FROM acknowledged WHERE node = $1 GROUP BY link",
+      [this.node],
+    );
+    const stored = new Map(rows.map(({ link, n }) => [Number(link), Number(n)]));
+    const found = this.#writers.map((writer, i) => writer.between(stored.get(i) ?? 0, before[i] ?? 0));
+    return describeLoss(
+      found.flatMap(({ writes }) => writes),
+      found.every(({ isAll }) => isAll),
+    );
+  }
+}
+
+/** The last renewal alone may be gone: a renewal only says that the node lives. */
+export function describeLoss(lost: readonly Acknowledged[], isAll: boolean): string | null {
+  const count = (kind: Acknowledged["kind"]) => lost.filter((write) => write.kind === kind).length;
+  const renewals = count("renewal");
+  if (isAll && (lost.length === 0 || (renewals === lost.length && renewals === 1))) return null;
+  const parts = [describeCommits(lost, isAll)];
+  const takes = lost.flatMap(({ kind, partitions }) => (kind === "take" ? (partitions ?? []) : []));
+  if (takes.length > 0) parts.push(`the ownership of ${some(takes.length, "partition")}`);
+  if (count("message") > 0) parts.push(some(count("message"), "message"));
+  if (count("document") > 0) parts.push(some(count("document"), "document"));
+  if (renewals > 0) parts.push(some(renewals, "renewal"));
+  return parts.join(", ");
+}
+
+function describeCommits(lost: readonly Acknowledged[], isAll: boolean): string {
+  const byPartition = new Map<number, number>();
+  let total = 0;
+  for (const { kind, commits = 0, partitions = [] } of lost) {
+    if (kind !== "commits") continue;
+    total += commits;
+    for (const partition of partitions) byPartition.set(partition, (byPartition.get(partition) ?? 0) + 1);
+  }
+  const least = isAll ? "" : "at least ";
+  if (total === 0) return `${least}0 commits`;
+  const most = [...byPartition].toSorted(([a, x], [b, y]) => y - x || a - b);
+  const listed = most.slice(0, LISTED_MAX).map(([partition, n]) => `${n} of partition ${partition}`);
+  const rest = most.slice(LISTED_MAX);
+  if (rest.length > 0)
+    listed.push(`${rest.reduce((sum, [, n]) => sum + n, 0)} of ${rest.length} other partitions`);
+  return `${least}${some(total, "commit")} (${listed.join(", ")})`;
+}
+
+function some(n: number, what: string): string {
+  return `${n} ${what}${n === 1 ? "" : "s"}`;
+}

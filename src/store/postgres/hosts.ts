@@ -1,0 +1,291 @@
+/**
+ * The hosts of a database, and which of them accepts writes. The URL may have several hosts, as libpq has them:
+ * `postgres://user@a:5432,b:5432/database?target_session_attrs=read-write`. The driver (`pg`) knows one host only.
+ *
+ * A connection is tried at all hosts at once. A standby is not used. A server of an older timeline than one that was used
+ * before is a former primary, and is not used either: a promotion begins the next timeline.
+ */
+import type pg from "pg";
+import type { Clock } from "../../std/clock.ts";
+import { StoreFault } from "../store.ts";
+import { connectFault, DatabaseUnusable, faultOf, garbled, sqlState } from "./faults.ts";
+
+export interface DatabaseHost {
+  /** The host and the port, for messages. */
+  readonly name: string;
+  /** The URL of this host alone, for the driver. */
+  readonly url: string;
+}
+
+/** A connection to a host that accepts writes. */
+export interface Connected {
+  readonly client: pg.Client;
+  readonly host: DatabaseHost;
+  /** Null: the server does not permit reading it. */
+  readonly timeline: number | null;
+}
+
+/** While no timeline is known, a connection waits this long for other hosts that might have a newer one. */
+const COMPARE_MS = 2_000;
+const PORT_DEFAULT = "5432";
+const PARTS = /^(postgres(?:ql)?:\/\/(?:[^/?#]*@)?)([^/?#@]*)([^?#]*)(?:\?(.*))?$/;
+const WRITABLE = ["any", "primary", "read-write"];
+
+/** Reads the hosts of a URL. Throws if the URL asks for a server that accepts no writes. */
+export function readHosts(url: string): readonly DatabaseHost[] {
+  const parts = PARTS.exec(url);
+  if (parts === null) return [{ name: "the database", url }];
+  const [, before = "", hosts = "", path = "", query = ""] = parts;
+  const settings = new URLSearchParams(query);
+  const wanted = settings.get("target_session_attrs");
+  if (wanted !== null && !WRITABLE.includes(wanted))
+    throw new DatabaseUnusable(
+      "settings",
+      `the URL of the database says target_session_attrs=${wanted}, but Rondo writes. Say read-write`,
+    );
+  if (settings.get("host")?.includes(",") === true)
+    throw new DatabaseUnusable(
+      "settings",
+      "the URL of the database has several hosts in its parameter `host`. Write them before the slash: " +
+        "postgres://user@a:5432,b:5432/database",
+    );
+  const left = query.split("&").filter((part) => !/^(?:target_session_attrs=|$)/.test(part));
+  const after = path + (left.length === 0 ? "" : `?${left.join("&")}`);
+  return hosts.split(",").map((host) => ({
+    name: nameOf(host === "" ? (settings.get("host") ?? "localhost") : host),
+    url: before + host + after,
+  }));
+}
+
+function nameOf(host: string): string {
+  return /:\d+$/.test(host) ? host : `${host}:${PORT_DEFAULT}`;
+}
+
+export class Hosts {
+  readonly #hosts: readonly DatabaseHost[];
+  readonly #clock: Clock;
+  /** Gets a line when the database begins to fail over, and when another host is used. */
+  readonly #onLine: ((line: string) => void) | undefined;
+  readonly #listeners = new Set<(timeline: number) => void>();
+  /** The newest timeline that was used; 0: none yet. */
+  #timeline = 0;
+  #last: DatabaseHost | null = null;
+  #isChecked = false;
+  #isFailingOver = false;
+
+  constructor(url: string, clock: Clock, onLine?: (line: string) => void) {
+    this.#hosts = readHosts(url);
+    this.#clock = clock;
+    this.#onLine = onLine;
+  }
+
+  /** Calls back when a newer timeline is used: connections to servers of older ones are of no use any more. */
+  onTimeline(listener: (timeline: number) => void): void {
+    this.#listeners.add(listener);
+  }
+
+  /** Connects to the host that accepts writes. `make` makes a client for a URL; a host gets `timeoutMs` to answer. */
+  async connect(make: (url: string) => pg.Client, timeoutMs: number): Promise<Connected> {
+    const connected = await this.#race(make, timeoutMs);
+    this.#use(connected);
+    if (!this.#isChecked) {
+      const { client, host } = connected;
+      try {
+        await refuseTransactionPooler(client, () => make(host.url));
+      } catch (error) {
+        drop(client, "a pooler is in between");
+        throw error;
+      }
+      this.#isChecked = true;
+    }
+    return connected;
+  }
+
+  /** Tries all hosts at once; resolves with the first that can be used, or the one with the newest timeline. */
+  #race(make: (url: string) => pg.Client, timeoutMs: number): Promise<Connected> {
+    return new Promise((resolve, reject) => {
+      const usable: Connected[] = [];
+      const refusals: HostRefusal[] = [];
+      let isOver = false;
+      let cancel = (): void => {};
+      const choose = (): void => {
+        isOver = true;
+        cancel();
+        const [best, ...others] = usable.toSorted((a, b) => (b.timeline ?? 0) - (a.timeline ?? 0));
+        for (const { client } of others) drop(client, "another host is used");
+        if (best === undefined) reject(this.#faultOf(refusals));
+        else resolve(best);
+      };
+      const settled = (): void => {
+        if (isOver) return;
+        const isKnown = this.#timeline > 0 && usable.length > 0;
+        if (isKnown || usable.length + refusals.length === this.#hosts.length) choose();
+        else if (usable.length === 1) cancel = this.#clock.after(COMPARE_MS, choose);
+      };
+      for (const host of this.#hosts)
+        void this.#try(host, make, timeoutMs)
+          .then(
+            (connected) => {
+              if (isOver) drop(connected.client, "another host is used");
+              else usable.push(connected);
+            },
+            (error: unknown) => refusals.push({ host, error }),
+          )
+          .then(settled);
+    });
+  }
+
+  async #try(host: DatabaseHost, make: (url: string) => pg.Client, timeoutMs: number): Promise<Connected> {
+    const client = make(host.url);
+    const cancel = this.#clock.after(timeoutMs, () => drop(client, "no answer in time"));
+    try {
+      await client.connect().catch((error: unknown) => {
+        throw connectFault(error);
+      });
+      const timeline = await readTimeline(client);
+      if (timeline === STANDBY)
+        throw new HostUnusable(
+          "is a standby or still recovering",
+          "the database is a standby, or is still recovering",
+        );
+      if (this.#hosts.length > 1 && timeline !== null && timeline < this.#timeline)
+        throw new HostUnusable(
+          `is a former primary (timeline ${timeline}, the database is at ${this.#timeline}): make it a standby`,
+          "the database is a former primary",
+        );
+      return { client, host, timeline };
+    } catch (error) {
+      drop(client, "not used");
+      throw error;
+    } finally {
+      cancel();
+    }
+  }
+
+  #use({ host, timeline }: Connected): void {
+    const moved = this.#last !== null && this.#last !== host;
+    if (moved && this.#last !== null)
+      this.#onLine?.(
+        `the database has moved from ${this.#last.name} to ${host.name} (timeline ${timeline ?? "unknown"})`,
+      );
+    this.#last = host;
+    this.#isFailingOver = false;
+    if (timeline === null || timeline <= this.#timeline) return;
+    this.#timeline = timeline;
+    for (const listener of this.#listeners) listener(timeline);
+  }
+
+  /** The fault if no host can be used. */
+  #faultOf(refusals: readonly HostRefusal[]): unknown {
+    const [first] = refusals;
+    if (this.#hosts.length === 1 || first === undefined) return first?.error;
+    const faults = refusals.map(({ host, error }) => ({
+      name: host.name,
+      fault: asFault(error),
+    }));
+    const list = faults
+      .toSorted((a, b) => this.#placeOf(a.name) - this.#placeOf(b.name))
+      .map(
+        ({ name, fault }) =>
+          `${name} ${fault instanceof HostUnusable ? fault.why : `does not: ${fault.message}`}`,
+      )
+      .join("; ");
+    const isFailingOver = faults.some(({ fault }) => fault instanceof HostUnusable);
+    const retryable = faults.some(({ fault }) => fault.retryable);
+    const message = isFailingOver
+      ? `the database is failing over: no host accepts writes yet (${list}). Promote a standby if nothing does so by itself`
+      : `no host of the database lets this node in (${list})`;
+    if (isFailingOver && !this.#isFailingOver)
+      this.#onLine?.("the database is failing over: this node goes on when a host accepts writes");
+    this.#isFailingOver = isFailingOver;
+    return new StoreFault(message, { retryable, nothingWritten: true, cause: first.error });
+  }
+
+  #placeOf(name: string): number {
+    return this.#hosts.findIndex((host) => host.name === name);
+  }
+}
+
+function asFault(error: unknown): StoreFault {
+  const attempted = { sent: true, writes: false };
+  const fault = faultOf(error, attempted);
+  if (fault instanceof StoreFault) return fault;
+  return garbled(error instanceof Error ? error : new Error(String(error)), attempted);
+}
+
+interface HostRefusal {
+  readonly host: DatabaseHost;
+  readonly error: unknown;
+}
+
+/** A host that answers and accepts no writes. */
+class HostUnusable extends StoreFault {
+  override name = "HostUnusable";
+  /** As the predicate of a sentence about the host. */
+  readonly why: string;
+  constructor(why: string, message: string) {
+    super(message, { retryable: true, nothingWritten: true });
+    this.why = why;
+  }
+}
+
+const STANDBY = -1;
+
+/** The timeline of a primary; null: not permitted; `STANDBY`: it accepts no writes. */
+async function readTimeline(client: pg.Client): Promise<number | null> {
+  const { rows } = await client.query<{ standby: string }>("SELECT pg_is_in_recovery()::text AS standby");
+  if (rows[0]?.standby === "true") return STANDBY;
+  try {
+    const found = await client.query<{ segment: string }>(
+      "SELECT pg_walfile_name(pg_current_wal_lsn()) AS segment",
+    );
+    return Number.parseInt((found.rows[0]?.segment ?? "").slice(0, 8), 16) || null;
+  } catch (error) {
+    // Some providers do not permit this.
+    if (["42501", "0A000"].includes(sqlState(error) ?? "")) return null;
+    throw error;
+  }
+}
+
+/** A pooler that happens to give the same process twice is found by one of the next comparisons. */
+const COMPARISONS = 5;
+
+/**
+ * Refuses a pooler between Rondo and PostgreSQL that gives a connection another server process for each transaction (PgBouncer
+ * with `pool_mode=transaction` or `statement`): Rondo keeps settings, prepared statements and LISTEN in its sessions. A pooler in
+ * session mode is permitted. `another` makes a further client of the same URL.
+ */
+async function refuseTransactionPooler(client: pg.Client, another: () => pg.Client): Promise<void> {
+  // A pooler announces a process id of its own.
+  const announced = (client as unknown as { readonly processID: number | null }).processID;
+  const first = await readPid(client);
+  if (first === announced) return;
+  for (let i = 0; i < COMPARISONS; i++) {
+    const second = another();
+    try {
+      await second.connect();
+      await second.query("BEGIN");
+      // The first connection is idle: in transaction mode its server process is free for the second one.
+      const isShared = (await readPid(second)) === first || (await readPid(client)) !== first;
+      if (isShared)
+        throw new DatabaseUnusable(
+          "settings",
+          "the database is behind a pooler in transaction mode (such as PgBouncer): the server process changes " +
+            "from one transaction to the next, so settings, prepared statements and notifications get lost. Connect " +
+            "the nodes to PostgreSQL itself, each needs only 4 connections; or set pool_mode=session for Rondo's database",
+        );
+    } finally {
+      await second.end();
+    }
+  }
+}
+
+async function readPid(client: pg.Client): Promise<number> {
+  const { rows } = await client.query<{ pid: string }>("SELECT pg_backend_pid()::text AS pid");
+  return Number(rows[0]?.pid);
+}
+
+/** Closes a connection at once. */
+export function drop(client: pg.Client, why: string): void {
+  client.connection.stream.destroy(new Error(`Connection terminated: ${why}`));
+}
