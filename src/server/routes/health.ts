@@ -2,6 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { reject } from "../../std/rejection.ts";
 import { remoteEpoch } from "../../store/remote-epoch.ts";
+import { type Store, StoreFault } from "../../store/store.ts";
 import { json } from "../route.ts";
 import { route } from "./services.ts";
 
@@ -49,11 +50,16 @@ const readyRoute = route({
   async handle(_ask, services) {
     if (services.isClosing()) return reject("not_ready", "the server is closing");
     if (services.engine.hasStopped) return reject("not_ready", "the engine has stopped");
+    // The fault of now comes first: that of the last commit may be an older one.
+    const unanswered = await storeFault(services.store);
+    if (unanswered !== null)
+      return reject(
+        "store_unavailable",
+        `the store does not answer: ${unanswered.message.slice(0, FAULT_CHARS)}`,
+      );
     const fault = services.engine.commitFault;
     if (fault !== null)
       return reject("store_unavailable", `the store takes no writes: ${fault.message.slice(0, FAULT_CHARS)}`);
-    // Checks that the store answers; a damaged document is an answer too.
-    await remoteEpoch(services.store);
     const { broker } = services;
     const { lostTransactions = 0 } = services.engine.info;
     return json({
@@ -63,6 +69,17 @@ const readyRoute = route({
     });
   },
 });
+
+/** Why the store does not answer; null: it does. A damaged document is an answer too. */
+async function storeFault(store: Pick<Store, "getDocument">): Promise<StoreFault | null> {
+  try {
+    await remoteEpoch(store);
+    return null;
+  } catch (thrown) {
+    if (thrown instanceof StoreFault) return thrown;
+    throw thrown;
+  }
+}
 
 const metricsRoute = route({
   id: "metrics",

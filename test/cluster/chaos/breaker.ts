@@ -6,6 +6,7 @@
 import type { SeededRandom } from "../../../src/std/random.ts";
 import type { ClusterFixture, NodePlace } from "../../fixtures/cluster/cluster-processes-fixture.ts";
 import type { FaultProcess } from "../../fixtures/faults/fault-process-fixture.ts";
+import type { PostgresServer } from "../../fixtures/store/postgres-server-fixture.ts";
 
 const KINDS = [
   ...Array.from({ length: 10 }, () => "kill -9" as const),
@@ -20,6 +21,7 @@ const KINDS = [
 const UNREACHABLE = 6;
 
 export interface BreakerOptions {
+  readonly server: PostgresServer;
   readonly workers: number;
   readonly leaseMs: number;
   readonly say: (line: string) => void;
@@ -160,7 +162,7 @@ export class Breaker {
   }
 
   async #restartDatabase(): Promise<void> {
-    const { server } = this.#bench;
+    const { server } = this.#options;
     const mode = this.#random.pick(["fast", "immediate", "kill"] as const);
     this.#count(`PostgreSQL ${mode}`);
     this.#isDatabaseUp = false;

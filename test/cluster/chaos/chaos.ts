@@ -72,7 +72,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   try {
     const bench = await ClusterFixture.open({ nodes: NODES, server, leaseMs: options.leaseMs, flows: FLOWS });
     try {
-      const report = await new Chaos(bench, options).run();
+      const report = await new Chaos(bench, server, options).run();
       if (!isWell(report) && options.keep !== undefined) keep(bench, options.keep);
       return report;
     } finally {
@@ -90,12 +90,13 @@ class Chaos {
   readonly #breaker: Breaker;
   readonly #lastMs: Record<string, number> = {};
 
-  constructor(bench: ClusterFixture, options: ChaosOptions) {
+  constructor(bench: ClusterFixture, server: PostgresServer, options: ChaosOptions) {
     const { seed, say, leaseMs } = options;
     this.#bench = bench;
     this.#options = options;
     this.#load = new Load(bench, new SeededRandom(`${seed} load`));
     this.#breaker = new Breaker(bench, new SeededRandom(`${seed} faults`), {
+      server,
       workers: WORKERS,
       leaseMs,
       say: (line) => say(`${this.#load.acknowledged.size} acknowledged, ${line}`),
