@@ -13,6 +13,7 @@ import type { Execution, HandlerState, Visit } from "./execution.ts";
 import { rowRanges } from "./journal/journal-entry.ts";
 import type { Answer, ChildMessage, DrainedMessage, Sent } from "./message.ts";
 import type { Step } from "./step.ts";
+import { closeRun } from "./tasks/run-notices.ts";
 import { arm, clearTimers, ENGINE } from "./timers.ts";
 
 /** Runs the execution forward until it waits for a message. */
@@ -57,6 +58,7 @@ function isSealed({ ending }: Execution, { sealed, enumeration }: HandlerState):
 /** Records the end of a handler; its open tasks count as cancelled. */
 export function finishHandler(step: Step, handler: HandlerState): void {
   const visit = step.execution.currentVisit();
+  for (const task of [...handler.notices.keys()]) closeRun(step, handler, task, "ended");
   const done = handler.tasks.done;
   const failed = handler.tasks.failed.size;
   step.emit({

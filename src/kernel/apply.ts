@@ -4,6 +4,7 @@
  */
 import { assert, unreachable } from "../std/assert.ts";
 import { byteLength } from "../std/json.ts";
+import { SparseMap } from "../std/sparse.ts";
 import { commandReceipted, commandStarted, reopenCommands, settleCommand } from "./command/command-state.ts";
 import { applyPostOp, applyPostOpRetried } from "./command/owed-op.ts";
 import { NEXT } from "./definition/plan.ts";
@@ -14,6 +15,7 @@ import type {
   Recorded,
   TaskRun,
   TaskStep,
+  TasksAccepted,
   TasksEnumerated,
   TasksLate,
   TasksLost,
@@ -27,6 +29,7 @@ import { applyCreated, type Ending, type Execution, HandlerState, Visit } from "
 import type { Checkpoint } from "./tasks/checkpoint.ts";
 import { applyChild } from "./tasks/children.ts";
 import { compensatedHandler } from "./tasks/compensation.ts";
+import { applyRunNotice } from "./tasks/run-notices.ts";
 import { noteError, readError } from "./tasks/stored-error.ts";
 import { NEVER } from "./tasks/task-table.ts";
 
@@ -60,6 +63,8 @@ function fold(execution: Execution, event: Event): void {
       return enumerationEnded(execution, event);
     case "tasks.enumerated":
       return tasksEnumerated(execution, event);
+    case "tasks.accepted":
+      return tasksAccepted(execution, event);
     case "tasks.started":
       return tasksStarted(execution, event);
     case "tasks.retrying":
@@ -76,6 +81,9 @@ function fold(execution: Execution, event: Event): void {
       return taskStep(execution, event);
     case "task.run":
       return taskRun(execution, event);
+    case "task.run.started":
+    case "task.run.crashed":
+      return applyRunNotice(at(execution, event), event);
     case "child.started":
     case "child.finished":
       return applyChild(at(execution, event), event);
@@ -174,6 +182,7 @@ function handlerFinished(execution: Execution, event: EventOf<"handler.finished"
   handler.cancelled = event.cancelled;
   if (handler.plan.isCompensated) handler.tasks.endStarts();
   else handler.tasks.forgetStarts();
+  handler.notices = new SparseMap();
 }
 
 function phaseFinished(execution: Execution, event: EventOf<"phase.finished">): void {
@@ -260,6 +269,17 @@ function tasksEnumerated(execution: Execution, event: TasksEnumerated): void {
   for (const identity of event.identities ?? []) handler.identities?.add(identity);
 }
 
+function tasksAccepted(execution: Execution, event: TasksAccepted): void {
+  const { notices } = at(execution, event);
+  event.tasks.forEach((task, i) =>
+    notices.set(task, {
+      attempt: event.attempts[i] as number,
+      worker: event.workers[i] as string,
+      run: null,
+    }),
+  );
+}
+
 function tasksStarted(execution: Execution, event: TasksStarted): void {
   const { tasks } = at(execution, event);
   event.tasks.forEach((task, i) =>
@@ -273,14 +293,16 @@ function tasksRetrying(execution: Execution, event: TasksRetrying): void {
   event.tasks.forEach((task, i) => {
     const reason = event.reasons[i];
     const burns = reason === "released" ? "nothing" : reason === "crashed" ? "crash" : "attempt";
+    handler.notices.delete(task);
     handler.tasks.endAttempt(task, event.attempts[i] as number, { burns, until: event.untils[i] as number });
   });
 }
 
 function tasksLost(execution: Execution, event: TasksLost): void {
-  const { tasks } = at(execution, event);
+  const { tasks, notices } = at(execution, event);
   event.tasks.forEach((task, i) => {
     const attempt = event.attempts[i] as number;
+    notices.delete(task);
     tasks.endAttempt(task, attempt, { burns: "crash", until: execution.now });
     tasks.noteLost(task, attempt);
   });
@@ -304,6 +326,7 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     const attempt = event.attempts[i] as number;
     const status = event.statuses[i] as TasksSettled["statuses"][number];
     tasks.settle(task, attempt, status);
+    handler.notices.delete(task);
     if (handler.plan.command !== null)
       settleCommand(execution, handler, { task, status, payload: event.payloads[i] as string });
     if (status === "done" && handler.plan.isCompensated) tasks.noteResult(task, execution.seq);
@@ -472,6 +495,7 @@ function tasksWaiting(execution: Execution, event: TasksWaiting): void {
     const by = { task, attempt, round };
     if (due !== null) handler.progress.note(by, { kind: "sleep", name, due });
     handler.progress.wait(by, { name, due, signal });
+    handler.notices.delete(task);
     handler.tasks.endAttempt(task, attempt, {
       // @plant suspended task uses up an attempt
       burns: "nothing",
@@ -497,7 +521,10 @@ function taskStep(execution: Execution, event: TaskStep): void {
 function taskRun(execution: Execution, event: TaskRun): void {
   const { task, attempt, index, name } = event;
   const { round } = execution.currentVisit();
-  at(execution, event).progress.noteRun({ task, attempt, round }, { index, name, seq: execution.seq });
+  const handler = at(execution, event);
+  handler.progress.noteRun({ task, attempt, round }, { index, name, seq: execution.seq });
+  const notices = handler.notices.get(task);
+  if (notices !== undefined) handler.notices.set(task, { ...notices, run: null });
 }
 
 function stepDone({ name, error }: TaskStep, seq: number): Checkpoint {

@@ -15,8 +15,11 @@ const SINCE_2: readonly string[] = [
 
 const SINCE_3: readonly string[] = ["command.receipted", "postop.done", "postop.failed", "postop.retried"];
 
-/** After `ending` comes a clean-up, whose phases and timers older versions do not know. */
-const SINCE_5: readonly string[] = ["ending"];
+/**
+ * After `ending` comes a clean-up, whose phases and timers older versions do not know. The others are facts about runs: they
+ * change no outcome, but an older version cannot read a row that holds them.
+ */
+const SINCE_5: readonly string[] = ["ending", "tasks.accepted", "task.run.started", "task.run.crashed"];
 
 /** The first version that knows the kind. */
 export function versionOf(kind: string): number {
@@ -113,6 +116,14 @@ export interface TasksStarted extends Place {
   readonly workers: readonly string[];
 }
 
+/** Workers have accepted these attempts; they may not have begun yet. */
+export interface TasksAccepted extends Place {
+  readonly kind: "tasks.accepted";
+  readonly tasks: readonly number[];
+  readonly attempts: readonly number[];
+  readonly workers: readonly string[];
+}
+
 export interface TasksRetrying extends Place {
   readonly kind: "tasks.retrying";
   readonly tasks: readonly number[];
@@ -183,7 +194,37 @@ export interface TaskRun extends Place {
   readonly index: number;
   readonly state: string;
   readonly oversized: boolean;
-  readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
+  readonly stats: RunStats;
+}
+
+export interface RunStats {
+  readonly durationMs: number;
+  readonly memoryBytes: number;
+}
+
+/** A run of a script task began. */
+export interface TaskRunStarted extends Place {
+  readonly kind: "task.run.started";
+  readonly task: number;
+  readonly attempt: number;
+  readonly name: string;
+  readonly index: number;
+}
+
+/**
+ * A run of a script task ended without a state. `crashed`: its worker says so. `lost`: its attempt was lost. `ended`: its
+ * attempt ended in another way, and nothing was said about the run.
+ */
+export interface TaskRunCrashed extends Place {
+  readonly kind: "task.run.crashed";
+  readonly task: number;
+  readonly attempt: number;
+  readonly name: string;
+  readonly index: number;
+  readonly reason: "crashed" | "lost" | "ended";
+  readonly message: string | null;
+  /** Null: its worker has not said what it cost. */
+  readonly stats: RunStats | null;
 }
 
 /** A child execution was asked for, or has ended. */
@@ -301,6 +342,7 @@ export type Event =
     })
   | (Place & { readonly kind: "handler.lost"; readonly attempt: number; readonly worker: string })
   | TasksEnumerated
+  | TasksAccepted
   | TasksStarted
   | TasksRetrying
   | TasksSettled
@@ -309,6 +351,8 @@ export type Event =
   | TasksWaiting
   | TaskStep
   | TaskRun
+  | TaskRunStarted
+  | TaskRunCrashed
   | ChildEvent
   | CommandReceipted
   | PostOpEvent

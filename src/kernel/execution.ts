@@ -9,6 +9,7 @@ import type { HandlerPlan, PhasePlan, Plan } from "./definition/plan.ts";
 import type { Created, ExecutionError, FinalStatus, Parent, Place, TimerPurpose } from "./event.ts";
 import { ProgressTable } from "./tasks/checkpoint.ts";
 import { IdentitySet } from "./tasks/identity-set.ts";
+import type { Notices } from "./tasks/run-notices.ts";
 import { TaskTable } from "./tasks/task-table.ts";
 
 /** The status of an execution that can be read. `cleaning`: its work is over, and its clean-up runs. */
@@ -94,6 +95,8 @@ export class HandlerState {
   readonly pageSeq: number[] = [];
   /** Checkpoints and waits of tasks that have some. */
   progress = new ProgressTable();
+  /** Notices about open attempts, by task. */
+  notices = new SparseMap<number, Notices>();
   /** Children by task: the open ones, and those that failed or were cancelled. */
   readonly children = new SparseMap<number, ChildState>();
   openChildren = 0;

@@ -72,6 +72,9 @@ test("the runs are worth it: they end in every way, with repairs, retries, losse
     "task.step signalled",
     "task.step timer",
     "task.run",
+    "task.run.started",
+    "task.run.crashed",
+    "tasks.accepted",
     "child.started",
     "child.finished",
     "late done refused",
@@ -130,6 +133,12 @@ function checkState({ execution, now }: KernelRun, at: string): void {
     must(tasks.settled.size === settled, where("settled is not the size of its set"));
     must(tasks.failed.size === failed, where("failed is not the size of its set"));
     must(!finished || tasks.starts().length === 0, where("finished with starts"));
+    for (const [n, { attempt }] of handler.notices)
+      must(
+        !tasks.settled.has(n) && attempt > tasks.ended(n),
+        where(`a notice about task ${n}, which is over`),
+      );
+    must(!finished || handler.notices.size === 0, where("finished with notices"));
     checkProgress(execution, handler, where);
     checkCommands(execution, handler, where);
   }

@@ -3,7 +3,7 @@
  * Receipts and pages need no id, because settled tasks and journaled tasks are sets.
  */
 import type { Rejection } from "../std/rejection.ts";
-import type { Parent, Place, PostOpRef } from "./event.ts";
+import type { Parent, Place, PostOpRef, RunStats } from "./event.ts";
 
 export interface StartMessage {
   readonly kind: "start";
@@ -107,6 +107,11 @@ interface Attempts extends Place {
   readonly attempts: readonly AttemptRef[];
 }
 
+/** Attempts that workers have accepted. */
+export interface AcceptedMessage extends Attempts {
+  readonly kind: "accepted";
+}
+
 /** Attempts that began. */
 export interface StartedMessage extends Attempts {
   readonly kind: "started";
@@ -143,7 +148,7 @@ export interface SignalMessage {
   readonly data: string;
 }
 
-/** A step or a run of a live attempt is done. */
+/** A step or a run of a live attempt is done, or a run of it began or crashed. */
 export interface CheckpointMessage extends Place {
   readonly kind: "checkpoint";
   readonly round: number;
@@ -159,9 +164,20 @@ export interface CheckpointMessage extends Place {
         readonly index: number | null;
         readonly state: string;
         readonly oversized: boolean;
-        readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
-      };
+        readonly stats: RunStats;
+      }
+    | RunNotice;
 }
+
+/** A run of a script began or crashed. */
+export type RunNotice = {
+  readonly name: string;
+  /** The index among the runs of the script, from 0; null: found by its name. */
+  readonly index: number | null;
+} & (
+  | { readonly kind: "run.started" }
+  | { readonly kind: "run.crashed"; readonly message: string; readonly stats: RunStats | null }
+);
 
 /** The owner starts children: these tasks of a handler are executions of another workflow. */
 export interface ChildrenMessage extends Place {
@@ -230,6 +246,7 @@ export type Message =
   | PageMessage
   | ReceiptsMessage
   | EnumerationMessage
+  | AcceptedMessage
   | StartedMessage
   | LostMessage
   | EnumerationLostMessage

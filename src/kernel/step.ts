@@ -14,6 +14,7 @@ import type { Answer, Message, Sent, StartMessage } from "./message.ts";
 import { cancelChildren, childEnded, startChildren } from "./tasks/children.ts";
 import { enumerationEnded, enumerationLost, page } from "./tasks/enumerate.ts";
 import { attemptsLost, attemptsStarted, receipts } from "./tasks/receipts.ts";
+import { attemptsAccepted } from "./tasks/run-notices.ts";
 import { checkpoint } from "./tasks/task-waits.ts";
 import { timerDue } from "./timer-due.ts";
 
@@ -93,6 +94,8 @@ function handle(step: Step, message: Exclude<Message, StartMessage>): Answer {
       return receipts(step, message);
     case "enumeration":
       return enumerationEnded(step, message);
+    case "accepted":
+      return attemptsAccepted(step, message);
     case "started":
       return attemptsStarted(step, message);
     case "lost":

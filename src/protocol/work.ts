@@ -1,6 +1,6 @@
 /** The messages between an engine node and its workers: grants to workers, reports and beats from them. */
-import type { Place } from "../kernel/event.ts";
-import type { EnumerationOutcome, Outcome } from "../kernel/message.ts";
+import type { Place, RunStats } from "../kernel/event.ts";
+import type { EnumerationOutcome, Outcome, RunNotice } from "../kernel/message.ts";
 import type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
 
 export type { Checkpoint } from "../kernel/tasks/checkpoint.ts";
@@ -147,10 +147,9 @@ export interface ReportedReceipt {
 
 /** The reports of workers about their attempts. */
 export type Report =
-  | (ReportPlace & {
-      readonly kind: "started";
-      readonly attempts: readonly { task: number; attempt: number; claim: number }[];
-    })
+  /** A worker has the attempts, and will begin them. */
+  | (Beat & { readonly kind: "accepted" })
+  | (Beat & { readonly kind: "started" })
   | (ReportPlace & { readonly kind: "receipts"; readonly receipts: readonly ReportedReceipt[] })
   | (ReportPlace & {
       readonly kind: "page";
@@ -179,8 +178,10 @@ export type Report =
       readonly state: string;
       /** Whether the state is larger than the limit above which states are marked. It is stored whole. */
       readonly oversized: boolean;
-      readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
+      readonly stats: RunStats;
     })
+  /** A run of a script task began or crashed. */
+  | (ReportedAttempt & RunNotice)
   /** Lines that an attempt logged (`task` -1: the enumeration). */
   | (ReportedAttempt & { readonly kind: "logs"; readonly lines: readonly ReportedLine[] });
 

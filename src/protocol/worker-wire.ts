@@ -155,7 +155,12 @@ export type WireEventBody =
       readonly oversized?: boolean;
       readonly stats?: RunStats;
     }
-  | { readonly kind: "run_crashed"; readonly run: string; readonly message: string }
+  | {
+      readonly kind: "run_crashed";
+      readonly run: string;
+      readonly message: string;
+      readonly stats?: RunStats;
+    }
   | WireReceipt;
 
 export interface RunStats {

@@ -1,5 +1,5 @@
 /** The context objects of user code. Costly parts (abort signal, readers, logs, steps) are made on first use. */
-import type { Outcome } from "../kernel/message.ts";
+import type { Outcome, RunNotice } from "../kernel/message.ts";
 import { encodeAttempt, reportedAttempt } from "../protocol/attempt-id.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
 import { idempotencyKey } from "../protocol/idempotency-key.ts";
@@ -136,13 +136,22 @@ export class AttemptContext {
   write(level: string, parts: readonly unknown[], { text = showParts(parts), run }: LineOptions = {}): void {
     const { grant, around } = this.shared;
     around.onLog(grant, this.item, level, around.secrets.isEmpty ? parts : [around.secrets.redact(text)]);
-    if (this.ending !== null) return;
+    if (this.ending === null) this.#lines.write(level, text, run);
+  }
+
+  /** Reports that a run of a script began or crashed, with the lines logged so far. */
+  notice(notice: RunNotice): void {
+    if (this.ending === null) this.#lines.notice(notice);
+  }
+
+  get #lines(): AttemptLog {
+    const { grant, around } = this.shared;
     this.extras.lines ??= new AttemptLog(reportedAttempt(grant, this.item), {
       clock: around.clock,
       secrets: around.secrets,
       onLines: (log, isFull) => around.reporter.logged(log, isFull),
     });
-    this.extras.lines.write(level, text, run);
+    return this.extras.lines;
   }
 
   /** Reports the lines logged so far. Called before any other report of the attempt. */

@@ -2,7 +2,7 @@
  * Collects the reports of a worker and sends them in order and in batches. The reports of one attempt are its start, then its
  * logs, steps, runs and pages as they come, then its receipt.
  * 1. Receipts of consecutive grants of one handler are one report.
- * 2. Logs wait for the next report of their attempt, for a tenth of a second, or until there are many.
+ * 2. Logs, and notices about runs, wait for the next report of their attempt, for a tenth of a second, or until there are many.
  * 3. All reports since the last turn go out together, in one call of `send`.
  */
 import { endsEnumeration, type Outcome } from "../kernel/message.ts";
@@ -38,6 +38,7 @@ const LOGS_WAIT_MS = 100;
 
 export class Reporter {
   readonly #options: ReporterOptions;
+  #accepted: Grant[] = [];
   #begun: Running[] = [];
   #queued: Queued[] = [];
   #receipts = new Map<Grant, ReportedReceipt[]>();
@@ -57,6 +58,11 @@ export class Reporter {
   /** The characters of all reports that are not committed yet. */
   get uncommittedChars(): number {
     return this.#uncommittedChars;
+  }
+
+  /** The worker has these attempts of a script, and begins them when it has room. */
+  accepted(grant: Grant): void {
+    this.#accepted.push(grant);
   }
 
   /** The attempt runs on after its turn. It is reported as started, unless it ends before the turn does. */
@@ -104,8 +110,7 @@ export class Reporter {
 
   /** Reports the lines that an attempt has logged. Called before any other report of the attempt. */
   reportLogs(log: AttemptLog): void {
-    const report = log.drain();
-    if (report !== null) this.add(report);
+    for (const report of log.drain()) this.add(report);
     this.#waiting.delete(log);
     if (this.#waiting.size > 0) return;
     this.#stopWaiting?.();
@@ -114,7 +119,7 @@ export class Reporter {
 
   /** Sends all collected reports. */
   flush(): void {
-    const reports: Report[] = this.#takeStarts();
+    const reports: Report[] = [...this.#takeAccepted(), ...this.#takeStarts()];
     const awaited: [at: number, Queued["onVerdict"]][] = [];
     const queued = this.#queued;
     if (queued.length > 0) this.#queued = [];
@@ -136,6 +141,16 @@ export class Reporter {
   #reportAllLogs(): void {
     this.#stopWaiting = null;
     for (const log of [...this.#waiting]) this.reportLogs(log);
+  }
+
+  #takeAccepted(): Report[] {
+    if (this.#accepted.length === 0) return [];
+    const accepted = this.#accepted;
+    this.#accepted = [];
+    return accepted.map((grant) => {
+      const attempts = grant.items.map(({ number, attempt, claim }) => ({ task: number, attempt, claim }));
+      return { kind: "accepted", ...reportPlace(grant), attempts };
+    });
   }
 
   #takeStarts(): Report[] {

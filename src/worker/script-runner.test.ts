@@ -92,10 +92,12 @@ describe("an attempt", () => {
     playing[0]?.end({ kind: "done", state: '{"n":3}', oversized: false });
     await bench.clock.settle();
     expect(bench.reports.map(({ kind }) => kind)).toEqual([
+      "accepted",
       "started",
+      "run.started",
       "logs",
       "run",
-      "logs",
+      "run.started",
       "run",
       "receipts",
     ]);
@@ -105,10 +107,10 @@ describe("an attempt", () => {
     ]);
     expect(
       bench.of("logs").flatMap(({ lines }) => lines.map(({ n, level, run }) => [n, level, run])),
-    ).toEqual([
-      [1, "run", "one"],
-      [2, "info", "one"],
-      [3, "run", "two"],
+    ).toEqual([[1, "info", "one"]]);
+    expect(bench.of("run.started")).toMatchObject([
+      { name: "one", index: 0 },
+      { name: "two", index: 1 },
     ]);
     expect(bench.outcomes.get(0)).toEqual({ status: "done", payload: '{"n":3}' });
   });
@@ -235,14 +237,19 @@ describe("the end", () => {
     expect(parse(bench.outcomes.get(0)?.payload)).toMatchObject(payload);
   });
 
-  test("a run that crashed is told in the logs (C5)", async () => {
+  test("2.23 a run that crashed is reported with its stats", async () => {
     const { bench, playing, give } = setUp();
     await give([1]);
-    playing[0]?.say({ kind: "run_crashed", run: "one", message: "gone" });
+    playing[0]?.say({
+      kind: "run_crashed",
+      run: "one",
+      message: "gone",
+      stats: { durationMs: 7, memoryBytes: 9 },
+    });
     playing[0]?.end({ kind: "crashed", run: "one", message: "gone" });
     await bench.clock.settle();
-    expect(bench.of("logs")).toMatchObject([
-      { lines: [{ level: "run", run: "one", text: "run one crashed: gone" }] },
+    expect(bench.of("run.crashed")).toMatchObject([
+      { name: "one", index: 0, message: "gone", stats: { durationMs: 7, memoryBytes: 9 } },
     ]);
   });
 

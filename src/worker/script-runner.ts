@@ -106,14 +106,17 @@ class ScriptJob {
     const { run } = event;
     switch (event.kind) {
       case "run_started":
-        this.#context.write("run", [`run ${run} started`], { run });
+        this.#context.notice({ kind: "run.started", name: run, index: this.#index });
         break;
       case "log":
         this.#context.write(event.level, [event.text], { run });
         break;
-      case "run_crashed":
-        this.#context.write("run", [`run ${run} crashed: ${event.message}`], { run });
+      case "run_crashed": {
+        const { message, stats } = event;
+        const shown = this.#context.shared.around.secrets.redact(message);
+        this.#context.notice({ kind: "run.crashed", name: run, index: this.#index, message: shown, stats });
         break;
+      }
       case "run_finished": {
         const { state, oversized, stats } = event;
         const attempt = reportedAttempt(this.#context.shared.grant, this.#context.item);

@@ -165,6 +165,7 @@ export class Worker {
     const lead = last !== null && last.do === grant.do && samePlace(last, grant) ? last : grant;
     this.#lead = lead;
     const shared = { grant, lead, code, input, around: this.#around, tracing: tracingOf(grant) };
+    if (grant.do === "script") this.#reporter.accepted(grant);
     const queue = grant.do === "script" ? this.#scriptQueue : this.#queue;
     queue.push(shared);
     this.#schedule();

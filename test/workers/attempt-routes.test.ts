@@ -232,7 +232,11 @@ describe("the routes of a script's runs", () => {
       200,
       { attempt: work.attempt, verdict: "accepted" },
     ]);
-    expect(await bench.logs("e1")).toEqual(["run one started", "hi", "ho"]);
+    expect(await bench.logs("e1")).toEqual(["hi", "ho"]);
+    expect(await bench.events("e1", "tasks.accepted")).toMatchObject([{ tasks: [0], attempts: [1] }]);
+    expect(await bench.events("e1", "task.run.started")).toMatchObject([
+      { name: "one", index: 0, attempt: 1 },
+    ]);
     expect((await bench.events("e1", "task.run")).map(({ state }) => state)).toEqual(["21", "42"]);
     expect((await bench.status("e1")).status).toBe("done");
     expect((await status({ status: "done", result: 42 }))[1]).toMatchObject({

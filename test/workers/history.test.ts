@@ -1,5 +1,5 @@
 // What a worker is told of earlier attempts of its task: steps, sleeps, waits, and the runs of a script.
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { Claimed, WireEventBody, WorkItem } from "../../src/protocol/worker-wire.ts";
 import { unwrap } from "../../src/std/rejection.ts";
 import { DONE, FAILED, SessionFixture, STARTED, tasksPhase } from "../fixtures/workers/session-fixture.ts";
@@ -102,7 +102,7 @@ describe("a script", () => {
     ]);
   });
 
-  test("C5 whose worker dies goes on after its last finished run", async () => {
+  test("2.31 C5 whose worker dies: its open run is marked as crashed, and it goes on after its last finished run", async () => {
     const [bench, work] = await claimed();
     await bench.tell(
       "one",
@@ -115,7 +115,49 @@ describe("a script", () => {
     const again = first(await bench.claim("one"));
     expect([again.n, again.finished, again.state]).toEqual([2, 1, { n: 1 }]);
     expect(again.runs?.map(({ name }) => name)).toEqual(["two"]);
-    expect(await bench.logs("e1")).toEqual(["run one started", "run two started"]);
+    expect(await bench.events("e1", "task.run.crashed")).toMatchObject([
+      { name: "two", index: 1, attempt: 1, reason: "lost", stats: null },
+    ]);
+    expect((await bench.events("e1", "task.run.started")).map(({ name }) => name)).toEqual(["one", "two"]);
+  });
+
+  test("2.23 whose run crashed keeps the run's stats", async () => {
+    const [bench, work] = await claimed();
+    const stats = { durationMs: 12, memoryBytes: 345 };
+    await bench.tell(
+      "one",
+      [work, 1, { kind: "run_started", run: "one" }],
+      [work, 2, { kind: "run_crashed", run: "one", message: "out of memory", stats }],
+      [work, 3, FAILED],
+    );
+    expect(await bench.events("e1", "task.run.crashed")).toMatchObject([
+      { name: "one", attempt: 1, reason: "crashed", message: "out of memory", stats },
+    ]);
+  });
+
+  test("whose notices come in one request are recorded in one commit", async () => {
+    const [bench, work] = await claimed();
+    const commits = vi.spyOn(bench.store, "commit");
+    await bench.tell(
+      "one",
+      [work, 1, { kind: "accepted" }],
+      [work, 2, STARTED],
+      [work, 3, { kind: "run_started", run: "one" }],
+      [work, 4, { kind: "log", text: "hi", run: "one" }],
+      [work, 5, { kind: "run_finished", run: "one", state: { n: 1 } }],
+      [work, 6, { kind: "run_started", run: "two" }],
+    );
+    expect(commits).toHaveBeenCalledTimes(1);
+  });
+
+  test("2.11 whose worker has only accepted it is recorded with the next commit", async () => {
+    const [bench, work] = await claimed();
+    const commits = vi.spyOn(bench.store, "commit");
+    await bench.tell("one", [work, 1, { kind: "accepted" }]);
+    expect(commits).not.toHaveBeenCalled();
+    await bench.tell("one", [work, 2, { kind: "run_started", run: "one" }]);
+    expect(commits).toHaveBeenCalledTimes(1);
+    expect(await bench.events("e1", "tasks.accepted")).toMatchObject([{ attempts: [1], workers: ["one"] }]);
   });
 
   test("C6 the same run_finished twice is recorded once", async () => {

@@ -95,7 +95,7 @@ describe("by the attempt's status", () => {
   );
 
   test.each(["started", "crashed"])(
-    "that an unknown run has %s is refused, and nothing is logged",
+    "2.34 that an unknown run has %s is refused, and nothing is recorded",
     async (status) => {
       const { bench, work } = await scripted();
       const asked = await serve(bench, work);
@@ -104,7 +104,10 @@ describe("by the attempt's status", () => {
         { code: "invalid_input" },
       ]);
       expect((await asked.status({ status, run: "r0", message: "x" }))[0]).toBe(200);
-      expect(await bench.logs("e1")).toHaveLength(1);
+      const kinds = ["task.run.started", "task.run.crashed"] as const;
+      const facts = await Promise.all(kinds.map((kind) => bench.events("e1", kind)));
+      expect(facts.flat().map(({ name }) => name)).toEqual(["r0"]);
+      expect(await bench.logs("e1")).toEqual([]);
     },
   );
 

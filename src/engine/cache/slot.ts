@@ -95,6 +95,8 @@ export class Slot {
 
   /** The version of the execution's next events. While it is above the version that may be written, its messages wait. */
   needs = 0;
+  /** Whether a worker has said that it accepted an attempt, and that is not recorded. */
+  hasAccepted = false;
   /** The last published event, the last one sent to the publisher, and whether the store has a row for unpublished ones. */
   published = 0;
   publishing = 0;

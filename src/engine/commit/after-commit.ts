@@ -140,7 +140,13 @@ export class AfterCommit {
       sendHeld(this.#node, slot, queued.held, false);
       return false;
     });
-    for (const queue of slot.allQueues) for (const lease of queue.leases.values()) lease.recorded = false;
+    for (const queue of slot.allQueues)
+      for (const lease of queue.leases.values()) {
+        lease.recorded = false;
+        if (lease.accepted === undefined) continue;
+        lease.accepted = "said";
+        slot.hasAccepted = true;
+      }
     slot.queue = [...back.map(({ queued }) => queued), ...slot.queue];
     this.#cache.drop(slot);
     this.#cache.count(slot);

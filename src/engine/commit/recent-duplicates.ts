@@ -52,6 +52,7 @@ export class RecentDuplicates {
 
 function attemptOf(report: Report, i: number): { task: number; attempt: number } {
   if (report.kind === "receipts") return report.receipts[i] ?? { task: -1, attempt: 0 };
-  if (report.kind === "started") return report.attempts[i] ?? { task: -1, attempt: 0 };
+  if (report.kind === "accepted" || report.kind === "started")
+    return report.attempts[i] ?? { task: -1, attempt: 0 };
   return { task: "task" in report ? report.task : -1, attempt: report.attempt };
 }

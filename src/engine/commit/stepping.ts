@@ -17,9 +17,11 @@ import { knownRuns } from "../leases/attempt-facts.ts";
 import {
   toLogRow,
   toMessage,
+  unrecordedAccepts,
   unrecordedStarts,
   verdictOnRest,
   verdictsOnStarts,
+  writesRunNotices,
 } from "../leases/report-intake.ts";
 import { toMailboxMessage } from "../mailbox/mailbox.ts";
 import { EVENTS_DUE, EVENTS_TIMER, outboxMark, outboxRow } from "../mailbox/outbox.ts";
@@ -55,6 +57,9 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
   const { effects } = into;
   const letters: string[] = [];
   const marks: Record<string, number> = {};
+  if (slot.execution !== null)
+    for (const message of unrecordedAccepts(node, slot))
+      collect(into, step(slot.execution, message, node.now).events);
   const queue = slot.queue;
   const count = Math.min(queue.length, messagesMax);
   slot.queue = count === queue.length ? [] : queue.slice(count);
@@ -134,10 +139,16 @@ function stepOne(
   if (queued.kind === "report") {
     const { report, worker } = queued;
     if (report.kind === "logs") return { answer: keepLines(node, slot, queued, into), existed: false };
-    if (report.kind === "started") {
+    if (report.kind === "accepted" || report.kind === "started") {
       const verdicts = verdictsOnStarts(node, slot, report, worker);
       return { answer: { kind: "ignored", why: "nothing to step", verdicts }, existed: false };
     }
+    const isNotice = report.kind === "run.started" || report.kind === "run.crashed";
+    if (isNotice && !writesRunNotices(node))
+      return {
+        answer: { kind: "ignored", why: "an older node cannot read it", verdicts: ["accepted"] },
+        existed: false,
+      };
     const message = slot.execution === null ? null : toMessage(node, slot, report, worker);
     if (message === null)
       return {

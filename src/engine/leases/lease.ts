@@ -24,6 +24,8 @@ export interface Lease {
   until: number;
   /** When a command without a receipt times out, even if its worker beats. */
   dueAt: number;
+  /** Whether a worker has said that it accepted the attempt, and whether that is journaled or about to be. */
+  accepted?: "said" | "recorded";
   /** Whether the start is journaled or about to be. */
   recorded: boolean;
   /** It was adopted, and the quota servers of its limits have not confirmed that yet; its start is not recorded before. */

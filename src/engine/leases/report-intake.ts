@@ -2,7 +2,8 @@
  * Reports of workers: starts, pages, receipts, beats. Reports become messages when their execution is stepped; leases decide
  * whether an attempt is live. After the commit, the leases that they ended are dropped.
  */
-import type { Message, Receipt, Verdict } from "../../kernel/message.ts";
+import { versionOf } from "../../kernel/event.ts";
+import type { AttemptRef, CheckpointMessage, Message, Receipt, Verdict } from "../../kernel/message.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
 import {
   type Beat,
@@ -36,10 +37,15 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
     const lease = queue.leases.get(ENUMERATION);
     if (lease !== undefined && isSameAttempt(lease, report.attempt, report.claim, report.epoch))
       node.noteReported(queue, lease);
-  } else if (report.kind === "started") {
+  } else if (report.kind === "started" || report.kind === "accepted") {
     for (const begun of report.attempts) {
       const lease = queue.leases.get(begun.task);
       if (lease === undefined || !isSameAttempt(lease, begun.attempt, begun.claim, report.epoch)) continue;
+      if (report.kind === "accepted") {
+        lease.accepted ??= "said";
+        slot.hasAccepted = true;
+        continue;
+      }
       countStart(node, slot, queue, lease);
       start(node, queue, lease);
     }
@@ -51,13 +57,13 @@ export function noteArrival(node: NodeState, slot: Slot, report: Report): void {
 }
 
 /**
- * Whether attempts may begin: only while they hold their leases. That they have is recorded with the next commit, by
- * `unrecordedStarts`, unless they are settled by then.
+ * Whether attempts may begin, or be accepted: only while they hold their leases. That they have is recorded with the next
+ * commit, by `unrecordedStarts`, unless they are settled by then.
  */
 export function verdictsOnStarts(
   node: NodeState,
   slot: Slot,
-  report: Extract<Report, { kind: "started" }>,
+  report: Extract<Report, { kind: "accepted" | "started" }>,
   worker: string,
 ): Verdict[] {
   return report.attempts.map(({ task, attempt, claim }) =>
@@ -69,7 +75,7 @@ export function verdictsOnStarts(
 export function toMessage(
   node: NodeState,
   slot: Slot,
-  report: Exclude<Report, { kind: "started" | "logs" }>,
+  report: Exclude<Report, { kind: "accepted" | "started" | "logs" }>,
   worker: string,
 ): Exclude<Message, { kind: "start" }> | null {
   const { phase, visit, handler, round } = report;
@@ -90,21 +96,12 @@ export function toMessage(
       return { kind: "receipts", ...place, receipts };
     }
     case "step":
-    case "run": {
+    case "run":
+    case "run.started":
+    case "run.crashed": {
       const { task, attempt } = report;
       const live = isLive(node, slot, report, worker);
-      const done =
-        report.kind === "step"
-          ? { kind: report.kind, name: report.name, result: report.result }
-          : {
-              kind: report.kind,
-              name: report.name,
-              index: report.index,
-              state: report.state,
-              oversized: report.oversized,
-              stats: report.stats,
-            };
-      return { kind: "checkpoint", ...place, round, task, attempt, live, done };
+      return { kind: "checkpoint", ...place, round, task, attempt, live, done: doneIn(report) };
     }
     case "page":
     case "enumeration": {
@@ -130,6 +127,31 @@ export function toMessage(
       const { from, tasks, keys, identities } = report;
       return { kind: "page", ...place, attempt: report.attempt, round, from, tasks, keys, identities };
     }
+  }
+}
+
+/** What a report says about a step or a run, without its attempt. */
+function doneIn(
+  report: Extract<Report, { kind: "step" | "run" | "run.started" | "run.crashed" }>,
+): CheckpointMessage["done"] {
+  const { name } = report;
+  switch (report.kind) {
+    case "step":
+      return { kind: "step", name, result: report.result };
+    case "run": {
+      const { index, state, oversized, stats } = report;
+      return { kind: "run", name, index, state, oversized, stats };
+    }
+    case "run.started":
+      return { kind: "run.started", name, index: report.index };
+    case "run.crashed":
+      return {
+        kind: "run.crashed",
+        name,
+        index: report.index,
+        message: report.message,
+        stats: report.stats,
+      };
   }
 }
 
@@ -179,27 +201,58 @@ export function isLive(node: NodeState, slot: Slot, at: ReportedAttempt, worker:
 }
 
 /** Messages for starts that are not recorded yet; the next commit records them. */
-export function unrecordedStarts(slot: Slot): Exclude<Message, { kind: "start" }>[] {
-  const messages: Exclude<Message, { kind: "start" }>[] = [];
+export function unrecordedStarts(slot: Slot): AttemptsMessage[] {
+  return unrecorded(slot, "started", (lease) => {
+    const isDue = lease.startedAt > 0 && !lease.recorded;
+    if (isDue) lease.recorded = true;
+    return isDue;
+  });
+}
+
+/** Messages for attempts that were accepted and are not recorded as such yet. A commit for another reason records them. */
+export function unrecordedAccepts(node: NodeState, slot: Slot): readonly AttemptsMessage[] {
+  if (!slot.hasAccepted || !writesRunNotices(node)) return NO_MESSAGES;
+  if (slot.queue.every((queued) => queued.kind === "report" && queued.report.kind === "accepted"))
+    return NO_MESSAGES;
+  slot.hasAccepted = false;
+  return unrecorded(slot, "accepted", (lease) => {
+    const isDue = lease.accepted === "said";
+    if (isDue) lease.accepted = "recorded";
+    return isDue;
+  });
+}
+
+const NO_MESSAGES: readonly AttemptsMessage[] = [];
+
+type AttemptsMessage = Extract<Message, { kind: "accepted" | "started" }>;
+
+function unrecorded(
+  slot: Slot,
+  kind: "accepted" | "started",
+  isDue: (lease: Lease) => boolean,
+): AttemptsMessage[] {
+  const messages: AttemptsMessage[] = [];
   for (const queue of slot.queues) {
     if (queue.openLeases === 0) continue;
-    const attempts: { task: number; attempt: number; worker: string }[] = [];
+    const attempts: AttemptRef[] = [];
     for (const lease of queue.leases.values()) {
-      if (lease.startedAt === 0 || lease.recorded || lease.reported || lease.task === ENUMERATION) continue;
-      if (lease.isUnconfirmed === true) continue;
-      lease.recorded = true;
-      attempts.push(lease);
+      if (lease.reported || lease.task === ENUMERATION || lease.isUnconfirmed === true) continue;
+      if (isDue(lease)) attempts.push(lease);
     }
-    if (attempts.length > 0)
-      messages.push({
-        kind: "started",
-        ...queue.place,
-        round: queue.visit.round,
-        attempts,
-      });
+    if (attempts.length > 0) messages.push({ kind, ...queue.place, round: queue.visit.round, attempts });
   }
   return messages;
 }
+
+/**
+ * Whether notices about runs are recorded. While an older node is in the cluster, which cannot read them, they are not:
+ * they change no outcome, and to hold back their executions would.
+ */
+export function writesRunNotices(node: NodeState): boolean {
+  return node.writes >= RUN_NOTICES_VERSION;
+}
+
+const RUN_NOTICES_VERSION = versionOf("task.run.started");
 
 /** After the commit of a report: ends its leases, and stops other attempts at settled tasks. */
 export function endReported(node: NodeState, slot: Slot, report: Report): void {

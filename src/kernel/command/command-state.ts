@@ -43,6 +43,7 @@ export function commandReceipted(execution: Execution, event: CommandReceipted):
   }
   if (handler.plan.command?.holds === true) {
     handler.receipted.set(task, { seq, attempt, worker, ms, result });
+    handler.notices.delete(task);
     handler.tasks.endAttempt(task, attempt, { burns: "nothing", until: NEVER });
   }
   oweAfter(execution, receiptOf(event, seq), "receipt");

@@ -10,6 +10,8 @@ import {
   type Finished,
   type Recorded,
   type TaskRun,
+  type TaskRunCrashed,
+  type TaskRunStarted,
   type TaskStep,
   type TasksWaiting,
   versionOf,
@@ -73,6 +75,7 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
       const shown = { ...place(event), from, count };
       return detail === "summary" ? shown : { ...shown, tasks: tasks.map(parse), keys, identities };
     }
+    case "tasks.accepted":
     case "tasks.started":
     case "tasks.lost":
       return {
@@ -124,6 +127,8 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
       };
     case "task.step":
     case "task.run":
+    case "task.run.started":
+    case "task.run.crashed":
     case "child.started":
     case "child.finished":
       return ofOneTask(event, detail);
@@ -139,7 +144,10 @@ function waitOf({ attempts, names, dues, signals }: TasksWaiting, i: number): Re
 }
 
 /** The fields of an event about one task, whose number is `n`. */
-function ofOneTask(event: TaskStep | TaskRun | ChildEvent, detail: Detail): Record<string, unknown> {
+function ofOneTask(
+  event: TaskStep | TaskRun | TaskRunStarted | TaskRunCrashed | ChildEvent,
+  detail: Detail,
+): Record<string, unknown> {
   const { task: n, attempt } = event;
   switch (event.kind) {
     case "task.step": {
@@ -154,8 +162,8 @@ function ofOneTask(event: TaskStep | TaskRun | ChildEvent, detail: Detail): Reco
       return { ...place(event), n, attempt, name, index, oversized, stats, ...state };
     }
     default: {
-      const { kind: _, task: __, ...child } = event;
-      return { ...child, n };
+      const { kind: _, task: __, ...fields } = event;
+      return { ...fields, n };
     }
   }
 }

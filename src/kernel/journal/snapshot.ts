@@ -18,6 +18,7 @@ import {
 } from "../execution.ts";
 import { type ProgressSnapshot, ProgressTable } from "../tasks/checkpoint.ts";
 import { IdentitySet } from "../tasks/identity-set.ts";
+import type { Notices } from "../tasks/run-notices.ts";
 import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
 
 export const FOLD_VERSION = 6;
@@ -63,6 +64,7 @@ interface HandlerSnapshot {
   readonly pageFrom: readonly number[];
   readonly pageSeq: readonly number[];
   readonly progress: ProgressSnapshot;
+  readonly notices: readonly (readonly [number, Notices])[];
   readonly children: readonly (readonly [number, ChildState])[];
   readonly receipted: readonly (readonly [number, Receipted])[];
 }
@@ -167,6 +169,7 @@ function writeVisit(visit: Visit): VisitSnapshot {
       pageFrom: handler.pageFrom,
       pageSeq: handler.pageSeq,
       progress: handler.progress.toSnapshot(),
+      notices: [...handler.notices],
       children: [...handler.children],
       receipted: [...handler.receipted],
     })),
@@ -197,6 +200,7 @@ function readVisit(plan: Plan, data: VisitSnapshot): Visit {
     handler.pageFrom.push(...saved.pageFrom);
     handler.pageSeq.push(...saved.pageSeq);
     handler.progress = ProgressTable.fromSnapshot(saved.progress);
+    for (const [task, notices] of saved.notices) handler.notices.set(task, notices);
     for (const [task, child] of saved.children) {
       handler.children.set(task, child);
       if (child.isOpen) handler.openChildren++;

@@ -5,6 +5,7 @@ import type { AttemptStatus, Place, RetryReason, SettledStatus } from "../event.
 import type { HandlerState } from "../execution.ts";
 import type { Receipt } from "../message.ts";
 import type { Step } from "../step.ts";
+import { closeRun } from "./run-notices.ts";
 
 interface Settlement {
   readonly task: number;
@@ -69,16 +70,19 @@ export class BulkRecorder {
   }
 
   settle(settlement: Settlement): void {
+    closeRun(this.#step, this.#handler, settlement.task, "ended");
     this.#hold(settlement.task, settlement.payload.length);
     this.#settled.push(settlement);
   }
 
   retry(retry: Retry): void {
+    closeRun(this.#step, this.#handler, retry.task, "ended");
     this.#hold(retry.task, retry.error.length);
     this.#retries.push(retry);
   }
 
   wait(wait: Suspension): void {
+    closeRun(this.#step, this.#handler, wait.task, "ended");
     this.#hold(wait.task, wait.name.length);
     this.#waits.push(wait);
   }

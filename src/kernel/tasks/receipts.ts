@@ -23,6 +23,7 @@ import { ENGINE } from "../timers.ts";
 import { BulkRecorder } from "./bulk-recorder.ts";
 import { CHECKPOINTS_MAX } from "./checkpoint.ts";
 import { delayMs } from "./retry.ts";
+import { closeRun } from "./run-notices.ts";
 import { finishedRuns } from "./script-runs.ts";
 import { armTask } from "./task-waits.ts";
 
@@ -108,6 +109,8 @@ export function attemptsLost(step: Step, message: LostMessage): Answer {
     ({ task, attempt }) => isOpen(handler, task) && attempt > handler.tasks.ended(task),
   );
   if (gone.length === 0) return { kind: "ignored", why: "nothing is lost" };
+  // @plant run of a lost attempt stays open
+  for (const { task } of gone) closeRun(step, handler, task, "lost");
   step.emit({
     kind: "tasks.lost",
     ...step.execution.currentVisit().place(message.handler),
@@ -231,9 +234,9 @@ function applyLive(step: Step, handler: HandlerState, recorder: BulkRecorder, re
   return "accepted";
 }
 
-/** Whether the journal has the start or a checkpoint of the attempt. */
-function isJournaled({ tasks, progress }: HandlerState, { task, attempt, round }: Receipt): boolean {
-  if (tasks.startOf(task)?.attempt === attempt) return true;
+/** Whether the journal has the start, a notice or a checkpoint of the attempt. */
+function isJournaled({ tasks, progress, notices }: HandlerState, { task, attempt, round }: Receipt): boolean {
+  if (tasks.startOf(task)?.attempt === attempt || notices.get(task)?.attempt === attempt) return true;
   const left = progress.tasks.get(task);
   return left?.attempt === attempt && left.round === round;
 }

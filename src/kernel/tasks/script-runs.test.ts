@@ -109,3 +109,103 @@ describe("the receipt of a script", () => {
     expect(run.execution.status).toBe("done");
   });
 });
+
+describe("notices about runs", () => {
+  /** The facts about runs in the journal, in order. */
+  function facts(run: KernelRun): unknown[] {
+    return run.events.flatMap(({ event }) =>
+      event.kind === "task.run" || event.kind === "task.run.started"
+        ? [[event.kind, event.attempt, event.name]]
+        : event.kind === "task.run.crashed"
+          ? [[event.kind, event.attempt, event.name, event.reason, event.stats]]
+          : event.kind === "tasks.accepted" || event.kind === "tasks.lost" || event.kind === "tasks.retrying"
+            ? [[event.kind, ...event.attempts]]
+            : [],
+    );
+  }
+  const STATS = { durationMs: 4, memoryBytes: 2_000 };
+
+  test("2.11 2.19 2.23: accepted, run_started and run_crashed are events, each once", () => {
+    const run = scripted();
+    run.accepted("a", 0);
+    run.accepted("a", 0);
+    expect([run.runStarted("a", 0), run.runStarted("a", 0)]).toEqual(["accepted", "duplicate"]);
+    run.runDone("a", 0);
+    expect(run.runStarted("a", 0, { index: 0 })).toBe("duplicate");
+    expect(run.runStarted("a", 0, { index: null, name: "r1" })).toBe("accepted");
+    expect(run.runCrashed("a", 0, { index: 1 })).toBe("accepted");
+    expect(run.runCrashed("a", 0, { index: 1 })).toBe("duplicate");
+    run.fail("a", 0);
+    expect(facts(run)).toEqual([
+      ["tasks.accepted", 1],
+      ["task.run.started", 1, "r0"],
+      ["task.run", 1, "r0"],
+      ["task.run.started", 1, "r1"],
+      ["task.run.crashed", 1, "r1", "crashed", STATS],
+      ["tasks.retrying", 1],
+    ]);
+  });
+
+  test("2.31 C5: the open run of a lost attempt is marked as crashed, before the attempt is lost", () => {
+    const run = scripted();
+    run.started("a", 0);
+    run.runStarted("a", 0);
+    run.runDone("a", 0);
+    run.runStarted("a", 0, { index: 1 });
+    run.lost("a", 0);
+    run.started("a", 0);
+    run.lost("a", 0);
+    expect(facts(run).slice(2)).toEqual([
+      ["task.run.started", 1, "r1"],
+      ["task.run.crashed", 1, "r1", "lost", null],
+      ["tasks.lost", 1],
+      ["tasks.lost", 2],
+    ]);
+  });
+
+  test.each([
+    ["failed", (run: KernelRun) => run.fail("a", 0)],
+    ["handed back", (run: KernelRun) => run.receipt("a", 0, { status: "cancelled" })],
+    ["failed for good", (run: KernelRun) => run.fail("a", 0, { fatal: true })],
+  ])("a run is open no longer than its attempt, which is %s", (_, end) => {
+    const run = scripted();
+    run.runStarted("a", 0);
+    end(run);
+    expect(facts(run)[1]).toEqual(["task.run.crashed", 1, "r0", "ended", null]);
+    expect(run.handler("a").notices.size).toBe(0);
+  });
+
+  test("an attempt with an open run that is handed back in a cancelled visit leaves it crashed", () => {
+    const run = scripted();
+    run.runStarted("a", 0);
+    run.control("cancel", "c1");
+    run.receipt("a", 0, { status: "cancelled" });
+    run.drained();
+    expect(run.status).toBe("cancelled");
+    expect(facts(run)).toEqual([
+      ["task.run.started", 1, "r0"],
+      ["task.run.crashed", 1, "r0", "ended", null],
+      ["tasks.retrying", 1],
+    ]);
+  });
+
+  test.each([
+    ["is not the next one", { index: 1 }, "wrong_status"],
+    ["is not in the script", { index: null, name: "typo" }, "invalid_input"],
+    ["is of an attempt without its lease", { live: false }, "stale"],
+  ])("a run that %s is not recorded", (_, given, expected) => {
+    const run = scripted();
+    expect(code(run.runStarted("a", 0, given))).toBe(expected);
+    expect(code(run.runCrashed("a", 0, given))).toBe(expected);
+    expect(facts(run)).toEqual([]);
+  });
+
+  test("a start of a run does not overrule a late done of an earlier attempt", () => {
+    const run = scripted();
+    for (const index of [0, 1, 2]) run.runDone("a", 0, { index });
+    run.lost("a", 0);
+    run.accepted("a", 0);
+    expect(run.receipt("a", 0, { attempt: 1, live: false })).toBe("accepted");
+    expect(run.status).toBe("done");
+  });
+});

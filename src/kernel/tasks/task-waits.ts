@@ -9,9 +9,10 @@ import type { Answer, CheckpointMessage } from "../message.ts";
 import type { Step } from "../step.ts";
 import { clearTimer, taskTimerId, waitTimeout } from "../timers.ts";
 import { CHECKPOINTS_MAX } from "./checkpoint.ts";
+import { runNotice } from "./run-notices.ts";
 import { placeRun } from "./script-runs.ts";
 
-/** Journals a finished step or run of a live attempt, once. */
+/** Journals a finished step or run of a live attempt, or a notice about a run, once. */
 export function checkpoint(step: Step, message: CheckpointMessage): Answer {
   const { execution } = step;
   const { task, attempt, done } = message;
@@ -34,6 +35,8 @@ export function checkpoint(step: Step, message: CheckpointMessage): Answer {
     attempt > handler.tasks.ended(task);
   // Stale even if the step is journaled: an attempt without its lease must not go on with a value of its own.
   if (!isLive) return { kind: "ignored", why: "the attempt is over", verdicts: ["stale"] };
+  if (done.kind === "run.started" || done.kind === "run.crashed")
+    return runNotice(step, handler, message, done);
   const at = { ...visit.place(message.handler), task, attempt };
   if (done.kind === "run") {
     const place = placeRun(handler, message, done);

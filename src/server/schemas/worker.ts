@@ -144,7 +144,7 @@ const kinds = {
     oversized: z.boolean().optional(),
     stats: z.unknown().optional(),
   },
-  run_crashed: { run: z.string(), message: z.string() },
+  run_crashed: { run: z.string(), message: z.string(), stats: z.unknown().optional() },
   receipt: {
     status: z.enum(RECEIPT_STATUSES),
     result: z.unknown().optional(),

@@ -158,7 +158,7 @@ function eventOf(body: z.output<typeof statusSchema>): Readonly<Record<string, u
   if (status === "crashed")
     return run === undefined
       ? { kind: "receipt", status, error: { name: "Crashed", message }, ...measured }
-      : { kind: "run_crashed", run, message };
+      : { kind: "run_crashed", run, message, ...measured };
   return status === "started" && run !== undefined ? { kind: "run_started", run } : { kind: status };
 }
 

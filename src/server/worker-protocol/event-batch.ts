@@ -25,7 +25,7 @@ export class EventBatch {
   readonly #undone = new Map<AttemptRecord, number>();
   readonly #epochOf: (execution: string) => number;
   readonly #isHeld: (record: AttemptRecord) => boolean;
-  readonly #started: AttemptRecord[] = [];
+  readonly #begun: Record<"accepted" | "started", AttemptRecord[]> = { accepted: [], started: [] };
   readonly #between: Told[] = [];
   readonly #receipts = new Map<string, { receipts: ReportedReceipt[]; records: AttemptRecord[] }>();
   readonly #enumerations: Told[] = [];
@@ -58,9 +58,8 @@ export class EventBatch {
     if (event.kind !== "lines") this.#lines = null;
     switch (event.kind) {
       case "accepted":
-        return;
       case "started":
-        this.#started.push(record);
+        this.#begun[event.kind].push(record);
         return;
       case "lines":
         return this.#addLines(record, n, event.lines);
@@ -72,6 +71,8 @@ export class EventBatch {
       }
       case "step":
       case "run":
+      case "run.started":
+      case "run.crashed":
         this.#between.push({ report: { ...shared.place, ...at, ...event }, records: [record], n });
         return;
       case "receipt":
@@ -81,26 +82,32 @@ export class EventBatch {
 
   /** Returns all reports, after all events were added. */
   build(): readonly Report[] {
-    const started = new Map<string, Told & { readonly attempts: unknown[] }>();
-    for (const record of this.#started) {
-      // The attempt has ended within the same request, so its start need not be reported.
-      if (record.hasReceipt) continue;
-      const { shared, task, attempt, claim } = record;
-      let told = started.get(shared.key);
-      if (told === undefined) {
-        const attempts: { task: number; attempt: number; claim: number }[] = [];
-        told = { report: { kind: "started", ...shared.place, attempts }, records: [], attempts };
-        started.set(shared.key, told);
-      }
-      told.attempts.push({ task, attempt, claim });
-      told.records.push(record);
-    }
     const receipts = Array.from(this.#receipts.values(), ({ receipts: list, records }) => ({
       report: { kind: "receipts" as const, ...(records[0] as AttemptRecord).shared.place, receipts: list },
       records,
     }));
-    this.#told = [...started.values(), ...this.#between, ...this.#enumerations, ...receipts];
+    const begun = [...this.#beginsOf("accepted"), ...this.#beginsOf("started")];
+    this.#told = [...begun, ...this.#between, ...this.#enumerations, ...receipts];
     return this.#told.map(({ report }) => report);
+  }
+
+  /** One report for the attempts of each handler. */
+  #beginsOf(kind: "accepted" | "started"): Iterable<Told> {
+    const begun = new Map<string, Told & { readonly attempts: unknown[] }>();
+    for (const record of this.#begun[kind]) {
+      // The attempt has ended within the same request, so its start need not be reported.
+      if (record.hasReceipt) continue;
+      const { shared, task, attempt, claim } = record;
+      let told = begun.get(shared.key);
+      if (told === undefined) {
+        const attempts: { task: number; attempt: number; claim: number }[] = [];
+        told = { report: { kind, ...shared.place, attempts }, records: [], attempts };
+        begun.set(shared.key, told);
+      }
+      told.attempts.push({ task, attempt, claim });
+      told.records.push(record);
+    }
+    return begun.values();
   }
 
   /** The commit was made: notes the stored events and the verdicts. Attempts of other nodes are undone. */

@@ -1,7 +1,8 @@
 /** Reads events field by field, by hand, since there are many thousands a second. Mistakes are refused with a path. */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { refuseName } from "../../kernel/definition/names.ts";
-import type { Outcome, TaskWait } from "../../kernel/message.ts";
+import type { RunStats } from "../../kernel/event.ts";
+import type { Outcome, RunNotice, TaskWait } from "../../kernel/message.ts";
 import type { ReportedLine } from "../../protocol/work.ts";
 import { RECEIPT_STATUSES, type WireReceipt } from "../../protocol/worker-wire.ts";
 import { type Fields, invalid } from "../../std/decode.ts";
@@ -28,8 +29,9 @@ export type ReadEvent =
       readonly index: number | null;
       readonly state: string;
       readonly oversized: boolean;
-      readonly stats: { readonly durationMs: number; readonly memoryBytes: number };
+      readonly stats: RunStats;
     }
+  | RunNotice
   | { readonly kind: "receipt"; readonly ms: number; readonly outcome: Outcome };
 
 const FIELDS: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries(
@@ -42,7 +44,7 @@ const FIELDS: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries
     step: ["name", "result"],
     run_started: ["run"],
     run_finished: ["run", "state", "index", "oversized", "stats"],
-    run_crashed: ["run", "message"],
+    run_crashed: ["run", "message", "stats"],
     receipt: ["status", "result", "total", "wait", "error", "stats"],
   }).map(([kind, fields]) => [kind, new Set(["attempt", "n", "kind", ...fields])]),
 );
@@ -86,7 +88,7 @@ export function readEvent(event: Fields, now: number): ReadEvent | Rejection {
     case "run_finished":
       return readRun(event);
     default:
-      return readRunWord(event, now);
+      return readRunNotice(event);
   }
 }
 
@@ -104,12 +106,21 @@ function readProgress({ done, total }: Fields, now: number): ReadEvent | Rejecti
   return linesEvent(total === undefined ? `${done}` : `${done}/${total}`, { level: "progress", at: now });
 }
 
-/** The start or end of a run, which is not journaled, as a log line. */
-function readRunWord({ kind, run, message }: Fields, now: number): ReadEvent | Rejection {
+/** The start or the crash of a run. */
+function readRunNotice({ kind, run, message, stats }: Fields): ReadEvent | Rejection {
   if (!isName(run)) return invalid("run", "must be the name of a run");
-  if (kind === "run_started") return linesEvent(`run ${run} started`, { level: "run", at: now, run });
+  const named = { name: run, index: null };
+  if (kind === "run_started") return { kind: "run.started", ...named };
   if (typeof message !== "string") return invalid("message", "must be a text");
-  return linesEvent(`run ${run} crashed: ${message}`, { level: "run", at: now, run });
+  const measured = stats === undefined ? null : readStats(stats);
+  if (isRejection(measured)) return measured;
+  return { kind: "run.crashed", ...named, message: cut(message, LIMITS.errorChars) ?? "", stats: measured };
+}
+
+function readStats(stats: unknown): RunStats | Rejection {
+  const { durationMs = 0, memoryBytes = 0 } = (stats ?? {}) as Fields;
+  if (!isCount(durationMs) || !isCount(memoryBytes)) return invalid("stats", "must hold numbers");
+  return { durationMs, memoryBytes };
 }
 
 function linesEvent(text: string, more: { level: string; at: number; run?: unknown }): ReadEvent {
@@ -170,8 +181,8 @@ function readRun({ run, state, index = null, oversized = false, stats }: Fields)
   if (!isName(run)) return invalid("run", "must be the name of a run");
   if (index !== null && !isCount(index)) return invalid("index", "must be the number of the run, from 0");
   if (typeof oversized !== "boolean") return invalid("oversized", "must be true or false");
-  const { durationMs = 0, memoryBytes = 0 } = (stats ?? {}) as Fields;
-  if (!isCount(durationMs) || !isCount(memoryBytes)) return invalid("stats", "must hold numbers");
+  const measured = readStats(stats);
+  if (isRejection(measured)) return measured;
   const text = toStoredText(state, { bytesMax: STATE_BYTES_MAX, what: "state" });
   if (isRejection(text)) return text;
   return {
@@ -180,7 +191,7 @@ function readRun({ run, state, index = null, oversized = false, stats }: Fields)
     index,
     state: text,
     oversized: oversized || text.length > LIMITS.resultBytes,
-    stats: { durationMs, memoryBytes },
+    stats: measured,
   };
 }
 

@@ -57,11 +57,14 @@ export class Answers {
         return this.#end(report);
       case "receipts":
         return this.#receipts(report);
+      case "accepted":
       case "started":
       case "logs":
         return NONE;
       case "step":
       case "run":
+      case "run.started":
+      case "run.crashed":
         assert(false, "code that keeps steps is refused before it runs them");
     }
   }

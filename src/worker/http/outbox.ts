@@ -133,7 +133,7 @@ export class Outbox {
       const held = this.#options.held.get(attempt);
       if (held === undefined || held.hasEnded) return;
       const n = ++held.n;
-      held.hasStarted = true;
+      if (report.kind !== "accepted") held.hasStarted = true;
       const json = `{"attempt":"${attempt}","n":${n},${rest}`;
       const { token } = held;
       entries.push({ attempt, token, n, json, isReceipt, held, delivery, report: index, attemptAt: at });

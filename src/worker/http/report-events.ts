@@ -11,8 +11,9 @@ export function eachEvent(report: Report, take: OnEvent): void {
   const idOf = ({ task, attempt, claim }: { task: number; attempt: number; claim: number }): string =>
     `${prefix}${task}.${attempt}.${claim}.${report.epoch}`;
   switch (report.kind) {
+    case "accepted":
     case "started":
-      for (const attempt of report.attempts) take(idOf(attempt), `"kind":"started"}`, false);
+      for (const attempt of report.attempts) take(idOf(attempt), `"kind":"${report.kind}"}`, false);
       return;
     case "receipts":
       for (const receipt of report.receipts)
@@ -38,6 +39,13 @@ export function eachEvent(report: Report, take: OnEvent): void {
       const { name, index, state, oversized, stats } = report;
       const more = JSON.stringify({ run: name, index, oversized, stats: whole(stats) }).slice(1);
       return take(idOf(report), `"kind":"run_finished","state":${state},${more}`, false);
+    }
+    case "run.started":
+      return take(idOf(report), `"kind":"run_started","run":${JSON.stringify(report.name)}}`, false);
+    case "run.crashed": {
+      const { name, message, stats } = report;
+      const more = JSON.stringify({ run: name, message, ...(stats === null ? {} : { stats: whole(stats) }) });
+      return take(idOf(report), `"kind":"run_crashed",${more.slice(1)}`, false);
     }
     case "logs":
       for (const line of report.lines) take(idOf(report), lineText(line), false);

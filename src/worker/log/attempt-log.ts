@@ -1,4 +1,8 @@
-/** Gathers the log lines of an attempt for its next report. Of progress updates only the newest is kept. */
+/**
+ * Gathers the log lines of an attempt, and the notices about its runs, for its next report. Of progress updates only the newest
+ * is kept.
+ */
+import type { RunNotice } from "../../kernel/message.ts";
 import type { ReportedAttempt, ReportedLine } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
 import { linesOf } from "./log-text.ts";
@@ -13,6 +17,7 @@ export interface LogSink {
 }
 
 export type LogsReport = ReportedAttempt & { readonly kind: "logs"; readonly lines: readonly ReportedLine[] };
+export type NoticeReport = ReportedAttempt & RunNotice;
 
 const LINES_MAX = 10_000;
 const BYTES_MAX = 1_048_576;
@@ -23,6 +28,8 @@ export class AttemptLog {
   readonly #attempt: ReportedAttempt;
   readonly #queue: LogSink;
   #lines: Omit<ReportedLine, "n">[] = [];
+  /** Reports that are complete: notices, and the lines before them. */
+  #reports: (LogsReport | NoticeReport)[] = [];
   /** The index of the progress update among the lines; -1: there is none. */
   #progressAt = -1;
   #waitingBytes = 0;
@@ -39,7 +46,7 @@ export class AttemptLog {
   write(level: string, text: string, run?: string): void {
     if (this.#isOver) return;
     const at = this.#queue.clock.now();
-    const wasEmpty = this.#lines.length === 0;
+    const wasEmpty = this.#isEmpty;
     for (const line of linesOf(text, this.#queue.secrets)) {
       if (level === "progress") this.#dropProgress();
       const bytes = Buffer.byteLength(line);
@@ -58,15 +65,34 @@ export class AttemptLog {
     if (wasEmpty || isMuch) this.#queue.onLines(this, isMuch);
   }
 
-  /** Removes and returns the lines since the last call; null: there are none. */
-  drain(): LogsReport | null {
-    if (this.#lines.length === 0) return null;
+  /** Adds a notice after the lines that were written so far. */
+  notice(notice: RunNotice): void {
+    const wasEmpty = this.#isEmpty;
+    this.#closeLines();
+    this.#reports.push({ ...this.#attempt, ...notice });
+    if (wasEmpty) this.#queue.onLines(this, false);
+  }
+
+  /** Removes and returns the lines and notices since the last call, in order. */
+  drain(): readonly (LogsReport | NoticeReport)[] {
+    this.#closeLines();
+    const reports = this.#reports;
+    this.#reports = [];
+    this.#waitingBytes = 0;
+    return reports;
+  }
+
+  get #isEmpty(): boolean {
+    return this.#lines.length === 0 && this.#reports.length === 0;
+  }
+
+  #closeLines(): void {
+    if (this.#lines.length === 0) return;
     const lines = this.#lines.map((line, i) => ({ n: this.#taken + i + 1, ...line }));
     this.#taken += lines.length;
     this.#lines = [];
-    this.#waitingBytes = 0;
     this.#progressAt = -1;
-    return { ...this.#attempt, kind: "logs", lines };
+    this.#reports.push({ ...this.#attempt, kind: "logs", lines });
   }
 
   #dropProgress(): void {

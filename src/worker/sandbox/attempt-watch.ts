@@ -36,6 +36,8 @@ export class AttemptWatch {
   /** The index of the current run in the order's `runs`. */
   #current = 0;
   #started = false;
+  #startedAt = 0;
+  #memoryBytes = 0;
   #ended = false;
   #logLines = 0;
   #logBytes = 0;
@@ -101,6 +103,7 @@ export class AttemptWatch {
     switch (report.kind) {
       case "run_started":
         this.#started = true;
+        this.#startedAt = this.#options.clock.now();
         this.#armTimer(0);
         this.#options.onEvent({ kind: "run_started", run: name });
         break;
@@ -172,6 +175,7 @@ export class AttemptWatch {
     const { child, clock, limits } = this.#options;
     this.#stopLooking = clock.after(MEMORY_LOOK_MS, () => {
       const bytes = child.residentBytes();
+      this.#memoryBytes = bytes ?? this.#memoryBytes;
       if (bytes !== null && bytes > NODE_BYTES + MEMORY_COPIES * limits.memoryBytes)
         this.#kill(this.#outOfMemory());
       else this.#checkMemory();
@@ -197,9 +201,7 @@ export class AttemptWatch {
 
   #crash(message: string): void {
     if (this.#ended) return;
-    const run = this.#started ? this.#run().name : null;
-    if (run !== null) this.#options.onEvent({ kind: "run_crashed", run, message });
-    this.#end({ kind: "crashed", run, message });
+    this.#end({ kind: "crashed", run: this.#started ? this.#run().name : null, message });
   }
 
   #kill(end: ScriptEnd): void {
@@ -213,8 +215,14 @@ export class AttemptWatch {
     this.#ended = true;
     this.#stopTimer();
     this.#stopLooking();
-    this.#options.child.listener = null;
-    this.#options.onEnd(end);
+    const { child, clock, onEvent, onEnd } = this.#options;
+    child.listener = null;
+    if (this.#started && end.kind !== "done" && end.kind !== "cancelled") {
+      const message = end.kind === "failed" ? `${end.error.name}: ${end.error.message}` : end.message;
+      const stats = { durationMs: clock.now() - this.#startedAt, memoryBytes: this.#memoryBytes };
+      onEvent({ kind: "run_crashed", run: this.#run().name, message, stats });
+    }
+    onEnd(end);
   }
 
   #run(): ScriptRun {

@@ -28,11 +28,14 @@ export type LogLevel = "debug" | "info" | "warn" | "error";
 
 export interface RunStats {
   readonly durationMs: number;
-  /** The size of the run's JavaScript heap when it ended. */
+  /**
+   * The size of the run's JavaScript heap when it ended. For a run that crashed: the memory of its process as it was last
+   * seen; 0: it was not seen.
+   */
   readonly memoryBytes: number;
 }
 
-/** The events of a running attempt, in order. The event of a crashed run is followed by the end `crashed`. */
+/** The events of a running attempt, in order. After the event of a crashed run comes the end: failed, killed or crashed. */
 export type ScriptEvent =
   | { readonly kind: "run_started"; readonly run: string }
   | { readonly kind: "log"; readonly run: string; readonly level: LogLevel; readonly text: string }
@@ -45,7 +48,12 @@ export type ScriptEvent =
       readonly oversized: boolean;
       readonly stats: RunStats;
     }
-  | { readonly kind: "run_crashed"; readonly run: string; readonly message: string };
+  | {
+      readonly kind: "run_crashed";
+      readonly run: string;
+      readonly message: string;
+      readonly stats: RunStats;
+    };
 
 export interface ScriptError {
   readonly name: string;

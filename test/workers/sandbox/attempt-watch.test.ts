@@ -74,7 +74,7 @@ test.each([
   const { end, events, killed } = hear(start, { ...finish, state });
   expect(killed).toBe(true);
   expect(end).toMatchObject({ kind: "failed", run: "one", fatal: true, error: { name: "NotStorable" } });
-  expect(events.map(({ kind }) => kind)).toEqual(["run_started"]);
+  expect(events.map(({ kind }) => kind)).toEqual(["run_started", "run_crashed"]);
 });
 
 test("what comes after the end is not heard", () => {

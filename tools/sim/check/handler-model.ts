@@ -8,6 +8,8 @@ import type {
   CommandReceipted,
   Event,
   TaskRun,
+  TaskRunCrashed,
+  TaskRunStarted,
   TaskStep,
   TasksLate,
   TasksSettled,
@@ -62,6 +64,8 @@ export class HandlerModel {
   /** The keys of tasks, by number. */
   readonly keys: (string | undefined)[] = [];
   readonly progress = new Map<number, ProgressModel>();
+  /** The open run of each task, by its index. */
+  readonly openRuns = new Map<number, number>();
   /** By task, in the order in which the waits began. */
   readonly waiting = new Map<number, WaitModel>();
   readonly children = new Map<number, { child: string; attempt: number; isOpen: boolean }>();
@@ -159,6 +163,7 @@ export class HandlerModel {
       this.begun.add(task);
       if (status === "done" && this.plan.isCompensated) this.results.set(task, event.payloads[i] as string);
       must(!this.settled.has(task), `${at} is counted once`);
+      must(!this.openRuns.has(task), `${at}: settled while a run is open`);
       if (status === "done") this.#checkDone(task, attempt, event.payloads[i] as string);
       must(this.children.get(task)?.isOpen !== true, `${at}: settled while its child is open`);
       this.#checkBudget(task, event.reasons[i] ?? null);
@@ -192,6 +197,7 @@ export class HandlerModel {
   end(task: number, attempt: number, end: { until: number; burns: "attempt" | "crash" | "nothing" }): void {
     const at = `${this.#at}#${task}`;
     must(!this.isClosed(task), `${at}: a settled task is not retried`);
+    must(!this.openRuns.has(task), `${at}: an attempt ends while a run is open`);
     const before = this.ended.get(task) ?? 0;
     // The end of a child has its own event, before the events that follow from it.
     const isNew = this.plan.mode === "workflow" ? attempt === before : attempt > before;
@@ -296,7 +302,29 @@ export class HandlerModel {
     must(index === runs.length, `${at}: run ${index} follows ${runs.length} finished ones`);
     must(this.plan.definition.script?.[index]?.name === name, `${at}: run ${index} of its script is ${name}`);
     const progress = this.#progressOf(task, attempt);
+    this.openRuns.delete(task);
     progress.checkpoints = [...runs, { kind: "run", name, at: seq, text: state }];
+  }
+
+  /** A run begins after the finished ones, once until it ends. */
+  runNotice(event: TaskRunStarted | TaskRunCrashed): void {
+    const { task, attempt, index, name } = event;
+    const at = `${this.#at}#${task}`;
+    must(!this.settled.has(task), `${at}: a settled task has no runs`);
+    must(attempt > (this.ended.get(task) ?? 0), `${at}: an attempt that is over has no open run`);
+    must(this.plan.definition.script?.[index]?.name === name, `${at}: run ${index} of its script is ${name}`);
+    const before = this.progress.get(task);
+    const isFromStart = this.plan.definition.resume === false && attempt > (before?.attempt ?? 0);
+    const finished = isFromStart ? 0 : (before?.checkpoints.length ?? 0);
+    must(index === finished, `${at}: run ${index} begins or crashes after ${finished} finished ones`);
+    const isOpen = this.openRuns.get(task) === index;
+    if (event.kind === "task.run.started") {
+      must(!isOpen, `${at}: run ${index} begins once`);
+      this.openRuns.set(task, index);
+    } else {
+      must(isOpen || event.reason === "crashed", `${at}: run ${index} is open when its attempt ends`);
+      this.openRuns.delete(task);
+    }
   }
 
   child(event: ChildEvent): void {

@@ -218,6 +218,13 @@ export class Model {
         return this.#at(event).step(event, this.seq, takeSignal);
       case "task.run":
         return this.#at(event).run(event, this.seq);
+      case "task.run.started":
+      case "task.run.crashed":
+        return this.#at(event).runNotice(event);
+      case "tasks.accepted":
+        return event.tasks.forEach((task) =>
+          must(!this.#at(event).isClosed(task), `${this.id}: a settled task is not accepted`),
+        );
       case "child.started":
       case "child.finished":
         if (event.kind === "child.started")
@@ -356,6 +363,7 @@ export class Model {
         done + failed === handler.needed,
         `${this.id}: a handler finishes when all ${handler.needed} tasks are settled (${done + failed})`,
       );
+    must(handler.openRuns.size === 0, `${this.id}: ${event.phase}/${event.handler} ends with a run open`);
     must(handler.openChildren === 0, `${this.id}: ${event.phase}/${event.handler} ends with a child open`);
     handler.finished = true;
   }

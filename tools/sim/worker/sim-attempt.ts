@@ -4,7 +4,7 @@
  * repeated until they are acknowledged.
  */
 import { COMPENSATION } from "../../../src/kernel/definition/definition.ts";
-import { endsEnumeration, type Outcome, type Verdict } from "../../../src/kernel/message.ts";
+import { endsEnumeration, type Outcome, type RunNotice, type Verdict } from "../../../src/kernel/message.ts";
 import { idempotencyKey } from "../../../src/protocol/idempotency-key.ts";
 import type { Checkpoint, Grant, GrantItem, Report, ReportedLine } from "../../../src/protocol/work.ts";
 import { assert } from "../../../src/std/assert.ts";
@@ -78,7 +78,9 @@ export class SimAttempt {
     }
     if (!local || random.chance(0.5)) {
       const { number: task, attempt, claim } = item;
-      host.send([{ kind: "started", ...placeOf(grant), attempts: [{ task, attempt, claim }] }], () => {});
+      const said = { ...placeOf(grant), attempts: [{ task, attempt, claim }] };
+      const accepted = grant.script === null ? [] : [{ kind: "accepted" as const, ...said }];
+      host.send([...accepted, { kind: "started", ...said }], () => {});
     }
     this.#log();
     // In a drill some attempts outlive the node that granted them.
@@ -254,12 +256,20 @@ export class SimAttempt {
   ): void {
     if (this.isOver) return;
     const { host, grant, item } = this;
+    const run = grant.script?.runs[index];
     if (end.trouble !== null && index >= end.troubleAt) {
-      if (end.trouble === "dies") host.dies();
-      else this.end(end.trouble);
+      const { trouble } = end;
+      const isSaid = run !== undefined && this.#draw(index, "begun") % 2 === 0;
+      if (isSaid) this.#notice({ kind: "run.started", name: run.name, index: null });
+      if (trouble === "dies") host.later(isSaid ? 20 : 0, () => host.dies());
+      else {
+        const stats = { durationMs: 2, memoryBytes: 3 };
+        if (run !== undefined && this.#draw(index, "crashed") % 2 === 0)
+          this.#notice({ kind: "run.crashed", name: run.name, index, message: "no", stats });
+        this.end(trouble);
+      }
       return;
     }
-    const run = grant.script?.runs[index];
     if (run === undefined) {
       const payload = JSON.stringify(state);
       host.later(host.random.pick([0, 50, 400]), () => this.end({ status: "done", payload }));
@@ -270,6 +280,7 @@ export class SimAttempt {
     const { number: task } = item;
     const isKept = grant.script?.resume === true;
     if (isKept) effects.executed(grant, { task, name, since: this.#since });
+    if (this.#draw(index, "begun") % 2 === 0) this.#notice({ kind: "run.started", name, index });
     this.#misreport(index);
     const next = [...state, `${name} by ${item.attempt}`];
     this.#log();
@@ -311,6 +322,14 @@ export class SimAttempt {
     this.ask({ ...run, state: '"wrong"' }, (verdict) =>
       must(verdict !== "accepted", `${this.key}: run ${wrong.name} at ${wrong.index} is not taken`),
     );
+  }
+
+  #notice(notice: RunNotice): void {
+    this.host.send([{ ...attemptOf(this.grant, this.item), ...notice }], () => {});
+  }
+
+  #draw(index: number, what: string): number {
+    return checksum(`${this.key}/${index}/${what}`, 0);
   }
 
   /** Sometimes logs a line, which waits for the next report or is sent alone. */
