@@ -70,6 +70,37 @@ describe("by the attempt's status", () => {
     expect(await journaled(bench)).toEqual([["r0", 0, "a"]]);
   });
 
+  test("2.44 the status of each run is known while the attempt is open", async () => {
+    const { bench, work } = await scripted();
+    const { run, status } = await serve(bench, work);
+    const statuses = async () =>
+      Promise.all(
+        ["r0", "r1", "2"].map(
+          async (name) => ((await run(`${name}/status`))[1] as { status: string }).status,
+        ),
+      );
+    expect(await statuses()).toEqual(["pending", "pending", "pending"]);
+    await status({ status: "started", run: "r0" });
+    expect(await statuses()).toEqual(["running", "pending", "pending"]);
+    await status({ status: "done", run: "r0", state: 1 });
+    await status({ status: "started", run: "r1" });
+    await status({ status: "crashed", run: "r1", message: "no", stats: { durationMs: 3 } });
+    expect(await statuses()).toEqual(["finished", "crashed", "pending"]);
+    expect((await run("r1/status"))[1]).toEqual({
+      attempt: work.attempt,
+      worker: "one",
+      run: "r1",
+      index: 1,
+      status: "crashed",
+    });
+    expect(await run("typo/status")).toMatchObject([404, { code: "not_found" }]);
+    await status({ status: "crashed" });
+    expect(await run("r1/status")).toMatchObject([409, { code: "stale_attempt" }]);
+    expect(await bench.events("e1", "task.run.crashed")).toMatchObject([
+      { reason: "crashed", message: "no", stats: { durationMs: 3, memoryBytes: 0 } },
+    ]);
+  });
+
   test.each([
     ["that does not exist", { run: "typo" }, [422, "invalid_input", "its runs are r0, r1, r2"]],
     [

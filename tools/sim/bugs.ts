@@ -96,7 +96,7 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "lost before its worker is asked", seed: 21, change: "const $key = false;" },
   { name: "execution read while it is purged", seed: 113, change: "" },
   { name: "runs counted, not identified", seed: 57, change: ["false", "const $key = $left@1 ?? 0;"] },
-  { name: "run of a lost attempt stays open", seed: 1, change: ";" },
+  { name: "run of a lost attempt stays open", seed: 63, change: ";" },
   { name: "finished run counts again", seed: 33, change: "$key: false" },
   { name: "lapsed claim granted again under its id", seed: 4, change: "" },
 ];

@@ -88,6 +88,9 @@ async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }
     name: settings.name,
     capacity: settings.capacity,
     workflows: hosted,
+    ...(settings.spool === null ? {} : { spool: settings.spool }),
+    // No server asks this worker: a port that was chosen is for probes from anywhere.
+    status: { port: settings.statusPort, ...(flags.statusPort === undefined ? { host: "127.0.0.1" } : {}) },
     clock: systemClock({ hold: true }),
     random: systemRandom,
     onLog: (grant, item, level, parts) => {
@@ -102,8 +105,15 @@ async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }
     },
     onReady: () => {
       const { name, capacity } = settings;
+      const status = worker.url;
       if (json)
-        printJson({ kind: "registered", worker: name, capacity, workflows: hosted.map((part) => part.name) });
+        printJson({
+          kind: "registered",
+          worker: name,
+          capacity,
+          workflows: hosted.map((part) => part.name),
+          status,
+        });
       else screen.print(`worker ${name} serves ${showBroker(broker)}, prefix ${prefix}`);
       process.send?.({ kind: "ready", worker: name });
     },

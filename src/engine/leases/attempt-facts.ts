@@ -31,6 +31,8 @@ export interface ScriptFacts {
   readonly finished: number;
   /** The state before the next run: a JSON text, or the sequence number of the event that holds it. */
   readonly state: string | number;
+  /** The run that this attempt began last: it is open, or it crashed. Null: none, or it is finished. */
+  readonly begun: { readonly name: string; readonly isOpen: boolean } | null;
 }
 
 /** The facts of an attempt from committed state; an attempt of a former owner is adopted. Null: it has no lease. */
@@ -45,7 +47,12 @@ export function attemptFacts(node: NodeState, slot: Slot, at: ReportedAttempt): 
   const finished = finishedRuns(queue.state, at);
   const begin =
     state ?? (queue.state.paged ? queue.state.pageOf(at.task) : (slot.execution?.input ?? "null"));
-  return { ...holder, script: { runs, finished: finished.length, state: finished.at(-1)?.seq ?? begin } };
+  const notices = queue.state.notices.get(at.task);
+  const begun = notices?.attempt === at.attempt ? notices.run : null;
+  return {
+    ...holder,
+    script: { runs, finished: finished.length, state: finished.at(-1)?.seq ?? begin, begun },
+  };
 }
 
 /** The lines of a row without those about runs that the script does not have. */

@@ -291,6 +291,16 @@ export const resultsSchema = z
 
 export const runSchema = z.object({ state: json, expression: z.string() }).openapi("RunArtifacts");
 
+export const runStatusSchema = z
+  .object({
+    attempt: z.string(),
+    worker: z.string(),
+    run: z.string(),
+    index: z.number().int().openapi({ description: "the place of the run in the script, from 0" }),
+    status: z.enum(["pending", "running", "finished", "crashed"]),
+  })
+  .openapi("RunStatus");
+
 export const logsSchema = z
   .strictObject({
     lines: z

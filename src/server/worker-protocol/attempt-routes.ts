@@ -11,6 +11,7 @@ import {
   logsSchema,
   resultsSchema,
   runSchema,
+  runStatusSchema,
   statusAnswerSchema,
   statusSchema,
   toldSchema,
@@ -81,6 +82,32 @@ const readRoutes = [
         : runArtifacts(sessions.store, attempt, { script, run: params.run });
     },
   }),
+  route({
+    id: "getRunStatus",
+    request: "GET /v1/attempts/{id}/runs/{run}/status",
+    tag,
+    summary: "Get the status of a run",
+    description:
+      "While the attempt holds its lease. Afterwards none of its runs is open: the events (`kinds=task.run`) have their ends.",
+    access: "attempt",
+    params: z.object({ id, run: z.string().max(200) }),
+    answers: { 200: { description: "its status", schema: runStatusSchema } },
+    refusals: ["stale_attempt", "not_found"],
+    async handle({ params, bearer }, sessions) {
+      const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
+      if (isRejection(attempt)) return attempt;
+      const script = await sessions.script(attempt);
+      if (isRejection(script)) return script;
+      const { runs, finished, begun } = script ?? NO_SCRIPT;
+      const index = indexOfRun(runs, params.run);
+      const run = runs[index]?.name;
+      if (run === undefined) return noRun(params.run);
+      const isBegun = index === finished && begun?.name === run;
+      const status =
+        index < finished ? "finished" : !isBegun ? "pending" : begun.isOpen ? "running" : "crashed";
+      return json({ attempt: attempt.id, worker: attempt.worker, run, index, status });
+    },
+  }),
 ];
 
 const sayRoutes = [
@@ -131,10 +158,9 @@ async function runArtifacts(
   { script, run }: { readonly script: ScriptFacts | null; readonly run: string },
 ): Promise<Answer<never>> {
   const { runs, finished, state } = script ?? NO_SCRIPT;
-  const named = runs.findIndex((one) => one.name === run);
-  const index = named < 0 && /^\d{1,6}$/.test(run) ? Number(run) : named;
+  const index = indexOfRun(runs, run);
   const found = runs[index];
-  if (found === undefined) return reject("not_found", `the attempt has no run ${run.slice(0, 100)}`);
+  if (found === undefined) return noRun(run);
   if (index !== finished)
     return reject("wrong_status", `run ${found.name} is not the next one`, {
       hint: `${finished} of ${runs.length} runs are finished`,
@@ -145,7 +171,17 @@ async function runArtifacts(
   return { kind: "bytes", status: 200, type: "application/json", body };
 }
 
-const NO_SCRIPT: ScriptFacts = { runs: [], finished: 0, state: "null" };
+/** The index of a run that is given by name, or by number from 0. */
+function indexOfRun(runs: ScriptFacts["runs"], run: string): number {
+  const named = runs.findIndex((one) => one.name === run);
+  return named < 0 && /^\d{1,6}$/.test(run) ? Number(run) : named;
+}
+
+function noRun(run: string): Rejection {
+  return reject("not_found", `the attempt has no run ${run.slice(0, 100)}`);
+}
+
+const NO_SCRIPT: ScriptFacts = { runs: [], finished: 0, state: "null", begun: null };
 
 /** The event that a status stands for. */
 function eventOf(body: z.output<typeof statusSchema>): Readonly<Record<string, unknown>> {

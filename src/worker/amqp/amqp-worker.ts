@@ -23,6 +23,7 @@ import { isRejection } from "../../std/rejection.ts";
 import { atMost } from "../../std/within.ts";
 import { samePlace } from "../attempt-place.ts";
 import { withChildren } from "../handler-code.ts";
+import { type StatusOptions, type StatusServer, startStatusServer } from "../status-server.ts";
 import { type NetworkWorkerOptions, Worker } from "../worker.ts";
 import { Answers } from "./answers.ts";
 import { CancelledCommands, HeldAttempts } from "./held-attempts.ts";
@@ -38,11 +39,16 @@ import {
   type TaskBatch,
   taskGrant,
 } from "./read-message.ts";
+import { ReceiptSpool } from "./receipt-spool.ts";
 import { type TaskQueue, TaskQueues } from "./task-queues.ts";
 
 export interface AmqpWorkerOptions extends NetworkWorkerOptions {
   readonly url: string;
   readonly prefix: string;
+  /** A directory for receipts that the broker has not confirmed; left out: they are kept in memory only. */
+  readonly spool?: string;
+  /** Where the worker's status API listens; left out: there is none. */
+  readonly status?: Pick<StatusOptions, "host" | "port">;
   /** How long the broker may take to answer before a queue counts as broken; 20 s by default. */
   readonly answerMs?: number;
   /** Called when the worker consumes for the first time. */
@@ -70,6 +76,7 @@ export class AmqpWorker {
   readonly #held: HeldAttempts;
   readonly #cancelled = new CancelledCommands();
   readonly #publisher: Publisher;
+  readonly #spool: ReceiptSpool | null;
   readonly #answers: Answers;
   readonly #dead: DeadLetters;
   readonly #repair: QueueRepair;
@@ -84,6 +91,7 @@ export class AmqpWorker {
   #batches: TaskBatch[] = [];
   /** Distinguishes this process from others in roll calls. */
   readonly #id: string;
+  #status: StatusServer | null = null;
   #isReady = false;
   #isInTrouble = false;
   #foreignCommands = 0;
@@ -95,10 +103,15 @@ export class AmqpWorker {
     this.#names = amqpNames(prefix);
     this.#held = new HeldAttempts((queue) => this.#tasks.release(queue));
     this.#publisher = new Publisher(clock);
+    this.#spool = options.spool === undefined ? null : new ReceiptSpool(options.spool, onBug);
+    for (const { path, lines } of this.#spool?.damaged ?? [])
+      onNote(`a spool file is damaged: ${lines} of its lines cannot be read; it is kept as ${path}`);
     const { enumerated } = this.#names;
     this.#answers = new Answers({
       ...{ held: this.#held, cancelled: this.#cancelled, publisher: this.#publisher, enumerated },
+      spool: this.#spool,
     });
+    this.#answers.publishLeft();
     this.#repair = new QueueRepair((fault) => onNote(fault.message));
     this.#dead = new DeadLetters({
       dead: this.#names.dead,
@@ -157,8 +170,21 @@ export class AmqpWorker {
     return this.#tasks.size;
   }
 
+  /** The address of the status API; null: there is none. */
+  get url(): string | null {
+    return this.#status?.url ?? null;
+  }
+
   /** Connects; tries again until a broker answers. */
   async start(): Promise<void> {
+    const { status } = this.#options;
+    if (status !== undefined)
+      this.#status = await startStatusServer({
+        ...status,
+        health: () => this.#health(),
+        attempt: (id) => this.#about(id),
+        run: () => null,
+      });
     await this.#connection.open();
   }
 
@@ -175,6 +201,21 @@ export class AmqpWorker {
     // The deliveries of receipts that were just confirmed are acknowledged in this turn of the event loop.
     await new Promise<void>((resolve) => clock.soon(resolve));
     await atMost(clock, STOP_MS, this.#connection.close());
+    this.#spool?.close();
+    this.#status?.close();
+  }
+
+  #health(): Readonly<Record<string, unknown>> {
+    const { name, capacity } = this.#options;
+    const connected = this.#session !== null && !this.#isInTrouble;
+    return { ok: true, name, workers: [name], capacity, held: this.held, connected };
+  }
+
+  /** The status of an attempt; null: the worker does not have it. */
+  #about(id: string): Readonly<Record<string, unknown>> | null {
+    const held = this.#held.find(id);
+    if (held === undefined) return null;
+    return { attempt: id, status: held.hasStarted === true ? "running" : "claimed", since: held.since };
   }
 
   /** Hosts the code; returns the wire names of code that enumerates, and the topics. */
@@ -251,6 +292,10 @@ export class AmqpWorker {
     });
   }
 
+  get #now(): number {
+    return this.#options.clock.now();
+  }
+
   get #recovery() {
     const { clock, onNote } = this.#options;
     return { clock, onNote, repair: this.#repair };
@@ -298,7 +343,14 @@ export class AmqpWorker {
     if (isRejection(message)) return this.#refuse(delivery, message.message);
     if (this.#text(message) === null) return this.#refuse(delivery, TOO_DEEP);
     const at = decodeAttempt(message.attempt) as ReportedAttempt;
-    const held = { kind: "enumeration", id: message.attempt, at, message, delivery } as const;
+    const held = {
+      kind: "enumeration",
+      id: message.attempt,
+      at,
+      message,
+      delivery,
+      since: this.#now,
+    } as const;
     if (delivery.message.fields.redelivered && !this.#held.knows(held.id)) this.#answers.passOn(held, queue);
     else if (this.#held.add(held, (body) => this.#answers.again(held, body)))
       this.#worker.accept(enumerateGrant(use, message, at));
@@ -313,7 +365,16 @@ export class AmqpWorker {
     if (task === null) return this.#refuse(delivery, TOO_DEEP);
     const at = decodeAttempt(message.attempt) as ReportedAttempt;
     const { attempt: id, token, finished_queue: finishedQueue } = message;
-    const held = { kind: "task", id, at, token, taskQueue, finishedQueue, delivery } as const;
+    const held = {
+      kind: "task",
+      id,
+      at,
+      token,
+      taskQueue,
+      finishedQueue,
+      delivery,
+      since: this.#now,
+    } as const;
     if (!this.#held.add(held, (body) => this.#answers.again(held, body))) return;
     const { task: number, attempt, claim } = at;
     const compensates = readCompensation(message);
@@ -346,7 +407,15 @@ export class AmqpWorker {
     const at = read.at ?? foreignAttempt(this.#foreignCommands++);
     if (this.#cancelled.has(at)) return delivery.ack();
     const receiptTopic = String(properties.replyTo ?? receiptTopicOf(topic));
-    const held = { kind: "command", id: encodeAttempt(at), at, command, receiptTopic, delivery } as const;
+    const held = {
+      kind: "command",
+      id: encodeAttempt(at),
+      at,
+      command,
+      receiptTopic,
+      delivery,
+      since: this.#now,
+    } as const;
     if (!this.#held.add(held, (body) => this.#answers.again(held, body))) return;
     this.#worker.accept(commandGrant(topic, at, { command, receiptTopic, step }));
   }

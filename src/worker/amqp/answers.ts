@@ -10,6 +10,7 @@ import type {
   WireError,
 } from "../../protocol/amqp-wire.ts";
 import { ROLL_CALL_HELD_MAX } from "../../protocol/amqp-wire.ts";
+import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Report } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
 import type {
@@ -20,6 +21,8 @@ import type {
   HeldEnumeration,
   HeldTask,
 } from "./held-attempts.ts";
+import { isForeign } from "./read-message.ts";
+import type { ReceiptSpool } from "./receipt-spool.ts";
 
 export interface AnswersOptions {
   readonly held: HeldAttempts;
@@ -27,6 +30,8 @@ export interface AnswersOptions {
   readonly cancelled: CancelledCommands;
   /** The queue in which enumerations end. */
   readonly enumerated: string;
+  /** Null: receipts are kept in memory only. */
+  readonly spool: ReceiptSpool | null;
 }
 
 /** How often an enumeration may be delivered, and the header that counts deliveries. */
@@ -57,8 +62,13 @@ export class Answers {
         return this.#end(report);
       case "receipts":
         return this.#receipts(report);
-      case "accepted":
       case "started":
+        for (const attempt of report.attempts) {
+          const held = this.#options.held.get({ ...report, ...attempt });
+          if (held !== undefined) held.hasStarted = true;
+        }
+        return NONE;
+      case "accepted":
       case "logs":
         return NONE;
       case "step":
@@ -143,9 +153,20 @@ export class Answers {
     );
   }
 
+  /** Publishes the receipts that former processes left. Their attempts may be delivered to this worker again. */
+  publishLeft(): void {
+    const { spool, held } = this.#options;
+    for (const { id, queue, body } of spool?.left ?? []) {
+      const at = decodeAttempt(id);
+      if (at !== null && !isForeign(at)) held.keep(id, body);
+      this.#publish({ key: queue, id, body, done: () => spool?.confirmed(id) });
+    }
+  }
+
   #publishReceipt(held: Held, body: Buffer, sent: () => void): void {
-    const { held: all, enumerated } = this.#options;
+    const { held: all, enumerated, spool } = this.#options;
     const done = (isRouted: boolean): void => {
+      spool?.confirmed(held.id);
       if (isRouted) all.release(held, body);
       // The queue does not exist: the visit is over, or the task is delivered again and its next worker sends the receipt.
       else all.giveBack(held);
@@ -153,7 +174,9 @@ export class Answers {
     };
     const key =
       held.kind === "task" ? held.finishedQueue : held.kind === "command" ? held.receiptTopic : enumerated;
-    this.#publish({ key, id: held.id, body, done });
+    const publish = (): void => this.#publish({ key, id: held.id, body, done });
+    if (spool === null) publish();
+    else spool.add({ id: held.id, queue: key, body }, publish);
   }
 
   #page(page: PageReport): Promise<Verdicts> {

@@ -8,6 +8,9 @@ interface HeldOne {
   readonly id: string;
   readonly at: ReportedAttempt;
   delivery: Delivery;
+  /** When it was delivered. */
+  readonly since: number;
+  hasStarted?: true;
 }
 
 export interface HeldTask extends HeldOne {
@@ -53,6 +56,11 @@ export class HeldAttempts {
     return this.#held.get(encodeAttempt(at));
   }
 
+  /** The attempt with this id, if it is held. */
+  find(id: string): Held | undefined {
+    return this.#held.get(id);
+  }
+
   /** Adds a delivery. Returns false if its attempt is held already, or has a receipt; `publishAgain` gets that receipt. */
   add(held: Held, publishAgain: (body: Buffer) => void): boolean {
     const same = this.#held.get(held.id);
@@ -80,7 +88,7 @@ export class HeldAttempts {
   release(held: Held, body: Buffer): void {
     this.#receipts.delete(held.id);
     if (held.delivery.isOpen) held.delivery.ack();
-    else this.#keep(held.id, body);
+    else this.keep(held.id, body);
     this.#drop(held);
   }
 
@@ -121,7 +129,8 @@ export class HeldAttempts {
     return beatsOf([...this.#held.values()].filter(matches).map(({ at }) => at));
   }
 
-  #keep(id: string, body: Buffer): void {
+  /** Keeps a receipt for an attempt that will be delivered again. */
+  keep(id: string, body: Buffer): void {
     this.#receipts.set(id, body);
     for (const oldest of this.#receipts.keys()) {
       if (this.#receipts.size <= RECEIPTS_MAX) break;

@@ -171,6 +171,11 @@ export function foreignAttempt(task: number): ReportedAttempt {
   return { ...place, task, attempt: 1, claim: 0 };
 }
 
+/** Ids of commands that no engine sent are unique within one process only. */
+export function isForeign({ round, epoch }: ReportedAttempt): boolean {
+  return round === 0 && epoch === 0;
+}
+
 function isResume(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
   const { count: tasks, checksum } = value as { count?: unknown; checksum?: unknown };

@@ -16,7 +16,15 @@ function setUp(tasks: number, answer: (request: HeartbeatRequest) => Called<Hear
   for (let task = 0; task < tasks; task++) {
     const id = idOf(task);
     const at = decodeAttempt(id) as ReportedAttempt;
-    const rest = { heartbeatMs: 30_000, since: 0, kept: [], n: 1, hasStarted: true, hasEnded: false };
+    const rest = {
+      heartbeatMs: 30_000,
+      since: 0,
+      kept: [],
+      n: 1,
+      hasStarted: true,
+      hasEnded: false,
+      runs: new Map(),
+    };
     const where = { home: "a", queued: 0, left: 0 };
     held.add({ id, token: `t${task}`, at, ...rest, ...where });
   }

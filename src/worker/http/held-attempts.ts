@@ -2,6 +2,7 @@
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Beat, ReportedAttempt } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
+import type { RunStatuses } from "../run-statuses.ts";
 
 export interface HeldAttempt {
   readonly id: string;
@@ -20,6 +21,7 @@ export interface HeldAttempt {
   n: number;
   hasStarted: boolean;
   hasEnded: boolean;
+  readonly runs: RunStatuses;
 }
 
 export class HeldAttempts {

@@ -25,7 +25,15 @@ function setUp(tasks: number) {
   for (let task = 0; task < tasks; task++) {
     const id = idOf(task);
     const at = decodeAttempt(id) as ReportedAttempt;
-    const rest = { heartbeatMs: 30_000, since: 0, kept: [], n: 0, hasStarted: false, hasEnded: false };
+    const rest = {
+      heartbeatMs: 30_000,
+      since: 0,
+      kept: [],
+      n: 0,
+      hasStarted: false,
+      hasEnded: false,
+      runs: new Map(),
+    };
     const where = { home: "a", queued: 0, left: 0 };
     held.add({ id, token: `t${task}`, at, ...rest, ...where });
   }
@@ -33,7 +41,9 @@ function setUp(tasks: number) {
   const dropped: string[] = [];
   const gone = { isGone: false };
   const acknowledged: string[] = [];
+  const clock = new VirtualClock();
   const outbox: Outbox = new Outbox({
+    clock,
     held,
     spool: null,
     queueOf: () => (gone.isGone ? null : queue),
@@ -41,7 +51,6 @@ function setUp(tasks: number) {
     onAcknowledged: ({ id }) => acknowledged.push(id),
     onHomeless: () => {},
   });
-  const clock = new VirtualClock();
   const queue = new EventQueue<Entry>({
     clock,
     random: new SeededRandom(1),

@@ -4,11 +4,14 @@
  * for, or all are on their way to one node.
  */
 import type { Report } from "../../protocol/work.ts";
+import type { Clock } from "../../std/clock.ts";
+import { noteRun } from "../run-statuses.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
 import { attemptCount, eachEvent } from "./report-events.ts";
 import type { Spool, SpooledEvent } from "./spool.ts";
 
 export interface OutboxOptions {
+  readonly clock: Clock;
   readonly held: HeldAttempts;
   readonly spool: Spool | null;
   /** The event queue of a node, by its name; null: the session at that node has ended. */
@@ -134,6 +137,7 @@ export class Outbox {
       if (held === undefined || held.hasEnded) return;
       const n = ++held.n;
       if (report.kind !== "accepted") held.hasStarted = true;
+      noteRun(held.runs, report, this.#options.clock.now());
       const json = `{"attempt":"${attempt}","n":${n},${rest}`;
       const { token } = held;
       entries.push({ attempt, token, n, json, isReceipt, held, delivery, report: index, attemptAt: at });

@@ -1,15 +1,15 @@
 /** A worker in its own process, over HTTP. Code and scripts have a registration each, since the sandbox limits scripts. */
-import { once } from "node:events";
-import { createServer, type Server } from "node:http";
-import { type AddressInfo, isIPv6 } from "node:net";
 import { join } from "node:path";
 import { withChildren } from "../handler-code.ts";
+import { type StatusServer, startStatusServer } from "../status-server.ts";
 import { makeWorkerId, WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
 
 export interface RemoteWorkerOptions extends Omit<WorkerLaneOptions, "url"> {
   /** The port of the worker's status API, 0 for any free one; null: no status API. */
   readonly statusPort: number | null;
 }
+
+type Shown = Readonly<Record<string, unknown>>;
 
 export class RemoteWorker {
   readonly #options: RemoteWorkerOptions;
@@ -63,7 +63,8 @@ export class RemoteWorker {
         host: own ?? "127.0.0.1",
         port: statusPort,
         health: () => this.#health(),
-        attempt: (id) => this.#about(id),
+        attempt: (id) => this.#ask((lane) => lane.about(id)),
+        run: (id, run) => this.#ask((lane) => lane.aboutRun(id, run)),
       });
     }
     for (const lane of this.#lanes) lane.start();
@@ -76,72 +77,19 @@ export class RemoteWorker {
     this.#status?.close();
   }
 
-  #health(): Readonly<Record<string, unknown>> {
+  #health(): Shown {
     const { name, version } = this.#options;
     const workers = this.#lanes.map(({ worker }) => worker);
     const connected = this.#lanes.every(({ isInTrouble }) => !isInTrouble);
     return { ok: true, name, version, workers, capacity: this.capacity, held: this.held, connected };
   }
 
-  #about(id: string): Readonly<Record<string, unknown>> | null {
+  /** The answer of the registration that has one. */
+  #ask(about: (lane: WorkerLane) => Shown | null): Shown | null {
     for (const lane of this.#lanes) {
-      const found = lane.about(id);
+      const found = about(lane);
       if (found !== null) return found;
     }
     return null;
-  }
-}
-
-interface StatusOptions {
-  readonly host: string;
-  readonly port: number;
-  readonly health: () => Readonly<Record<string, unknown>>;
-  /** The status of an attempt; null: this worker does not have it. */
-  readonly attempt: (id: string) => Readonly<Record<string, unknown>> | null;
-}
-
-interface StatusServer {
-  readonly url: string;
-  close(): void;
-}
-
-const HEADER_MS = 5_000;
-
-/** Serves a worker's own HTTP API, on its own port: its health, and whether it still has an attempt. */
-async function startStatusServer(options: StatusOptions): Promise<StatusServer> {
-  const server: Server = createServer(
-    { headersTimeout: HEADER_MS, requestTimeout: HEADER_MS },
-    (request, response) => {
-      const path = (request.url ?? "").split("?")[0] as string;
-      const attempt = /^\/attempts\/([^/]+)$/.exec(path)?.[1];
-      const body =
-        request.method !== "GET"
-          ? null
-          : path === "/healthz"
-            ? options.health()
-            : attempt === undefined
-              ? null
-              : options.attempt(decoded(attempt));
-      response.writeHead(body === null ? 404 : 200, { "content-type": "application/json" });
-      response.end(JSON.stringify(body ?? { code: "not_found" }));
-    },
-  );
-  server.listen(options.port, options.host);
-  await once(server, "listening");
-  // The server must not keep a process alive that has nothing else to do.
-  server.unref();
-  const { address, port } = server.address() as AddressInfo;
-  return {
-    url: `http://${isIPv6(address) ? `[${address}]` : address}:${port}`,
-    close: () => server.close().closeAllConnections(),
-  };
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    // The text is not valid percent-encoding, so it is no attempt's id.
-    return text;
   }
 }

@@ -97,6 +97,7 @@ export class WorkerLane {
     for (const damaged of spooled?.damaged ?? []) options.onDamagedSpool?.(damaged);
     this.#outbox = new Outbox({
       held,
+      clock,
       spool: spooled?.spool ?? null,
       queueOf: (node) => this.#sessions.get(node)?.events ?? null,
       onEnded: () => this.#wake(),
@@ -179,6 +180,13 @@ export class WorkerLane {
     if (attempt === undefined || attempt.left > 0) return null;
     const { hasEnded, hasStarted, since } = attempt;
     return { attempt: id, status: hasEnded ? "ended" : hasStarted ? "running" : "claimed", since };
+  }
+
+  /** The status of a run of an attempt; null: the worker does not have the attempt, or has not begun the run. */
+  aboutRun(id: string, run: string): Readonly<Record<string, unknown>> | null {
+    const attempt = this.#held.get(id);
+    const found = attempt === undefined || attempt.left > 0 ? undefined : attempt.runs.get(run);
+    return found === undefined ? null : { attempt: id, run, ...found };
   }
 
   async stop(graceMs: number): Promise<void> {
@@ -297,7 +305,7 @@ export class WorkerLane {
     const home = this.#sessions.get(session.name) === undefined ? null : session.name;
     for (const { work, at, kept } of items) {
       const { attempt: id, token, heartbeatMs } = work;
-      const fresh = { queued: 0, left: 0, n: 0, hasStarted: false, hasEnded: false };
+      const fresh = { queued: 0, left: 0, n: 0, hasStarted: false, hasEnded: false, runs: new Map() };
       this.#held.add({ id, token, at, heartbeatMs, since, kept, home, ...fresh });
     }
     if (home === null) this.#sessions.search();
@@ -319,7 +327,7 @@ export class WorkerLane {
     assert(at !== null, "an attempt in the spool has a readable id");
     const held: HeldAttempt = {
       ...{ id, token, at, heartbeatMs: LEFT_HEARTBEAT_MS, since: this.#options.clock.now(), kept: [] },
-      ...{ home: FIRST, queued: 0, left: 1, n: 0, hasStarted: true, hasEnded: true },
+      ...{ home: FIRST, queued: 0, left: 1, n: 0, hasStarted: true, hasEnded: true, runs: new Map() },
     };
     this.#held.add(held);
     return held;

@@ -1,11 +1,14 @@
 // The worker over AMQP against a real broker, with something that stands in for the engine.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterEach, describe, expect, test } from "vitest";
-import type { AmqpWorker } from "../../../src/worker/amqp/amqp-worker.ts";
+import type { AmqpWorker, AmqpWorkerOptions } from "../../../src/worker/amqp/amqp-worker.ts";
 import type { HandlerCode, ProcessContext } from "../../../src/worker/handler-code.ts";
 import { testWorker } from "../../fixtures/broker/amqp-worker-fixture.ts";
 import { attempt, StandIn } from "../../fixtures/broker/engine-stand-in-fixture.ts";
 import { openTestBroker } from "../../fixtures/broker/rabbitmq-server-fixture.ts";
 import type { TestBroker } from "../../fixtures/broker/test-broker-fixture.ts";
+import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
 import { until } from "../../fixtures/until.ts";
 
 const USE = "flow.work";
@@ -17,7 +20,11 @@ afterEach(async () => {
 /** A vhost of its own, an engine's stand-in and a worker with this code. */
 async function open(
   code: Partial<HandlerCode>,
-  options: { capacity?: number; url?: (broker: TestBroker) => Promise<string> } = {},
+  options: {
+    capacity?: number;
+    url?: (broker: TestBroker) => Promise<string>;
+    more?: Partial<AmqpWorkerOptions>;
+  } = {},
 ): Promise<{ engine: StandIn; worker: AmqpWorker; notes: string[]; broker: TestBroker }> {
   const broker = await openTestBroker();
   ends.push(() => broker.remove());
@@ -28,6 +35,7 @@ async function open(
   const worker = testWorker(url, [{ name: "flow", handlers: [{ use: USE, ...code }] }], {
     capacity: options.capacity ?? 10,
     onNote: (what) => notes.push(what),
+    ...options.more,
   });
   ends.push(() => worker.stop(0));
   await worker.start();
@@ -330,5 +338,72 @@ describe("what the world does", () => {
       },
     );
     expect(at.engine.finished.filter(({ status }) => status === "done").map(({ task }) => task)).toEqual([0]);
+  });
+});
+
+describe("2.42 the status API", () => {
+  test("says how the worker is, and which attempts it has", async () => {
+    const code = gate();
+    const at = await open(code, { more: { status: { host: "127.0.0.1", port: 0 } } });
+    const get = async (path: string): Promise<unknown[]> => {
+      const answer = await fetch(`${at.worker.url}${path}`);
+      return [answer.status, await answer.json()];
+    };
+    const attemptPath = `/attempts/${encodeURIComponent(attempt(0, 1))}`;
+    expect(await get("/healthz")).toMatchObject([200, { ok: true, capacity: 10, held: 0, connected: true }]);
+    expect((await get(attemptPath))[0]).toBe(404);
+    await at.engine.task(0);
+    await at.engine.process();
+    await until(
+      "it runs",
+      async () => ((await get(attemptPath))[1] as { status?: string }).status === "running",
+    );
+    expect(await get("/healthz")).toMatchObject([200, { held: 1 }]);
+    code.open();
+    await at.engine.settled(1);
+    await until("it is not held", async () => (await get(attemptPath))[0] === 404);
+  });
+});
+
+describe("2.42 the spool", () => {
+  const FILE = "999999999-0-1.spool";
+
+  test("a receipt that a former process left is published, and its task does not run again", async () => {
+    const spool = temporaryDirectory();
+    const body = JSON.stringify({ task: 0, status: "done", result: "before", attempt: attempt(0, 1) });
+    const event = { queue: "rondo.workflow.ex_1.work.work.finished", body };
+    const line = { attempt: attempt(0, 1), token: "", n: 1, isReceipt: true, event };
+    writeFileSync(join(spool, FILE), `${JSON.stringify(line)}\n`);
+    const runs: number[] = [];
+    const at = await open(
+      {
+        process: ({ number }) => {
+          runs.push(number);
+          return "now";
+        },
+      },
+      { more: { spool } },
+    );
+    await until("the receipt is there", () => at.engine.finished.length > 0);
+    await at.engine.task(0);
+    await at.engine.task(1);
+    await at.engine.process();
+    await until("the other task is done", () => at.engine.finished.some(({ task }) => task === 1));
+    expect(runs).toEqual([1]);
+    expect(new Set(at.engine.finished.filter(({ task }) => task === 0).map(({ result }) => result))).toEqual(
+      new Set(["before"]),
+    );
+  });
+
+  test("holds a receipt until the broker has confirmed it", async () => {
+    const spool = temporaryDirectory();
+    const at = await open({ process: () => "done" }, { more: { spool } });
+    await at.engine.task(0);
+    await at.engine.process();
+    await at.engine.settled(1);
+    const [file = ""] = readdirSync(spool);
+    await until("the file is empty", () => readFileSync(join(spool, file)).length === 0);
+    await at.worker.stop(0);
+    expect(readdirSync(spool)).toEqual([]);
   });
 });

@@ -1,0 +1,69 @@
+/**
+ * Keeps receipts on disk until the broker has confirmed them. A worker that ends before that leaves them to the next one,
+ * which publishes them; the tasks do not run again at this worker.
+ */
+import { type DamagedSpool, Spool, type SpooledEvent } from "../http/spool.ts";
+
+export interface SpooledReceipt {
+  /** The id of the attempt. */
+  readonly id: string;
+  readonly queue: string;
+  readonly body: Buffer;
+}
+
+export class ReceiptSpool {
+  readonly #spool: Spool;
+  readonly #onBug: (thrown: unknown) => void;
+  readonly #open = new Map<string, SpooledEvent>();
+  readonly #unconfirmed = new Set<SpooledEvent>();
+  /** The receipts that former processes left. */
+  readonly left: readonly SpooledReceipt[];
+  readonly damaged: readonly DamagedSpool[];
+
+  constructor(directory: string, onBug: (thrown: unknown) => void) {
+    const { spool, left, damaged } = Spool.open(directory);
+    this.#spool = spool;
+    this.#onBug = onBug;
+    this.damaged = damaged;
+    this.left = left.map((event) => {
+      this.#note(event);
+      const { queue, body } = JSON.parse(event.json) as { readonly queue: string; readonly body: string };
+      return { id: event.attempt, queue, body: Buffer.from(body) };
+    });
+    spool.unacknowledged = this.#unconfirmed;
+  }
+
+  /** Calls `publish` when the receipt is on disk. */
+  add({ id, queue, body }: SpooledReceipt, publish: () => void): void {
+    const json = JSON.stringify({ queue, body: body.toString() });
+    const event = { attempt: id, token: "", n: 1, json, isReceipt: true };
+    this.#spool.append(
+      [event],
+      () => {
+        this.#note(event);
+        publish();
+      },
+      this.#onBug,
+    );
+  }
+
+  /** The broker has the receipt, or no queue wants it. */
+  confirmed(id: string): void {
+    const event = this.#open.get(id);
+    if (event === undefined) return;
+    this.#open.delete(id);
+    this.#unconfirmed.delete(event);
+    this.#spool.acknowledged();
+  }
+
+  close(): void {
+    this.#spool.close();
+  }
+
+  #note(event: SpooledEvent): void {
+    const before = this.#open.get(event.attempt);
+    if (before !== undefined) this.#unconfirmed.delete(before);
+    this.#open.set(event.attempt, event);
+    this.#unconfirmed.add(event);
+  }
+}

@@ -1,0 +1,19 @@
+/** The runs of the attempts that a worker holds, as its reports tell them, for its status API. */
+import type { Report } from "../protocol/work.ts";
+
+export interface RunStatus {
+  readonly status: "running" | "finished" | "crashed";
+  /** When it got this status, in milliseconds since 1970. */
+  readonly since: number;
+}
+
+/** The runs of one attempt that have begun, by name. */
+export type RunStatuses = Map<string, RunStatus>;
+
+const STATUS_OF = { "run.started": "running", run: "finished", "run.crashed": "crashed" } as const;
+
+/** Notes a report about a run; other reports change nothing. */
+export function noteRun(runs: RunStatuses, report: Report, now: number): void {
+  if (report.kind === "run" || report.kind === "run.started" || report.kind === "run.crashed")
+    runs.set(report.name, { status: STATUS_OF[report.kind], since: now });
+}
