@@ -42,7 +42,12 @@ export class TaskWriter {
     this.#head = JSON.stringify({ ...head, finished_queue: names.finished(grant) }).slice(0, -1);
     // Code that decides or returns reads the counts of the phases, not a task.
     const reads = grant.do === "next" || grant.do === "returns";
-    this.#tail = reads ? `,"do":"${grant.do}","phases":${JSON.stringify(grant.phases)}}` : "}";
+    this.#tail =
+      grant.do === "script"
+        ? `,"do":"script"}`
+        : reads
+          ? `,"do":"${grant.do}","phases":${JSON.stringify(grant.phases)}}`
+          : "}";
   }
 
   write(item: GrantItem): TaskCopy {

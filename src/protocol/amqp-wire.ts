@@ -149,8 +149,11 @@ export interface TaskMessage extends OfAttempt, Pick<OfVisit, "visit" | "finishe
   readonly task: number;
   readonly data: unknown;
   readonly idempotency_key: string;
-  /** For code that decides or returns instead of running a task; it reads the counts of the phases so far. */
-  readonly do?: "next" | "returns";
+  /**
+   * For code that decides or returns instead of running a task; it reads the counts of the phases so far. `script`: the
+   * worker gets the runs from the server, by the token (`GET /v1/attempts/:id/runs`).
+   */
+  readonly do?: "next" | "returns" | "script";
   readonly phases?: PhaseCounts;
   /** Only in a compensation: how the task that is compensated ended, and its result if it is done. */
   readonly outcome?: "done" | "unknown";

@@ -1,13 +1,15 @@
 /** `rondo worker FILES --broker URL`: runs tasks and commands from the queues of a broker. */
+import { scriptsOf } from "../../compose/compose.ts";
 import { TopicRules } from "../../kernel/command/topic-rules.ts";
 import { isBrokerUrl, showBroker } from "../../protocol/broker-address.ts";
 import type { AnyWorkflow } from "../../sdk/workflow.ts";
 import { systemClock } from "../../std/clock.ts";
 import { systemRandom } from "../../std/random.ts";
 import { RondoError } from "../../std/rejection.ts";
-import { AmqpWorker } from "../../worker/amqp/amqp-worker.ts";
+import { AmqpWorker, type AmqpWorkerOptions } from "../../worker/amqp/amqp-worker.ts";
 import { loggedBy } from "../../worker/attempt-place.ts";
 import { type HostedPart, withChildren } from "../../worker/handler-code.ts";
+import { chooseJail } from "../../worker/sandbox/jail-probe.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { logLine } from "../log-line.ts";
@@ -16,6 +18,7 @@ import { Screen } from "../progress/screen.ts";
 import { ProcessGuard } from "../run/guard-process.ts";
 import { readConfig } from "../server/find-server.ts";
 import { Shutdown } from "../start/shutdown.ts";
+import { hasScripts } from "./has-scripts.ts";
 import { loadAll } from "./load-all.ts";
 import { registerDefinitions } from "./register-definitions.ts";
 import type { WorkerFlags, WorkerSettings } from "./worker-flags.ts";
@@ -35,9 +38,12 @@ export async function runBrokerWorker(
     ...(token === undefined ? {} : { token }),
     ...(files.length === 0 ? {} : { files }),
   });
-  if (config.files.length === 0)
+  const address = socket === undefined ? config.url : `unix:${socket}`;
+  const addresses = address === null ? [] : address.split(",").map((one) => one.trim());
+  if (config.files.length === 0 && addresses.length === 0)
     throw new CliError(EXIT.usage, "rondo worker needs files with workflows or topics", [
       "rondo worker flows.ts --broker amqp://..., or files: [...] in rondo.config.ts",
+      "with --url, a worker without files runs scripts",
     ]);
   const screen = new Screen(process.stderr);
   const guard = new ProcessGuard(screen);
@@ -47,9 +53,7 @@ export async function runBrokerWorker(
   try {
     const loaded = await loadAll(config.files);
     const workflows = withChildren(loaded.workflows);
-    const address = socket === undefined ? config.url : `unix:${socket}`;
-    if (address !== null) {
-      const addresses = address.split(",").map((one) => one.trim());
+    if (addresses.length > 0) {
       const tell = (what: string): void => screen.print(["rondo: ", "yellow"], what);
       const options = { isOver: shutdown.asked, tell };
       if (!(await registerDefinitions({ addresses, token: config.token }, workflows, options)))
@@ -61,8 +65,17 @@ export async function runBrokerWorker(
       if (refusal !== null) throw new RondoError(refusal);
     }
     const hosted = [...workflows, ...loaded.topics];
-    printLimits(screen, workflows);
-    await work({ screen, guard, shutdown, settings, flags, hosted, prefix: prefix ?? config.prefix });
+    const scripts = await scriptsFor(screen, { addresses, workflows, flags });
+    await work({
+      screen,
+      guard,
+      shutdown,
+      settings,
+      flags,
+      hosted,
+      scripts,
+      prefix: prefix ?? config.prefix,
+    });
     return EXIT.ok;
   } finally {
     shutdown.stop();
@@ -77,10 +90,12 @@ interface WorkParts {
   readonly settings: WorkerSettings;
   readonly flags: BrokerFlags;
   readonly hosted: readonly HostedPart[];
+  readonly scripts: AmqpWorkerOptions["scripts"] | null;
   readonly prefix: string;
 }
 
-async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }: WorkParts): Promise<void> {
+async function work(parts: WorkParts): Promise<void> {
+  const { screen, guard, shutdown, settings, flags, hosted, scripts, prefix } = parts;
   const { json = false, broker } = flags;
   const worker = new AmqpWorker({
     url: broker,
@@ -88,6 +103,7 @@ async function work({ screen, guard, shutdown, settings, flags, hosted, prefix }
     name: settings.name,
     capacity: settings.capacity,
     workflows: hosted,
+    ...(scripts === null || scripts === undefined ? {} : { scripts }),
     ...(settings.spool === null ? {} : { spool: settings.spool }),
     // No server asks this worker: a port that was chosen is for probes from anywhere.
     status: { port: settings.statusPort, ...(flags.statusPort === undefined ? { host: "127.0.0.1" } : {}) },
@@ -153,17 +169,31 @@ function printUnregistered(screen: Screen, workflows: readonly AnyWorkflow[]): v
   );
 }
 
-/** Warns about parts of the workflows that workers over a broker do not run. */
-function printLimits(screen: Screen, workflows: readonly AnyWorkflow[]): void {
-  for (const { name, definition } of workflows) {
-    const { phases } = definition as { phases?: readonly { handlers?: Record<string, object> }[] };
-    const hasScripts = (phases ?? []).some(({ handlers }) =>
-      Object.values(handlers ?? {}).some((one) => "script" in one),
-    );
-    if (hasScripts)
-      screen.print(
-        ["rondo: ", "yellow"],
-        `${name} has scripts, which do not run over a broker; run them with: rondo worker --url`,
-      );
+/** The scripts that this worker runs, with the servers that give their runs; null: it runs none, and says why. */
+async function scriptsFor(
+  screen: Screen,
+  parts: {
+    readonly addresses: readonly string[];
+    readonly workflows: readonly AnyWorkflow[];
+    readonly flags: BrokerFlags;
+  },
+): Promise<AmqpWorkerOptions["scripts"] | null> {
+  const { addresses, workflows, flags } = parts;
+  const needed = workflows.filter(({ definition }) => hasScripts(definition)).map(({ name }) => name);
+  const refuse = (why: string): null => {
+    const names = needed.length === 0 ? "" : ` of ${needed.join(", ")}`;
+    if (needed.length > 0 || workflows.length === 0)
+      screen.print(["rondo: ", "yellow"], `this worker does not run the scripts${names}: ${why}`);
+    return null;
+  };
+  if (addresses.length === 0)
+    return refuse("it gets their runs from the server, so name the server with --url");
+  const unsafeNoJail = flags.unsafeNoJail === true;
+  try {
+    await chooseJail({ unsafeNoJail });
+  } catch (thrown) {
+    if (!(thrown instanceof RondoError)) throw thrown;
+    return refuse(thrown.message);
   }
+  return { scripts: scriptsOf(unsafeNoJail), addresses };
 }

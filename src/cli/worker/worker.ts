@@ -22,6 +22,7 @@ import { printJson } from "../output/print.ts";
 import { Screen } from "../progress/screen.ts";
 import { ProcessGuard } from "../run/guard-process.ts";
 import { Shutdown } from "../start/shutdown.ts";
+import { hasScripts } from "./has-scripts.ts";
 import { loadAll } from "./load-all.ts";
 import { findAddresses, registerDefinitions, type ServerAddresses } from "./register-definitions.ts";
 import { readWorkerFlags, type WorkerFlags, type WorkerSettings } from "./worker-flags.ts";
@@ -238,11 +239,6 @@ function refusalHint(status: number): string {
 
 function shown(address: string): string {
   return address.startsWith("unix:") ? basename(address.slice(5)) : address;
-}
-
-function hasScripts(definition: unknown): boolean {
-  const { phases } = definition as { phases?: readonly { handlers?: Record<string, object> }[] };
-  return (phases ?? []).some(({ handlers }) => Object.values(handlers ?? {}).some((one) => "script" in one));
 }
 
 interface Batched {

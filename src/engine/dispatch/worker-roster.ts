@@ -223,9 +223,9 @@ export class WorkerRoster {
     return enumerates ?? this.enumeratorOf(wanted, project) === null;
   }
 
-  /** Whether unserved work goes to the fallback worker: no scripts and no version ranges. */
-  #fallsBack({ use, range }: Wanted): boolean {
-    if (use === SCRIPT_USE || range !== null) return false;
+  /** Whether unserved work goes to the fallback worker: no version ranges. */
+  #fallsBack({ range }: Wanted): boolean {
+    if (range !== null) return false;
     return this.queued !== null && this.queued.fallback && this.queued.wanted > 0;
   }
 

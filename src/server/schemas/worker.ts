@@ -291,6 +291,18 @@ export const resultsSchema = z
 
 export const runSchema = z.object({ state: json, expression: z.string() }).openapi("RunArtifacts");
 
+export const scriptSchema = z
+  .object({
+    project: z.string(),
+    finished: z
+      .number()
+      .int()
+      .openapi({ description: "the number of finished runs; the next one comes after them" }),
+    runs: z.array(z.object({ name: z.string(), expression: z.string(), timeoutMs: z.number().nullable() })),
+    state: json.openapi({ description: "the state before the next run" }),
+  })
+  .openapi("AttemptRuns");
+
 export const runStatusSchema = z
   .object({
     attempt: z.string(),

@@ -12,6 +12,7 @@ import {
   resultsSchema,
   runSchema,
   runStatusSchema,
+  scriptSchema,
   statusAnswerSchema,
   statusSchema,
   toldSchema,
@@ -80,6 +81,27 @@ const readRoutes = [
       return isRejection(script)
         ? script
         : runArtifacts(sessions.store, attempt, { script, run: params.run });
+    },
+  }),
+  route({
+    id: "getAttemptRuns",
+    request: "GET /v1/attempts/{id}/runs",
+    tag,
+    summary: "Get the runs of a script's attempt, and the state before the next one",
+    access: "attempt",
+    params: z.object({ id }),
+    answers: { 200: { description: "the runs", schema: scriptSchema } },
+    refusals: ["stale_attempt", "not_found"],
+    async handle({ params, bearer }, sessions) {
+      const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
+      if (isRejection(attempt)) return attempt;
+      const script = await sessions.script(attempt);
+      if (isRejection(script)) return script;
+      if (script === null) return reject("not_found", "this is not an attempt of a script");
+      const { project, finished, runs } = script;
+      const head = JSON.stringify({ project, finished, runs }).slice(0, -1);
+      const state = await stateBefore(sessions.store, attempt, script);
+      return { kind: "bytes", status: 200, type: "application/json", body: `${head},"state":${state}}` };
     },
   }),
   route({
@@ -154,7 +176,7 @@ const sayRoutes = [
 /** The state before a run, and its expression. The run is given by name, or by number from 0. */
 async function runArtifacts(
   store: Store,
-  { shared: { place }, task }: AttemptRecord,
+  attempt: AttemptRecord,
   { script, run }: { readonly script: ScriptFacts | null; readonly run: string },
 ): Promise<Answer<never>> {
   const { runs, finished, state } = script ?? NO_SCRIPT;
@@ -165,10 +187,19 @@ async function runArtifacts(
     return reject("wrong_status", `run ${found.name} is not the next one`, {
       hint: `${finished} of ${runs.length} runs are finished`,
     });
-  const text =
-    typeof state === "string" ? state : await readState(store, place.execution, { seq: state, task });
+  const text = await stateBefore(store, attempt, { state });
   const body = `{"state":${text},"expression":${JSON.stringify(found.expression)}}`;
   return { kind: "bytes", status: 200, type: "application/json", body };
+}
+
+/** The state before the next run, as JSON text. */
+async function stateBefore(
+  store: Store,
+  { shared, task }: AttemptRecord,
+  { state }: Pick<ScriptFacts, "state">,
+): Promise<string> {
+  if (typeof state === "string") return state;
+  return readState(store, shared.place.execution, { seq: state, task });
 }
 
 /** The index of a run that is given by name, or by number from 0. */

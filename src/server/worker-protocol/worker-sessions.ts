@@ -11,7 +11,7 @@
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { AttemptHolder, ScriptFacts } from "../../engine/leases/attempt-facts.ts";
 import { ATTEMPT_HINT, checkToken, decodeAttempt, isSameToken } from "../../protocol/attempt-id.ts";
-import { type Beat, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
+import { type Beat, BROKER_WORKER, type ReportedAttempt, UNKNOWN_WORKER } from "../../protocol/work.ts";
 import type { ClaimRequest, EventsAnswer, HeartbeatAnswer, Registered } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import { type Fields, invalid, isObject } from "../../std/decode.ts";
@@ -49,6 +49,8 @@ export interface WorkerSessionsOptions {
 
 const EXPIRY_MS = 90_000;
 const BEATS_MAX = 100_000;
+/** After this many attempts from the broker, those that are over are forgotten. */
+const BROKER_RECORDS = 1_000;
 
 export class WorkerSessions {
   readonly engine: EnginePort;
@@ -61,6 +63,8 @@ export class WorkerSessions {
   readonly #records = new Map<string, AttemptRecord>();
   readonly #ended = new EndedAttempts();
   readonly #silence: SilenceWatch;
+  /** How many attempts from the broker were seen. */
+  #fromBroker = 0;
 
   constructor(options: WorkerSessionsOptions) {
     this.#options = options;
@@ -200,9 +204,13 @@ export class WorkerSessions {
     const epoch = this.engine.epochOf(at.execution);
     if (epoch === null)
       return options.isRead === true ? this.#elsewhere(id, token) : this.#notHere(id, at.execution);
-    // An unknown attempt of this owner has lost its lease; one that another owner granted may still hold it.
-    const isForeign = this.#known(id, epoch) === undefined && at.epoch < epoch;
-    const holder = isForeign ? await this.#beatOne(at, UNKNOWN_WORKER) : null;
+    // An unknown attempt of this owner is at the broker, or has lost its lease; one that another owner granted may hold it.
+    const isUnknown = this.#known(id, epoch) === undefined;
+    const holder = !isUnknown
+      ? null
+      : at.epoch < epoch
+        ? await this.#beatOne(at, UNKNOWN_WORKER)
+        : this.#atBroker(at);
     if (isRejection(holder)) return holder;
     const worker = holder?.worker ?? (options.isReceipt === true ? UNKNOWN_WORKER : null);
     const known = this.#known(id, epoch);
@@ -211,11 +219,16 @@ export class WorkerSessions {
   }
 
   /** The progress of a script's attempt, from committed state; null if it is no script. */
-  async script({ id, shared, task, attempt, claim }: AttemptRecord): Promise<ScriptFacts | null | Rejection> {
+  async script(
+    record: AttemptRecord,
+  ): Promise<(ScriptFacts & { readonly project: string }) | null | Rejection> {
+    const { id, shared, task, attempt, claim } = record;
     const at = { ...shared.place, task, attempt, claim };
     const found = await this.engine.inspect(at.execution, at);
     if (isRejection(found)) return found;
-    return found.attempt ? found.attempt.script : staleAttempt(id);
+    if (!found.attempt) return staleAttempt(id);
+    const { script } = found.attempt;
+    return script === null ? null : { ...script, project: found.view.project };
   }
 
   /** Takes a heartbeat of one attempt, by its token. */
@@ -297,6 +310,24 @@ export class WorkerSessions {
   #known(id: string, term: number): AttemptRecord | undefined {
     const record = this.#records.get(id);
     return record?.term === term ? record : undefined;
+  }
+
+  /** The holder of an attempt that a worker got from the broker; null: it has no lease. */
+  #atBroker(at: ReportedAttempt): AttemptHolder | null {
+    const holder = this.engine.holderOf(at);
+    if (holder?.worker !== BROKER_WORKER) return null;
+    if (++this.#fromBroker % BROKER_RECORDS === 0) this.#forgetFromBroker();
+    return holder;
+  }
+
+  /** Forgets attempts from the broker that are over. Their receipts do not come here. */
+  #forgetFromBroker(): void {
+    for (const { id, worker, shared, task, attempt, claim } of [...this.#records.values()])
+      if (
+        worker === BROKER_WORKER &&
+        this.engine.holderOf({ ...shared.place, task, attempt, claim }) === null
+      )
+        this.#records.delete(id);
   }
 
   /** An attempt of another node, for reading. No record is kept. */

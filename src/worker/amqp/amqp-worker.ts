@@ -16,9 +16,9 @@ import { DeadLetters } from "../../net/amqp/dead-letters.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import { Publisher } from "../../net/amqp/publisher.ts";
 import { QueueRepair } from "../../net/amqp/queue-repair.ts";
-import { amqpNames, SHARED_QUEUE, TOPIC_QUEUE } from "../../protocol/amqp-wire.ts";
-import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
-import { type GrantItem, type ReportedAttempt, readCompensation } from "../../protocol/work.ts";
+import { amqpNames, type ProcessMessage, SHARED_QUEUE, TOPIC_QUEUE } from "../../protocol/amqp-wire.ts";
+import { beatsOf, decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
+import { type GrantItem, type ReportedAttempt, readCompensation, SCRIPT_USE } from "../../protocol/work.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { atMost } from "../../std/within.ts";
 import { samePlace } from "../attempt-place.ts";
@@ -26,7 +26,7 @@ import { withChildren } from "../handler-code.ts";
 import { type StatusOptions, type StatusServer, startStatusServer } from "../status-server.ts";
 import { type NetworkWorkerOptions, Worker } from "../worker.ts";
 import { Answers } from "./answers.ts";
-import { CancelledCommands, HeldAttempts } from "./held-attempts.ts";
+import { CancelledCommands, HeldAttempts, type HeldTask } from "./held-attempts.ts";
 import {
   commandGrant,
   enumerateGrant,
@@ -40,6 +40,7 @@ import {
   taskGrant,
 } from "./read-message.ts";
 import { ReceiptSpool } from "./receipt-spool.ts";
+import { ScriptLink, type ScriptLinkOptions } from "./script-link.ts";
 import { type TaskQueue, TaskQueues } from "./task-queues.ts";
 
 export interface AmqpWorkerOptions extends NetworkWorkerOptions {
@@ -47,6 +48,8 @@ export interface AmqpWorkerOptions extends NetworkWorkerOptions {
   readonly prefix: string;
   /** A directory for receipts that the broker has not confirmed; left out: they are kept in memory only. */
   readonly spool?: string;
+  /** Scripts, and the servers that give their runs; left out: this worker runs no scripts. */
+  readonly scripts?: Pick<ScriptLinkOptions, "scripts" | "addresses">;
   /** Where the worker's status API listens; left out: there is none. */
   readonly status?: Pick<StatusOptions, "host" | "port">;
   /** How long the broker may take to answer before a queue counts as broken; 20 s by default. */
@@ -77,6 +80,7 @@ export class AmqpWorker {
   readonly #cancelled = new CancelledCommands();
   readonly #publisher: Publisher;
   readonly #spool: ReceiptSpool | null;
+  readonly #scripts: ScriptLink | null;
   readonly #answers: Answers;
   readonly #dead: DeadLetters;
   readonly #repair: QueueRepair;
@@ -107,9 +111,19 @@ export class AmqpWorker {
     for (const { path, lines } of this.#spool?.damaged ?? [])
       onNote(`a spool file is damaged: ${lines} of its lines cannot be read; it is kept as ${path}`);
     const { enumerated } = this.#names;
+    this.#scripts =
+      options.scripts === undefined
+        ? null
+        : new ScriptLink({
+            ...options.scripts,
+            ...{ clock, random, onNote, onBug },
+            onStop: ({ at }, why) => this.#worker.cancel(beatsOf([at]), why),
+          });
     this.#answers = new Answers({
       ...{ held: this.#held, cancelled: this.#cancelled, publisher: this.#publisher, enumerated },
       spool: this.#spool,
+      scripts: this.#scripts,
+      onBug,
     });
     this.#answers.publishLeft();
     this.#repair = new QueueRepair((fault) => onNote(fault.message));
@@ -123,11 +137,15 @@ export class AmqpWorker {
     });
     this.#worker = new Worker({
       clock,
-      results: { checkpoint: lacking, settled: lackingRows },
+      results: {
+        checkpoint: async (_execution, seq) => this.#scripts?.state(seq) ?? lacking(),
+        settled: lackingRows,
+      },
       send: (reports) => this.#answers.send(reports),
       log: options.onLog,
       concurrency: capacity,
       lacks: LACKS,
+      ...(options.scripts === undefined ? {} : { scripts: options.scripts.scripts }),
       ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
       onBug,
     });
@@ -183,7 +201,7 @@ export class AmqpWorker {
         ...status,
         health: () => this.#health(),
         attempt: (id) => this.#about(id),
-        run: () => null,
+        run: (id, run) => this.#scripts?.about(id, run) ?? null,
       });
     await this.#connection.open();
   }
@@ -202,6 +220,7 @@ export class AmqpWorker {
     await new Promise<void>((resolve) => clock.soon(resolve));
     await atMost(clock, STOP_MS, this.#connection.close());
     this.#spool?.close();
+    this.#scripts?.close();
     this.#status?.close();
   }
 
@@ -233,6 +252,7 @@ export class AmqpWorker {
         if (enumerate !== undefined) uses.add(use);
       }
     }
+    if (this.#scripts !== null) this.#uses.set(this.#names.process(SCRIPT_USE), SCRIPT_USE);
     return { uses: [...uses], topics: [...topics] };
   }
 
@@ -314,11 +334,18 @@ export class AmqpWorker {
       if (isRejection(message)) return this.#refuse(delivery, message.message, fields.exchange);
       const input = this.#text(message.input);
       if (input === null) return this.#refuse(delivery, TOO_DEEP, fields.exchange);
-      this.#tasks.add({ use, message, input });
+      this.#tasks.add({ use, message: this.#withinSandbox(use, message), input });
       const consumes = this.#tasks.has(message.task_queue);
       this.#answers.answerRollCall(message, { worker: this.#id, consumes });
     }
     delivery.ack();
+  }
+
+  /** A worker takes no more scripts than its sandbox runs at a time. */
+  #withinSandbox(use: string, message: ProcessMessage): ProcessMessage {
+    if (use !== SCRIPT_USE || this.#scripts === null) return message;
+    const { atOnce } = this.#scripts.scripts;
+    return { ...message, prefetch: Math.min(atOnce, message.prefetch ?? atOnce) };
   }
 
   /** Stops consuming a task queue. After a pause, attempts that have begun go on. */
@@ -376,6 +403,10 @@ export class AmqpWorker {
       since: this.#now,
     } as const;
     if (!this.#held.add(held, (body) => this.#answers.again(held, body))) return;
+    if (message.do === "script") {
+      this.#script(held, { queue, at, message, items: [] }).catch(this.#options.onBug);
+      return;
+    }
     const { task: number, attempt, claim } = at;
     const compensates = readCompensation(message);
     const item: GrantItem = {
@@ -390,6 +421,13 @@ export class AmqpWorker {
     const last = this.#batches.at(-1);
     if (last?.queue === queue && samePlace(last.at, at)) last.items.push(item);
     else this.#batches.push({ queue, at, message, items: [item] });
+  }
+
+  /** Begins an attempt of a script with the runs and the state that the server gives; one that is over is dropped. */
+  async #script(held: HeldTask, batch: TaskBatch): Promise<void> {
+    const grant = await this.#scripts?.read(held, taskGrant(batch), batch.message);
+    if (grant === null) this.#held.discard(held);
+    else if (grant !== undefined) this.#worker.accept(grant);
   }
 
   #runBatches(): void {

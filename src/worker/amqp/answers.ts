@@ -10,7 +10,7 @@ import type {
   WireError,
 } from "../../protocol/amqp-wire.ts";
 import { ROLL_CALL_HELD_MAX } from "../../protocol/amqp-wire.ts";
-import { decodeAttempt } from "../../protocol/attempt-id.ts";
+import { decodeAttempt, encodeAttempt } from "../../protocol/attempt-id.ts";
 import type { Report } from "../../protocol/work.ts";
 import { assert } from "../../std/assert.ts";
 import type {
@@ -23,6 +23,7 @@ import type {
 } from "./held-attempts.ts";
 import { isForeign } from "./read-message.ts";
 import type { ReceiptSpool } from "./receipt-spool.ts";
+import type { ScriptLink } from "./script-link.ts";
 
 export interface AnswersOptions {
   readonly held: HeldAttempts;
@@ -32,6 +33,9 @@ export interface AnswersOptions {
   readonly enumerated: string;
   /** Null: receipts are kept in memory only. */
   readonly spool: ReceiptSpool | null;
+  /** Null: this worker runs no scripts. */
+  readonly scripts: ScriptLink | null;
+  readonly onBug: (thrown: unknown) => void;
 }
 
 /** How often an enumeration may be delivered, and the header that counts deliveries. */
@@ -62,19 +66,23 @@ export class Answers {
         return this.#end(report);
       case "receipts":
         return this.#receipts(report);
+      case "accepted":
       case "started":
         for (const attempt of report.attempts) {
           const held = this.#options.held.get({ ...report, ...attempt });
-          if (held !== undefined) held.hasStarted = true;
+          if (held === undefined) continue;
+          if (report.kind === "started") held.hasStarted = true;
+          await this.#options.scripts?.send(held.id, report);
         }
         return NONE;
-      case "accepted":
       case "logs":
-        return NONE;
-      case "step":
       case "run":
       case "run.started":
-      case "run.crashed":
+      case "run.crashed": {
+        const verdict = await this.#options.scripts?.send(encodeAttempt(report), report);
+        return verdict === undefined || verdict === null ? NONE : [verdict];
+      }
+      case "step":
         assert(false, "code that keeps steps is refused before it runs them");
     }
   }
@@ -126,10 +134,21 @@ export class Answers {
       for (const { task, attempt, claim, ms, outcome } of report.receipts) {
         const held = this.#options.held.get({ ...report, task, attempt, claim });
         if (held === undefined || held.kind === "enumeration") sent();
-        else if (held.kind === "task") this.#publishReceipt(held, finishedBody(held, outcome, ms), sent);
+        else if (held.kind === "task") this.#finish(held, finishedBody(held, outcome, ms), sent);
         else this.#receipt(held, outcome, sent);
       }
     });
+  }
+
+  /** Publishes the receipt of a task, of a script after its reports. */
+  #finish(held: HeldTask, body: Buffer, sent: () => void): void {
+    const { scripts, onBug } = this.#options;
+    if (scripts === null) this.#publishReceipt(held, body, sent);
+    else
+      scripts
+        .end(held.id)
+        .then(() => this.#publishReceipt(held, body, sent))
+        .catch(onBug);
   }
 
   /** A command that ended as cancelled gets no receipt: it returns to its topic, unless the engine cancelled it. */

@@ -25,6 +25,7 @@ import { isRejection, type Rejection } from "../../std/rejection.ts";
 import { reportPlace } from "../attempt-place.ts";
 import type { TaskQueue } from "./task-queues.ts";
 
+const DOES = ["next", "returns", "script"];
 const PLACE = { workflow_id: string, phase: string, handler: string };
 const QUEUES = { task_queue: queueName, finished_queue: queueName };
 const OTHERS = { others: "kept" } as const;
@@ -61,7 +62,7 @@ const TASK = object(
     attempt: attemptId,
     token: string,
     finished_queue: queueName,
-    do: optional(secret("`next` or `returns`", (value) => value === "next" || value === "returns")),
+    do: optional(secret("`next`, `returns` or `script`", (value) => DOES.includes(value as string))),
     phases: optional(list),
     outcome: optional(secret("`done` or `unknown`", (value) => value === "done" || value === "unknown")),
   },
