@@ -1,6 +1,6 @@
 /** The workers of this node: the code that each serves (the highest matching version gets work), and its leases. */
 import { maxSatisfying, prerelease, rcompare, valid } from "semver";
-import { SCRIPT_USE, type Wanted } from "../../kernel/definition/plan.ts";
+import type { Wanted } from "../../kernel/definition/plan.ts";
 import type { Serves } from "../../protocol/work.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { JoinOptions } from "../io.ts";

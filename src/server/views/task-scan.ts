@@ -142,6 +142,7 @@ function foldTasks(index: TaskIndex, event: TaskLists, { seq, at }: { seq: numbe
         index.note(task, { state, attempt, at, reason, seq, place: i });
         break;
       }
+      case "tasks.accepted":
       case "tasks.late":
         break;
     }

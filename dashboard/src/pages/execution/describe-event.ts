@@ -27,6 +27,7 @@ function details(event: JournalEvent): string[] {
     case "tasks.settled":
       return [...number("done"), ...number("failed"), ...number("cancelled")];
     case "tasks.retrying":
+    case "tasks.accepted":
     case "tasks.started":
     case "tasks.lost":
     case "tasks.late":
@@ -34,6 +35,8 @@ function details(event: JournalEvent): string[] {
       return [...tasks("count"), ...text("reason")];
     case "task.step":
     case "task.run":
+    case "task.run.started":
+    case "task.run.crashed":
       return [...one("n"), ...text("name")];
     case "timer.set":
       return [

@@ -15,8 +15,7 @@ import { useKinds } from "./use-kinds.ts";
 
 /** Those that are shown with all they left at once. */
 const OPEN = 8;
-/** Starts of runs that are looked at, and lines of one run that are shown. */
-const STARTS = 1_000;
+/** The lines of one run that are shown. */
 const LINES = 100;
 
 interface Run {
@@ -27,103 +26,92 @@ interface Run {
   readonly task: number;
   readonly attempt: number;
   readonly at: number;
-  /** Null: it began, and nothing was journaled of its end. */
-  readonly left: { readonly value: unknown; readonly costs: readonly string[] } | null;
+  readonly state: "running" | "done" | "crashed";
+  /** Why it crashed: its worker's message, or what happened to its attempt. */
+  readonly why: string | null;
+  readonly costs: readonly string[];
+  /** The state that it left, or its result; undefined: it left none. */
+  readonly value: unknown;
 }
 
 /** The tab. */
-export function RunsTab({ id, path, facts, at, isOver }: About) {
+export function RunsTab({ id, path, facts, at }: About) {
   const { events, problem } = useKinds(path, "task.run,task.step", { revision: facts.revision, at });
-  const starts = useLive(`${path} run starts ${facts.revision}`, (signal) =>
-    get<Page<LogLine>>(`${path}/logs`, { query: { level: "run", limit: STARTS }, signal }),
-  );
-  if (events === null || starts.data === null) {
-    const trouble = problem ?? starts.problem;
-    return trouble === null ? <Loading /> : <Trouble problem={trouble} />;
-  }
-  const ended = events.map(endedRun);
-  const known = new Set(ended.map(({ key }) => key));
-  const open = at === null ? starts.data.data.map(startedRun).filter(({ key }) => !known.has(key)) : [];
-  const runs = [...ended, ...open].toSorted((a, b) => a.at - b.at);
+  if (events === null) return problem === null ? <Loading /> : <Trouble problem={problem} />;
+  const runs = runsIn(events);
   if (runs.length === 0) return <Empty title="It has no script runs and no journaled steps." />;
   return (
     <ol class="runs">
       {runs.map((run, i) => (
-        <RunRow
-          key={`${run.key} ${run.at}`}
-          run={run}
-          execution={id}
-          path={path}
-          isOver={isOver}
-          opens={i < OPEN}
-        />
+        <RunRow key={`${run.key} ${run.at}`} run={run} execution={id} path={path} opens={i < OPEN} />
       ))}
     </ol>
   );
 }
 
-function keyOf(handler: string, task: number, attempt: number, name: string): string {
-  return `${handler} ${task} ${attempt} ${name}`;
+/** Runs and steps, in the order of their begin. The end of a run takes the place of its begin. */
+function runsIn(events: readonly JournalEvent[]): Run[] {
+  const runs = new Map<string, Run>();
+  for (const event of events) {
+    const run = runOf(event);
+    const begun = runs.get(run.key);
+    runs.set(run.key, begun === undefined ? run : { ...run, at: begun.at });
+  }
+  return [...runs.values()];
 }
 
-function endedRun(event: JournalEvent): Run {
+function runOf(event: JournalEvent): Run {
   const [name, handler] = [textOf(event["name"]), textOf(event["handler"])];
   const [task, attempt] = [Number(event["n"]), Number(event["attempt"])];
+  const lane = { phase: textOf(event["phase"]), visit: Number(event["visit"]), handler };
   const stats = (event["stats"] ?? {}) as { durationMs?: number; memoryBytes?: number };
   const costs = [
     ...(stats.durationMs === undefined ? [] : [duration(stats.durationMs)]),
     ...((stats.memoryBytes ?? 0) === 0 ? [] : [bytes(stats.memoryBytes ?? 0)]),
   ];
+  const isStep = event.kind.endsWith("task.step");
+  const isStarted = event.kind.endsWith("task.run.started");
+  const isCrashed = event.kind.endsWith("task.run.crashed");
   return {
-    key: keyOf(handler, task, attempt, name),
-    isScript: event.kind.endsWith("run"),
-    name,
-    lane: { phase: textOf(event["phase"]), visit: Number(event["visit"]), handler },
-    task,
-    attempt,
-    at: event.at,
-    left: { value: event["state"] ?? event["result"] ?? null, costs },
+    key: `${isStep} ${lane.phase} ${lane.visit} ${handler} ${task} ${attempt} ${name}`,
+    isScript: !isStep,
+    ...{ name, lane, task, attempt, costs, at: event.at },
+    state: isStarted ? "running" : isCrashed ? "crashed" : "done",
+    why: isCrashed ? (WHY[textOf(event["reason"])] ?? textOf(event["message"])) : null,
+    value: isStarted || isCrashed ? undefined : (event["state"] ?? event["result"] ?? null),
   };
 }
 
-function startedRun({ run = "", phase, visit, handler, task, attempt, at }: LogLine): Run {
-  const key = keyOf(handler, task, attempt, run);
-  const lane = { phase, visit, handler };
-  return { key, isScript: true, name: run, lane, task, attempt, at, left: null };
-}
+/** Why a run crashed of which its worker said nothing. */
+const WHY: Readonly<Record<string, string>> = {
+  lost: "Its attempt was lost.",
+  ended: "Its attempt ended without a word about the run.",
+};
 
 function RunRow({
   run,
   execution,
   path,
-  isOver,
   opens,
 }: {
   readonly run: Run;
   readonly execution: string;
   readonly path: string;
-  readonly isOver: boolean;
   readonly opens: boolean;
 }) {
-  const { name, lane, task, attempt, at, left, isScript } = run;
+  const { name, lane, task, attempt, at, state, why, costs, value, isScript } = run;
   const [isOpen, setIsOpen] = useState(opens);
   return (
     <li>
       <details open={opens} onToggle={(event) => setIsOpen(event.currentTarget.open)}>
         <summary>
           <b>{name}</b>
-          {left !== null ? (
-            <Badge state="done" />
-          ) : isOver ? (
-            <Badge state="failed" text="did not end" />
-          ) : (
-            <Badge state="running" />
-          )}
+          {state === "crashed" ? <Badge state="failed" text="crashed" /> : <Badge state={state} />}
           <span class="muted">
             {isScript ? "run" : "step"} of {lane.handler} {task}, attempt {attempt}
           </span>
           <span class="muted mono">{clock(at, { withMs: true })}</span>
-          {left?.costs.map((cost) => (
+          {costs.map((cost) => (
             <span key={cost} class="muted">
               {cost}
             </span>
@@ -131,10 +119,16 @@ function RunRow({
         </summary>
         {isOpen ? (
           <div class="columns">
-            {left === null ? null : (
+            {value === undefined ? null : (
               <div>
                 <h3>{isScript ? "State" : "Result"}</h3>
-                <JsonView value={left.value} label={`What ${name} left`} />
+                <JsonView value={value} label={`What ${name} left`} />
+              </div>
+            )}
+            {why === null ? null : (
+              <div>
+                <h3>Crash</h3>
+                <p>{why}</p>
               </div>
             )}
             {isScript ? <RunLines run={run} path={path} /> : null}
@@ -151,7 +145,7 @@ function RunRow({
 
 function RunLines({ run, path }: { readonly run: Run; readonly path: string }) {
   const { lane, task, attempt, name } = run;
-  const { data } = useLive(`${path} ${run.key} lines ${run.left === null}`, (signal) =>
+  const { data } = useLive(`${path} ${run.key} lines ${run.state}`, (signal) =>
     get<Page<LogLine>>(`${path}/logs`, {
       query: { phase: lane.phase, handler: lane.handler, task, attempt, run: name, limit: LINES },
       signal,
