@@ -32,7 +32,7 @@ test("the same seed gives the same journal", () => {
 
 test("the runs are worth it: they end in every way, with repairs, retries, losses and late words among them", () => {
   const seen = new Set<string>();
-  for (let seed = 0; seed < 300; seed++) {
+  for (let seed = 0; seed < 600; seed++) {
     const random = new RandomRun(seed);
     for (let i = 0; i < MESSAGES; i++) random.next();
     random.finish();
