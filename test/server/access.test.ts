@@ -63,6 +63,7 @@ const MATRIX: Readonly<Record<string, string>> = {
   dropDeadLetter: OPERATORS,
   createToken: ADMINS,
   listTokens: ADMINS,
+  listUndelivered: VIEWERS,
   deleteToken: ADMINS,
   createSession: ALL,
   getState: "viewer operator admin",
@@ -86,7 +87,9 @@ const MATRIX: Readonly<Record<string, string>> = {
   getScaling: ALL,
   // By an attempt's own token, which none of these have: the routes themselves refuse it.
   getAttemptResults: NOBODY,
+  getAttemptRuns: NOBODY,
   getRunArtifacts: NOBODY,
+  getRunStatus: NOBODY,
   addAttemptLogs: NOBODY,
   setAttemptStatus: NOBODY,
 };

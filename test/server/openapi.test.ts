@@ -19,7 +19,9 @@ get /openapi.json
 get /readyz
 get /v1/attempts
 get /v1/attempts/{id}/results/{phase}/{handler}
+get /v1/attempts/{id}/runs
 get /v1/attempts/{id}/runs/{run}
+get /v1/attempts/{id}/runs/{run}/status
 get /v1/audit-log
 get /v1/audit/tables
 get /v1/config
