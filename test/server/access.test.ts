@@ -63,7 +63,6 @@ const MATRIX: Readonly<Record<string, string>> = {
   dropDeadLetter: OPERATORS,
   createToken: ADMINS,
   listTokens: ADMINS,
-  listUndelivered: VIEWERS,
   deleteToken: ADMINS,
   createSession: ALL,
   getState: "viewer operator admin",
