@@ -22,7 +22,7 @@ test("its command and its settings are fine", () => {
 });
 
 test("its targets can be listed, and its ports are those that are open", () => {
-  const rows = page.slice(page.indexOf("| entry | opens |")).split("\n").slice(2);
+  const rows = page.slice(page.indexOf("| entry | allows |")).split("\n").slice(2);
   const entries = rows
     .filter((row) => row.startsWith("|"))
     .flatMap((row) =>
