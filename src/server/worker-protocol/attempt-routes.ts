@@ -75,12 +75,10 @@ const readRoutes = [
     answers: { 200: { description: "the state and the expression", schema: runSchema } },
     refusals: ["stale_attempt", "wrong_status"],
     async handle({ params, bearer }, sessions) {
-      const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
-      if (isRejection(attempt)) return attempt;
-      const script = await sessions.script(attempt);
-      return isRejection(script)
-        ? script
-        : runArtifacts(sessions.store, attempt, { script, run: params.run });
+      const read = await readScript(sessions, params.id, bearer);
+      if (isRejection(read)) return read;
+      const { attempt, script } = read;
+      return runArtifacts(sessions.store, attempt, { script, run: params.run });
     },
   }),
   route({
@@ -93,10 +91,9 @@ const readRoutes = [
     answers: { 200: { description: "the runs", schema: scriptSchema } },
     refusals: ["stale_attempt", "not_found"],
     async handle({ params, bearer }, sessions) {
-      const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
-      if (isRejection(attempt)) return attempt;
-      const script = await sessions.script(attempt);
-      if (isRejection(script)) return script;
+      const read = await readScript(sessions, params.id, bearer);
+      if (isRejection(read)) return read;
+      const { attempt, script } = read;
       if (script === null) return reject("not_found", "this is not an attempt of a script");
       const { project, finished, runs } = script;
       const head = JSON.stringify({ project, finished, runs }).slice(0, -1);
@@ -116,10 +113,9 @@ const readRoutes = [
     answers: { 200: { description: "its status", schema: runStatusSchema } },
     refusals: ["stale_attempt", "not_found"],
     async handle({ params, bearer }, sessions) {
-      const attempt = await sessions.attempt(params.id, bearer, { isRead: true });
-      if (isRejection(attempt)) return attempt;
-      const script = await sessions.script(attempt);
-      if (isRejection(script)) return script;
+      const read = await readScript(sessions, params.id, bearer);
+      if (isRejection(read)) return read;
+      const { attempt, script } = read;
       const { runs, finished, begun } = script ?? NO_SCRIPT;
       const index = indexOfRun(runs, params.run);
       const run = runs[index]?.name;
@@ -210,6 +206,14 @@ function indexOfRun(runs: ScriptFacts["runs"], run: string): number {
 
 function noRun(run: string): Rejection {
   return reject("not_found", `the attempt has no run ${run.slice(0, 100)}`);
+}
+
+/** The attempt that the bearer's token belongs to, and its script; `script` is null for an attempt without runs. */
+async function readScript(sessions: WorkerSessions, id: string, bearer: string | null) {
+  const attempt = await sessions.attempt(id, bearer, { isRead: true });
+  if (isRejection(attempt)) return attempt;
+  const script = await sessions.script(attempt);
+  return isRejection(script) ? script : { attempt, script };
 }
 
 const NO_SCRIPT: ScriptFacts = { runs: [], finished: 0, state: "null", begun: null };

@@ -82,10 +82,10 @@ function runOf(event: JournalEvent): Run {
   };
 }
 
-/** Why a run crashed of which its worker said nothing. */
+/** The reason of a crash that the worker did not report. */
 const WHY: Readonly<Record<string, string>> = {
   lost: "Its attempt was lost.",
-  ended: "Its attempt ended without a word about the run.",
+  ended: "Its attempt ended, and its worker did not report the end of the run.",
 };
 
 function RunRow({
