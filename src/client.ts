@@ -40,7 +40,9 @@ export type {
   ResultOptions,
   RondoClient,
   SignalOptions,
+  StartItem,
   StartOptions,
+  StartOutcome,
 } from "./sdk/handle.ts";
 export type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./sdk/workflow.ts";
 export type { Duration } from "./std/duration.ts";

@@ -39,7 +39,9 @@ export type {
   ResultOptions,
   RondoClient,
   SignalOptions,
+  StartItem,
   StartOptions,
+  StartOutcome,
 } from "./sdk/handle.ts";
 export {
   type Compensation,

@@ -16,7 +16,9 @@ import type {
   LogsOptions,
   ResultOptions,
   RondoClient,
+  StartItem,
   StartOptions,
+  StartOutcome,
 } from "../sdk/handle.ts";
 import { validateInput } from "../sdk/validate-input.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
@@ -24,7 +26,7 @@ import { systemClock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import { newExecutionId } from "../std/id.ts";
 import { systemRandom } from "../std/random.ts";
-import { RondoError, reject, unwrap } from "../std/rejection.ts";
+import { isRejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import {
   type CommandClient,
   type CommandsOptions,
@@ -35,6 +37,7 @@ import {
 import { addressesOf, type ConnectOptions } from "./connect-options.ts";
 import { closedEarly, RemoteHandle, type RemoteParts } from "./remote-handle.ts";
 import { Requester } from "./requester.ts";
+import { sendStarts, startText } from "./start-many.ts";
 
 /** The client of a Rondo server that `connect` returns. */
 export interface RemoteClient extends RondoClient, CommandClient {}
@@ -103,6 +106,28 @@ export class RemoteRondo implements RemoteClient {
       isRepeatable: true,
     });
     return this.execution<W>(view.id);
+  }
+
+  async startMany<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    starts: readonly StartItem<WorkflowInput<NoInfer<W>>>[],
+  ): Promise<readonly StartOutcome<WorkflowOutput<W>>[]> {
+    const isName = typeof workflow === "string";
+    if (!isName) checkWorkflow(workflow);
+    const { clock, random, requester } = this.#parts;
+    const schema = isName ? { inputSchema: undefined } : workflow;
+    const texts = await Promise.all(
+      starts.map(({ input, ...options }) =>
+        startText(schema, input, options, newExecutionId(clock.now(), random)),
+      ),
+    );
+    if (!isName) await this.register(workflow);
+    const answers = await sendStarts(requester, isName ? workflow : workflow.name, texts);
+    return answers.map((answer) =>
+      isRejection(answer)
+        ? { execution: null, existed: false, error: new RondoError(answer) }
+        : { execution: this.execution<W>(answer.id), existed: answer.existed, error: null },
+    );
   }
 
   async run<W extends AnyWorkflow = AnyWorkflow>(

@@ -19,6 +19,8 @@ export interface RequestOptions {
   readonly query?: Readonly<Record<string, string | number | boolean | undefined>>;
   /** The request body, sent as JSON. */
   readonly body?: unknown;
+  /** The request body, if it is JSON text already. */
+  readonly text?: string;
   /** Allows a POST to be repeated: the server applies it once for each key. */
   readonly idempotencyKey?: string;
   /** Allows a POST to be repeated: its body contains an id. */
@@ -100,17 +102,18 @@ export class Requester {
 
   #try(url: string, options: RequestOptions): Promise<HttpResponse> {
     const { token, fetch } = this.#options;
-    const { method = "GET", query, body, idempotencyKey, headers, signal } = options;
+    const { method = "GET", query, body, text, idempotencyKey, headers, signal } = options;
+    const sent = text ?? (body === undefined ? undefined : JSON.stringify(body));
     return fetch(`${url}${queryText(query)}`, {
       method,
       headers: {
         accept: "application/json",
         ...(token === null ? {} : { authorization: `Bearer ${token}` }),
-        ...(body === undefined ? {} : { "content-type": "application/json" }),
+        ...(sent === undefined ? {} : { "content-type": "application/json" }),
         ...(idempotencyKey === undefined ? {} : { "idempotency-key": idempotencyKey }),
         ...headers,
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(sent === undefined ? {} : { body: sent }),
       ...(signal === undefined ? {} : { signal }),
     });
   }

@@ -45,6 +45,8 @@ interface Listening {
 
 export class LocalHandle<Output> implements ExecutionHandle<Output> {
   readonly id: string;
+  /** Whether the start that made this handle found an execution of an equal start. */
+  existed = false;
   readonly #parts: LocalParts;
   /** Functions that stop a running `result`, `events` or `logs` when the handle is disposed. */
   readonly #listening = new SparseSet<() => void>();

@@ -19,7 +19,9 @@ import type {
   LogsOptions,
   ResultOptions,
   RondoClient,
+  StartItem,
   StartOptions,
+  StartOutcome,
 } from "../sdk/handle.ts";
 import { validateInput } from "../sdk/validate-input.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
@@ -187,6 +189,25 @@ export class Rondo implements RondoClient {
     return this.#start<WorkflowOutput<W>>(workflow, input, options, false);
   }
 
+  /** Sent in one turn, so that they share commits. */
+  startMany<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    starts: readonly StartItem<WorkflowInput<NoInfer<W>>>[],
+  ): Promise<readonly StartOutcome<WorkflowOutput<W>>[]> {
+    return Promise.all(
+      starts.map(async ({ input, ...options }): Promise<StartOutcome<WorkflowOutput<W>>> => {
+        try {
+          const execution = await this.#start<WorkflowOutput<W>>(workflow, input, options, false);
+          return { execution, existed: execution.existed, error: null };
+        } catch (error) {
+          // A missing workflow concerns all starts.
+          if (!(error instanceof RondoError) || error.code === "not_found") throw error;
+          return { execution: null, existed: false, error };
+        }
+      }),
+    );
+  }
+
   async run<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     input: WorkflowInput<NoInfer<W>>,
@@ -279,7 +300,9 @@ export class Rondo implements RondoClient {
       await handle[Symbol.asyncDispose]();
       throw new RondoError(reply.answer);
     }
-    return reply.existed && waits ? new LocalHandle<Output>(handle.id, this.#parts) : handle;
+    if (reply.existed && waits) return new LocalHandle<Output>(handle.id, this.#parts);
+    handle.existed = reply.existed;
+    return handle;
   }
 
   /** Returns the plan and the stored form of the input, or null if one of them needs waiting. */

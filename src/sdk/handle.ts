@@ -2,6 +2,7 @@
 import type { Detail, PublicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView, ShownStatus } from "../kernel/view.ts";
 import type { Duration } from "../std/duration.ts";
+import type { RondoError } from "../std/rejection.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./workflow.ts";
 
 /** Options of `start` and `run`. */
@@ -37,6 +38,31 @@ export interface StartOptions {
    */
   readonly deadline?: Date | number;
 }
+
+/** One start of `startMany`: the input, and the options of `start`. */
+export interface StartItem<Input> extends StartOptions {
+  /** The input of the execution. */
+  readonly input: Input;
+}
+
+/** The answer to one start of `startMany`. */
+export type StartOutcome<Output> =
+  | {
+      /** The execution. Its start is durable. */
+      readonly execution: ExecutionHandle<Output>;
+      /** Whether the execution existed before, from an equal start with the same id. */
+      readonly existed: boolean;
+      /** Null: the start was not refused. */
+      readonly error: null;
+    }
+  | {
+      /** Null: there is no execution of this start. */
+      readonly execution: null;
+      /** False: the start was refused. */
+      readonly existed: false;
+      /** Why the start was refused. */
+      readonly error: RondoError;
+    };
 
 /** Options of `result` and `run`: how long to wait. Both end the waiting only; the execution goes on. */
 export interface ResultOptions {
@@ -312,6 +338,20 @@ export interface RondoClient extends AsyncDisposable {
     input: WorkflowInput<NoInfer<W>>,
     options?: StartOptions,
   ): Promise<ExecutionHandle<WorkflowOutput<W>>>;
+  /**
+   * Starts many executions of one workflow, in few commits. Each start has its own outcome, in the order of the starts: a
+   * refused start does not prevent the others.
+   *
+   * @throws RondoError with the code `not_found` if there is no such workflow; of a client also if the server does not answer:
+   * then some of the starts may be durable, and can be repeated under their ids
+   * @example
+   * const outcomes = await rondo.startMany(nightly, buckets.map((bucket) => ({ input: { bucket }, id: `nightly-${bucket}` })));
+   * const refused = outcomes.filter(({ error }) => error !== null);
+   */
+  startMany<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    starts: readonly StartItem<WorkflowInput<NoInfer<W>>>[],
+  ): Promise<readonly StartOutcome<WorkflowOutput<W>>[]>;
   /**
    * Starts an execution and waits for its output: `start` and `result` in one call.
    *

@@ -11,7 +11,9 @@ import type {
   LogsOptions,
   ResultOptions,
   RondoClient,
+  StartItem,
   StartOptions,
+  StartOutcome,
 } from "../sdk/handle.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import type { Clock } from "../std/clock.ts";
@@ -63,6 +65,17 @@ export class TestRondo implements RondoClient {
     const run = await this.#life;
     const { id } = await orCrashed(run.rondo.start<W>(workflow, input, options), run);
     return this.execution<W>(id);
+  }
+
+  async startMany<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    starts: readonly StartItem<WorkflowInput<NoInfer<W>>>[],
+  ): Promise<readonly StartOutcome<WorkflowOutput<W>>[]> {
+    const run = await this.#life;
+    const outcomes = await orCrashed(run.rondo.startMany<W>(workflow, starts), run);
+    return outcomes.map((one) =>
+      one.execution === null ? one : { ...one, execution: this.execution<W>(one.execution.id) },
+    );
   }
 
   /** Starts an execution and waits for its output; time does not move by itself, see `testRondo`. */

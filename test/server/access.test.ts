@@ -14,6 +14,7 @@ const ALL = "viewer operator admin worker";
 /** Who may, by the operation's name. */
 const MATRIX: Readonly<Record<string, string>> = {
   startExecution: OPERATORS,
+  startExecutions: OPERATORS,
   listExecutions: VIEWERS,
   getExecution: VIEWERS,
   auditExecution: VIEWERS,

@@ -65,6 +65,7 @@ post /v1/dead-letter-groups/{id}/retry
 post /v1/dead-letters/{id}/drop
 post /v1/dead-letters/{id}/retry
 post /v1/executions
+post /v1/executions/batch
 post /v1/executions/bulk
 post /v1/executions/{id}/audit
 post /v1/executions/{id}/cancel

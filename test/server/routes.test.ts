@@ -12,6 +12,64 @@ async function served(store: (typeof STORES)[number][1]): Promise<Api> {
 }
 
 describe.each(STORES)("over a %s store", (_, store) => {
+  test("many executions are started together, each with its own answer", async () => {
+    const api = await served(store);
+    await api.post("/v1/executions", { workflow: "doubles", input: { count: 1 }, id: "old" });
+    const starts = [
+      { input: { count: 1 }, id: "a", tags: { team: "ops" } },
+      { input: { count: "x" }, id: "b" },
+      { input: { count: 2 }, id: "a" },
+      { input: { count: 1 }, id: "old" },
+      { input: { count: 2 }, id: "no/name~" },
+      { input: { count: 1 }, startAt: "2040-01-01T00:00:00Z" },
+    ];
+    const sent = { headers: { "idempotency-key": "k" } };
+    const first = await api.post("/v1/executions/batch", { workflow: "doubles", starts }, sent);
+    expect(first.status).toBe(200);
+    const data = first.body["data"] as unknown as Record<string, unknown>[];
+    expect(data).toEqual([
+      { id: "a", existed: false },
+      { error: expect.objectContaining({ code: "invalid_input", path: expect.stringContaining("input") }) },
+      { error: expect.objectContaining({ code: "conflict", path: "id" }) },
+      { id: "old", existed: true },
+      { error: expect.objectContaining({ code: "invalid_input", path: "id" }) },
+      { id: expect.stringMatching(/^key_/), existed: false },
+    ]);
+    // Repeated, all that were started are found again, also the one without an id.
+    const again = await api.post("/v1/executions/batch", { workflow: "doubles", starts }, sent);
+    const ids = (list: unknown): unknown[] => (list as { id?: string }[]).map(({ id }) => id);
+    expect(ids(again.body["data"])).toEqual(ids(data));
+    expect((again.body["data"] as unknown as { existed?: boolean }[]).map(({ existed }) => existed)).toEqual([
+      true,
+      undefined,
+      undefined,
+      true,
+      undefined,
+      true,
+    ]);
+    expect(await ended(api, "a")).toMatchObject({
+      status: "done",
+      input: { count: 1 },
+      tags: { team: "ops" },
+    });
+    expect((await api.get("/v1/executions")).body["data"]).toHaveLength(3);
+  });
+
+  test("many starts are refused as a whole if they concern no workflow, or are too many", async () => {
+    const api = await served(store);
+    const post = (body: unknown) => api.post("/v1/executions/batch", body);
+    expect((await post({ workflow: "nope", starts: [{}] })).status).toBe(404);
+    expect((await post({ workflow: "doubles", starts: [] })).body["code"]).toBe("invalid_input");
+    expect((await post({ workflow: "doubles", starts: Array(1_001).fill({}) })).body["code"]).toBe(
+      "invalid_input",
+    );
+    expect((await post({ workflow: "doubles", starts: [{ input: {}, project: "x" }] })).body).toMatchObject({
+      code: "unknown_field",
+      path: "starts[0].project",
+    });
+    expect((await api.get("/v1/executions")).body["data"]).toEqual([]);
+  });
+
   test("an execution is started, read, listed and found again", async () => {
     const api = await served(store);
     const body = { workflow: "doubles", input: { count: 3 }, id: "one", tags: { team: "ops" } };

@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { checkList, checkStart, Q_CHARS_MAX } from "../../protocol/check-request.ts";
 import { jsonFields } from "../../std/decode.ts";
-import { isRejection, reject } from "../../std/rejection.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { listOrSearch } from "../../store/search-heads.ts";
 import type { StoredHead } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
@@ -12,6 +12,9 @@ import {
   droppedSchema,
   EXECUTION_STATUSES,
   executionSchema,
+  STARTS_MAX,
+  startManyAnswer,
+  startManySchema,
   startSchema,
   summarySchema,
   whySchema,
@@ -95,6 +98,47 @@ const startRoute = route({
     });
   },
 });
+
+const startManyRoute = route({
+  id: "startExecutions",
+  request: "POST /v1/executions/batch",
+  tag: TAG,
+  summary: "Start many executions of one workflow",
+  description: `At most ${STARTS_MAX} starts, in few commits. All are durable when answered. Each start has its own answer, in the order of the starts: a refused start does not prevent the others. Repeating a start with the same \`id\` and input returns the same execution. A start without an \`id\` gets one from the Idempotency-Key and its place in the list.`,
+  access: "operator",
+  body: startManySchema,
+  headers: {
+    "Idempotency-Key": "for starts without an `id`: each starts once for each key, project and place",
+    traceparent: "W3C trace context, passed on to the tasks",
+  },
+  answers: { 200: { description: "an answer for each start", schema: startManyAnswer } },
+  refusals: ["not_found"],
+  audit: "execution.start_many",
+  async handle(ask, services) {
+    const { workflow, starts } = ask.body;
+    const { caller, idempotencyKey: key, trace } = ask;
+    const project = ask.body.project === undefined ? {} : { project: ask.body.project };
+    const whole = checkOptions(project, caller, null);
+    if (isRejection(whole)) return whole;
+    const requests = starts.map(({ input, ...options }, i) => {
+      const checked = checkOptions({ ...options, ...project }, caller, key === null ? null : `${key}\n${i}`);
+      return isRejection(checked) ? checked : { ...checked, input, trace };
+    });
+    const started = await services.starts.startMany({ workflow, project: whole.project }, requests);
+    if (isRejection(started)) return started;
+    ask.target(workflow, whole.project);
+    return json({
+      data: started.map((one) =>
+        isRejection(one) ? { error: shownError(caller, one) } : { id: one.id, existed: one.existed },
+      ),
+    });
+  },
+});
+
+function shownError(caller: Caller, refused: Rejection): Omit<Rejection, "kind"> {
+  const { kind: _, ...error } = refused.code === "conflict" ? idTaken(caller, refused) : refused;
+  return error;
+}
 
 const listRoute = route({
   id: "listExecutions",
@@ -263,4 +307,4 @@ export function summaryOf(head: StoredHead): z.infer<typeof summarySchema> {
   };
 }
 
-export const executionRoutes = [startRoute, listRoute, getRoute, whyRoute, droppedRoute];
+export const executionRoutes = [startRoute, startManyRoute, listRoute, getRoute, whyRoute, droppedRoute];

@@ -179,6 +179,58 @@ export const startSchema = z
     example: { workflow: "thumbnails", input: { bucket: "b" }, id: "nightly-2026-11-15" },
   });
 
+/** The most starts of one request. */
+export const STARTS_MAX = 1_000;
+
+/** The body of a start of many executions. */
+export const startManySchema = z
+  .strictObject({
+    workflow: name,
+    project: z.string().optional().openapi({ description: "`default` if left out" }),
+    starts: z
+      .array(startSchema.omit({ workflow: true, project: true }).openapi("StartItem"))
+      .min(1)
+      .max(STARTS_MAX),
+  })
+  .openapi("StartMany", {
+    example: {
+      workflow: "thumbnails",
+      starts: [{ input: { bucket: "a" }, id: "nightly-a" }, { input: { bucket: "b" } }],
+    },
+  });
+
+/** The answer to a start of many executions. */
+export const startManyAnswer = z
+  .object({
+    data: z.array(
+      z
+        .union([
+          z.object({
+            id: executionId,
+            existed: z.boolean().openapi({ description: "whether an equal start with this id came before" }),
+          }),
+          z.object({
+            error: z.object({
+              code: z.string(),
+              message: z.string(),
+              hint: z.string().optional(),
+              path: z.string().optional(),
+            }),
+          }),
+        ])
+        .openapi("StartOutcome"),
+    ),
+  })
+  .openapi("StartManyAnswer", {
+    example: {
+      data: [
+        { id: "nightly-a", existed: false },
+        { error: { code: "invalid_input", message: "input.bucket: is missing", path: "input.bucket" } },
+      ],
+    },
+  });
+export type StartManyAnswer = Shape<typeof startManyAnswer>;
+
 /** The body of cancel, pause, resume and retry. */
 export const controlSchema = z
   .strictObject({

@@ -77,6 +77,44 @@ export class ExecutionStarter {
     return isRejection(found) ? found : { id, existed, view: found.view };
   }
 
+  /**
+   * Starts executions of one workflow, or finds those of equal starts. All are sent in one turn, so that they share commits.
+   * Returns an answer for each, in their order, or one rejection for all.
+   */
+  async startMany(
+    { workflow, project }: Pick<StartRequest, "workflow" | "project">,
+    requests: readonly (Omit<StartRequest, "workflow"> | Rejection)[],
+  ): Promise<readonly (Pick<Started, "id" | "existed"> | Rejection)[] | Rejection> {
+    const { engine, definitions, topics } = this.#parts;
+    const known = await definitions.newest(workflow);
+    if (isRejection(known)) return known;
+    const refusal = await topics.admit(project, known.plan.commands);
+    if (refusal !== null) return refusal;
+    // Most schemas check without waiting for another thread; all inputs are checked before the first is sent.
+    const texts = await Promise.all(
+      requests.map((request) => (isRejection(request) ? request : textOf(known, request.input))),
+    );
+    return Promise.all(
+      requests.map(async (request, i) => {
+        const text = texts[i] as string | Rejection;
+        if (isRejection(request)) return request;
+        if (isRejection(text))
+          return text.code === "invalid_input"
+            ? ((await this.#repeated({ ...request, workflow })) ?? text)
+            : text;
+        const start = startExecution(this.#parts, known.plan, text, request);
+        const { answer, existed } = await start.send();
+        if (isRejection(answer)) return answer;
+        if (!existed) return { id: start.id, existed };
+        const found = await engine.inspect(start.id);
+        if (isRejection(found)) return found;
+        return found.view.project === project
+          ? { id: start.id, existed }
+          : reject("conflict", `execution ${start.id} exists in another project`);
+      }),
+    );
+  }
+
   /** The execution of an equal start under an older definition; null if there is none. */
   async #repeated({ id, workflow, input }: StartRequest): Promise<Started | null> {
     if (id === undefined) return null;
@@ -94,11 +132,16 @@ export class ExecutionStarter {
   > {
     const known = await this.#parts.definitions.newest(workflow);
     if (isRejection(known)) return known;
-    const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
-    if (isRejection(text)) return text;
-    const wrong = await known.input?.check((input ?? null) as Json, "input");
-    return wrong ?? { known, text };
+    const text = await textOf(known, input);
+    return isRejection(text) ? text : { known, text };
   }
+}
+
+/** The stored form of an input, or the reason why it does not fit. */
+function textOf(known: KnownDefinition, input: unknown): string | Rejection | Promise<string | Rejection> {
+  const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
+  if (isRejection(text) || known.input === null) return text;
+  return known.input.check((input ?? null) as Json, "input").then((wrong) => wrong ?? text);
 }
 
 /** A time in the API: ISO 8601 with a zone, or milliseconds since 1970. */

@@ -45,6 +45,39 @@ describe("a handle", () => {
   });
 });
 
+describe("startMany()", () => {
+  test("gives each start its outcome, in their order", async () => {
+    const rondo = await open([waits]);
+    await rondo.start(waits, 1, { id: "old" });
+    const outcomes = await rondo.startMany(waits, [
+      { input: 1 },
+      { input: 1, id: "old" },
+      { input: 2, id: "old" },
+      { input: new Map() as never },
+      { input: 3, id: "new", tags: { team: "ops" } },
+    ]);
+    expect(outcomes).toMatchObject([
+      { existed: false, error: null },
+      { execution: { id: "old" }, existed: true, error: null },
+      { execution: null, existed: false, error: { code: "conflict" } },
+      { execution: null, existed: false, error: { code: "not_storable" } },
+      { execution: { id: "new" }, existed: false, error: null },
+    ]);
+    expect((await rondo.list()).data).toHaveLength(3);
+    await outcomes[4]?.execution?.signal("go", 5);
+    expect(await outcomes[4]?.execution?.result()).toBe(5);
+    expect(await failure(rondo.startMany("nope", [{ input: 1 }]))).toMatchObject({ code: "not_found" });
+  });
+
+  test("under test gives handles that survive a crash", async () => {
+    await using t = await testRondo({ workflows: [waits] });
+    const [outcome] = await t.startMany(waits, [{ input: 1 }]);
+    await t.crash();
+    await outcome?.execution?.signal("go", 7);
+    expect(await outcome?.execution?.result()).toBe(7);
+  });
+});
+
 describe("result()", () => {
   test("waits for the end, also when many wait, and also after the end", async () => {
     const rondo = await open([waits]);

@@ -73,6 +73,32 @@ describe("a workflow", () => {
   });
 });
 
+describe("many starts", () => {
+  test("have an outcome each, in their order, over several requests", async () => {
+    const { url } = await serve();
+    const requests: string[] = [];
+    const client = connect({
+      url,
+      fetch: (to, request) => {
+        requests.push(`${request.method} ${new URL(to).pathname}`);
+        return fetch(to, request);
+      },
+    });
+    const starts = Array.from({ length: 2_500 }, (_, n) => ({ input: { n: n % 3 }, id: `s${n}` }));
+    const wrong = { input: { n: "x" } as never, id: "wrong" };
+    const outcomes = await client.startMany(double, [...starts, wrong, { input: { n: 2 }, id: "s2" }]);
+    expect(outcomes.slice(0, 2_500).map(({ execution }) => execution?.id)).toEqual(
+      starts.map(({ id }) => id),
+    );
+    expect(outcomes[2_500]).toMatchObject({ execution: null, error: { code: "invalid_input" } });
+    expect(outcomes[2_501]).toMatchObject({ existed: true, error: null });
+    expect(requests.filter((one) => one === "POST /v1/executions/batch")).toHaveLength(3);
+    expect(await outcomes[2]?.execution?.result()).toEqual({ sum: 2 });
+    await expect(client.startMany("nope", [{ input: null }])).rejects.toMatchObject({ code: "not_found" });
+    expect(await client.startMany(double, [])).toEqual([]);
+  });
+});
+
 describe("an execution", () => {
   test("is paused, resumed, signalled and says why it waits", async () => {
     const { url } = await serve();
