@@ -90,9 +90,9 @@ export class ExecutionStarter {
     if (isRejection(known)) return known;
     const refusal = await topics.admit(project, known.plan.commands);
     if (refusal !== null) return refusal;
-    // Most schemas check without waiting for another thread; all inputs are checked before the first is sent.
+    // All inputs are checked before the first start is sent.
     const texts = await Promise.all(
-      requests.map((request) => (isRejection(request) ? request : textOf(known, request.input))),
+      requests.map(async (request) => (isRejection(request) ? request : textOf(known, request.input))),
     );
     return Promise.all(
       requests.map(async (request, i) => {
