@@ -32,7 +32,7 @@ export class Metrics {
     "Event streams cut off: their clients read nothing",
   );
 
-  /** The engine's figures of the current scrape. */
+  /** The engine's figures for the current scrape of the metrics. */
   #seen: Overview | null = null;
 
   constructor() {
@@ -73,7 +73,7 @@ export class Metrics {
     this.#totalBy("rondo_tasks_settled_total", "Tasks settled", () => seen().totals.settled);
   }
 
-  /** Adds the state of the broker. */
+  /** Adds metrics about the state of the RabbitMQ broker. */
   watchBroker(view: () => BrokerView): void {
     this.#gauge("rondo_broker_up", "1 while the broker takes messages", () =>
       view().state === "up" ? 1 : 0,
@@ -126,7 +126,7 @@ export class Metrics {
     return new Counter({ name, help, labelNames, registers: [this.#registry] });
   }
 
-  /** Registers a counter whose value is kept outside of the library. */
+  /** Registers a counter whose value is kept outside of the metrics library. */
   #total(name: string, help: string, look: () => number): void {
     const collect = function (this: Counter): void {
       this.reset();
@@ -135,7 +135,7 @@ export class Metrics {
     new Counter({ name, help, registers: [this.#registry], collect });
   }
 
-  /** Registers a counter by status whose values are kept elsewhere. */
+  /** Registers a counter with a status label whose values are kept outside of the metrics library. */
   #totalBy(name: string, help: string, look: () => Readonly<Record<string, number>>): void {
     const collect = function (this: Counter): void {
       this.reset();
@@ -164,7 +164,7 @@ export class Metrics {
   }
 }
 
-/** Counts and times every commit of a store. */
+/** Wraps a store so that every commit is counted and timed. */
 export function withMetrics<S extends ExecutionStore>(store: S, metrics: Metrics, clock: Clock): S {
   return decorate<ExecutionStore>(store, {
     commit: async (content) => {

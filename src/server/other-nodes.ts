@@ -1,4 +1,7 @@
-/** Asks all nodes for facts that only each node knows. Silent nodes are named in the header `Rondo-Missing`. */
+/**
+ * Asks all nodes of the cluster for facts that only each node itself knows. The header `Rondo-Missing` names nodes that did not
+ * answer.
+ */
 import { z } from "@hono/zod-openapi";
 import type { RingView } from "../cluster/ring/io.ts";
 import type { AttemptFilter, Holdings, OpenAttempt } from "../engine/io.ts";
@@ -14,27 +17,27 @@ import { scalingOf } from "./worker-protocol/worker-views.ts";
 /** A question to another node. */
 export interface NodeQuestion {
   readonly v: 1;
-  /** Ask for open attempts that match the filter. */
+  /** Asks for open attempts that match the filter. */
   readonly attempts?: AttemptFilter;
-  /** Ask for this many seconds of activity. */
+  /** Asks for the activity of this many seconds. */
   readonly pulse?: number;
-  /** Ask when and where the node last saw the ring's token. */
+  /** Asks when and where the node last saw the ring's token. */
   readonly token?: true;
-  /** Ask the node to drain this worker, if it is there. */
+  /** Asks the node to drain this worker, if the worker is registered there. */
   readonly drain?: string;
 }
 
 /** A worker of `GET /v1/workers`; other fields are passed on as its node sends them. */
 type ShownWorker = Pick<Worker, "id" | "kind" | "capacity" | "held" | "lastSeenAt" | "draining">;
 
-/** The answer of a node. */
+/** The answer of a node to a question. */
 export interface NodeFacts {
   readonly overview: Holdings;
   readonly workers: readonly ShownWorker[];
   readonly attempts: readonly OpenAttempt[];
   readonly pulse?: PulseSeconds;
   readonly token?: RingView["token"];
-  /** Whether the worker was there and will be told to leave. */
+  /** Whether the worker was registered at the node, which then drains it. */
   readonly drained: boolean;
 }
 
@@ -42,9 +45,12 @@ export interface NodeFacts {
 export interface OtherNodes {
   /** Asks all nodes; `facts` is null for a node that did not answer in time. Never throws. */
   ask(question: NodeQuestion): Promise<readonly { readonly url: string; readonly facts: NodeFacts | null }[]>;
-  /** Sets the function that answers questions of other nodes, and checks them. */
+  /** Sets the function that checks and answers the questions of other nodes. */
   serve(answer: (question: unknown) => Promise<NodeFacts | Rejection>): void;
-  /** Has a request answered by the owner of the execution; `here` answers if this node is the owner by then. */
+  /**
+   * Passes a request on to the node that owns the execution; `here` answers the request if this node has become the owner
+   * meanwhile.
+   */
   atOwner(
     execution: string,
     passed: {
@@ -55,15 +61,15 @@ export interface OtherNodes {
   ): Promise<{ readonly value: Answer } | Rejection>;
 }
 
-/** The answers of all nodes. */
+/** The facts of all nodes of the cluster, and the URLs of nodes that did not answer. */
 export interface ClusterFacts {
   readonly nodes: readonly NodeFacts[];
-  /** The header that names nodes without an answer. */
+  /** The header `Rondo-Missing`, which names nodes without an answer. */
   readonly headers: Readonly<Record<string, string>>;
 }
 
 const ATTEMPTS_MAX = 1_000;
-/** The header of a request that another node passed on. It is not passed on again. */
+/** The header of a request that another node passed on. Such a request is not passed on again. */
 const PASSED_HEADER = "rondo-passed";
 
 const questionSchema = z.strictObject({
@@ -81,7 +87,7 @@ const questionSchema = z.strictObject({
   drain: z.string().max(200).optional(),
 });
 
-/** Open attempts of an execution, at any node. Throws if they cannot be determined now. */
+/** Open attempts of an execution, at whichever node they are. Throws if a node that may have some does not answer. */
 export async function attemptsOf(
   { engine, otherNodes }: Pick<ApiParts, "engine"> & { readonly otherNodes?: Pick<OtherNodes, "ask"> },
   execution: string,
@@ -154,7 +160,7 @@ export class AllNodes {
     });
   }
 
-  /** Passes a request of an attempt on to the owner of its execution. The token was checked before. */
+  /** Passes a request of an attempt on to the owner of the attempt's execution. The attempt's token was checked before. */
   async #atOwner({ path, method, handle }: Route, ask: Ask): Promise<Answer> {
     const here = async (): Promise<Answer | null> => {
       const answer = await handle(ask);
@@ -200,7 +206,7 @@ export class AllNodes {
     };
   }
 
-  /** Answers on behalf of this node alone. These routes use only their parameters. */
+  /** Answers a worker route for this node alone. These routes use only their path parameters. */
   async #handle(id: string, ask: Pick<Partial<Ask>, "params">): Promise<Answer> {
     const route = this.#routes.find((one) => one.id === id);
     return route === undefined

@@ -1,4 +1,4 @@
-/** The parts that the API is built over. */
+/** The parts and settings that the HTTP API is built from. */
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { OwnershipView } from "../cluster/ownership/ownership-io.ts";
 import type { RingView } from "../cluster/ring/io.ts";
@@ -18,20 +18,20 @@ import type { Route } from "./route.ts";
 import type { Definitions } from "./services/definitions.ts";
 import type { ExecutionStarter } from "./services/start-executions.ts";
 
-/** Limits for one client. */
+/** Limits that protect the server from a single client. */
 export interface ApiLimits {
   /** The largest body of a request; workers may send four times as much. */
   readonly bodyBytes: number;
-  /** The most keys in a body. */
+  /** The most keys in the JSON body of a request. */
   readonly bodyKeys: number;
-  /** Requests a second, per token or client address; twice as many in a burst. */
+  /** The most requests a second, per token or client address; twice as many in a burst. */
   readonly requestsPerSecond: number;
-  /** Time limits of the headers, the whole request and the answer. */
+  /** Time limits for receiving the headers, for receiving the whole request, and for the answer. */
   readonly headerMs: number;
   readonly requestMs: number;
   readonly answerMs: number;
   readonly connections: number;
-  /** The most open streams, the most unread bytes of a stream, and how long its client may read nothing. */
+  /** The most open streams, the most unread bytes of a stream, and how long the client of a stream may read nothing. */
   readonly streams: number;
   readonly streamBytes: number;
   readonly streamStallMs: number;
@@ -54,7 +54,7 @@ export const DEFAULT_API_LIMITS: ApiLimits = {
 export interface ShownSetting {
   readonly name: string;
   readonly value: unknown;
-  /** Where it comes from: a flag, the environment, a file, the default. */
+  /** Where the setting comes from: a flag, the environment, a file, or the default. */
   readonly origin: string;
   readonly isSecret?: boolean;
 }
@@ -63,18 +63,18 @@ export interface ApiConfig {
   readonly host: string;
   /** The TCP port; 0 for any free port; null for the directory's socket only. */
   readonly port: number | null;
-  /** The store's directory, which contains the socket; null if there is none. */
+  /** The store's directory, which contains the unix socket; null if the store has no directory. */
   readonly directory: string | null;
-  /** The address at which others reach this server. */
+  /** The address at which other machines reach this server. */
   readonly advertise: string | null;
   readonly hosts: readonly string[];
   /** The environment variable RONDO_ADMIN_TOKEN. */
   readonly adminToken: string | null;
-  /** Limits that differ from the default. */
+  /** API limits that differ from the default. */
   readonly limits: Partial<ApiLimits>;
   readonly version: string;
   readonly settings: readonly ShownSetting[];
-  /** The folder of the dashboard; null, or a folder that is missing: no dashboard. */
+  /** The folder with the built dashboard. If it is null or missing, the server has no dashboard. */
   readonly pages: string | null;
 }
 
@@ -85,30 +85,30 @@ export interface ApiExtension {
   readonly pages: readonly string[];
 }
 
-/** Handles requests of other nodes, below this path. */
+/** Handles requests of other nodes below one path prefix. */
 export interface PeerPort {
   readonly path: string;
   answer(incoming: IncomingMessage, outgoing: ServerResponse): Promise<PeerAnswer>;
 }
 
-/** The answer to write; `streamed` if it is being written already. */
+/** The answer to a request of another node; `streamed` if the handler writes the answer itself. */
 export type PeerAnswer =
   | { readonly kind: "json"; readonly status: 200; readonly body: unknown }
   | { readonly kind: "streamed" }
   | Rejection;
 
-/** A cluster as one node sees it. */
+/** The cluster as one node sees it. */
 export interface ClusterShown {
   readonly ring: RingView;
   /** The node's ownership of partitions, without times of its own clock. */
   readonly ownership: Omit<OwnershipView, "mayActUntil" | "nodes" | "stableSince">;
 }
 
-/** Post-operations, for the API. */
+/** Post-operations, as far as the API uses them. */
 export interface PostOpPort {
-  /** The value at a place; null if there is none. */
+  /** Reads the value at a place of a state store; null if there is none. */
   readState(place: StatePlace): Promise<StateEntry | null | Rejection>;
-  /** Why no value can be stored at a place, by its name and the settings; null if one can. */
+  /** Why no value can be stored at a place of a state store, judged by its name and the settings; null if one can. */
   refusalOf(place: StatePlace): Promise<Rejection | null>;
 }
 
@@ -124,7 +124,7 @@ export interface ApiParts {
   readonly starts: ExecutionStarter;
   readonly schedules: Schedules;
   readonly postOps: PostOpPort;
-  /** The rules for topics. */
+  /** The rules that decide which project may use which topic. */
   readonly topics: TopicGuard;
   /** Routes of the worker protocol. */
   readonly routes: readonly Route[];
@@ -134,7 +134,7 @@ export interface ApiParts {
   readonly onFault: (fault: Error) => void;
   /** Writes a copy of the whole store to a new file; missing if the store cannot. */
   readonly backup?: (file: string) => Promise<void>;
-  /** In a cluster: answers requests of other nodes. */
+  /** In a cluster: handles requests of other nodes. */
   readonly peers?: PeerPort;
   /** In a cluster: asks the other nodes; missing without other nodes. */
   readonly otherNodes?: OtherNodes;
@@ -142,7 +142,7 @@ export interface ApiParts {
   readonly nodeToken?: string;
   /** In a cluster: returns the state of the ring. Missing for a single server. */
   readonly ring?: () => ClusterShown;
-  /** The state of the broker; missing or null without a broker. */
+  /** The state of the RabbitMQ broker; missing or null without a broker. */
   readonly broker?: { readonly view: BrokerView } | null;
   /** Publishes the address of this server to processes that open the same store. */
   readonly announce?: (url: string) => Promise<void>;

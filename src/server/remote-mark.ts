@@ -1,9 +1,15 @@
-/** Stores that remote workers joined in this epoch: after an unclean end, the next owner waits for their attempts. */
+/**
+ * Stores a mark that remote workers joined in this epoch. After an unclean end, the next owner of the store waits for their
+ * attempts.
+ */
 import { REMOTE_MARK, remoteEpoch } from "../store/remote-epoch.ts";
 import type { DocumentStore, StoreInfo } from "../store/store.ts";
 import type { Route } from "./route.ts";
 
-/** Whether attempts of remote workers from before this opening may still run; then they may after the next one too. */
+/**
+ * Whether attempts that remote workers began before this opening of the store may still run. If so, the mark is stored for the
+ * next opening too.
+ */
 export async function mayRunRemotely(store: DocumentStore, { owned }: StoreInfo): Promise<boolean> {
   const uncleanEpoch = Math.max(0, ...owned.map((own) => own.uncleanEpoch));
   if (uncleanEpoch === 0) return false;
@@ -16,13 +22,13 @@ export async function mayRunRemotely(store: DocumentStore, { owned }: StoreInfo)
   return true;
 }
 
-/** Stores that attempts may run at remote workers from now on. */
+/** Stores the mark: attempts may run at remote workers from now on. */
 export async function noteRemote(store: DocumentStore, { owned }: StoreInfo): Promise<void> {
   const epoch = Math.max(0, ...owned.map((own) => own.epoch));
   await store.putDocument(REMOTE_MARK.of, REMOTE_MARK.id, JSON.stringify({ epoch }));
 }
 
-/** Wraps the worker routes so that a registration is stored before it is answered. */
+/** Wraps the worker routes so that the mark is stored before the registration of a worker is answered. */
 export function rememberRemote(
   routes: readonly Route[],
   store: DocumentStore,

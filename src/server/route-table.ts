@@ -16,7 +16,7 @@ import { stateRoute } from "./routes/state.ts";
 import { taskRoutes } from "./routes/tasks.ts";
 import { workflowRoutes } from "./routes/workflows.ts";
 
-/** All routes except those of the worker protocol. */
+/** All routes of the API except the routes of the worker protocol. */
 export const ROUTES = [
   ...executionRoutes,
   ...auditRoutes,

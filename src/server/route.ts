@@ -11,16 +11,16 @@ import type { Sent } from "./schemas/shape.ts";
 
 export type Method = "get" | "post" | "put" | "delete";
 
-/** Who may use a route. */
+/** Which callers may use a route. */
 export type Access =
   /** Callers with this role, or a higher one. */
   | Role
   | readonly Role[]
   /** Every authenticated caller. */
   | "known"
-  /** Everyone, without a token. */
+  /** Every client, without a token. */
   | "everyone"
-  /** The bearer of the token of the attempt in the path. The handler decides what it may still do. */
+  /** The bearer of the token of the attempt in the path. The route's handler decides what that attempt may still do. */
   | "attempt";
 
 export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, A extends Answers> {
@@ -32,24 +32,24 @@ export interface RouteSpec<P extends z.ZodType, Q extends z.ZodType, B extends z
   readonly summary: string;
   readonly description?: string;
   readonly access: Access;
-  /** Whether the route concerns the whole server, so that callers bound to a project are refused. */
+  /** Whether the route concerns the whole server. If it does, callers that are bound to a project are refused. */
   readonly isGlobal?: boolean;
   readonly params?: P;
   readonly query?: Q;
-  /** The JSON body. Unknown fields are refused. */
+  /** The schema of the JSON body. Unknown fields are refused. */
   readonly body?: B;
-  /** True if the body may be missing; it is then `{}`. */
+  /** True if the body may be missing; a missing body counts as `{}`. */
   readonly isBodyOptional?: boolean;
-  /** Headers that the route reads, for the OpenAPI document. */
+  /** Headers that the route reads, described for the OpenAPI document. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly bodyBytesMax?: number;
   readonly bodyKeysMax?: number;
-  /** The time limit of the answer; null for none (streams). */
+  /** The time limit of the answer; null for no limit, as streams need. */
   readonly timeMs?: number | null;
   /** Answers by status; refusals are added from `refusals`. */
   readonly answers: A;
   readonly refusals?: readonly RejectionCode[];
-  /** The name in the audit log; missing for reads and for routes of workers. */
+  /** The name of the action in the audit log; missing for reads and for routes of workers. */
   readonly audit?: string;
 }
 
@@ -57,7 +57,7 @@ export type Answers = Readonly<Record<number, AnswerSpec>>;
 
 export interface AnswerSpec {
   readonly description: string;
-  /** The JSON answer; missing for no body, or one of `types`. */
+  /** The schema of the JSON answer; missing if the answer has no body, or a body of one of `types`. */
   readonly schema?: z.ZodType;
   /** Other media types of the answer. */
   readonly types?: readonly string[];
@@ -70,15 +70,15 @@ export interface Ask<P = unknown, Q = unknown, B = unknown> {
   readonly query: Q;
   readonly body: B;
   readonly caller: Caller;
-  /** The bearer token, for routes of attempts. */
+  /** The bearer token of the request, for routes of attempts. */
   readonly bearer: string | null;
   readonly idempotencyKey: string | null;
-  /** A W3C trace context. */
+  /** The W3C trace context to pass on; null if there is none. */
   readonly trace: string | null;
   header(name: string): string | undefined;
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
-  /** Aborted when the client has gone or the server closes. */
+  /** Aborted when the client has disconnected or the server closes. */
   readonly signal: AbortSignal;
   /** Sets the target of a change for the audit log; by default it is the path's parameter. */
   target(name: string, project?: string): void;
@@ -99,23 +99,23 @@ export type Answer<T = unknown> =
       readonly body: string | Uint8Array;
       readonly headers?: Readonly<Record<string, string>>;
     }
-  /** The handler writes to `outgoing` itself, and ends it. */
+  /** The handler writes to `outgoing` itself, and ends the response. */
   | { readonly kind: "streamed" }
   | Rejection;
 
-/** A route with its services. */
+/** A route whose handler is bound to its services. */
 export interface Route extends Omit<RouteSpec<z.ZodType, z.ZodType, z.ZodType, Answers>, "request"> {
   readonly method: Method;
   readonly path: string;
   readonly handle: (ask: Ask) => Answer | Promise<Answer>;
 }
 
-/** A route of the table; its handler gets the services with each request. */
+/** A route of the table. Its handler gets the services with each request. */
 export interface RouteOver<S> extends Omit<Route, "handle"> {
   readonly handle: (ask: Ask, services: S) => Answer | Promise<Answer>;
 }
 
-/** The JSON bodies of a route's schemas, and none for 204. */
+/** The types of the JSON bodies that a route may answer, by status; an answer 204 has none. */
 type BodyOf<A extends Answers> = {
   [Status in keyof A]: A[Status] extends { readonly schema: infer S extends z.ZodType } ? Sent<S> : null;
 }[keyof A];
@@ -161,7 +161,7 @@ export function json<const T>(
 
 export const NO_CONTENT = json(null, { status: 204 });
 
-/** An answer of bytes, or of JSON text. */
+/** Makes an answer of bytes, or of a text that is JSON already. */
 export function bytes(
   body: string | Uint8Array,
   options: { readonly type?: string; readonly headers?: Readonly<Record<string, string>> } = {},
@@ -170,5 +170,5 @@ export function bytes(
   return { kind: "bytes", status: 200, type, body, ...(headers === undefined ? {} : { headers }) };
 }
 
-/** The answer of a handler that writes to `outgoing` itself. */
+/** The answer of a handler that writes the response itself. */
 export const STREAMED: Answer<never> = { kind: "streamed" };

@@ -19,11 +19,11 @@ import { WorkerSessions } from "./worker-protocol/worker-sessions.ts";
 /** A node with its HTTP API. */
 export interface RondoServer {
   readonly url: string;
-  /** The directory's socket; null if the store has no directory. */
+  /** The path of the unix socket; null if the store has no directory. */
   readonly socket: string | null;
   readonly rondo: Rondo;
   readonly engine: EnginePort;
-  /** Gives no more work to workers. Resolves when work that no worker has received is handed back. */
+  /** Grants no more work to workers. Resolves when all work that no worker has received is handed back. */
   quiesce(): Promise<void>;
   /** Closes gracefully: streams and requests first, then the engine. */
   close(options?: { readonly graceMs?: number }): Promise<void>;
@@ -32,11 +32,11 @@ export interface RondoServer {
 export interface ServeParts extends Omit<ApiParts, "definitions" | "starts" | "schedules" | "routes"> {
   readonly heartbeatMs: number;
   readonly leaseMs: number;
-  /** How long ended executions are kept; 0 for ever. */
+  /** How long ended executions are kept; 0 keeps them for ever. */
   readonly retentionMs: number;
-  /** In a cluster: calls back when executions have moved. */
+  /** In a cluster: calls `listener` after executions have moved to another node. */
   readonly onMoved?: (listener: () => void) => () => void;
-  /** In a cluster: the URLs of its nodes, for workers. */
+  /** In a cluster: the URLs of its nodes, which workers get. */
   readonly nodes?: () => readonly string[];
 }
 

@@ -47,7 +47,7 @@ export class ApiServer {
   readonly #keys: IdempotencyKeys;
   readonly #pages: PageFiles;
   readonly #access: Pick<Services, "tokens" | "endedSessions">;
-  /** Waiting requests, which are answered when the server closes. */
+  /** Requests that wait. They are answered when the server closes. */
   readonly #waiting: Waiting = new Map();
   readonly #servers: Server[] = [];
   #isClosing = false;
@@ -124,7 +124,7 @@ export class ApiServer {
     if (broker) metrics.watchBroker(() => broker.view);
   }
 
-  /** Listens. Refuses an address that others can reach while there is no token. */
+  /** Opens the server. It refuses to listen on an address that other machines can reach while there is no token. */
   static async open(parts: ApiParts): Promise<ApiServer> {
     const { config, store, clock, random, onFault } = parts;
     const { adminToken, host } = config;
@@ -162,12 +162,12 @@ export class ApiServer {
     return this.#url;
   }
 
-  /** The directory's socket; null: there is none. */
+  /** The path of the unix socket; null if the server has none. */
   get socket(): string | null {
     return this.#socket;
   }
 
-  /** Accepts nothing new and lets open requests finish within the grace time. The engine stays open. */
+  /** Accepts no new requests and lets open requests finish within the grace time. The engine stays open. */
   async close(options: { readonly graceMs?: number } = {}): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
@@ -215,7 +215,7 @@ export class ApiServer {
           via,
         }),
       {
-        // The process may belong to a user's program, so its globals stay unchanged.
+        // The process may belong to a user's program, so Hono must not replace global objects.
         overrideGlobalObjects: false,
         autoCleanupIncoming: false,
         errorHandler: (thrown) => this.#unreadable(thrown),
@@ -240,7 +240,9 @@ export class ApiServer {
     };
   }
 
-  /** Handles a request of another node. Nodes are authenticated by signatures, and not counted or limited like clients. */
+  /**
+   * Handles a request of another node. Nodes authenticate by signatures; client metrics and rate limits do not apply to them.
+   */
   async #answerPeer(peers: PeerPort, incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const answer = await peers.answer(incoming, outgoing);
     dropBody(incoming);
@@ -250,7 +252,7 @@ export class ApiServer {
 
   #refuse({ headers, rawHeaders, socket, url }: IncomingMessage, via: Via): Refusal | null {
     if (this.#isClosing) return reject("not_ready", "the server is closing");
-    // With two Host headers, a proxy may have checked the other one.
+    // A request with two Host headers is refused: a proxy may have checked the other header.
     if (rawHeaders.filter((text, i) => i % 2 === 0 && text.toLowerCase() === "host").length > 1)
       return { code: "bad_request", message: "a request has one Host header" } as const;
     if (via === "socket" || PROBES.includes(url ?? "")) return null;
@@ -277,7 +279,7 @@ export class ApiServer {
   }
 }
 
-/** Whether other nodes use the store too: only an embedded store has a single partition. */
+/** Whether other nodes use the same store: an embedded store has a single partition, a shared one has more. */
 function isShared({ engine }: ApiParts): boolean {
   return engine.info.partitions > 1;
 }
@@ -285,13 +287,13 @@ function isShared({ engine }: ApiParts): boolean {
 function closeServer(server: Server, clock: Clock): Promise<void> {
   return new Promise((resolve) => {
     let cancel = (): void => {};
-    // Repeats, because a connection whose last answer is still being written becomes idle only later.
+    // The check repeats, because a connection becomes idle only after its last answer is written.
     const look = (): void => {
       endIdle(server);
       cancel = clock.after(IDLE_MS, look);
     };
     look();
-    // A server that never listened is closed already.
+    // A server that never listened counts as closed already.
     server.close(() => {
       cancel();
       resolve();

@@ -16,16 +16,16 @@ import type { EndedSessions } from "./ended-sessions.ts";
 import { readSession, type Session } from "./session-cookie.ts";
 import { mayBeToken, type Tokens } from "./tokens.ts";
 
-/** Where a connection comes from. */
+/** Where a connection comes from: the unix socket in the store's directory, or TCP. */
 export type Via = "socket" | "tcp";
 
 export interface AccessOptions {
   readonly tokens: Tokens;
   readonly endedSessions: EndedSessions;
   readonly clock: Clock;
-  /** Signs session cookies and the tokens of attempts. */
+  /** The store's secret key, which signs session cookies and the tokens of attempts. */
   readonly key: string;
-  /** In a cluster: the token of workers inside other nodes. */
+  /** In a cluster: the token with which workers inside other nodes authenticate. */
   readonly nodeToken?: string | undefined;
   /** Whether the server listens on a loopback address. */
   readonly isLocal: boolean;
@@ -66,14 +66,17 @@ export class Access {
       : reject("unauthorised", "this token is not known here, or has expired");
   }
 
-  /** Identifies a refused caller again after the changes of other nodes are read; null if there are none. */
+  /**
+   * Identifies a refused caller again after this node has read the tokens that other nodes changed; null if there are no other
+   * nodes.
+   */
   identifyAnew(incoming: IncomingMessage, via: Via): Promise<Caller | Rejection> | null {
     if (!mayBeToken(bearerOf(incoming)) && this.#sessionOf(incoming) === null) return null;
     const renewed = this.#options.tokens.renew();
     return renewed === null ? null : this.#inTime(renewed.then(() => this.identify(incoming, via)));
   }
 
-  /** Limits the wait for a store that hangs. */
+  /** Limits how long a request waits for a store that hangs. */
   #inTime<T>(work: Promise<T>): Promise<T | Rejection> {
     return within<T | Rejection>(this.#options.clock, LOOK_MS, work, () =>
       reject("store_unavailable", "the store did not answer in time, so this token could not be checked"),
@@ -99,7 +102,9 @@ export class Access {
     return readSession(headers.cookie, key, clock.now());
   }
 
-  /** The caller of an attempt's own routes: the bearer of its token. The route decides what it may still do. */
+  /**
+   * The caller of an attempt's own routes: the bearer of the attempt's token. The route decides what that caller may still do.
+   */
   identifyAttempt(incoming: IncomingMessage, attempt: string): Caller | Rejection {
     const bearer = bearerOf(incoming);
     if (bearer === null) return reject("unauthorised", "the attempt's token is needed as the bearer");
@@ -142,7 +147,7 @@ export function bearerOf(incoming: IncomingMessage): string | null {
   return /^Bearer +([\x21-\x7e]{1,500})$/i.exec(incoming.headers.authorization ?? "")?.[1] ?? null;
 }
 
-/** Compares in constant time. */
+/** Compares two tokens in constant time. */
 function isSame(right: string, given: string): boolean {
   const [one, other] = [Buffer.from(right), Buffer.from(given)];
   return one.length === other.length && timingSafeEqual(one, other);

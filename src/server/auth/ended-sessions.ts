@@ -1,4 +1,7 @@
-/** Sessions that were ended early, whose cookies are invalid. Each is kept until its regular end. */
+/**
+ * Dashboard sessions that were ended early, whose cookies are invalid. Each is kept until the time at which it would have
+ * expired.
+ */
 import type { Clock } from "../../std/clock.ts";
 import { number } from "../../std/decode.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
@@ -11,21 +14,21 @@ import type { Session } from "./session-cookie.ts";
 export interface EndedSessionsParts {
   readonly store: DocumentStore;
   readonly clock: Clock;
-  /** Whether other nodes end sessions too. */
+  /** Whether other nodes of a cluster end sessions too. */
   readonly isShared?: boolean;
   readonly onFault?: (fault: Error) => void;
 }
 
 const KIND = "ended-session";
-/** The form of ended sessions: the regular end of each. */
+/** The form of the documents of ended sessions: each contains the time at which the session would have expired. */
 export const SESSION_FORM = jsonForm<number>(KIND, number);
-/** The most ended sessions that are kept: more than can end within the life of a session. */
+/** The most ended sessions that the node keeps: more than can end within the life of one session. */
 const ENDED_MAX = 10_000;
 
 export class EndedSessions {
   readonly #store: DocumentStore;
   readonly #clock: Clock;
-  /** The regular end of each session, by the hash of its signature. */
+  /** The time at which each ended session would have expired, by the hash of the session's signature. */
   readonly #until = new Map<string, number>();
   #copy: FreshCopy | null = null;
 
@@ -51,7 +54,7 @@ export class EndedSessions {
     return this.#until.size > 0 && this.#until.has(hashSecret(signature));
   }
 
-  /** Ends a session. Resolves when that is durable. */
+  /** Ends a session. Resolves when the end of the session is durable. */
   async end({ signature, until }: Session): Promise<Rejection | null> {
     await this.#forget();
     if (this.#until.size >= ENDED_MAX)
@@ -64,14 +67,14 @@ export class EndedSessions {
     return null;
   }
 
-  /** An ended session never becomes valid again, so known ones stay. */
+  /** An ended session never becomes valid again, so a read only adds sessions to the ones that are known here. */
   async #read(): Promise<void> {
     // A damaged entry still marks its session as ended.
     for await (const ended of allDocuments(this.#store, SESSION_FORM))
       this.#until.set(ended.id, ended.damage === undefined ? ended.value : Number.POSITIVE_INFINITY);
   }
 
-  /** Deletes entries of sessions whose regular end has passed. */
+  /** Deletes entries of sessions that would have expired by now. */
   async #forget(): Promise<void> {
     const now = this.#clock.now();
     for (const [id, until] of [...this.#until]) {

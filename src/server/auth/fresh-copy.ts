@@ -4,20 +4,20 @@ import { sleep } from "../../std/within.ts";
 
 export interface FreshCopyOptions {
   readonly clock: Clock;
-  /** Reads all data. */
+  /** Reads all data of the copy from the store. */
   readonly read: () => Promise<void>;
-  /** Called if a background read fails. The next read follows anyway. */
+  /** Called if a background read of the store fails. The next read follows at its regular time. */
   readonly onFault: (fault: Error) => void;
 }
 
-/** The greatest age of the copy. */
+/** The greatest age of the copy, after which it is read again. */
 const EVERY_MS = 2_000;
-/** The shortest time between the beginnings of two reads. */
+/** The shortest time between the beginnings of two reads of the store. */
 const PAUSE_MS = 100;
 
 export class FreshCopy {
   readonly #options: FreshCopyOptions;
-  /** The next read, which has not begun yet; all present callers wait for it. */
+  /** The next read of the store, which has not begun yet; all present callers of `renew` wait for it. */
   #next: Promise<void> | null = null;
   #last: Promise<void> = Promise.resolve();
   #begunAt = Number.NEGATIVE_INFINITY;
@@ -29,7 +29,7 @@ export class FreshCopy {
     this.#later();
   }
 
-  /** Resolves after a read that began after this call. Throws if it fails. */
+  /** Resolves after a read of the store that began after this call. Throws if this read fails. */
   renew(): Promise<void> {
     this.#next ??= this.#afterLast();
     return this.#next;
@@ -41,7 +41,7 @@ export class FreshCopy {
   }
 
   async #afterLast(): Promise<void> {
-    // The failure of the last read is reported to its own callers.
+    // The callers of the last read get its failure, so it is ignored here.
     await this.#last.catch(() => undefined);
     const { clock, read } = this.#options;
     const ms = this.#begunAt + PAUSE_MS - clock.now();

@@ -6,7 +6,7 @@ interface Bucket {
   at: number;
 }
 
-/** The most buckets. A bucket that was not used lately is full again. */
+/** The most token buckets. The least recently used bucket is dropped: by then it is full again. */
 const BUCKETS_MAX = 10_000;
 
 export class RateLimit {
@@ -19,7 +19,7 @@ export class RateLimit {
     this.#perSecond = perSecond;
   }
 
-  /** Takes `cost` requests out of a bucket. Returns 0, or the seconds until they are available. */
+  /** Takes `cost` requests out of a token bucket. Returns 0, or the seconds until the bucket has enough. */
   take(key: string, cost = 1): number {
     const now = this.#clock.now();
     const burst = this.#perSecond * 2;
@@ -32,7 +32,7 @@ export class RateLimit {
     return 0;
   }
 
-  /** Marks the bucket as the most recently used. */
+  /** Marks the token bucket as the most recently used. */
   #keep(key: string, bucket: Bucket): void {
     this.#buckets.delete(key);
     this.#buckets.set(key, bucket);

@@ -1,11 +1,11 @@
-/** The dashboard's session: a signed cookie with the token's id and the end, which scripts cannot read. */
+/** The dashboard's session: a signed cookie with the id of the token and the time of expiry, which scripts cannot read. */
 import { isSameSecret, sign } from "./secrets.ts";
 
 const COOKIE = "rondo_session";
-/** How long a session lasts. */
+/** How long a dashboard session lasts. */
 export const SESSION_MS = 12 * 3_600_000;
 
-/** A session, from its cookie. */
+/** A dashboard session, as read from its cookie. */
 export interface Session {
   /** The id of the token that the session was exchanged for. */
   readonly token: string;
@@ -30,7 +30,7 @@ export function endedCookie(isSecure: boolean): string {
   return `${COOKIE}=; ${attributes(0, isSecure)}`;
 }
 
-/** The valid session of a request; null if there is none. */
+/** The valid session in the cookies of a request; null if there is none. */
 export function readSession(cookies: string | undefined, key: string, now: number): Session | null {
   if (cookies === undefined) return null;
   for (const part of cookies.split(";")) {

@@ -26,13 +26,13 @@ export interface TokenParts {
   readonly random: Random;
   /** The environment variable RONDO_ADMIN_TOKEN. */
   readonly adminToken: string | null;
-  /** Whether other nodes create and revoke tokens too. */
+  /** Whether other nodes of a cluster create and revoke tokens too. */
   readonly isShared?: boolean;
   readonly onFault?: (fault: Error) => void;
 }
 
 const KIND = "token";
-/** The id of the token in RONDO_ADMIN_TOKEN. */
+/** The id of the token that RONDO_ADMIN_TOKEN gives. */
 const FROM_ENVIRONMENT = "env";
 const STORED = TOKEN_FORM as DocumentForm<StoredToken>;
 const FORM = /^rondo_([0-9a-z]{1,40})_/;
@@ -42,10 +42,12 @@ export class Tokens {
   #tokens = new Map<string, StoredToken>();
   /** Damaged tokens. They are not accepted, and the projects that they guard stay guarded. */
   #damaged = new Map<string, DamagedToken>();
-  /** The number of changes made here. A read during a change is repeated. */
+  /**
+   * The number of changes of tokens made at this node. If a change happens during a read of the store, the read is repeated.
+   */
   #changes = 0;
   #copy: FreshCopy | null = null;
-  /** Called with tokens that another node has revoked. */
+  /** Called with the id of each token that another node has revoked. */
   onRevoked: (id: string) => void = () => undefined;
   #onBound: (projects: ReadonlySet<string>) => void = () => undefined;
 
@@ -73,13 +75,13 @@ export class Tokens {
     return tokens;
   }
 
-  /** Calls `listener` with the projects that tokens are bound to, now and after changes. */
+  /** Calls `listener` with the projects that tokens are bound to, at once and after each change. */
   set onBound(listener: (projects: ReadonlySet<string>) => void) {
     this.#onBound = listener;
     this.#noteBound();
   }
 
-  /** Resolves when all earlier changes of other nodes are known here; null without other nodes. */
+  /** Resolves when all earlier changes by other nodes are known here; returns null if there are no other nodes. */
   renew(): Promise<void> | null {
     return this.#copy?.renew() ?? null;
   }
@@ -88,19 +90,19 @@ export class Tokens {
     this.#copy?.close();
   }
 
-  /** Whether there is a token: then every request over TCP needs one. */
+  /** Whether any token exists. If one does, every request over TCP needs a token. */
   get any(): boolean {
     return this.#tokens.size + this.#damaged.size > 0;
   }
 
-  /** Whether there is an admin token without an end. */
+  /** Whether there is an admin token that never expires. */
   get hasAdmin(): boolean {
     return this.list().some(
       ({ role, project, expiresAt }) => role === "admin" && project === null && expiresAt === null,
     );
   }
 
-  /** The valid token of a text; null if there is none. */
+  /** The valid token with this text; null if there is none. */
   find(text: string): Token | null {
     const id = FORM.exec(text)?.[1];
     const hash = hashSecret(text);
@@ -144,7 +146,7 @@ export class Tokens {
     return { token, text };
   }
 
-  /** Revokes a token of the store; false if there is none with this id. */
+  /** Revokes a stored token; false if there is none with this id. */
   async remove(id: string): Promise<boolean> {
     if (id === FROM_ENVIRONMENT || !(this.#tokens.has(id) || this.#damaged.has(id))) return false;
     await this.#parts.store.putDocument(KIND, id, null);
@@ -156,7 +158,7 @@ export class Tokens {
     return true;
   }
 
-  /** Reads all tokens of the store. Tokens that are gone become invalid. */
+  /** Reads all tokens of the store. Tokens that are no longer stored become invalid. */
   async #read(): Promise<void> {
     const read = new Map<string, StoredToken>();
     const changes = this.#changes;

@@ -25,7 +25,9 @@ import { dropBody } from "./read-body.ts";
 import { type CheckedRequest, checkRequest } from "./request-check.ts";
 import { cutIfUnread, sendAnswer, sendProblem } from "./send-answer.ts";
 
-/** Data of a request besides the request itself. */
+/**
+ * The parts of a request that Hono handlers need besides the request: Node's request and response, and the kind of connection.
+ */
 export interface Bindings {
   readonly incoming: IncomingMessage;
   readonly outgoing: ServerResponse;
@@ -36,7 +38,7 @@ export type App = OpenAPIHono<{ Bindings: Bindings }>;
 
 type AppContext = Context<{ Bindings: Bindings }>;
 
-/** Waiting requests, each with its token. */
+/** Requests that wait (long polls, streams), each with the id of its token. */
 export type Waiting = Map<AbortController, string | null>;
 
 export interface AppParts {
@@ -49,17 +51,17 @@ export interface AppParts {
   readonly clock: Clock;
   readonly limits: ApiLimits;
   readonly onFault: (fault: Error) => void;
-  /** Why the store takes no writes; null if it does. */
+  /** Why the store accepts no writes; null if it accepts them. */
   readonly storeFault: () => Error | null;
-  /** Waiting requests, which are aborted when the server closes or their token is revoked. */
+  /** Requests that wait. They are aborted when the server closes or their token is revoked. */
   readonly waiting: Waiting;
 }
 
-/** The cost of a wrong token, in requests. */
+/** The cost of a request with a wrong token: it uses up the rate limit of this many requests. */
 const WRONG_TOKEN_COST = 10;
 /** How long a request waits for a store that accepts no writes. */
 const STORE_WAIT_MS = 5_000;
-/** Refusals after which the request may have been applied. */
+/** Codes of refusals after which the request may have been applied anyway. */
 const UNKNOWN_OUTCOME: readonly Refusal["code"][] = ["timeout", "store_unavailable", "internal"];
 
 export function buildApp(parts: AppParts): App {
@@ -90,7 +92,7 @@ async function serve(
     } catch (thrown) {
       sent = sendProblem(outgoing, refusalOf(thrown, parts));
     }
-    // Streams handle their clients themselves.
+    // A handler that streams writes to its client itself.
     if (sent === "streamed") return 200;
     cutIfUnread(outgoing, { clock: parts.clock, stallMs: parts.limits.streamStallMs });
     return sent;
@@ -204,7 +206,10 @@ async function inTime(route: Route, asked: Asked, parts: AppParts): Promise<Answ
   });
 }
 
-/** The store takes no writes: the request waits in memory, and is done if the store recovers before a restart. */
+/**
+ * The refusal while the store accepts no writes: the request waits in memory, and is applied if the store recovers before a
+ * restart.
+ */
 function notWritten(fault: Error): Refusal {
   return {
     code: "store_unavailable",
@@ -217,11 +222,11 @@ function notWritten(fault: Error): Refusal {
 async function note(route: Route, { caller, named }: Asked, { audit }: AppParts): Promise<void> {
   const { name: who, role } = caller;
   const noted = audit.note({ who, role, action: route.audit ?? "", ...named });
-  // Actions of admins are logged before they are answered; others a moment later.
+  // An admin's action is in the audit log before the request is answered; the actions of others are logged a moment later.
   if (route.access === "admin") await noted;
 }
 
-/** The refusal for an exception. */
+/** Converts an exception into the refusal that the client gets. */
 function refusalOf(thrown: unknown, parts: AppParts): Refusal {
   if (thrown instanceof DamagedData) {
     const { code, message, hint } = damagedRow(thrown);
@@ -238,7 +243,7 @@ function refusalOf(thrown: unknown, parts: AppParts): Refusal {
     : { code: "internal", message: "the server failed to answer" };
 }
 
-/** Whether a path matches a pattern of the table. */
+/** Whether a path matches a pattern of the route table. */
 function fits(pattern: string, path: string): boolean {
   const [wanted, given] = [pattern.split("/"), path.split("/")];
   return (
@@ -247,7 +252,7 @@ function fits(pattern: string, path: string): boolean {
   );
 }
 
-/** A request as handlers get it. */
+/** A request in the form that route handlers get. */
 class Asked implements Ask {
   readonly params: unknown;
   readonly query: unknown;
@@ -258,7 +263,7 @@ class Asked implements Ask {
   readonly outgoing: ServerResponse;
   readonly #waiting: Waiting;
   #abort: AbortController | null = null;
-  /** The target in the audit log. */
+  /** The target and the project of the request in the audit log. */
   named: { target: string; project: string | null };
 
   constructor(parts: {
@@ -298,7 +303,7 @@ class Asked implements Ask {
     return this.#abort.signal;
   }
 
-  /** An arrow function, because handlers destructure their `ask`. */
+  /** This is an arrow function because handlers destructure their `ask`. */
   readonly header = (name: string): string | undefined => {
     const value = this.incoming.headers[name.toLowerCase()];
     return Array.isArray(value) ? value[0] : value;
@@ -318,7 +323,7 @@ class Asked implements Ask {
 
 const TRACEPARENT = /^[\da-f]{2}-[\da-f]{32}-[\da-f]{16}-[\da-f]{2}$/;
 
-/** Runs a request inside a span; `run` returns the status that was sent. */
+/** Runs a request inside an OpenTelemetry span; `run` returns the HTTP status that was sent. */
 export async function inSpan(
   incoming: IncomingMessage,
   route: { readonly method: string; readonly path: string },

@@ -15,10 +15,10 @@ const KEEP_ALIVE_MS = 65_000;
 const SOCKET_PATH_MAX = 103;
 const SOCKET_NAME = "rondo.sock";
 
-/** The connections of each server. */
+/** The open connections of each HTTP server. */
 const connections = new WeakMap<Server, Set<Socket>>();
 
-/** An HTTP server with its limits, which does not listen yet. */
+/** Makes an HTTP server with the limits of the API. The server does not listen yet. */
 export function makeServer(limits: ApiLimits, listener: RequestListener): Server {
   const server = createServer(
     {
@@ -59,7 +59,7 @@ export async function listenTcp(server: Server, host: string, port: number): Pro
   return (server.address() as AddressInfo).port;
 }
 
-/** Listens on the directory's socket. Returns its path, or null if the path is too long. */
+/** Listens on the unix socket in the store's directory. Returns the socket's path, or null if the path is too long. */
 export async function listenSocket(server: Server, directory: string): Promise<string | null> {
   const path = socketPath(directory);
   if (path === null) return null;
@@ -80,7 +80,7 @@ export async function listenSocket(server: Server, directory: string): Promise<s
   return resolve(path);
 }
 
-/** The shortest path of a directory's socket; null if it is too long. */
+/** The shortest path of the unix socket in a directory; null if the path is too long for the operating system. */
 export function socketPath(directory: string): string | null {
   const absolute = resolve(directory, SOCKET_NAME);
   const short = relative(process.cwd(), absolute);

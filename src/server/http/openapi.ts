@@ -30,7 +30,7 @@ const DESCRIPTION = [
   "Over TCP, once a token exists every request but `/healthz` and `/readyz` needs one; the socket in the store's directory needs none. Bodies are at most 4 MiB, pages at most 1,000 items.",
 ].join("\n\n");
 
-/** A route as the OpenAPI registry takes it. */
+/** Converts a route into the form that the OpenAPI registry takes. */
 export function describeRoute(route: Route): RouteConfig {
   const { id, method, path, tag, summary, description, params, query, body } = route;
   const headers = headerParameters(route);

@@ -43,7 +43,9 @@ const TYPES: Readonly<Record<string, string>> = {
   ".svg": "image/svg+xml",
 };
 
-/** Allows only own resources, no inline script or style, and no conversion of text to markup. */
+/**
+ * The content security policy: only resources of this server, no inline script or style, and no conversion of text to markup.
+ */
 const POLICY = [
   "default-src 'none'",
   "script-src 'self'",

@@ -3,7 +3,7 @@ import type { RejectionCode } from "../../std/rejection.ts";
 import type { problemSchema } from "../schemas/problem.ts";
 import type { Shape } from "../schemas/shape.ts";
 
-/** All problem codes: those of rejections, and those of HTTP alone. */
+/** All problem codes: the codes of rejections, and codes that only the HTTP API uses. */
 export type ProblemCode =
   | RejectionCode
   | "bad_request"
@@ -12,7 +12,7 @@ export type ProblemCode =
   | "headers_too_large"
   | "internal";
 
-/** For each code its status, title, and the hint if the rejection has none. */
+/** For each problem code its HTTP status, its title, and a hint for rejections that have none. */
 export const PROBLEMS: Readonly<
   Record<ProblemCode, { readonly status: number; readonly title: string; readonly hint: string }>
 > = {
@@ -53,13 +53,13 @@ export const PROBLEMS: Readonly<
   },
 };
 
-/** A refusal with any problem code. */
+/** A refusal of a request, with any problem code. */
 export interface Refusal {
   readonly code: ProblemCode;
   readonly message: string;
   readonly hint?: string;
   readonly path?: string;
-  /** Seconds until a retry makes sense. */
+  /** After how many seconds a retry makes sense. */
   readonly retryAfterS?: number;
 }
 

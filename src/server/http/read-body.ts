@@ -8,20 +8,20 @@ export interface BodyLimits {
   readonly keysMax: number;
 }
 
-/** The nesting levels that a request adds around the user's value, which has its own limit. */
+/** The nesting levels that a request adds around the user's value. The value has its own limit of depth. */
 const ENVELOPE_DEPTH = 10;
 /** How much of a refused body is read and discarded, so that the client can read the refusal. */
 const DROPPED_BYTES_MAX = 33_554_432;
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
 
-/** A value from outside, wrapped, because it may look like a rejection. */
+/** A JSON value from outside. It is wrapped because the value itself may look like a rejection. */
 export interface Parsed {
   readonly kind: "parsed";
   readonly value: unknown;
 }
 
-/** The value of a JSON body; `undefined` without a body. */
+/** Reads the JSON value of a request's body; `undefined` if the request has no body. */
 export async function readJsonBody(
   incoming: IncomingMessage,
   limits: BodyLimits,
@@ -97,7 +97,7 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 const COLON = 0x3a;
 
-/** Counts nesting and keys of a JSON text before it is parsed; null if they are within the limits. */
+/** Counts the nesting levels and the keys of a JSON text before it is parsed; null if both are within the limits. */
 export function scanJson(bytes: Uint8Array, limits: ScanLimits): Rejection | null {
   let depth = 0;
   let keys = 0;

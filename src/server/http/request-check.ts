@@ -23,14 +23,14 @@ export interface RawRequest {
 const NO_QUERY = z.strictObject({});
 const KEY_CHARS_MAX = 200;
 
-/** The checked parts, or the first mistake. */
+/** Returns the checked parts of a request, or a rejection for the first mistake in it. */
 export async function checkRequest(
   request: RawRequest,
   route: Route,
   limits: ApiLimits,
 ): Promise<CheckedRequest | Rejection> {
   const params = checkPart(route.params ?? z.unknown(), request.params, "path");
-  // An invalid name cannot exist, so the answer is "not found".
+  // Nothing can exist under an invalid name, so the answer is "not found".
   if (isRejection(params)) return { ...params, code: "not_found" };
   const repeated = Object.entries(request.query).find(([, values]) => values.length > 1);
   if (repeated !== undefined)
@@ -110,7 +110,7 @@ function rejectionOf(issue: Issue, part: string): Rejection {
   );
 }
 
-/** The text `events[3].kind` for the path ["events", 3, "kind"]. */
+/** Writes the path ["events", 3, "kind"] as the text `events[3].kind`. */
 function pathText(path: readonly PropertyKey[]): string {
   let text = "";
   for (const key of path)

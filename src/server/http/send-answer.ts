@@ -5,7 +5,7 @@ import { checksum } from "../../std/hash.ts";
 import type { Answer } from "../route.ts";
 import { PROBLEM_TYPE, problemOf, type Refusal } from "./problem.ts";
 
-/** Headers of every answer: no use by other sites, no frames, no type guessing. */
+/** Headers of every answer. They forbid use by other sites, display in frames, and guesses of the media type. */
 export const COMMON_HEADERS: Readonly<Record<string, string>> = {
   "cache-control": "no-store",
   "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
@@ -15,12 +15,12 @@ export const COMMON_HEADERS: Readonly<Record<string, string>> = {
 };
 
 const SLICE_BYTES = 65_536;
-/** The shortest interval of keep-alive spaces. */
+/** The shortest interval between spaces that keep a connection alive. */
 const ALIVE_MIN_MS = 100;
 
 type Sendable = Exclude<Answer, { kind: "streamed" } | { kind: "rejection" }>;
 
-/** Writes an answer; 304 if the client has it already. Returns the status. */
+/** Writes an answer; status 304 without a body if the client has the answer already. Returns the status. */
 export function sendAnswer(
   outgoing: ServerResponse,
   answer: Sendable,
@@ -79,7 +79,7 @@ export function sendProblem(
   return problem.status;
 }
 
-/** Writes a body in slices, each after the last one was taken, so that a client that reads nothing is noticed. */
+/** Writes a body in slices, each after the client has read the last one, so that a client that reads nothing is noticed. */
 function give(outgoing: ServerResponse, body: string | Uint8Array): void {
   if (body.length <= SLICE_BYTES) {
     outgoing.end(body);
@@ -100,7 +100,10 @@ function give(outgoing: ServerResponse, body: string | Uint8Array): void {
   go();
 }
 
-/** Sends spaces to a client that waits for JSON; the first sends the headers. Returns a function that stops it. */
+/**
+ * Sends spaces to a client that waits for JSON, so that proxies keep the connection; the first space sends the headers. Returns
+ * a function that stops the spaces.
+ */
 export function keepAlive(outgoing: ServerResponse, clock: Clock, everyMs: number): () => void {
   const ms = Math.max(ALIVE_MIN_MS, everyMs);
   let cancel = (): void => {};
@@ -120,15 +123,17 @@ export function keepAlive(outgoing: ServerResponse, clock: Clock, everyMs: numbe
   return () => cancel();
 }
 
-/** Cuts off a client that reads nothing of its answer for this time. A slow client is waited for. */
+/**
+ * Closes the connection of a client that reads nothing of its answer for this time. A client that reads slowly may continue.
+ */
 export function cutIfUnread(
   outgoing: ServerResponse,
   { clock, stallMs }: { readonly clock: Clock; readonly stallMs: number },
 ): void {
-  // The request's socket is used, because the response has none while earlier answers wait.
+  // The socket of the request is used, because the response has no socket while earlier answers wait.
   const { socket } = outgoing.req;
   const isTaken = outgoing.socket !== null && outgoing.writableEnded && socket.writableLength === 0;
-  // Usually the operating system has taken the whole answer at once.
+  // Usually the operating system has accepted the whole answer at once.
   if (isTaken || outgoing.destroyed || socket.destroyed) return;
   let cancel = (): void => {};
   const look = (before: number): void => {
@@ -141,7 +146,7 @@ export function cutIfUnread(
   outgoing.once("finish", () => cancel()).once("close", () => cancel());
 }
 
-/** An entity tag: the revision and a checksum, because counts change without a revision. */
+/** Makes an entity tag from the revision and a checksum of the text: counts in the text change without a new revision. */
 export function etagOf(text: string, revision: string | number): string {
   return `"${revision}-${checksum(text, 0).toString(36)}"`;
 }

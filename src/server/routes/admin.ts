@@ -95,7 +95,7 @@ const tokenRoutes = [
   }),
 ];
 
-/** Checks the requested token. */
+/** Checks the requested role, project and expiry of a new token. */
 async function readToken(
   { tokens, clock, config }: Services,
   { name: wanted, role: given, project, expiresAt }: z.infer<typeof newTokenSchema>,
@@ -108,7 +108,7 @@ async function readToken(
   if (ends !== null && ends <= clock.now())
     return reject("invalid_input", "expiresAt: has passed already", { path: "expiresAt" });
   const opensAll = given === "admin" && scope === null && ends === null;
-  // The owner of the directory always has full access through its socket.
+  // The check is only needed without a directory: the owner of a directory always has full access through its unix socket.
   if (!opensAll && config.directory === null && !(await hasAdmin(tokens)))
     return reject("conflict", "with only this token, no caller could administer the server any more", {
       path: "role",
@@ -117,13 +117,13 @@ async function readToken(
   return { name: wanted, role: given, project: scope, createdBy: caller.name, expiresAt: ends };
 }
 
-/** Whether there is an admin token without an end; another node may have created it. */
+/** Whether there is an admin token that never expires; another node may have created it. */
 async function hasAdmin(tokens: Tokens): Promise<boolean> {
   if (!tokens.hasAdmin) await tokens.renew();
   return tokens.hasAdmin;
 }
 
-/** A caller that is bound to a project creates tokens for this project. */
+/** The project of a new token. A caller that is bound to a project creates tokens for this project only. */
 function scopeOf(caller: Caller, wanted: string | undefined): string | null | Rejection {
   if (caller.project === null) return wanted ?? null;
   return wanted === undefined || wanted === caller.project
@@ -194,7 +194,7 @@ const configRoute = route({
   handle: (_ask, { config }) => json({ data: config.settings.map(mask) }),
 });
 
-/** A setting without secrets and without passwords in addresses. */
+/** A setting as it is shown, without secrets and without passwords in URLs. */
 export function mask({
   name: setting,
   value,

@@ -1,4 +1,4 @@
-/** The auditor over HTTP: recounts one execution from its journal. */
+/** The route of the auditor, which recounts one execution from its journal. */
 import { auditExecution } from "../../audit/audit-execution.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { seesProject } from "../auth/caller.ts";

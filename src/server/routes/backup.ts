@@ -1,4 +1,4 @@
-/** A copy of the whole store, on the server's own disk. */
+/** The route that writes a copy of the whole store to the server's own disk. */
 import { isAbsolute } from "node:path";
 import { z } from "@hono/zod-openapi";
 import { reject } from "../../std/rejection.ts";

@@ -1,4 +1,4 @@
-/** Command workflows of a project: submitted, listed and read as documents. */
+/** Routes for command workflows of a project: they are submitted, listed and read as documents. */
 import { z } from "@hono/zod-openapi";
 import { checkCommandProject, parseSubmission } from "../../commands/parse-submission.ts";
 import { COMMANDS_TAG } from "../../commands/submission-definition.ts";
@@ -20,7 +20,7 @@ const PATH = "/v1/projects/{project}/workflows";
 const projectParams = z.strictObject({ project: name.openapi({ example: "project-x" }) });
 const pageQuery = z.strictObject({ limit: limit(), cursor });
 
-/** The most heads that are read at a time, and for one page. A project can have many executions without commands. */
+/** The most heads that are read at a time, and the most for one page. A project can have many executions without commands. */
 const HEADS = 500;
 const HEADS_MAX = 5_000;
 /** The most documents that are read at the same time. */
@@ -143,7 +143,7 @@ async function listCommands(services: Services, caller: Caller, query: PageQuery
   for (; from < page.heads.length && chars < PAGE_CHARS; from += READ_TOGETHER) {
     const together = page.heads.slice(from, from + READ_TOGETHER).map(({ id }) => documentOf(services, id));
     for (const document of await Promise.all(together)) {
-      // A purged execution is left out; one whose owner cannot be asked now is an error.
+      // A purged execution is left out of the list. If the owner of an execution cannot be asked now, the list is an error.
       if (isRejection(document) && document.code !== "not_found") return document;
       if (isRejection(document)) continue;
       const text = JSON.stringify(document);
@@ -161,7 +161,10 @@ async function documentOf(services: Services, id: string): Promise<WorkflowDocum
   return isRejection(found) ? found : readCommands(services, found);
 }
 
-/** Heads of submitted executions, and the cursor after them. It skips a bounded number of others. */
+/**
+ * Finds heads of executions that were submitted as command documents, and the cursor after them. It skips a bounded number of
+ * other executions.
+ */
 async function findSubmitted(
   { store }: Services,
   filter: { readonly project?: string },

@@ -1,4 +1,4 @@
-/** Controls of executions: cancel, pause, resume, retry, signals, and the same in bulk. */
+/** Routes that control executions: cancel, pause, resume, retry, signal, and the same in bulk. */
 import { z } from "@hono/zod-openapi";
 import { dropDamaged } from "../../engine/cache/damages.ts";
 import type { ControlMessage } from "../../kernel/message.ts";
@@ -20,7 +20,7 @@ import { executionParams } from "../schemas/paging.ts";
 import { inspectFor, projectFor, route, type Services } from "./services.ts";
 
 const TAG = "executions";
-/** The most executions that are changed at the same time. */
+/** The most executions that one bulk request changes at the same time. */
 const BULK_TOGETHER = 50;
 
 const SUMMARIES: Readonly<Record<ControlMessage["kind"], string>> = {
@@ -115,7 +115,7 @@ const signalRoute = route({
   },
 });
 
-/** A payload must fit the schema of one of the waits for its signal. */
+/** Checks the payload of a signal: it must match the schema of one of the waits for this signal. */
 async function checkSignal(
   { definitions }: Services,
   hash: string,

@@ -10,7 +10,7 @@ import { projectFor, route, type Services } from "./services.ts";
 
 const TAG = "dead letters";
 const params = z.strictObject({ id: z.string().regex(/^[\da-f]{16}$/, "is not the id of a group") });
-/** The most executions that one call retries. */
+/** The most executions that one request retries. */
 const RETRIED_MAX = 1_000;
 const TOGETHER = 50;
 

@@ -131,7 +131,7 @@ async function find({ store }: Services, caller: Caller, id: number): Promise<St
     : reject("not_found", `there is no dead letter ${id}`);
 }
 
-/** The event of a dead letter. */
+/** Reads the event that made a dead letter. */
 async function eventOf(
   { store }: Services,
   { execution, seq }: StoredDeadLetter,
@@ -176,7 +176,7 @@ async function show(services: Services, letter: StoredDeadLetter): Promise<DeadL
   };
 }
 
-/** The task whose result could not be broadcast, with the reason. */
+/** The task whose result could not be broadcast, with the error of the broadcast. */
 function taskOf({ task: n, attempt, op, error }: PostOpEvent): DeadLetter["tasks"][number] {
   return { n, attempt, reason: op, worker: ENGINE, error: JSON.parse(error ?? "null") as Json };
 }

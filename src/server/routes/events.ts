@@ -24,7 +24,7 @@ import { inspectFor, route, type Services } from "./services.ts";
 
 const STREAM = "text/event-stream";
 const ROWS = 32;
-/** The most rows that are read for one page with a filter by kind. */
+/** The most journal rows that are read for one page if a filter by kind is given. */
 const ROWS_LOOKED = 2_000;
 
 const follow = flag("continue after the execution's end; streams only");
@@ -148,7 +148,7 @@ const logsRoute = route({
   },
 });
 
-/** A HEAD request ends at once: there is nothing to stream. */
+/** Whether the request is a HEAD request, which ends at once without a stream. */
 function isHead({ incoming }: Pick<Ask, "incoming">): boolean {
   return incoming.method === "HEAD";
 }
@@ -164,7 +164,7 @@ function lastEventId({ header }: Pick<Ask, "header">): string | null {
   return id === undefined || id === "" ? null : id;
 }
 
-/** The number of the first wanted event: after the client's last one, or as requested. */
+/** The sequence number of the first wanted event: the one after the client's last event, or the one in the query. */
 function firstSeq(ask: Ask<unknown, z.output<typeof eventsQuery>>): number | Rejection {
   const last = wantsStream(ask) ? lastEventId(ask) : null;
   const { cursor: page, from } = ask.query;
@@ -210,7 +210,7 @@ async function eventPage(
     for (const entry of entries) {
       rows++;
       const mayHold = kinds === null || kinds.some((begin) => entry.body.includes(`"kind":"${begin}`));
-      // Rows before a damaged one are shown; the next page reports the damage.
+      // The page ends before a damaged row; the next page reports the damage.
       if (entry.damage !== undefined && count > 0) return page(text, String(next));
       for (const recorded of mayHold ? decodeEntry(entry) : []) {
         if (recorded.seq < next || !isWanted(recorded)) continue;

@@ -58,7 +58,7 @@ const listQuery = z.strictObject({
 });
 
 const FULL_MAX = 100;
-/** The most executions that are read at the same time: each may be as large as its input and output. */
+/** The most executions that are read at the same time, since each may be as large as its input and output. */
 const VIEWED_TOGETHER = 4;
 
 const startRoute = route({
@@ -265,7 +265,7 @@ async function listExecutions(services: Services, caller: Caller, query: z.outpu
   return detail === "summary" ? json({ data: heads.map(summaryOf), next }) : viewsOf(services, heads, next);
 }
 
-/** A page of views. It ends early if inputs and outputs are large. */
+/** A page of execution views. The page ends early if inputs and outputs are large. */
 async function viewsOf(
   { engine }: Services,
   heads: readonly StoredHead[],
@@ -277,7 +277,7 @@ async function viewsOf(
   for (; from < heads.length && chars < PAGE_CHARS; from += VIEWED_TOGETHER) {
     const together = heads.slice(from, from + VIEWED_TOGETHER).map(({ id }) => engine.inspect(id));
     for (const found of await Promise.all(together)) {
-      // A purged execution is left out; one whose owner cannot be asked now is an error.
+      // A purged execution is left out of the list. If the owner of an execution cannot be asked now, the list is an error.
       if (isRejection(found) && found.code !== "not_found") return found;
       if (isRejection(found)) continue;
       const text = JSON.stringify(found.view);

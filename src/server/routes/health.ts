@@ -50,7 +50,7 @@ const readyRoute = route({
   async handle(_ask, services) {
     if (services.isClosing()) return reject("not_ready", "the server is closing");
     if (services.engine.hasStopped) return reject("not_ready", "the engine has stopped");
-    // The fault of now comes first: that of the last commit may be an older one.
+    // The store is asked now, before the fault of the last commit is reported: that fault may be an older one.
     const unanswered = await storeFault(services.store);
     if (unanswered !== null)
       return reject(
@@ -70,7 +70,7 @@ const readyRoute = route({
   },
 });
 
-/** Why the store does not answer; null: it does. A damaged document is an answer too. */
+/** Why the store does not answer; null if it answers. An error about a damaged document is an answer too. */
 async function storeFault(store: Pick<Store, "getDocument">): Promise<StoreFault | null> {
   try {
     await remoteEpoch(store);

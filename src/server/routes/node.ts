@@ -1,4 +1,4 @@
-/** Limits, timers and open attempts of all nodes. */
+/** Routes for the limits, timers and open attempts of all nodes. */
 import { z } from "@hono/zod-openapi";
 import { projectScope, rateName } from "../../engine/limits/limits.ts";
 import { sha256 } from "../../std/hash.ts";
@@ -11,9 +11,9 @@ import { attemptSchema, limitSchema, timerSchema } from "../schemas/node.ts";
 import { cursor, integer, limit, pageOf } from "../schemas/paging.ts";
 import { route, type Services } from "./services.ts";
 
-/** The default horizon: a year. */
+/** How far into the future timers are listed by default: a year. */
 const HORIZON_MS = 366 * 86_400_000;
-/** The most timers that are read for a page of a caller that is bound to a project. */
+/** The most timers that are read for one page if the caller is bound to a project, and therefore may not see all of them. */
 const LOOKED_MAX = 500;
 
 const attemptsRoute = route({
@@ -97,7 +97,10 @@ function nameOf({ execution, timer }: StoredTimer): string {
   return sha256(`${execution}\n${timer}`).slice(0, 16);
 }
 
-/** A page of timers that the caller may see. After a bounded number of others the page ends, with a cursor. */
+/**
+ * A page of timers that the caller may see. The page ends, with a cursor, after a bounded number of timers that the caller may
+ * not see.
+ */
 async function timerPage(
   services: Services,
   caller: Caller,
@@ -111,7 +114,8 @@ async function timerPage(
     max: from.seen + wanted,
     partitions: null,
   });
-  // If the last timer is gone, other timers of its time may be listed twice rather than left out.
+  // If the last timer of the earlier page no longer exists, other timers with the same due time may be listed twice; none is
+  // left out.
   const before = found.slice(0, from.seen).findLastIndex((timer) => nameOf(timer) === from.last) + 1;
   const data: StoredTimer[] = [];
   let { due, seen } = before === 0 ? { due: from.due, seen: 0 } : { due: from.due, seen: before };

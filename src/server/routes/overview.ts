@@ -1,4 +1,4 @@
-/** The overview: counts, rates, open work, health lights; and the progress of a few executions. */
+/** Routes of the overview (counts, rates, open work, health lights), and of the progress of a few executions. */
 import { z } from "@hono/zod-openapi";
 import type { BrokerView } from "../../protocol/broker-view.ts";
 import { isRejection, reject } from "../../std/rejection.ts";
@@ -102,7 +102,7 @@ const progressRoute = route({
   },
 });
 
-/** The oldest execution with work that the caller may see, and why it waits. */
+/** The oldest execution with open work that the caller may see, and why it waits. */
 async function oldestOf({ store, engine }: Services, caller: Caller) {
   const heads = await store.scanWork({ after: {}, each: 1, partitions: null });
   const oldest = heads
@@ -151,7 +151,7 @@ function ringLight(view: ReturnType<NonNullable<Services["ring"]>> | null, missi
     : { state: "ok", text: `${nodes.length} nodes agree` };
 }
 
-/** Decodes an id of a list; an id with an invalid encoding is empty. */
+/** Decodes one id of a list of ids; an id with an invalid percent-encoding becomes empty. */
 function decoded(id: string): string {
   try {
     return decodeURIComponent(id);

@@ -3,7 +3,7 @@ import { json } from "../route.ts";
 import { ringSchema } from "../schemas/node.ts";
 import { route, type Services } from "./services.ts";
 
-/** A node without others owns everything, and no token circulates. */
+/** The ring of a single server: its only node owns all partitions, and no token circulates. */
 function ringOfOne({ engine, url: own, config }: Services): ReturnType<NonNullable<Services["ring"]>> {
   const url = config.advertise ?? own();
   const { generation, partitions } = engine.info;

@@ -1,4 +1,4 @@
-/** Schedules, which start executions by the clock. */
+/** Routes for schedules, which start executions at given times. */
 import { z } from "@hono/zod-openapi";
 import type { ScheduleView } from "../../schedule/schedule-store.ts";
 import type { Schedules } from "../../schedule/schedules.ts";
@@ -32,7 +32,7 @@ function changeRoute(action: "pause" | "resume", summary: string) {
   });
 }
 
-/** Runs an action on a schedule that the caller may see; for others it does not exist. */
+/** Runs an action on a schedule that the caller may see; for other callers the schedule does not exist. */
 async function withSchedule<T>(
   schedules: Schedules,
   ask: Ask<z.output<typeof params>>,
@@ -66,7 +66,10 @@ function isDamaged(answer: Answer): boolean {
   return isRejection(answer) && answer.code === "wrong_status";
 }
 
-/** The body in the caller's own project, if it is bound to one; wrapped, because it may look like a rejection. */
+/**
+ * The body of the request, with the caller's own project if the caller is bound to one. It is wrapped because it may look like
+ * a rejection.
+ */
 async function ownSpec(
   schedules: Schedules,
   caller: Caller,

@@ -23,11 +23,11 @@ export interface Services extends ApiParts {
   readonly hub: FeedHub;
   readonly tasks: TaskIndexes;
   readonly lanes: LaneIndex;
-  /** Views of executions; those of ended ones are cached. */
+  /** Views of executions. Views of ended executions are cached. */
   readonly views: EndedViews;
   readonly deadLetterGroups: DeadLetterGroups;
   readonly tokenSightings: TokenSightings;
-  /** This node and the others. */
+  /** This node and the other nodes of the cluster. */
   readonly allNodes: AllNodes;
   /** Whether the server is about to close. */
   readonly isClosing: () => boolean;
@@ -39,7 +39,7 @@ export interface Services extends ApiParts {
 /** Declares a route whose handler uses the services. */
 export const route = routesOver<Services>();
 
-/** An execution that the caller may see; for others it does not exist. */
+/** The view of an execution that the caller may see; for other callers the execution does not exist. */
 export async function inspectFor(
   { views }: Pick<Services, "views">,
   caller: Caller,
@@ -50,13 +50,19 @@ export async function inspectFor(
   return reject("not_found", `there is no execution ${id}`);
 }
 
-/** The project of a list: the caller's own if it is bound to one. Null if the caller may not see the wanted project. */
+/**
+ * The project that a list is limited to: the caller's own if the caller is bound to one. Null if the caller may not see the
+ * wanted project.
+ */
 export function projectFor(caller: Caller, wanted: string | undefined): { project?: string } | null {
   if (caller.project === null) return wanted === undefined ? {} : { project: wanted };
   return wanted === undefined || wanted === caller.project ? { project: caller.project } : null;
 }
 
-/** Ids are unique over all projects. A caller that is bound to a project learns only that the id is taken. */
+/**
+ * The rejection of an id that exists already. Ids are unique over all projects, so a caller that is bound to a project learns
+ * nothing else.
+ */
 export function idTaken(caller: Caller, { message }: Rejection, path = "id"): Rejection {
   return reject(
     "conflict",
@@ -65,7 +71,7 @@ export function idTaken(caller: Caller, { message }: Rejection, path = "id"): Re
   );
 }
 
-/** The id of an execution that is started with an Idempotency-Key: the same for the same key and project. */
+/** The id of an execution that is started with an Idempotency-Key. The same key and project give the same id. */
 export function keyedId(project: string, ...key: readonly string[]): string {
   return `key_${sha256([project, ...key].join("\n")).slice(0, 40)}`;
 }

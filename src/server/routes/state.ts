@@ -1,4 +1,4 @@
-/** Values that commands have saved in state stores. */
+/** Routes for the values that commands have saved in state stores. */
 import { z } from "@hono/zod-openapi";
 import { isRejection, reject } from "../../std/rejection.ts";
 import { seesProject } from "../auth/caller.ts";

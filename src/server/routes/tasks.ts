@@ -1,4 +1,4 @@
-/** The tasks of an execution, as rows and as a map of one byte each. */
+/** Routes for the tasks of an execution, as rows and as a map of one byte each. */
 import { z } from "@hono/zod-openapi";
 import { DamagedData } from "../../kernel/journal/damage.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -172,7 +172,7 @@ const statesRoute = route({
   },
 });
 
-/** The tasks of an execution, now or as of an event. */
+/** Scans the tasks of an execution, as they are now or as they were after an earlier event. */
 async function scanOf(
   services: Services,
   { caller, id, at }: { caller: Caller; id: string; at: number | undefined },
@@ -195,7 +195,7 @@ async function scanOf(
   return { scan: await services.tasks.scan(id, known.plan, { seq, isPast, createdAt }), isPast, finishedAt };
 }
 
-/** The handler of a query; null if none has started. */
+/** The handler that the query names; null if no such handler has started. */
 async function findHandler(
   services: Services,
   { caller, id, query }: { caller: Caller; id: string; query: PlaceQuery },

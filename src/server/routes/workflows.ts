@@ -60,7 +60,7 @@ const listRoute = route({
   handle: async ({ query }, services) => json(await listNames(services, query.cursor ?? "", query.limit)),
 });
 
-/** A page of names without those of submissions; a bounded number of these is skipped for a page. */
+/** A page of workflow names without the names of submissions. Only a bounded number of submissions is skipped for one page. */
 async function listNames(
   { store }: Services,
   after: string,

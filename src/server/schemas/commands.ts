@@ -55,7 +55,7 @@ const procSchema = z
   })
   .openapi("Proc");
 
-/** A command workflow as it is read. */
+/** The schema of a command workflow that is read. */
 export const workflowDocumentSchema = z
   .object({
     workflow_id: executionId,
@@ -64,7 +64,7 @@ export const workflowDocumentSchema = z
   })
   .openapi("CommandWorkflow");
 
-/** Workflows of a project, under its name. */
+/** The schema of the workflows of a project, under the project's name. */
 export const projectDocumentSchema = z
   .looseObject({
     next: z
@@ -79,7 +79,7 @@ export const projectDocumentSchema = z
     example: { "project-x": { workflows: [] }, next: null },
   });
 
-/** A submission. The parser of submissions checks it. */
+/** The schema of a submission. It allows everything, because the parser of submissions checks the fields. */
 export const submissionSchema = z.looseObject({}).openapi("CommandSubmission", {
   description:
     "`{ steps: [{ cmd, proc: { target_topic_name } }] }`, with an optional `workflow_id`; or a whole document `{ [project]: { workflows } }`, a list or a map by id. In `proc` can be `receipt_topic_name`, `retry` and `timeout`. Fields that are only read (hashes, `cmd_result`, `proc_status`, `proc_err`, times) are accepted and ignored.",

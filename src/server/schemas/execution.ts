@@ -155,7 +155,7 @@ const moment = z
   })
   .openapi({ example: "2026-11-15T06:00:00Z" });
 
-/** The body of a start. */
+/** The body of a request that starts an execution. */
 export const startSchema = z
   .strictObject({
     workflow: name,
@@ -179,10 +179,10 @@ export const startSchema = z
     example: { workflow: "thumbnails", input: { bucket: "b" }, id: "nightly-2026-11-15" },
   });
 
-/** The most starts of one request. */
+/** The most executions that one request starts. */
 export const STARTS_MAX = 1_000;
 
-/** The body of a start of many executions. */
+/** The body of a request that starts many executions. */
 export const startManySchema = z
   .strictObject({
     workflow: name,
@@ -199,7 +199,7 @@ export const startManySchema = z
     },
   });
 
-/** The answer to a start of many executions. */
+/** The answer to a request that starts many executions. */
 export const startManyAnswer = z
   .object({
     data: z.array(

@@ -53,7 +53,7 @@ export const lightSchema = z
   .openapi("Light");
 export type Light = Shape<typeof lightSchema>;
 
-/** Figures of the pulse: executions, tasks, and how long tasks waited and ran. */
+/** Names of the pulse's figures: executions, tasks, and how long tasks waited and ran. */
 export const PULSE_FIELDS = [
   "started",
   "done",
@@ -75,7 +75,7 @@ const pulseSchema = z
   .openapi("Pulse", { description: "figures of the last seconds, one item per second, the oldest first" });
 export type PulseSeconds = Shape<typeof pulseSchema>;
 
-/** An object with these fields, all of the same schema. */
+/** Makes the schema of an object with these fields, all of the same schema. */
 function fieldsOf<K extends string, S extends z.ZodType>(names: readonly K[], schema: S): Record<K, S> {
   return Object.fromEntries(names.map((name) => [name, schema])) as Record<K, S>;
 }

@@ -4,10 +4,10 @@ import { NAME_PATTERN, PHASE_PATTERN } from "../../kernel/definition/definition.
 import { NAME_BYTES_MAX, NAME_RULE, whyNoExecutionId } from "../../kernel/definition/names.ts";
 
 const LIMIT_MAX = 1_000;
-/** A page ends early at about this many characters, so that no answer is much larger. */
+/** A page of a list ends early at about this many characters, so that no answer is much larger. */
 export const PAGE_CHARS = 4_194_304;
 
-/** A whole number in a query. */
+/** Makes the schema of a whole number in a query. */
 export function integer(min: number, max: number, description: string) {
   return z
     .string()
@@ -39,13 +39,13 @@ export function flag(description: string) {
     .openapi({ type: "string", enum: ["true", "false"], description });
 }
 
-/** The name of a phase, also of one that compensates another. */
+/** The name of a phase; compensating phases are allowed too. */
 export const phaseName = z
   .string()
   .regex(PHASE_PATTERN, "must be a letter, then up to 39 letters, digits, _ or -")
   .openapi({ example: "resize" });
 
-/** A name that is written in code: of a workflow, a phase, a handler, a project. */
+/** A name that appears in code: of a workflow, a phase, a handler or a project. */
 export const name = z
   .string()
   .regex(NAME_PATTERN, "must be a letter, then up to 39 letters, digits, _ or -")

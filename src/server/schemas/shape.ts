@@ -1,10 +1,10 @@
 /** Types of JSON, inferred from the schemas of the API. The client, the CLI and the dashboard import them as types only. */
 import type { z } from "@hono/zod-openapi";
 
-/** A body as clients read it. */
+/** The type of a JSON body as clients read it. */
 export type Shape<S extends z.ZodType> = ReadOnly<z.output<S>>;
 
-/** A body as the server may send it: a loose object can have fields that its schema does not name. */
+/** The type of a JSON body as the server may send it: a loose object can have fields that its schema does not name. */
 export type Sent<S extends z.ZodType> = Named<z.output<S>>;
 
 type ReadOnly<T> = T extends readonly (infer Item)[]

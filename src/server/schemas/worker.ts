@@ -1,4 +1,6 @@
-/** Schemas of the worker protocol. Those of events only describe them: events are read by hand (read-event.ts). */
+/**
+ * Schemas of the worker protocol. The schemas of events serve the OpenAPI document only: read-event.ts reads events by hand.
+ */
 import { z } from "@hono/zod-openapi";
 import { EVENT_NUMBER_MAX, RECEIPT_STATUSES, WAIT_MS_MAX } from "../../protocol/worker-wire.ts";
 import { CAPACITY_MAX } from "../worker-protocol/registration.ts";
@@ -15,7 +17,7 @@ const nodes = z
   .optional()
   .openapi({ description: "the URLs of the cluster's nodes; a worker registers at each, under the same id" });
 
-/** Describes a value by a schema. The value itself is checked by hand. */
+/** Describes a value by a schema for the OpenAPI document. Hand-written code checks the value itself. */
 function described(schema: z.ZodType, name: string): z.ZodType {
   const { $schema: _, ...description } = z.toJSONSchema(schema, { unrepresentable: "any" });
   return z.unknown().openapi(name, description as object);

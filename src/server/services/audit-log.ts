@@ -6,14 +6,14 @@ import { jsonForm, listDocuments } from "../../store/document-form.ts";
 import type { DocumentStore } from "../../store/store.ts";
 import type { AuditEntry } from "../schemas/admin.ts";
 
-/** A page of entries, newest first. */
+/** A page of audit entries, newest first. */
 export interface AuditPage {
   readonly data: readonly AuditEntry[];
   readonly next: string | null;
 }
 
 const KIND = "audit";
-/** The form of the log's documents. */
+/** The form of the documents of the audit log. */
 export const AUDIT_FORM = jsonForm<readonly AuditEntry[]>(
   KIND,
   listOf(
@@ -31,7 +31,7 @@ export const AUDIT_FORM = jsonForm<readonly AuditEntry[]>(
   ),
 );
 const BATCH_MAX = 500;
-/** The most entries that wait while the store fails; beyond that, the oldest are dropped. */
+/** The most entries that wait in memory while the store fails; the oldest are dropped beyond that. */
 const WAITING_MAX = 10_000;
 const RETRY_MS = 1_000;
 
@@ -57,7 +57,9 @@ export class AuditLog {
     this.#onFault = parts.onFault;
   }
 
-  /** Adds an entry. Resolves when it is stored, or when the first try has failed and will be repeated. */
+  /**
+   * Adds an entry to the audit log. Resolves when the entry is stored, or when the first write has failed and will be repeated.
+   */
   note(entry: Omit<AuditEntry, "at">): Promise<void> {
     this.#waiting.push({ at: this.#clock.now(), ...entry });
     if (this.#waiting.length > WAITING_MAX) this.#waiting.shift();
@@ -90,7 +92,7 @@ export class AuditLog {
     }
   }
 
-  /** Stores the remaining entries. */
+  /** Stores the entries that still wait. */
   async close(): Promise<void> {
     this.#cancelRetry?.();
     await this.#writing;
@@ -122,10 +124,10 @@ export class AuditLog {
   }
 }
 
-/** A cursor names a document and the number of its entries that were shown. */
+/** Parses a cursor, which names a document and how many of its entries were shown. */
 function readCursor(cursor: string | null): [before: string | null, skip: number] {
   if (cursor === null) return [null, 0];
   const [id = "", index = "0"] = cursor.split(".");
-  // The document itself is read again, so the bound is the smallest id after it.
+  // The document is read again, so the upper bound is the smallest id after it.
   return [`${id}~`, Number(index)];
 }

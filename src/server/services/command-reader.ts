@@ -1,4 +1,4 @@
-/** Reads executions as command documents: their state from the engine, results of receipts from their journals. */
+/** Reads executions as command documents: the state comes from the engine, the results of receipts from the journal. */
 import { type ReadCommand, workflowDocument } from "../../commands/workflow-document.ts";
 import type { Inspection } from "../../engine/io.ts";
 import type { WorkflowDocument } from "../../protocol/command-document.ts";
@@ -33,7 +33,7 @@ export async function readCommands(
   return workflowDocument(view, read);
 }
 
-/** The result of the receipt with this sequence number. */
+/** Reads the result of the receipt with this sequence number from the journal. */
 async function resultAt(events: EventReader, seq: number | null): Promise<ReadCommand["result"]> {
   const event = seq === null ? null : await events.at(seq);
   if (event?.kind !== "command.receipted" || event.result === null) return null;

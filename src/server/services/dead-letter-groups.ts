@@ -1,10 +1,10 @@
-/** Groups dead letters by error, whatever numbers and names its message contains; the newest only, from a cache. */
+/** Groups the newest dead letters by error, ignoring the numbers and names in error messages. Dead letters are cached. */
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
 import { sha256 } from "../../std/hash.ts";
 import type { Store, StoredDeadLetter } from "../../store/store.ts";
 import type { DeadLetterGroup } from "../schemas/dead-letter.ts";
 
-/** Dead letters that are read, read at the same time, and cached. */
+/** How many dead letters are grouped, read at the same time, and cached. */
 const LOOKED_MAX = 500;
 const TOGETHER = 16;
 const KEPT_MAX = 5_000;
@@ -39,7 +39,7 @@ export class DeadLetterGroups {
     this.#store = store;
   }
 
-  /** The groups of the newest dead letters, the largest first; `isAll`: there are no older ones. */
+  /** Groups the newest dead letters, the largest group first; `isAll` is true if there are no older dead letters. */
   async list(filter: {
     readonly project?: string;
     readonly workflow?: string;
@@ -63,7 +63,7 @@ export class DeadLetterGroups {
   }
 
   async #partsOf(letter: StoredDeadLetter): Promise<readonly Part[]> {
-    // A dead letter of which tasks were dropped has another key.
+    // If tasks of a dead letter are dropped, its cache key changes.
     const key = `${letter.execution} ${letter.seq} ${letter.order} ${letter.tasks.length}`;
     const kept = this.#kept.get(key);
     if (kept !== undefined) return kept;
@@ -134,7 +134,7 @@ function errorOf(payload: string): { name: string; message: string } {
   return { name: named ?? "Error", message: said.slice(0, MESSAGE_MAX) };
 }
 
-/** A message without the parts that differ from task to task: quoted texts, numbers, ids. */
+/** An error message without the parts that differ from task to task: quoted texts, numbers, ids. */
 function shapeOf(message: string): string {
   return message
     .replaceAll(/"[^"]*"|'[^']*'|`[^`]*`/g, "…")

@@ -12,14 +12,17 @@ import type { DocumentStore } from "../../store/store.ts";
 import type { PostOpPort } from "../parts.ts";
 import type { SchemaChecker, ValueCheck } from "./schema-checker.ts";
 
-/** A definition that can be started. */
+/** A compiled definition, ready to be started. */
 export interface KnownDefinition {
   readonly hash: string;
   readonly definition: Definition;
   readonly plan: Plan;
-  /** Checks the input; null if there is no schema. */
+  /** Checks the input of a start; null if the definition has no input schema. */
   readonly input: ValueCheck | null;
-  /** Schemas of signals by name; a payload must match one. A signal that a wait takes without a schema is missing. */
+  /**
+   * Schemas of signals by name; a payload must match one of them. A signal is missing here if some wait accepts it without a
+   * schema.
+   */
   readonly signals: ReadonlyMap<string, readonly ValueCheck[]>;
 }
 
@@ -65,7 +68,7 @@ export class Definitions {
       : this.#read(found);
   }
 
-  /** Stores a definition as the newest of its name. `isNew`: it was not the newest before. */
+  /** Stores a definition as the newest of its name. `isNew` is false if it was the newest before. */
   async put(data: unknown): Promise<{ known: KnownDefinition; isNew: boolean } | Rejection> {
     const known = await this.#know(data);
     if (isRejection(known)) return known;
@@ -83,7 +86,7 @@ export class Definitions {
     return { known, isNew: true };
   }
 
-  /** Checks the places of state stores. Targets of broadcasts are checked when they are sent. */
+  /** Checks the state stores that a definition names. Targets of broadcasts are checked when the broadcast is sent. */
   async #wrongPlace(plan: Plan): Promise<Rejection | null> {
     for (const { phase, handler, command } of plan.commands) {
       if (command.persistence === null) continue;
@@ -119,7 +122,7 @@ export class Definitions {
   }
 }
 
-/** Converts a rejection about topics to one of the definition. */
+/** Converts a rejection about a topic into a rejection of the definition. */
 function inDefinition(refusal: Rejection | null): Rejection | null {
   return refusal === null ? null : { ...refusal, code: "invalid_definition" };
 }

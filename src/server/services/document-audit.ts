@@ -1,4 +1,7 @@
-/** Audits documents of the store: finds those that cannot be read, says what that means, and repairs what can be derived. */
+/**
+ * Audits documents of the store: finds damaged ones, says what each damage means, and repairs documents that can be derived
+ * from other data.
+ */
 import { TOKEN_FORM } from "../../commands/bound-projects.ts";
 import { TOPIC_FORM, type TopicRole, usesOf } from "../../commands/topic-registry.ts";
 import { parseStored } from "../../kernel/definition/parse-definition.ts";
@@ -65,7 +68,7 @@ export async function auditDocuments(
   );
 }
 
-/** Why a readable body is not a document of its kind; null if it is one, or if its kind has no form here. */
+/** Why a readable body is not a valid document of its kind; null if it is valid, or if its kind is not checked here. */
 function damageIn(kind: string, id: string, body: string): string | null {
   const form = kind === SCHEDULE_KIND ? formOfPart(id) : FORMS.find((one) => one.kind === kind);
   try {
@@ -93,7 +96,7 @@ function remedyOf(kind: string, id: string): string {
   }
 }
 
-/** Stores the roles in which definitions use the names, unless a name is used in both roles. */
+/** Stores for each topic whether definitions use it for commands or for receipts, unless they use it for both. */
 async function decideRoles(store: AuditedStore, names: readonly string[]): Promise<void> {
   if (names.length === 0) return;
   const roles = new Map<string, Set<TopicRole>>(names.map((name) => [name, new Set()]));
@@ -120,7 +123,7 @@ function usesIn(body: string): ReturnType<typeof usesOf> {
   try {
     definition = parseStored(JSON.parse(body));
   } catch (thrown) {
-    // A damaged definition is reported with its executions.
+    // The audit of executions reports a damaged definition.
     if (thrown instanceof SyntaxError) return [];
     throw thrown;
   }

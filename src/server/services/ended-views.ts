@@ -1,4 +1,4 @@
-/** A cache of views of ended executions. The last row of the journal shows whether one has changed. */
+/** A cache of views of ended executions. The time of the last journal row shows whether an execution has changed since. */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Inspection } from "../../engine/io.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
@@ -6,7 +6,7 @@ import type { Store } from "../../store/store.ts";
 
 interface Kept {
   readonly inspection: Inspection;
-  /** The time of the last row. */
+  /** The time of the last row in the journal. */
   readonly at: number;
   readonly chars: number;
 }
@@ -57,7 +57,7 @@ export class EndedViews {
     this.#kept.delete(execution);
   }
 
-  /** The time of the row that ends with this event; null if there is none, or if there are later rows. */
+  /** The time of the journal row that ends with this event; null if there is no such row, or if later rows follow. */
   async #lastAt(execution: string, seq: number): Promise<number | null> {
     const [last, more] = await this.#store.readJournal({ execution, from: seq, rowsMax: 2 });
     return last !== undefined && more === undefined && last.seq + last.count - 1 === seq ? last.at : null;

@@ -13,7 +13,7 @@ import { allDocuments, jsonForm, readDocument } from "../../store/document-form.
 import type { Store } from "../../store/store.ts";
 import type { Caller } from "../auth/caller.ts";
 
-/** A request with a key. */
+/** A request with an Idempotency-Key. */
 export interface KeyedRequest {
   readonly caller: Caller;
   readonly key: string;
@@ -22,7 +22,7 @@ export interface KeyedRequest {
   readonly body: unknown;
 }
 
-/** One use of a key. */
+/** One use of an Idempotency-Key. */
 export interface KeyUse {
   readonly id: string;
   /** The hash of the request. */
@@ -37,11 +37,11 @@ interface Kept {
 }
 
 const KIND = "idempotency-key";
-/** The form of used keys. */
+/** The form of the documents of used keys. */
 export const KEY_FORM = jsonForm<Kept>(KIND, object({ hash: string, target: string, until: number }, KEPT));
 const KEPT_MS = 86_400_000;
 const SWEEP_MS = 3_600_000;
-/** Uses in memory; older ones are read from the store. */
+/** The most uses of keys in memory; older ones are read from the store. */
 const MEMORY_MAX = 10_000;
 const TARGET_CHARS_MAX = 200;
 
@@ -51,7 +51,7 @@ export class IdempotencyKeys {
   readonly #onFault: (fault: Error) => void;
   readonly #isShared: boolean;
   readonly #known = new Map<string, Kept>();
-  /** The number of open requests by key. */
+  /** The number of open requests with each Idempotency-Key. */
   readonly #open = new Map<string, { readonly use: KeyUse; count: number }>();
   readonly #writes = new Set<Promise<void>>();
   #cancel: () => void;
@@ -61,7 +61,7 @@ export class IdempotencyKeys {
     store: Pick<Store, "getDocument" | "putDocument" | "listDocuments">;
     clock: Clock;
     onFault: (fault: Error) => void;
-    /** Whether other nodes use the store too. */
+    /** Whether other nodes use the same store. */
     isShared?: boolean;
   }) {
     this.#isShared = parts.isShared ?? false;
@@ -71,7 +71,7 @@ export class IdempotencyKeys {
     this.#cancel = this.#later();
   }
 
-  /** Begins a use, or rejects a key that was used for another request. Every use must `end`. */
+  /** Begins a use of a key, or rejects a key that was used for another request. Every use must be ended with `end`. */
   async begin(request: KeyedRequest): Promise<KeyUse | Rejection> {
     const use = useOf(request);
     const beside = this.#open.get(use.id);
@@ -89,14 +89,17 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Ends a use; resolves when it is known as widely as needed. `isUsed`: the request may have had an effect. */
+  /**
+   * Ends a use of a key; resolves when every node that may get the key again can know the use. `isUsed`: the request may have
+   * had an effect.
+   */
   async end(use: KeyUse, isUsed: boolean): Promise<void> {
     const written = isUsed ? this.#keep(use) : null;
     this.#close(use);
     if (this.#isShared) await written;
   }
 
-  /** Resolves when all uses are stored. */
+  /** Resolves when all uses of keys are stored. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancel();
@@ -126,7 +129,7 @@ export class IdempotencyKeys {
     return this.#track(this.#store.putDocument(KIND, id, JSON.stringify(kept)));
   }
 
-  /** A use that could not be stored is remembered in memory only. */
+  /** If a use of a key cannot be stored, only the memory of this node keeps it. */
   #track(work: Promise<void>): Promise<void> {
     const tracked: Promise<void> = work
       .catch((thrown: unknown) => this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown))))
@@ -142,7 +145,7 @@ export class IdempotencyKeys {
     });
   }
 
-  /** Deletes old uses. */
+  /** Deletes expired uses of keys. */
   async #sweep(): Promise<void> {
     const now = this.#clock.now();
     for await (const document of allDocuments(this.#store, KEY_FORM)) {
@@ -155,7 +158,7 @@ export class IdempotencyKeys {
   }
 }
 
-/** Keys are separate for each caller and project. */
+/** Makes the identity of a use: the same key of another caller or project is another key. */
 function useOf({ caller, key, target, body }: KeyedRequest): KeyUse {
   const wanted = (body as { project?: unknown } | undefined)?.project;
   const project = caller.project ?? (typeof wanted === "string" ? wanted : "");

@@ -12,13 +12,13 @@ export class SchemaCheck {
     this.#validator = validator;
   }
 
-  /** A schema of a definition, or a rejection; `at` is its path. */
+  /** Compiles a schema of a definition, or returns a rejection; `at` is the path of the schema. */
   static of(schema: Json, at: string): SchemaCheck | Rejection {
     const wrong = wrongShape(schema, at);
     if (wrong !== null) return reject("invalid_definition", wrong, { path: at });
     try {
       const check = new SchemaCheck(new Validator(plain(schema) as never, draftOf(schema)));
-      // A dangling reference is found only when it is followed.
+      // The validator finds a dangling reference only when it follows the reference.
       check.#validator.validate(null);
       return check;
     } catch (thrown) {
@@ -47,7 +47,10 @@ export class SchemaCheck {
   }
 }
 
-/** The error that is deepest in the value. Errors of inner schemas are listed with those of the outer ones. */
+/**
+ * The error at the deepest place in the value. The validator lists errors of inner schemas together with those of the outer
+ * ones.
+ */
 function mostSpecific(errors: readonly OutputUnit[]): OutputUnit | undefined {
   let best: OutputUnit | undefined;
   for (const error of errors) if (best === undefined || depthOf(error) >= depthOf(best)) best = error;
@@ -58,7 +61,7 @@ function depthOf({ instanceLocation }: OutputUnit): number {
   return instanceLocation.split("/").length;
 }
 
-/** The text `.a[0]` for the location `#/a/0`. */
+/** Writes the location `#/a/0` as the text `.a[0]`. */
 function pathText(location: string): string {
   return location
     .split("/")
@@ -69,7 +72,10 @@ function pathText(location: string): string {
     .slice(0, 200);
 }
 
-/** A copy without examples, which the validator takes for schemas. It also modifies its argument. */
+/**
+ * Copies a schema without its examples, which the validator would take for schemas. The copy also protects the original from
+ * changes by the validator.
+ */
 function plain(schema: Json): Json {
   if (typeof schema !== "object" || schema === null || Array.isArray(schema)) return schema;
   return Object.fromEntries(
@@ -93,7 +99,7 @@ function draftOf(schema: Json): SchemaDraft {
   return named.includes("2019-09") ? "2019-09" : "2020-12";
 }
 
-/** The first line of the validator's message, without its own path. */
+/** The first line of the validator's message, without the path that the validator adds. */
 function messageOf(thrown: unknown): string {
   const text = thrown instanceof Error ? thrown.message : String(thrown);
   return (text.split(/\n| {2}Absolute URI/)[0] as string).slice(0, 200);

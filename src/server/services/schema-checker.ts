@@ -30,7 +30,7 @@ const WAITING_MAX = 1_000;
 const COSTLY =
   /"(?:pattern|patternProperties|format|uniqueItems|\$ref|\$dynamicRef|\$recursiveRef|contains|unevaluated\w+)":/;
 const SMALL_SCHEMA_CHARS = 16_384;
-/** The product of both lengths, which bounds the time of a check. */
+/** The largest product of both lengths that is checked in this thread; the product bounds the time of a check. */
 const SMALL_WORK = 16_777_216;
 const MEMORY = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stackSizeMb: 2 };
 
@@ -49,7 +49,7 @@ export class SchemaChecker {
     this.#deadlineMs = parts.deadlineMs ?? DEADLINE_MS;
   }
 
-  /** A schema of a definition, or a rejection; `at` is its path. */
+  /** Prepares a schema of a definition for checks, or returns a rejection; `at` is the path of the schema. */
   async of(schema: Json, at: string): Promise<ValueCheck | Rejection> {
     const text = JSON.stringify(schema);
     const inThread = (value: string, what: string): Promise<Rejection | null> =>
@@ -68,7 +68,7 @@ export class SchemaChecker {
     };
   }
 
-  /** Ends the thread. Waiting checks are refused. */
+  /** Ends the thread. Waiting checks get a rejection. */
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const { resolve } of this.#waiting.splice(0)) resolve(closing());
@@ -125,7 +125,7 @@ export class SchemaChecker {
     job?.resolve(answer);
   }
 
-  /** Ends the thread. Its present check is answered with a rejection. */
+  /** Ends the thread. Its present check gets the rejection. */
   async #endThread(rejection: Rejection): Promise<void> {
     const worker = this.#worker;
     this.#worker = null;

@@ -3,7 +3,7 @@ import { isObject } from "../../std/decode.ts";
 import type { Json } from "../../std/json.ts";
 
 const TYPES = ["null", "boolean", "object", "array", "number", "integer", "string"];
-/** Keywords that contain schemas by name, in a list, or directly. */
+/** Keywords of JSON Schema that contain schemas: by name, in a list, or directly. */
 export const MAPS: readonly string[] = [
   "properties",
   "patternProperties",

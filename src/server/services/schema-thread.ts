@@ -5,7 +5,7 @@ import type { Json } from "../../std/json.ts";
 import { isRejection, type Rejection } from "../../std/rejection.ts";
 import { SchemaCheck } from "./json-schema.ts";
 
-/** Schema and value as JSON texts; `what` names the value. */
+/** A message to the thread: schema and value as JSON texts; `what` names the value in errors. */
 export type SchemaCall =
   | { readonly kind: "compile"; readonly schema: string; readonly what: string }
   | { readonly kind: "check"; readonly schema: string; readonly value: string; readonly what: string };

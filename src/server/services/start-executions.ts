@@ -16,15 +16,15 @@ export interface StartRequest extends CheckedStart {
   readonly input: unknown;
   readonly trace: string | null;
   /**
-   * Whether topics need no check now: they were checked, or are checked when commands are sent, so that a refusal shows in the
-   * execution.
+   * Whether topics need no check at the start: they were checked before, or are checked when commands are sent, so that the
+   * execution shows the refusal.
    */
   readonly isAdmitted?: boolean;
 }
 
 export interface Started {
   readonly id: string;
-  /** Whether the execution existed before, with the same workflow and input. */
+  /** Whether the execution existed before the request, with the same workflow and input. */
   readonly existed: boolean;
   /** The view of the execution after the start. */
   readonly view: ExecutionView;
@@ -45,20 +45,20 @@ export class ExecutionStarter {
     this.#parts = parts;
   }
 
-  /** Why a start would be refused because of its workflow or input; null if it would not. */
+  /** Why the engine would refuse a start because of its workflow or input; null if it would accept the start. */
   async check(request: Pick<StartRequest, "workflow" | "input">): Promise<Rejection | null> {
     const prepared = await this.#prepare(request);
     return isRejection(prepared) ? prepared : null;
   }
 
-  /** Starts an execution, or finds the one of an equal start. Resolves when it is durable. */
+  /** Starts an execution, or finds the one that an equal request started before. Resolves when the execution is durable. */
   async start(request: StartRequest): Promise<Started | Rejection> {
     const prepared = await this.#prepare(request);
     if (!isRejection(prepared)) return this.begin(prepared.known, prepared.text, request);
     return prepared.code === "invalid_input" ? ((await this.#repeated(request)) ?? prepared) : prepared;
   }
 
-  /** Starts an execution by a stored definition and a valid input as JSON text. */
+  /** Starts an execution of a stored definition with a valid input, which is given as JSON text. */
   async begin(
     known: KnownDefinition,
     text: string,
@@ -78,8 +78,8 @@ export class ExecutionStarter {
   }
 
   /**
-   * Starts executions of one workflow, or finds those of equal starts. All are sent in one turn, so that they share commits.
-   * Returns an answer for each, in their order, or one rejection for all.
+   * Starts executions of one workflow, or finds those that equal requests started before. All starts are sent in one turn of
+   * the event loop, so that they share commits. Returns an answer for each start, in their order, or one rejection for all.
    */
   async startMany(
     { workflow, project }: Pick<StartRequest, "workflow" | "project">,
@@ -115,7 +115,7 @@ export class ExecutionStarter {
     );
   }
 
-  /** The execution of an equal start under an older definition; null if there is none. */
+  /** Finds the execution that an equal request started under an older definition; null if there is none. */
   async #repeated({ id, workflow, input }: StartRequest): Promise<Started | null> {
     if (id === undefined) return null;
     const found = await this.#parts.engine.inspect(id);
@@ -137,14 +137,14 @@ export class ExecutionStarter {
   }
 }
 
-/** The stored form of an input, or the reason why it does not fit. */
+/** The input in its stored form, or the reason why the engine would refuse it. */
 function textOf(known: KnownDefinition, input: unknown): string | Rejection | Promise<string | Rejection> {
   const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
   if (isRejection(text) || known.input === null) return text;
   return known.input.check((input ?? null) as Json, "input").then((wrong) => wrong ?? text);
 }
 
-/** A time in the API: ISO 8601 with a zone, or milliseconds since 1970. */
+/** Parses a time of the API: ISO 8601 with a zone, or milliseconds since 1970. */
 export function timeOf(time: string | number, path: string): number | Rejection {
   const ms = typeof time === "number" ? time : Date.parse(time);
   return Number.isNaN(ms) ? reject("invalid_input", `${path}: "${time}" is not a time`, { path }) : ms;

@@ -18,7 +18,7 @@ export interface SubmitRequest {
   readonly submission: Submission;
   readonly project: string;
   readonly caller: Caller;
-  /** The Idempotency-Key. */
+  /** The Idempotency-Key of the request. */
   readonly key: string | null;
   readonly trace: string | null;
 }
@@ -27,11 +27,11 @@ interface Prepared {
   readonly workflow: SubmittedWorkflow;
   readonly known: KnownDefinition;
   readonly workflowHash: string;
-  /** Whether the definition was not stored before. */
+  /** Whether the definition was not stored before the request. */
   readonly isNew: boolean;
 }
 
-/** Starts all workflows, or none if one of them is invalid. */
+/** Starts all workflows of a submission, or none if one of them is invalid. */
 export async function submitAll(
   parts: SubmitParts,
   request: SubmitRequest,
@@ -80,7 +80,7 @@ async function submitOne(
   if (isRejection(started)) return started.code === "conflict" ? idTaken(caller, started, at) : started;
   if (started.view.project !== project)
     return idTaken(caller, reject("conflict", `execution ${started.id} exists in another project`), at);
-  // The name depends on the commands alone, so topics and retries are compared as well.
+  // The name of the definition depends on the commands alone, so the hash is compared too: it covers topics and retries.
   if (started.existed && started.view.workflowHash !== known.hash)
     return idTaken(
       caller,
@@ -90,7 +90,7 @@ async function submitOne(
   return started;
 }
 
-/** Adds to a rejection which workflows were started before it. */
+/** Adds to a rejection the names of the workflows that were started before it. */
 function afterOthers(refusal: Rejection, started: readonly Started[]): Rejection {
   if (started.length === 0) return refusal;
   const ids = started.map(({ id }) => id).join(", ");

@@ -3,7 +3,7 @@ import type { AllNodes } from "../other-nodes.ts";
 
 type TokenShown = RingView["token"];
 
-/** Finds the ring's token: the last sighting counts. Other nodes are asked in the background. */
+/** Finds where the ring's token was seen last. The other nodes are asked in the background. */
 export class TokenSightings {
   readonly #allNodes: Pick<AllNodes, "ask">;
   #newest: TokenShown = null;
@@ -24,7 +24,7 @@ export class TokenSightings {
   }
 
   async #ask(): Promise<void> {
-    // Never throws: nodes without an answer are left out.
+    // `ask` never throws: nodes that do not answer are left out.
     const { nodes } = await this.#allNodes.ask({ token: true });
     for (const { token = null } of nodes) this.#note(token);
     this.#isAsking = false;

@@ -13,14 +13,14 @@ export interface VersionPage {
 }
 
 const KIND = "workflow-version";
-/** The form of the log's documents. */
+/** The form of the documents of the version log. */
 export const VERSION_FORM = jsonForm<{ readonly hash: string; readonly at: number }>(
   KIND,
   object({ hash: string, at: number }, KEPT),
 );
 const TIME_DIGITS = 15;
 
-/** A store that logs every change of a newest definition. */
+/** Wraps a store so that every change of a workflow's newest definition is logged. */
 export function withVersionLog<S extends DocumentStore>(store: S, clock: Pick<Clock, "now">): S {
   return decorate<DocumentStore>(store, {
     putDefinition: async (name, hash, body) => {
@@ -29,8 +29,8 @@ export function withVersionLog<S extends DocumentStore>(store: S, clock: Pick<Cl
       const before = await store.getDefinition({ newestOf: name });
       await store.putDefinition(name, hash, body);
       if (before?.hash === hash) return;
-      // The time of an entry is always later than the last one's, even if the clocks of nodes differ, because the list is in
-      // this order.
+      // The time of an entry is always later than that of the last entry, even if the clocks of nodes differ, because the log
+      // is sorted by time.
       const [last] = await listDocuments(store, VERSION_FORM, { ...rangeOf(name), descending: true, max: 1 });
       const isFirst = last === undefined || last.damage !== undefined;
       const at = Math.max(clock.now(), isFirst ? 0 : last.value.at + 1);
@@ -60,7 +60,7 @@ export async function listVersions(
   return { data: data.slice(0, max), next };
 }
 
-/** The documents of a name: `!` sorts directly after the space. */
+/** The range of the log's document ids for one workflow: `!` sorts directly after the space. */
 function rangeOf(name: string): { readonly after: string; readonly before: string } {
   return { after: `${name} `, before: `${name}!` };
 }

@@ -6,11 +6,11 @@ import type { ExecutionStore } from "../../store/store.ts";
 import type { FeedSource, SourcePiece } from "./feed.ts";
 import { isOver } from "./is-over.ts";
 
-/** The size at which a piece ends; a single event may exceed it. */
+/** The number of characters at which a piece of the stream ends; a single event may exceed it. */
 const PIECE_CHARS = 262_144;
 const ROWS = 32;
 
-/** Events of an execution; positions are sequence numbers. */
+/** The events of an execution as the source of a feed; positions are sequence numbers. */
 export function eventSource(
   parts: { readonly engine: EnginePort; readonly store: ExecutionStore },
   execution: string,

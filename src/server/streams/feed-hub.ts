@@ -23,9 +23,9 @@ export interface FollowOptions {
 }
 
 const KEEP_ALIVE_MS = 15_000;
-/** One caller may have at most one in this many streams. */
+/** A single caller may use at most one in this many of all streams. */
 const SHARE = 4;
-/** How long clients may take to read the rest when the server closes. */
+/** How long clients may take to read the rest of their streams when the server closes. */
 const CLOSE_MS = 1_000;
 
 export class FeedHub {
@@ -49,7 +49,7 @@ export class FeedHub {
     metrics: Metrics;
     limits: ApiLimits;
     onFault: (fault: Error) => void;
-    /** Whether the token with this id is still valid. */
+    /** Tells whether the token with this id is still valid. */
     isKnown: (token: string) => boolean;
   }) {
     this.#isKnown = parts.isKnown;
@@ -59,7 +59,7 @@ export class FeedHub {
     this.#onFault = parts.onFault;
   }
 
-  /** Begins a stream. Returns null, and the stream continues by itself. */
+  /** Begins a stream, or returns why the client gets none. The stream continues after this call returns null. */
   open(options: FollowOptions): Rejection | null {
     if (this.#isClosed) return reject("not_ready", "the server is closing");
     if (this.#clients.size >= this.#limits.streams)
@@ -77,7 +77,7 @@ export class FeedHub {
     this.#metrics.streamOpened();
     const lead = this.#lead(client, options)
       .catch((thrown: unknown) => {
-        // The client will reconnect and continue at its position.
+        // The client will reconnect and continue at its own position.
         this.#onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
         options.outgoing.destroy();
       })
@@ -96,7 +96,7 @@ export class FeedHub {
     return null;
   }
 
-  /** Cuts the streams of a revoked token. */
+  /** Closes the streams of a revoked token. */
   cut(token: string): void {
     for (const client of this.#byCaller.get(token)?.clients ?? []) client.drop();
   }
@@ -138,8 +138,8 @@ export class FeedHub {
         if (isEnd || (isOver && piece.isLast)) break;
         position = piece.next;
         if (!feed.isNewest(piece)) continue;
-        // Checked when the end is reached for the first time, and again whenever the execution may have ended since. Throws if
-        // it is damaged.
+        // `isOver` is called when the client first reaches the end, and again whenever the execution may have ended since. It
+        // throws if the execution is damaged.
         isOver = (!hasAsked || feed.mayBeOver) && (await feed.isOver()) && !follow;
         hasAsked = true;
         if (!isOver) await this.#change(client, feed, piece.version);
@@ -157,7 +157,7 @@ export class FeedHub {
     }
   }
 
-  /** Waits for more, or for the client to leave. */
+  /** Waits until the feed has more or the client disconnects. */
   #change(client: StreamClient, feed: Feed, version: number): Promise<void> {
     return new Promise((resolve, fail) => {
       const forget = client.onClose(resolve);

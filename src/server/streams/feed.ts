@@ -8,7 +8,7 @@
  */
 import type { Clock } from "../../std/clock.ts";
 
-/** A piece of a source. */
+/** A piece of a feed's source. */
 export interface SourcePiece {
   /** Encoded server-sent events. */
   readonly bytes: Buffer;
@@ -16,16 +16,21 @@ export interface SourcePiece {
   readonly next: string;
   /** Whether there is nothing after this piece. */
   readonly isLast: boolean;
-  /** The number of bytes after which the stream ends for clients that do not follow; null if this piece has no end. */
+  /**
+   * How many bytes of this piece are sent to clients that do not follow, because the stream ends there; null if the stream does
+   * not end in this piece.
+   */
   readonly endsAt: number | null;
 }
 
 export interface FeedSource {
-  /** Reads the piece at a position; empty if there is nothing. */
+  /** Reads the piece at a position; an empty piece if there is nothing. */
   read(from: string): Promise<SourcePiece>;
-  /** Whether the source has ended, so that nothing more will come. */
+  /** Whether the source has ended, so that no more entries will follow. */
   isOver(): Promise<boolean>;
-  /** Reports changes, a possible end, and that no more change can come. Returns a function that stops this. */
+  /**
+   * Calls `tell` when the source has more, may have ended, or cannot change any more. Returns a function that stops the calls.
+   */
   watch(tell: (what: "more" | "end" | "stopped") => void): () => void;
 }
 
@@ -36,7 +41,7 @@ export interface Piece extends SourcePiece {
 
 /** The shortest time between two announced changes. */
 const QUIET_MS = 50;
-/** The additional time for each follower. */
+/** The additional time between two announced changes for each follower. */
 const QUIET_PER_FOLLOWER_MS = 1;
 const KEPT_BYTES_MAX = 2_097_152;
 
@@ -54,7 +59,7 @@ export class Feed {
   version = 0;
   followers = 0;
   isStopped = false;
-  /** Whether the execution has ended, as far as is known here. */
+  /** Whether the execution has ended, as far as the feed knows. */
   mayBeOver = false;
 
   constructor(source: FeedSource, clock: Clock) {
@@ -94,7 +99,7 @@ export class Feed {
     return this.#read(from, this.version);
   }
 
-  /** Resolves when there is a newer version, or when the feed stops. */
+  /** Resolves when the feed has a newer version, or when it stops. */
   changed(version: number): Promise<void> {
     if (this.version !== version || this.isStopped) return Promise.resolve();
     return new Promise((resolve) => this.#waiting.push(resolve));

@@ -12,7 +12,7 @@ export type LogFilter = {
     | undefined;
 };
 
-/** The position of the next line. */
+/** The position of the next log line. */
 export interface LogPosition {
   readonly row: number;
   readonly line: number;
@@ -27,10 +27,10 @@ export interface LogPage {
 
 const ROWS = 64;
 const PIECE_CHARS = 262_144;
-/** The most rows that are read for one page, however few match the filter. */
+/** The most rows of the log that are read for one page, however few lines match the filter. */
 const ROWS_PER_PAGE = 4_096;
 
-/** Parses `<row>.<line>`; null if it is no position. */
+/** Parses a position `<row>.<line>`; null if the text is no position. */
 export function parsePosition(text: string): LogPosition | null {
   const match = /^(\d{1,15})(?:\.(\d{1,9}))?$/.exec(text);
   return match === null ? null : { row: Number(match[1]), line: Number(match[2] ?? 0) };
@@ -40,7 +40,7 @@ export function showPosition({ row, line }: LogPosition): string {
   return `${row}.${line}`;
 }
 
-/** Lines from a position on, at most `max`. */
+/** Reads at most `max` log lines from a position on. */
 export async function readLines(
   store: ExecutionStore,
   execution: string,
@@ -69,7 +69,7 @@ export async function readLines(
   return { lines, next, isLast: false };
 }
 
-/** Log lines as a source of a feed; positions are those of lines. */
+/** Log lines as the source of a feed; a position is that of a line. */
 export function logSource(
   parts: { readonly engine: EnginePort; readonly store: ExecutionStore },
   execution: string,

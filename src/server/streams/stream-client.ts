@@ -1,4 +1,7 @@
-/** One client of a stream. It gets shared bytes slice by slice, and is cut off if it takes none for a while. */
+/**
+ * One client of a stream. The client gets shared bytes slice by slice. Its connection is closed if it reads nothing for a
+ * while.
+ */
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../../std/clock.ts";
 import { COMMON_HEADERS } from "../http/send-answer.ts";
@@ -9,9 +12,9 @@ const GREETING = Buffer.from(": rondo\nretry: 1000\n\n");
 
 export interface StreamClientOptions {
   readonly clock: Clock;
-  /** The size of a slice. */
+  /** The size of a slice in bytes. */
   readonly sliceBytes: number;
-  /** How long a slice may wait to be taken. */
+  /** How long a client may take to read one slice. */
   readonly stallMs: number;
 }
 
@@ -20,7 +23,7 @@ export class StreamClient {
   readonly #options: StreamClientOptions;
   readonly #onClose = new Set<() => void>();
   isClosed = false;
-  /** Whether the client was cut off because it took nothing for too long. */
+  /** Whether the connection was closed because the client read nothing for too long. */
   isCutOff = false;
 
   constructor(outgoing: ServerResponse, options: StreamClientOptions) {
@@ -36,7 +39,7 @@ export class StreamClient {
     outgoing.write(GREETING);
   }
 
-  /** Writes bytes. Resolves when the client has taken them, or has gone. */
+  /** Writes bytes. Resolves when the client has read them, or has disconnected. */
   async write(bytes: Uint8Array): Promise<void> {
     const { sliceBytes } = this.#options;
     for (let from = 0; from < bytes.length && !this.isClosed; from += sliceBytes) {
@@ -50,20 +53,20 @@ export class StreamClient {
     if (!this.isClosed && this.#outgoing.writableLength === 0) this.#outgoing.write(KEEP_ALIVE);
   }
 
-  /** Calls back once, when the client has gone. Returns a function that stops this. */
+  /** Calls `call` once, when the client has disconnected. Returns a function that cancels the call. */
   onClose(call: () => void): () => void {
     if (this.isClosed) call();
     else this.#onClose.add(call);
     return () => void this.#onClose.delete(call);
   }
 
-  /** Cuts off the client, because it takes nothing. */
+  /** Closes the connection because the client reads nothing. */
   cutOff(): void {
     this.isCutOff = true;
     this.drop();
   }
 
-  /** Drops the client, with everything that it has not taken. */
+  /** Closes the connection and discards everything that the client has not read. */
   drop(): void {
     this.#outgoing.destroy();
   }

@@ -1,4 +1,4 @@
-/** Reads events of one execution by sequence number, with a cache of the last rows. */
+/** Reads events of one execution by sequence number, with a cache of the rows that were read last. */
 import type { Event } from "../../kernel/event.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import type { Json } from "../../std/json.ts";

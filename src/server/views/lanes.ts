@@ -1,11 +1,11 @@
-/** An execution over time: a lane per handler of a visit, with numbers of tasks in each interval. */
+/** An execution over time for the dashboard: a lane per handler of a visit, with the number of tasks in each interval. */
 import type { Lane } from "../schemas/execution.ts";
 import { TASK_STATES, type TaskIndex, type TaskState } from "./task-index.ts";
 import type { IndexedHandler, TaskScan } from "./task-scan.ts";
 
-/** Up to this number of tasks in the window, a lane has a bar for each. */
+/** If a lane has at most this many tasks in the window, it has a bar for each task. */
 const BARS_MAX = 200;
-/** Cached windows of one execution. */
+/** The most windows that are cached for one execution. */
 const WINDOWS_KEPT = 8;
 const [RUNNING, DONE, FAILED] = (["running", "done", "failed"] as const).map((state) =>
   TASK_STATES.indexOf(state),
@@ -18,11 +18,11 @@ export interface LaneWindow {
   readonly pieces: number;
 }
 
-/** Caches lanes that do not change any more, which the dashboard requests again and again. */
+/** Caches lanes that cannot change any more, since the dashboard requests them again and again. */
 export class LaneIndex {
   readonly #kept = new WeakMap<TaskScan, { seq: number; byWindow: Map<string, readonly Lane[]> }>();
 
-  /** All lanes, in the order of their beginnings. `isOver`: nothing happens after the window, or it is not shown. */
+  /** All lanes, in the order of their beginnings. `isOver`: the lanes of this window cannot change, so they are cached. */
   lanes(scan: TaskScan, window: LaneWindow, isOver: boolean): readonly Lane[] {
     if (!isOver) return lanesOf(scan, window);
     let kept = this.#kept.get(scan);
@@ -66,7 +66,10 @@ function barsOf(index: TaskIndex, origin: number, { from, to }: LaneWindow): Non
   return bars;
 }
 
-/** Iterates over all tasks, perhaps a million, without an object for each. Times are since the first event. */
+/**
+ * Counts tasks by interval. It iterates over all tasks, perhaps a million, without an object for each. Times are since the
+ * first event.
+ */
 function bandsOf(
   index: TaskIndex,
   { from, to, pieces }: LaneWindow,
@@ -99,7 +102,7 @@ function bandsOf(
 
 /** Computes the average number of running tasks in each interval. */
 class Occupancy {
-  /** Tasks that begin or end within an interval. */
+  /** Shares of intervals that tasks fill only in part, because they begin or end in them. */
   readonly #parts: Float64Array;
   /** Tasks that fill whole intervals: +1 where they begin, -1 where they end. */
   readonly #steps: Float64Array;

@@ -1,9 +1,12 @@
-/** Arrival times of tasks of open handlers, as far as journals were read; waits are measured from them. */
+/**
+ * Arrival times of the tasks of open handlers, as far as their journals were read. How long a task waited is measured from its
+ * arrival time.
+ */
 import type { Place } from "../../kernel/event.ts";
 
-/** The most executions; beyond that the oldest are forgotten, and their waits are not measured. */
+/** The most executions. Beyond that the oldest are removed, and the waits of their tasks are not measured. */
 const EXECUTIONS_MAX = 2_000;
-/** The most pages of one handler. */
+/** The most pages of tasks of one handler. */
 const PAGES_MAX = 4_096;
 
 interface Times {
@@ -11,7 +14,7 @@ interface Times {
   readonly at: number[];
 }
 
-/** When the pages of open handlers arrived, which is when their tasks could have been given out. */
+/** The times at which pages of tasks arrived, for open handlers. From then on the engine could have granted these tasks. */
 export class PageTimes {
   readonly #executions = new Map<string, Map<string, Times>>();
 
@@ -44,7 +47,7 @@ export class PageTimes {
     this.#executions.delete(execution);
   }
 
-  /** When a task arrived; null if it is not known. */
+  /** When a task arrived; null if the arrival is not known. */
   find(execution: string, place: Place, task: number): number | null {
     const times = this.#timesOf(execution, place);
     if (times === undefined) return null;

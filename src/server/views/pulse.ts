@@ -11,12 +11,12 @@ import { PageTimes } from "./page-times.ts";
 
 type Field = (typeof PULSE_FIELDS)[number];
 
-/** The number of seconds that are kept. */
+/** The number of seconds of activity that are kept. */
 const SECONDS = 900;
-/** Rows of journals that are sampled in one second, and tasks of one event. */
+/** The most journal rows that are sampled in one second, and the most tasks of one event. */
 const ROWS_PER_SECOND = 100;
 const TASKS_PER_EVENT = 8;
-/** Events that are sampled. */
+/** A pattern for the kinds of events that are sampled. */
 const WANTED = /"kind":"(?:tasks\.(?:settled|enumerated)|handler\.(?:started|finished))"/;
 
 export class Pulse {
@@ -28,7 +28,7 @@ export class Pulse {
   #second = 0;
   #rowsLeft = ROWS_PER_SECOND;
   #before: Readonly<Totals> | null = null;
-  /** The engine's totals since its opening; null without an engine. */
+  /** Returns the engine's totals since it was opened; null without an engine. */
   totals: (() => Readonly<Totals>) | null = null;
 
   /** Takes an acknowledged commit into account. */
@@ -37,7 +37,7 @@ export class Pulse {
     if (verdict.kind !== "ok") return;
     for (const { execution, entries } of commit.writes)
       for (const entry of entries) {
-        // Without samples left, the waits of these tasks are not measured.
+        // Once no more rows may be sampled, the waits of the commit's tasks are not measured.
         if (this.#rowsLeft <= 0) {
           this.#pages.forget(execution);
           break;
@@ -49,7 +49,7 @@ export class Pulse {
       }
   }
 
-  /** The seconds before a time, without the present one. */
+  /** The activity of the last seconds before a time; the current second is left out. */
   show(seconds: number, now: number): PulseSeconds {
     this.#advance(now);
     const until = Math.floor(now / 1_000);
@@ -89,7 +89,7 @@ export class Pulse {
       }
   }
 
-  /** Closes past seconds: their totals are known at their end; seconds without activity are empty. */
+  /** Closes past seconds: the totals of a second are known at its end, and seconds without activity are empty. */
   #advance(now: number): void {
     const second = Math.floor(now / 1_000);
     if (second <= this.#second) return;
@@ -127,7 +127,7 @@ export function mergePulses(pulses: readonly PulseSeconds[]): PulseSeconds | nul
   const columns = PULSE_FIELDS.map((field) => {
     const sum = [...first[field]];
     for (const other of others) {
-      // Clocks of nodes differ a little, so seconds are matched by their number.
+      // Clocks of nodes differ a little, so the seconds of two nodes are matched by their number.
       const shift = other.until - first.until + (first[field].length - other[field].length);
       for (let i = 0; i < sum.length; i++) sum[i] = (sum[i] as number) + (other[field][i - shift] ?? 0);
     }

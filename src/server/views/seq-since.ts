@@ -1,6 +1,6 @@
 import type { Store } from "../../store/store.ts";
 
-/** The first event of an execution from a time on, by binary search; one past the last if there is none. */
+/** Finds the first event of an execution at or after a time, by binary search; one past the last event if there is none. */
 export async function seqSince(
   store: Pick<Store, "readJournal">,
   execution: string,

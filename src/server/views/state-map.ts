@@ -7,18 +7,21 @@ export type MapKind = (typeof MAP_KINDS)[number];
 
 export interface StateMap {
   readonly bytes: Uint8Array;
-  /** The meaning of the bytes, as JSON. */
+  /** The meaning of the bytes of the map, as JSON. */
   readonly legend: string;
 }
 
-/** Upper bounds in milliseconds. Byte 0: no outcome yet; byte i: up to the i-th bound; the last: above all. */
+/**
+ * Upper bounds of durations in milliseconds. Byte 0: the task has no outcome yet; byte i: up to the i-th bound; the last byte:
+ * above all bounds.
+ */
 const MS_BOUNDS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 3_600_000,
 ];
-/** Workers with a byte of their own; the others share one. */
+/** The number of workers with a byte of their own; all other workers share one byte. */
 const WORKERS_NAMED = 40;
 
-/** The map of an index. `span`: an interval, in milliseconds since the first event. */
+/** Maps the tasks of an index to bytes. `span` is an interval in milliseconds since the first event. */
 export function mapTasks(
   index: TaskIndex,
   by: MapKind,
@@ -63,7 +66,7 @@ function findBucket(ms: number): number {
   return bound < 0 ? MS_BOUNDS.length + 1 : bound + 1;
 }
 
-/** Escapes to ASCII, because headers must be ASCII. */
+/** Escapes JSON to ASCII, because HTTP headers must be ASCII. */
 function ascii(json: string): string {
   return json.replaceAll(/[^\x20-\x7e]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
 }

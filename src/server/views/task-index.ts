@@ -21,31 +21,31 @@ const RUNNING = 1;
 const DONE = 4;
 const FAILED = 5;
 const CANCELLED = 6;
-/** Attempts that fit into the high half of a state byte. */
+/** The most attempts that fit into the high half of a state byte. */
 const ATTEMPTS_SHOWN_MAX = 15;
 const BYTES_PER_TASK = 20;
 
-/** The time of an event, in milliseconds since the beginning of the index, and its number. */
+/** The time of an event, in milliseconds since the first event, and its sequence number. */
 interface When {
   readonly at: number;
   readonly seq: number;
 }
 
-/** The state of an attempt, or its end without an end of its task. */
+/** News about a task: the state of an attempt, or that an attempt ended while the task stays open. */
 export interface TaskNews {
   readonly state: TaskState;
   readonly attempt: number;
   readonly worker?: string;
   readonly reason?: string | null;
   readonly ms?: number;
-  /** The time of the event, in milliseconds since the beginning of the index. */
+  /** The time of the event, in milliseconds since the first event. */
   readonly at?: number;
-  /** The place of its payload: the event, and the position in its columns. */
+  /** The place of the payload: the sequence number of the event, and the position in the event's columns. */
   readonly seq?: number;
   readonly place?: number;
 }
 
-/** One task of the index. */
+/** The facts about one task of the index. */
 export interface TaskFacts {
   readonly state: TaskState;
   readonly attempts: number;
@@ -58,7 +58,7 @@ export interface TaskFacts {
 }
 
 export class TaskIndex {
-  /** The state of tasks before any event. */
+  /** The state that tasks have before any event. */
   readonly #initial: number;
   total = 0;
   #states = new Uint8Array(0);
@@ -74,7 +74,7 @@ export class TaskIndex {
   readonly #pageFrom: number[] = [];
   readonly #pageSeq: number[] = [];
 
-  /** Tasks that were never given out in the visit that this one compensates. They stay cancelled. */
+  /** Tasks that were never granted in the visit that this one compensates. They stay cancelled. */
   readonly #exempt = new Bitset();
 
   constructor(initial: "pending" | "waiting", total: number) {
@@ -82,7 +82,7 @@ export class TaskIndex {
     this.setTotal(total);
   }
 
-  /** The tasks of a handler that compensates the tasks of this one. */
+  /** Makes the index of the handler that compensates the tasks of this one. */
   compensating(): TaskIndex {
     const index = new TaskIndex("pending", 0);
     for (const from of this.#pageFrom) index.#pageFrom.push(from);
@@ -122,7 +122,7 @@ export class TaskIndex {
     this.setTotal(from + count);
   }
 
-  /** Notes an event of a task. */
+  /** Applies an event of one task to the index. */
   note(task: number, news: TaskNews): void {
     if (task >= this.total) this.setTotal(task + 1);
     this.#attempts[task] = Math.min(65_535, news.attempt);
@@ -137,7 +137,7 @@ export class TaskIndex {
     this.#place[task] = news.place ?? 0;
   }
 
-  /** Notes settled attempts, which come as the columns of one event. Journals consist mostly of these. */
+  /** Applies one event with the columns of many settled attempts. Journals consist mostly of these events. */
   settle(event: TasksSettled, { at, seq }: When): void {
     const { tasks, attempts, statuses } = event;
     let last = -1;
@@ -173,7 +173,7 @@ export class TaskIndex {
     if (task < this.total) this.#states[task] = packed(PENDING, this.#attempts[task] as number);
   }
 
-  /** Closes the handler: open tasks count as cancelled. */
+  /** Closes the handler: its open tasks count as cancelled. */
   close(): void {
     for (let task = 0; task < this.total; task++)
       if (this.#state(task) < DONE) this.#states[task] = packed(CANCELLED, this.#attempts[task] as number);
@@ -219,7 +219,7 @@ export class TaskIndex {
     return { seq: this.#pageSeq[low] ?? 0, from: this.#pageFrom[low] ?? 0 };
   }
 
-  /** A byte per task: the state in the low half, attempts up to 15 in the high one. */
+  /** Returns a byte per task: the state in the low half, the number of attempts (up to 15) in the high half. */
   states(): Uint8Array {
     return this.#states.slice(0, this.total);
   }
@@ -245,7 +245,7 @@ export class TaskIndex {
     return bytes;
   }
 
-  /** The columns, at least `total` long, for iterating over all tasks: state bytes, attempts, times, durations. */
+  /** The columns of the index, at least `total` long, for loops over all tasks: state bytes, attempts, times, durations. */
   get columns(): {
     readonly states: Uint8Array;
     readonly attempts: Uint16Array;
@@ -255,7 +255,7 @@ export class TaskIndex {
     return { states: this.#states, attempts: this.#attempts, at: this.#at, ms: this.#ms };
   }
 
-  /** The names of workers; a worker's number is its index plus 1. */
+  /** The names of workers; the number of a worker in the index is its position here plus 1. */
   get workers(): readonly string[] {
     return this.#workers.all;
   }
@@ -278,7 +278,7 @@ export class TaskIndex {
   }
 }
 
-/** Numbers names from 1. Names beyond the largest number share it. */
+/** Gives numbers to names, from 1. All names beyond the largest number share it. */
 class Names {
   readonly all: string[] = [];
   readonly #numbers = new Map<string, number>();
@@ -302,7 +302,7 @@ class Names {
   }
 }
 
-/** Milliseconds, limited to what four bytes can hold. */
+/** Limits milliseconds to the range of four bytes. */
 function inColumn(ms: number): number {
   return ms <= 0 ? 0 : ms >= 4_294_967_295 ? 4_294_967_295 : Math.round(ms);
 }

@@ -6,11 +6,11 @@ import { TaskScan } from "./task-scan.ts";
 
 interface Kept {
   readonly scan: TaskScan;
-  /** Resolves when no request reads into the scan. */
+  /** Resolves when no request is reading journal rows into the scan. */
   idle: Promise<void>;
 }
 
-/** The memory limit of all indexes. The newest is kept, whatever its size. */
+/** The most memory of all indexes together. The newest index is kept even if it exceeds this limit. */
 const BYTES_MAX = 134_217_728;
 const KEPT_MAX = 32;
 const ROWS = 64;
@@ -24,7 +24,10 @@ export class TaskIndexes {
     this.#store = store;
   }
 
-  /** The tasks as of an event. `isPast`: there are later ones. `createdAt` tells reused ids apart. */
+  /**
+   * Scans the tasks of an execution up to an event. `isPast`: later events exist. `createdAt` tells executions with a reused id
+   * apart.
+   */
   async scan(
     execution: string,
     plan: Plan,
@@ -38,7 +41,7 @@ export class TaskIndexes {
     this.#kept.set(key, kept);
     const { scan } = kept;
     const read = kept.idle.then(() => this.#extend(scan, execution, at.seq));
-    // If this read fails, the next one continues from where it stopped.
+    // If this read fails, the next read continues from where this one stopped.
     kept.idle = read.catch(() => {});
     await read;
     this.#trim();

@@ -1,4 +1,4 @@
-/** Reads rows of tasks with results, errors, keys and identities from the journal, by the index. */
+/** Reads rows of tasks with results, errors, keys and identities from the journal. The task index says where they are. */
 import type { Event } from "../../kernel/event.ts";
 import type { Json } from "../../std/json.ts";
 import type { ExecutionStore } from "../../store/store.ts";
@@ -11,7 +11,7 @@ export interface RowsOptions {
   readonly from: number;
   readonly limit: number;
   readonly status: TaskState | undefined;
-  /** Whether rows include the data of the tasks. */
+  /** Whether rows include the results, errors and other data of the tasks. */
   readonly isFull: boolean;
 }
 
@@ -52,8 +52,8 @@ async function row(
     reason,
     worker,
     ms: isSettled && seq > 0 ? ms : null,
-    // The last outcome of an open task belongs to an earlier round or attempt and is left out; the error of a retrying task is
-    // shown.
+    // The last outcome of an open task belongs to an earlier round or attempt, so it is left out. The error of a retrying task
+    // is shown.
     ...(isSettled || state === "retrying" ? outcome : {}),
     ...(enumerated?.kind === "tasks.enumerated" ? named(enumerated, n - page.from, isFull) : {}),
   };

@@ -1,4 +1,4 @@
-/** Folds a journal into the task indexes of all its visits: a second, smaller fold beside that of the kernel. */
+/** Folds a journal into the task indexes of all visits of an execution: a second, smaller fold beside the kernel's. */
 import { type HandlerPlan, NEXT, type Plan } from "../../kernel/definition/plan.ts";
 import type { Event, Place, Recorded } from "../../kernel/event.ts";
 import { HandlerState } from "../../kernel/execution.ts";
@@ -8,12 +8,12 @@ import { TaskIndex } from "./task-index.ts";
 export interface IndexedHandler extends Place {
   readonly index: TaskIndex;
   readonly startedAt: number;
-  /** When the handler ended; null if it has not. */
+  /** When the handler ended; null while it is open. */
   endedAt: number | null;
 }
 
 interface ScannedHandler extends IndexedHandler {
-  /** Commands that have a result but are not done, with the attempt. */
+  /** Commands that have a result but are not done, each with the number of its attempt. */
   readonly receipted: Map<number, number>;
 }
 
@@ -41,14 +41,14 @@ export class TaskScan {
     return sum;
   }
 
-  /** Applies the next event. */
+  /** Applies the next event of the journal. */
   apply({ seq, at, event }: Recorded): void {
     if (seq <= this.seq) return;
     this.seq = seq;
     this.lastAt = at;
     if (seq === 1) this.startedAt = at;
     if (event.kind === "handler.started") this.#start(event, at);
-    // In a retry of a clean-up, a visit starts again.
+    // If a clean-up is retried, its visit starts again.
     else if (event.kind === "retried" || event.kind === "phase.started") {
       for (const scanned of this.#handlers.values()) {
         if (scanned.phase !== event.phase || scanned.visit !== event.visit) continue;
@@ -88,7 +88,7 @@ export class TaskScan {
         return index.close();
       case "handler.retrying":
       case "handler.lost":
-        // The single task that was assumed does not exist, because the code enumerates tasks.
+        // A handler is assumed to have a single task until its code enumerates tasks.
         if (index.total === 1 && !index.isPaged) index.setTotal(0);
         return;
       case "task.step":
@@ -98,7 +98,7 @@ export class TaskScan {
         return index.note(event.task, { state: "running", attempt: event.attempt, at: since });
       case "command.receipted": {
         const { task, attempt, worker } = event;
-        // Post-operations of the result come before the task is done.
+        // The post-operations of a result run before the task is done.
         if (event.result === null || this.#planOf(event.phase, event.handler)?.command?.holds !== true)
           return;
         scanned.receipted.set(task, attempt);

@@ -6,10 +6,13 @@ import type { Beat } from "../../protocol/work.ts";
 
 const ASK_MS = 2_000;
 const ANSWER_BYTES_MAX = 65_536;
-/** The most requests at a time. */
+/** The most requests to one worker at a time. */
 const AT_ONCE = 8;
 
-/** Asks one worker, a few requests at a time. Once it does not answer, all waiting questions get the answer no. */
+/**
+ * Asks one worker about attempts, a few requests at a time. Once the worker does not answer, all waiting questions are answered
+ * with false.
+ */
 export class WorkerInquiry {
   readonly #connection: HttpConnection;
   readonly #waiting: { readonly attempt: string; readonly answer: (has: boolean) => void }[] = [];
@@ -19,7 +22,7 @@ export class WorkerInquiry {
     this.#connection = new HttpConnection({ address: url, answerBytesMax: ANSWER_BYTES_MAX });
   }
 
-  /** Whether the worker still has the attempt; false if it cannot be reached. */
+  /** Whether the worker still has the attempt; false if the worker cannot be reached. */
   ask(attempt: string): Promise<boolean> {
     return new Promise((answer, fail) => {
       this.#waiting.push({ attempt, answer });

@@ -1,4 +1,7 @@
-/** The server's record of an attempt: its token, its last event, notices for the worker. It is only a cache. */
+/**
+ * The server's record of an attempt: its token, its last event, notices for the worker. The record is a cache and is never
+ * stored.
+ */
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
 import type {
@@ -11,7 +14,7 @@ import type {
 import type { RefusedEvent } from "../../protocol/worker-wire.ts";
 import type { Rejection } from "../../std/rejection.ts";
 
-/** The place that all attempts of one grant share. */
+/** The execution, phase, visit and handler that all attempts of one grant share. */
 export class GrantPlace {
   readonly place: ReportPlace;
   /** The key of the grant, the same for all grants of one handler, visit, round and epoch. */
@@ -53,29 +56,32 @@ export class AttemptRecord {
   readonly shared: GrantPlace;
   /** The worker that has the attempt. */
   worker: string;
-  /** The epoch in which this node owns its partition. In another epoch, another node may know later events. */
+  /**
+   * The epoch in which this node owns the attempt's partition. In another epoch, another node may know later events of the
+   * attempt.
+   */
   term: number;
-  /** How often its events had to be left to another node. */
+  /** How often a commit with events of the attempt failed, so that the worker sends them again, perhaps to another node. */
   undone = 0;
-  /** Whether another owner granted the attempt, so that only the worker knows which events are stored. */
+  /** Whether another owner granted the attempt. Then only the worker knows which events are stored. */
   isAdopted = false;
   /** Whether an event of the attempt has arrived. */
   hasSpoken = false;
-  /** The first and the last event that were taken here; 0 if there is none. */
+  /** The numbers of the first and the last event that arrived here; 0 if there is none. */
   first = 0;
   received = 0;
-  /** The last event that is stored. */
+  /** The number of the last event that is stored. */
   stored = 0;
-  /** The highest number of a line of its log. */
+  /** The highest number of a line in the attempt's log. */
   lastLine = 0;
-  /** The commit under way with its newest events; null if there is none. */
+  /** The running commit with the attempt's newest events; null if there is none. */
   committing: Promise<Rejection | null> | null = null;
   /** Whether the receipt has arrived, so that no event may follow. */
   hasReceipt = false;
   /** The engine's last verdict on the attempt. */
   verdict: Exclude<Verdict, object> | "gap" | null = null;
   isCancelled = false;
-  /** Why numbered events were refused. A repeat gets the same refusal. */
+  /** Why numbered events were refused. A repeated event gets the same refusal. */
   readonly #refused = new Map<number, RefusedEvent>();
 
   constructor(id: string, token: string, given: GivenAttempt) {
@@ -89,7 +95,7 @@ export class AttemptRecord {
     this.term = given.shared.place.epoch;
   }
 
-  /** An attempt that another owner granted, or this node in an earlier epoch. */
+  /** Makes the record of an attempt that another owner granted, or this node in an earlier epoch. */
   static adopted(
     id: string,
     token: string,
@@ -103,19 +109,22 @@ export class AttemptRecord {
     return record;
   }
 
-  /** Notes the last event that the worker knows to be stored. For an attempt granted here, the server knows it better. */
+  /**
+   * Sets the last event that the worker knows to be stored. It is ignored for an attempt granted here: the server knows its own
+   * commits.
+   */
   noteAcknowledged(n: number): void {
     if (!this.isAdopted) return;
     this.received = Math.max(this.received, n);
     this.stored = Math.max(this.stored, n);
   }
 
-  /** Whether an event is older than all events that were taken here. The engine decides whether it was stored before. */
+  /** Whether an event is older than all events that arrived here. The engine decides whether it was stored before. */
   isOlder(n: number): boolean {
     return this.isAdopted && n < this.first;
   }
 
-  /** Notes a refused event. Its number is used up, like that of a stored event. */
+  /** Records a refused event. The number of a refused event is used up, like that of a stored one. */
   noteRefused(n: number, refusal: RefusedEvent): void {
     this.#refused.set(n, refusal);
     for (const oldest of this.#refused.keys()) {
@@ -129,7 +138,7 @@ export class AttemptRecord {
     return this.#refused.get(n);
   }
 
-  /** The commit with its newest events failed: they may arrive again, here or at another node. */
+  /** Called when the commit with the attempt's newest events failed. The events may arrive again, here or at another node. */
   undo(): void {
     this.received = this.stored;
     for (const n of this.#refused.keys()) if (n > this.stored) this.#refused.delete(n);
@@ -184,7 +193,7 @@ export class EndedAttempts {
     return this.#ids.has(id);
   }
 
-  /** Notes a committed receipt, which the engine forgets at the end of the phase. */
+  /** Records a committed receipt, which the engine forgets at the end of the phase. */
   note(record: AttemptRecord): void {
     const { id, verdict } = record;
     if (!this.#ids.has(id)) this.#add(id);

@@ -9,17 +9,17 @@ export interface WantedResults {
   readonly handler: string;
   readonly visit?: number | undefined;
   readonly cursor?: string | undefined;
-  /** Return the tasks with these numbers as they were enumerated, instead of all outcomes. */
+  /** If given, the page has the tasks with these numbers as they were enumerated, instead of all outcomes. */
   readonly tasks?: ReadonlySet<number> | undefined;
 }
 
-/** Rows read for one page. */
+/** How many journal rows are read for one page. */
 const ROWS = 64;
 const CHARS = 1_048_576;
-/** `<next sequence number>-<last>`; 0 means the end of the journal. */
+/** A cursor, `<next sequence number>-<last>`; a last number of 0 means the end of the journal. */
 const CURSOR = /^(\d{1,15})-(\d{1,15})$/;
 
-/** One page as JSON text: `{ data: [{ task, status, result | error }], next }`. */
+/** Reads one page as JSON text: `{ data: [{ task, status, result | error }], next }`. */
 export async function readResults(
   store: ExecutionStore,
   attempt: AttemptRecord,
@@ -60,7 +60,7 @@ export async function readResults(
   return `{"data":[${data.join(",")}],"next":${isEnd ? "null" : `"${next}-${range.last}"`}}`;
 }
 
-/** The range of rows: that of the visit, or of the newest visit; a cursor contains its range. */
+/** The range of journal rows to read: that of the wanted visit, or of the newest visit. A cursor contains its range. */
 function rangeOf(
   { shared: { phases } }: AttemptRecord,
   { phase, visit, cursor }: WantedResults,
@@ -70,7 +70,7 @@ function rangeOf(
   const at = visit ?? found?.visit;
   if (cursor === undefined) {
     if (found !== undefined) return { visit: found.visit, from: found.firstSeq, last: found.lastSeq };
-    // If another server granted the attempt, its range is not known here, and the whole journal is read.
+    // If another server granted the attempt, the range of the visit is not known here, and the whole journal is read.
     return at === undefined || phases.length > 0
       ? { visit: 0, from: 2, last: 1 }
       : { visit: at, from: 1, last: 0 };

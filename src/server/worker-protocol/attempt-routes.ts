@@ -1,4 +1,7 @@
-/** Routes for an attempt's own token, while the attempt holds its lease: earlier results, runs of scripts, logs, status. */
+/**
+ * Routes that authenticate with an attempt's own token, while the attempt holds its lease: earlier results, runs of scripts,
+ * logs, status.
+ */
 import { z } from "@hono/zod-openapi";
 import type { ScriptFacts } from "../../engine/leases/attempt-facts.ts";
 import { NAME_PATTERN, PHASE_PATTERN } from "../../kernel/definition/definition.ts";
@@ -169,7 +172,7 @@ const sayRoutes = [
   }),
 ];
 
-/** The state before a run, and its expression. The run is given by name, or by number from 0. */
+/** Reads the state before a run, and the run's expression. The run is given by name, or by number from 0. */
 async function runArtifacts(
   store: Store,
   attempt: AttemptRecord,
@@ -188,7 +191,7 @@ async function runArtifacts(
   return { kind: "bytes", status: 200, type: "application/json", body };
 }
 
-/** The state before the next run, as JSON text. */
+/** Reads the state before the next run of a script, as JSON text. */
 async function stateBefore(
   store: Store,
   { shared, task }: AttemptRecord,
@@ -208,7 +211,7 @@ function noRun(run: string): Rejection {
   return reject("not_found", `the attempt has no run ${run.slice(0, 100)}`);
 }
 
-/** The attempt that the bearer's token belongs to, and its script; `script` is null for an attempt without runs. */
+/** Finds the attempt that the bearer's token belongs to, and its script; `script` is null for an attempt without runs. */
 async function readScript(sessions: WorkerSessions, id: string, bearer: string | null) {
   const attempt = await sessions.attempt(id, bearer, { isRead: true });
   if (isRejection(attempt)) return attempt;
@@ -218,7 +221,7 @@ async function readScript(sessions: WorkerSessions, id: string, bearer: string |
 
 const NO_SCRIPT: ScriptFacts = { runs: [], finished: 0, state: "null", begun: null };
 
-/** The event that a status stands for. */
+/** Converts a status into the event that it stands for. */
 function eventOf(body: z.output<typeof statusSchema>): Readonly<Record<string, unknown>> {
   const { status, run, result, state, total, message = "crashed", stats } = body;
   const measured = stats === undefined ? {} : { stats };
@@ -240,7 +243,7 @@ function verdictAnswer(answer: Rejection | EventsAnswer, attempt: AttemptRecord)
     const { n: _, ...why } = refused;
     return { kind: "rejection", ...why } as Rejection;
   }
-  // Events of one attempt always get a verdict.
+  // Every attempt in a request gets a verdict, so the verdict cannot be missing.
   const verdict = answer.verdicts[attempt.id] as EventsAnswer["verdicts"][string];
   if (verdict === "not_owner")
     return reject("not_owner", "another node owns the execution by now", {

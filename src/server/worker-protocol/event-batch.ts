@@ -1,4 +1,4 @@
-/** The events of one request, as reports for the engine, in the order of each attempt. */
+/** Converts the events of one request into reports for the engine, in the order of each attempt. */
 import { endsEnumeration, type Verdict } from "../../kernel/message.ts";
 import type { Report, ReportedLine, ReportedReceipt } from "../../protocol/work.ts";
 import { EVENT_NUMBER_MAX, type EventsAnswer, type RefusedEvent } from "../../protocol/worker-wire.ts";
@@ -6,22 +6,25 @@ import { type Rejection, reject } from "../../std/rejection.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import type { ReadEvent } from "./read-event.ts";
 
-/** A report, and the attempts of its verdicts: one each, or one for all. */
+/** A report, and the attempts that its verdicts are for: one attempt per verdict, or one for all. */
 interface Told {
   readonly report: Report;
   readonly records: AttemptRecord[];
-  /** The number of its event, if it is made of one event. */
+  /** The number of the event, if the report is made of one event. */
   readonly n?: number | null;
 }
 
 export class EventBatch {
-  /** Attempts with new events, and the number of the last one; 0 if none had a number. */
+  /** Attempts with new events, each with the number of its last event; 0 if none of them had a number. */
   readonly newest = new Map<AttemptRecord, number>();
-  /** Attempts that another node owns by now: nothing of them is stored here. */
+  /** Attempts that another node owns by now. This node stores no events of them. */
   readonly elsewhere = new Set<AttemptRecord>();
   /** The last refused event of each attempt. */
   readonly refused = new Map<AttemptRecord, RefusedEvent>();
-  /** How often each attempt was undone before: events after a gap that arose meanwhile do not count. */
+  /**
+   * For each attempt, its count `undone` at its first event in this batch. If the count has grown since, an earlier event is
+   * missing, so the later events do not count as stored.
+   */
   readonly #undone = new Map<AttemptRecord, number>();
   readonly #epochOf: (execution: string) => number;
   readonly #isHeld: (record: AttemptRecord) => boolean;
@@ -30,10 +33,10 @@ export class EventBatch {
   readonly #receipts = new Map<string, { receipts: ReportedReceipt[]; records: AttemptRecord[] }>();
   readonly #enumerations: Told[] = [];
   #told: readonly Told[] = [];
-  /** The log lines that were added last. */
+  /** The log lines that were added to the batch last. */
   #lines: { record: AttemptRecord; lines: ReportedLine[] } | null = null;
 
-  /** By the epoch, lines without numbers follow those of earlier owners. A refused page leaves a gap. */
+  /** The epoch makes log lines without numbers sort after those of earlier owners. A refused page of tasks leaves a gap. */
   constructor(
     epochOf: (execution: string) => number,
     isHeld: (record: AttemptRecord) => boolean = () => false,
@@ -51,7 +54,7 @@ export class EventBatch {
       record.received = Math.max(record.received, n);
     }
     this.newest.set(record, Math.max(n ?? 0, this.newest.get(record) ?? 0));
-    // After its receipt, an attempt has no more events.
+    // An attempt accepts no more events after its receipt.
     if (record.hasReceipt) return;
     const { shared, task, attempt, claim } = record;
     const at = { task, attempt, claim };
@@ -91,11 +94,11 @@ export class EventBatch {
     return this.#told.map(({ report }) => report);
   }
 
-  /** One report for the attempts of each handler. */
+  /** Makes one report for the attempts of each handler. */
   #beginsOf(kind: "accepted" | "started"): Iterable<Told> {
     const begun = new Map<string, Told & { readonly attempts: unknown[] }>();
     for (const record of this.#begun[kind]) {
-      // The attempt has ended within the same request, so its start need not be reported.
+      // The attempt has ended within the same request, so the engine needs no report of its start.
       if (record.hasReceipt) continue;
       const { shared, task, attempt, claim } = record;
       let told = begun.get(shared.key);
@@ -110,7 +113,10 @@ export class EventBatch {
     return begun.values();
   }
 
-  /** The commit was made: notes the stored events and the verdicts. Attempts of other nodes are undone. */
+  /**
+   * Called after the commit: records the stored events and the verdicts. Events of attempts that belong to other nodes are
+   * undone.
+   */
   settle(verdicts: readonly (readonly Verdict[])[]): void {
     this.#told.forEach(({ report, records, n = null }, i) => {
       const list = verdicts[i] as readonly Verdict[];
@@ -133,7 +139,7 @@ export class EventBatch {
     }
   }
 
-  /** The commit was not made: the same events may arrive again. */
+  /** Called when the commit failed: the same events may arrive again. */
   undo(): void {
     for (const record of this.newest.keys()) record.undo();
   }
@@ -191,7 +197,7 @@ export class EventBatch {
   }
 }
 
-/** Why an enumeration cannot end with this receipt. */
+/** The refusal of a receipt that would end an enumeration without a total. */
 const NO_TOTAL: Omit<RefusedEvent, "n"> = {
   code: "invalid_input",
   message: "total: an enumeration that is done must say how many tasks there are, those of `resume` included",
@@ -199,7 +205,10 @@ const NO_TOTAL: Omit<RefusedEvent, "n"> = {
   path: "total",
 };
 
-/** For each attempt of a request: the last stored event, and its verdict. `named` has the numbers of its events. */
+/**
+ * The answer to a request: for each attempt its last stored event and its verdict. `named` has the numbers of the attempt's
+ * events in this request.
+ */
 export function answerOf(
   named: ReadonlyMap<AttemptRecord, readonly number[]>,
   batch: EventBatch,
@@ -217,14 +226,14 @@ export function answerOf(
     if (isRepeat) verdicts[record.id] = "duplicate";
     else if (verdict === "elsewhere") verdicts[record.id] = "not_owner";
     else if (refusal !== undefined && !record.hasReceipt) verdicts[record.id] = "stale";
-    // An earlier event is missing, so not all are stored.
+    // An earlier event of the attempt is missing, so not all of its events are stored.
     else if (gaps.has(record) && (verdict ?? "accepted") === "accepted") verdicts[record.id] = "gap";
     else verdicts[record.id] = verdict ?? "accepted";
   }
   return { stored, verdicts, ...(Object.keys(refused).length === 0 ? {} : { refused }) };
 }
 
-/** The last refusal among these events, also one of an earlier request. */
+/** The last refusal among these events; an earlier request may have caused it. */
 function lastRefusal(record: AttemptRecord, numbers: readonly number[]): RefusedEvent | undefined {
   const last = numbers.findLast((n) => record.refusalOf(n) !== undefined);
   return last === undefined ? undefined : record.refusalOf(last);

@@ -1,4 +1,4 @@
-/** Reads the checkpoints of earlier attempts at a task from the journal, for the worker that continues. */
+/** Reads the checkpoints of earlier attempts at a task from the journal, for the worker that continues the task. */
 import type { Recorded } from "../../kernel/event.ts";
 import { decodeEntry } from "../../kernel/journal/journal-entry.ts";
 import type { Checkpoint } from "../../protocol/work.ts";
@@ -6,9 +6,9 @@ import { assert } from "../../std/assert.ts";
 import type { ExecutionStore } from "../../store/store.ts";
 
 export interface ItemHistory {
-  /** Steps, answered waits and sleeps, as a JSON list. */
+  /** Steps, answered waits and sleeps of earlier attempts, as a JSON list. */
   readonly steps: string;
-  /** The number of finished runs of a script, and the state after the last one, as JSON. */
+  /** The number of finished runs of a script, and the state after the last finished run, as JSON. */
   readonly finished: number;
   readonly state: string | null;
 }
@@ -47,7 +47,9 @@ export async function readHistory(
   return { steps: `[${steps.join(",")}]`, finished: runs.length, state };
 }
 
-/** The state in an event: of a finished run or, in a page of tasks, the task that is the first state. */
+/**
+ * Reads the state of a script from an event: from a finished run, or from a page of tasks, where the task is the first state.
+ */
 export async function readState(
   store: ExecutionStore,
   execution: string,
@@ -59,7 +61,7 @@ export async function readState(
   return event.tasks[task - event.from] ?? "null";
 }
 
-/** Reads single events of a journal. The last row is kept, because neighbours are often in it. */
+/** Reads single events of a journal. The last row is cached, because neighbouring events are often in the same row. */
 class JournalAt {
   readonly #store: ExecutionStore;
   readonly #execution: string;

@@ -1,8 +1,11 @@
-/** Whether the engine gives work to a worker: while a claim waits, and for a while after its last request. */
+/**
+ * Decides whether the engine gives work to a worker: it does while a claim waits, and for a while after the worker's last
+ * request.
+ */
 import type { Clock } from "../../std/clock.ts";
 import type { WorkerSession } from "./worker-session.ts";
 
-/** The shortest time for the next claim after one was answered or cut off. */
+/** The shortest time that a worker has to send its next claim after a claim was answered or cut off. */
 const GRACE_MIN_MS = 1_000;
 
 export class Presence {
@@ -19,17 +22,17 @@ export class Presence {
     this.seen();
   }
 
-  /** Notes a request of the worker. */
+  /** Called at each request of the worker. */
   seen(): void {
     this.#trust(this.#heartbeatMs);
   }
 
-  /** Notes that a claim was answered or its connection was cut. */
+  /** Called when a claim was answered or its connection was cut. */
   claimEnded(): void {
     this.#trust(Math.max(GRACE_MIN_MS, this.#heartbeatMs / 3));
   }
 
-  /** When the worker will have been silent for too long; Infinity if it has left. */
+  /** When the worker will have been silent for too long; Infinity if the worker has left. */
   get silentAt(): number {
     return this.isJoined ? this.#trustedUntil : Number.POSITIVE_INFINITY;
   }
@@ -42,7 +45,7 @@ export class Presence {
 
 export interface SilenceWatchOptions {
   readonly clock: Clock;
-  /** A worker that is silent for this time is forgotten. */
+  /** The server removes a worker that is silent for this time. */
   readonly expiryMs: number;
   readonly sessions: ReadonlyMap<string, WorkerSession>;
   readonly onExpired: (session: WorkerSession) => void;
@@ -62,7 +65,7 @@ export class SilenceWatch {
     this.#options = options;
   }
 
-  /** Watches a session from now on: it has begun, or its claim has ended. */
+  /** Watches a worker session that has begun or whose claim has ended. */
   watch({ silentAt }: WorkerSession): void {
     const { clock, expiryMs } = this.#options;
     this.#lookBy(Math.min(silentAt, clock.now() + expiryMs / 3));
@@ -81,7 +84,7 @@ export class SilenceWatch {
     this.#stopTimer = clock.after(Math.max(0, due - clock.now()), () => this.#check());
   }
 
-  /** Silent workers leave; after a longer silence they are forgotten. */
+  /** Silent workers stop getting work; after a longer silence the server removes them. */
   #check(): void {
     const { clock, expiryMs, sessions, onExpired, onLooked } = this.#options;
     const now = clock.now();

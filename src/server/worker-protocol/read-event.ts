@@ -1,4 +1,7 @@
-/** Reads events field by field, by hand, since there are many thousands a second. Mistakes are refused with a path. */
+/**
+ * Reads events from workers field by field, by hand, since there are many thousands a second. Rejections name the path of the
+ * wrong field.
+ */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { refuseName } from "../../kernel/definition/names.ts";
 import type { RunStats } from "../../kernel/event.ts";
@@ -11,7 +14,7 @@ import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import { linesOf } from "../../worker/log/log-text.ts";
 import { Secrets } from "../../worker/log/secrets.ts";
 
-/** A checked event, without its attempt and number. */
+/** A checked event, without the attempt it belongs to and without its number. */
 export type ReadEvent =
   | { readonly kind: "accepted" | "started" }
   | { readonly kind: "lines"; readonly lines: readonly Omit<ReportedLine, "n">[] }
@@ -50,14 +53,14 @@ const FIELDS: Readonly<Record<string, ReadonlySet<string>>> = Object.fromEntries
 );
 
 const LEVELS = ["debug", "info", "warn", "error", "progress", "run"];
-/** The last millisecond that a date can hold. */
+/** The last millisecond that a JavaScript date can hold. */
 const COUNT_MAX = 8_640_000_000_000_000;
 const STATE_BYTES_MAX = 8 * 1_048_576;
 const NAME_CHARS_MAX = 200;
 const KEY_CHARS_MAX = 1_000;
 const NO_SECRETS = new Secrets();
 
-/** Reads an event; `now` is the time of log lines without one. */
+/** Reads an event; `now` becomes the time of log lines that have none. */
 export function readEvent(event: Fields, now: number): ReadEvent | Rejection {
   const { kind } = event;
   const allowed = typeof kind === "string" && Object.hasOwn(FIELDS, kind) ? FIELDS[kind] : undefined;
@@ -106,7 +109,7 @@ function readProgress({ done, total }: Fields, now: number): ReadEvent | Rejecti
   return linesEvent(total === undefined ? `${done}` : `${done}/${total}`, { level: "progress", at: now });
 }
 
-/** The start or the crash of a run. */
+/** Reads the start or the crash of a run of a script. */
 function readRunNotice({ kind, run, message, stats }: Fields): ReadEvent | Rejection {
   if (!isName(run)) return invalid("run", "must be the name of a run");
   const named = { name: run, index: null };
@@ -280,12 +283,12 @@ function cut(value: unknown, max: number): string | undefined {
   return (value.length > max ? `${value.slice(0, max)}...` : value).toWellFormed();
 }
 
-/** A duration or a time; the kernel limits it. */
+/** Whether a value is a duration or a time; the kernel limits its size. */
 function isLength(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** A whole number that a date can hold, so that sums stay exact. */
+/** Whether a value is a whole number that a JavaScript date can hold, so that sums stay exact. */
 function isCount(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= COUNT_MAX;
 }

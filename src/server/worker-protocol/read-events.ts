@@ -1,11 +1,11 @@
-/** Reads the body of a request with events. All of it is checked before any event is taken. */
+/** Reads the body of a request with events. The whole body is checked before any event is applied. */
 import { EVENT_NUMBER_MAX } from "../../protocol/worker-wire.ts";
 import { invalid, isObject } from "../../std/decode.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { AttemptRecord } from "./attempt-record.ts";
 import { type ReadEvent, readEvent } from "./read-event.ts";
 
-/** An event and its attempt; `n` is null for an event without a number, which is the next one. */
+/** An event and its attempt; `n` is null for an event without a number, which counts as the next one. */
 export interface AttemptEvent {
   readonly record: AttemptRecord;
   readonly n: number | null;
@@ -15,7 +15,10 @@ export interface AttemptEvent {
 /** The events of a request, and the last event of each attempt that the worker knows to be stored. */
 export interface ReadEvents {
   readonly events: readonly AttemptEvent[];
-  /** The last acknowledged number of each attempt; by default, everything before its first event here. */
+  /**
+   * The last acknowledged number of each attempt. By default, all events before the first one in this request count as
+   * acknowledged.
+   */
   readonly acknowledged: ReadonlyMap<AttemptRecord, number>;
   /** Attempts of other nodes, whose events are left out. */
   readonly elsewhere: ReadonlySet<string>;
@@ -23,7 +26,7 @@ export interface ReadEvents {
 
 const EVENTS_MAX = 50_000;
 
-/** Reads a request; `open` finds the attempt of a token. */
+/** Reads the events of a request; `open` finds the attempt of a token. */
 export function readEvents(
   body: unknown,
   now: number,

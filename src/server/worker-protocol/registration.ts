@@ -1,4 +1,4 @@
-/** Checks the registration of a worker. Its own address must be the one that the request came from. */
+/** Checks the registration of a worker. The address of the worker's status API must be the one that the request came from. */
 import { isIP } from "node:net";
 import { reservedTopic, topicUse } from "../../kernel/command/topic-rules.ts";
 import { USE_PATTERN } from "../../kernel/definition/definition.ts";
@@ -22,7 +22,7 @@ import {
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 
 export const WORKER_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_~.-]{0,99}$/;
-/** The prefix of ids of workers inside engine processes. */
+/** The prefix of worker ids that only workers inside engine processes may have. */
 const RESERVED = "local~";
 const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,59}$/;
 const TOPIC_PATTERN = /^[A-Za-z0-9_.:-]{1,200}$/;
@@ -94,11 +94,14 @@ export interface CheckedRegistration {
   readonly capacity: number;
   readonly url: string | null;
   readonly version: string | null;
-  /** The project whose tasks it gets; null for all. */
+  /** The project whose tasks the worker gets; null if it gets tasks of all projects. */
   readonly project: string | null;
 }
 
-/** Checks a registration. `peer`: the address, null for a socket; `project`: of its token; `reserved`: topics. */
+/**
+ * Checks a registration. `peer`: the client's address, null for a unix socket; `project`: the project of the client's token;
+ * `reserved`: tells which topics are reserved.
+ */
 export function checkRegistration(
   body: unknown,
   peer: string | null,
@@ -126,7 +129,10 @@ export function checkRegistration(
   };
 }
 
-/** A worker is asked only at its own address, so that it cannot make the server call another host. */
+/**
+ * Checks the address of a worker's status API. It must be the worker's own, so that a worker cannot make the server call
+ * another host.
+ */
 function checkAddress(url: unknown, peer: string | null): Rejection | null {
   const parsed = typeof url === "string" && url.length <= 300 && URL.canParse(url) ? new URL(url) : null;
   if (parsed === null || (parsed.protocol !== "http:" && parsed.protocol !== "https:"))
@@ -150,7 +156,7 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
 }
 
-/** The address without brackets, and without the IPv6 prefix of a mapped IPv4 address. */
+/** An address without brackets, and without the IPv6 prefix of a mapped IPv4 address. */
 function plainAddress(host: string): string {
   return host
     .toLowerCase()

@@ -53,7 +53,7 @@ export class GrantWriter {
     return `${head}${task}${this.#more(item, history)}${this.#tail}`;
   }
 
-  /** A command contains the mark that its receipt on a topic must repeat. */
+  /** A command contains a mark. The receipt of the command on a topic must repeat this mark. */
   #task(item: GrantItem, { id, token }: AttemptRecord): string {
     const { command } = this.#grant;
     if (command === null || item.task === null) return item.task ?? "null";
@@ -69,7 +69,7 @@ export class GrantWriter {
   }
 }
 
-/** Where a script's attempt begins: the number of finished runs, and the state before the next one, as JSON. */
+/** Where an attempt of a script begins: the number of finished runs, and the state before the next run, as JSON. */
 function scriptProgress(
   { script }: Grant,
   item: GrantItem,
@@ -110,7 +110,7 @@ export function claimJson({ items, cancel, lost, drain, nodes }: ClaimParts): st
 
 const phasesTexts = new WeakMap<object, string>();
 
-/** The results of phases, written once per visit: all grants of a visit share them. */
+/** The results of earlier phases as JSON, written once per visit: all grants of a visit share the text. */
 function phasesJson({ phases }: Grant): string {
   let text = phasesTexts.get(phases);
   if (text === undefined) {
@@ -120,7 +120,7 @@ function phasesJson({ phases }: Grant): string {
   return text;
 }
 
-/** How many items go into one answer: at most `max`, within the size limit. */
+/** How many items fit into one answer: at most `max`, within the size limit. */
 export function countForAnswer(ready: readonly ReadyItem[], max: number): number {
   let count = 0;
   let chars = 0;

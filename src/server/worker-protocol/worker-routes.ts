@@ -31,7 +31,7 @@ const tag = "workers";
 const params = z.object({ id: z.string().regex(WORKER_PATTERN) });
 /** The most keys in a body with events or heartbeats, which have many fields. */
 const KEYS_MAX = 1_000_000;
-/** The state of a script may be large, and is one event. */
+/** The largest body with events: the state of a script may be large, and is sent in one event. */
 const BYTES_MAX = 4 * EVENTS_BYTES_MAX;
 
 const route = routesOver<WorkerSessions>();
@@ -112,7 +112,7 @@ const sessionRoutes = [
   }),
 ];
 
-/** If an answer is not written to its end, its work is handed back, because the client has gone. */
+/** Answers a claim. If the answer is not written completely, the client has disconnected, and its work is handed back. */
 async function claim(
   sessions: WorkerSessions,
   ask: Ask<{ id: string }, unknown, { max: number; waitMs: number }>,

@@ -27,16 +27,16 @@ export interface SessionParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly leaseMs: number;
-  /** The silence after which a worker gets no more work. */
+  /** The silence in milliseconds after which a worker gets no more work. */
   readonly heartbeatMs: number;
   /** All attempts of workers, by id. */
   readonly records: Map<string, AttemptRecord>;
-  /** The nodes of the cluster, for workers; null for a single server. */
+  /** The URLs of the cluster's nodes, which workers get; null for a single server. */
   readonly nodes: () => readonly string[] | null;
   readonly onFault: (fault: unknown) => void;
 }
 
-/** The answer to a claim; `ended` resolves with whether it could be written. */
+/** The answer to a claim; `ended` resolves with whether the answer was written completely. */
 export interface ClaimAnswer {
   readonly text: string;
   ended(isWritten: boolean): void;
@@ -55,9 +55,9 @@ interface OpenClaim {
   readonly stop: () => void;
 }
 
-/** How many lost attempts are remembered for the next heartbeat. */
+/** The most lost attempts that are remembered until the worker's next heartbeat. */
 const LOST_MAX = 10_000;
-/** How long an answer may take to be written when the node leaves. */
+/** How long an answer may take to be written when the node shuts down. */
 const LAST_ANSWERS_MS = 200;
 
 export class WorkerSession implements WorkerLink {
@@ -73,17 +73,17 @@ export class WorkerSession implements WorkerLink {
   #isWaking = false;
   /** Whether the session has ended. */
   #isOver = false;
-  /** Attempts whose history is being read. */
+  /** Attempts whose history is being read before they are sent. */
   readonly #recalling = new Set<AttemptRecord>();
-  /** Answers that are being written. */
+  /** Answers to claims that are being written. */
   readonly #sending = new Set<readonly AttemptRecord[]>();
   #onSent: () => void = () => {};
-  /** Cancelled attempts that no claim has reported yet. */
+  /** Cancelled attempts that no answer to a claim has named yet. */
   #cancelNews = new Set<string>();
   #lostNews = new Set<string>();
-  /** Lost attempts, for the next heartbeat that names them. */
+  /** Lost attempts, which the answer to the worker's next heartbeat names. */
   readonly #lost = new Set<string>();
-  /** The nodes that the worker knows. */
+  /** The node URLs that the worker has got last. */
   #toldNodes: readonly string[] | null = null;
   #inquiry: { readonly url: string; readonly worker: WorkerInquiry } | null = null;
 
@@ -105,18 +105,18 @@ export class WorkerSession implements WorkerLink {
     this.#parts.engine.join(this.id, this, { serves, capacity, local: false, asks: url !== null, project });
   }
 
-  /** When the worker will have been silent for too long; Infinity while a claim waits, or if it has left. */
+  /** When the worker will have been silent for too long; Infinity while a claim waits, or if the worker has left. */
   get silentAt(): number {
     return this.#claim !== null || this.#isOver ? Number.POSITIVE_INFINITY : this.#presence.silentAt;
   }
 
-  /** The worker is silent: it gets no work, and its attempts end by their own rules. */
+  /** Called when the worker is silent: it gets no more work, and its attempts end by their own rules. */
   leave(): void {
     this.#presence.isJoined = false;
     this.#parts.engine.leave(this.id);
   }
 
-  /** The nodes of the cluster, if the worker does not know them yet. */
+  /** Returns the URLs of the cluster's nodes if the worker does not have them yet; null if it has. */
   tellNodes(): readonly string[] | null {
     this.#toldNodes = this.#parts.nodes();
     return this.#toldNodes;
@@ -127,7 +127,7 @@ export class WorkerSession implements WorkerLink {
     this.#wake();
   }
 
-  /** Notes a request of the worker. */
+  /** Called at each request of the worker. */
   seen(): void {
     this.#presence.seen();
     if (!this.#presence.isJoined && !this.#isOver) this.join();
@@ -137,13 +137,13 @@ export class WorkerSession implements WorkerLink {
     return this.#claim !== null;
   }
 
-  /** Waits for work or a notice; null if the client has gone. */
+  /** Waits for work or a notice; null if the client has disconnected. */
   claim(asked: ClaimRequest, signal: AbortSignal): Promise<ClaimAnswer | null> {
     this.seen();
     if (this.#claim !== null) this.#supersede(this.#claim);
     if (signal.aborted) return Promise.resolve(null);
     const max = this.isDraining || this.#isOver ? 0 : asked.max;
-    // The worker has less room than when the items were requested.
+    // The worker has fewer free slots than when these items were requested from the engine.
     this.#handBack(this.#ready.splice(max).map(({ record }) => record));
     return new Promise((resolve) => {
       const gone = () => this.#gone(open);
@@ -165,7 +165,7 @@ export class WorkerSession implements WorkerLink {
     });
   }
 
-  /** Takes granted work from the engine. */
+  /** Accepts work that the engine grants to this worker. */
   accept(grant: Grant): void {
     const { clock, leaseMs } = this.#parts;
     const shared = new GrantPlace(grant, grant.phases);
@@ -188,7 +188,7 @@ export class WorkerSession implements WorkerLink {
     return record;
   }
 
-  /** The history of earlier attempts is read first. */
+  /** Reads the history of earlier attempts before the item is sent. */
   #recall(given: GivenItem): void {
     const { store, clock, onFault, records } = this.#parts;
     const { grant, item, record } = given;
@@ -212,7 +212,7 @@ export class WorkerSession implements WorkerLink {
     this.#ready.push({ record, grant, json: writer.write(item, record, history) });
   }
 
-  /** Notes attempts that the engine wants to stop, for the next claim or heartbeat. */
+  /** Keeps attempts that the engine wants to stop, for the answer to the worker's next claim or heartbeat. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost"): void {
     const { records } = this.#parts;
     for (const beat of beats) {
@@ -246,7 +246,7 @@ export class WorkerSession implements WorkerLink {
     return this.#inquiry.worker.askAll(beats);
   }
 
-  /** The answer to a heartbeat of an attempt. */
+  /** The answer to a heartbeat of an attempt: go on, stop, or the lease is lost. */
   wordOn(id: string): "continue" | "cancel" | "lost" {
     if (this.#lost.delete(id)) {
       this.#lostNews.delete(id);
@@ -255,7 +255,7 @@ export class WorkerSession implements WorkerLink {
     return this.#parts.records.get(id)?.isCancelled === true ? "cancel" : "continue";
   }
 
-  /** Tells the worker to leave, with its next claim. */
+  /** Asks the worker to leave, in the answer to its next claim. */
   drain(): void {
     this.isDraining = true;
     this.#parts.engine.claim(this.id, 0, "it is draining");
@@ -263,7 +263,7 @@ export class WorkerSession implements WorkerLink {
     if (this.#claim !== null) this.#answer();
   }
 
-  /** Gives out nothing more. Resolves when items that no worker has received are handed back. */
+  /** Sends no more work. Resolves when items that no worker has received are handed back to the engine. */
   async quiesce(): Promise<void> {
     this.#giveUp();
     if (this.#sending.size === 0) return;
@@ -274,7 +274,7 @@ export class WorkerSession implements WorkerLink {
     for (const items of this.#sending) this.#handBack(items);
   }
 
-  /** Ends the session: items that were not sent are handed back, and open claims are answered. */
+  /** Ends the session: items that were not sent are handed back to the engine, and open claims are answered. */
   end(): void {
     this.#giveUp();
     for (const items of this.#sending) this.#handBack(items);
@@ -283,7 +283,7 @@ export class WorkerSession implements WorkerLink {
     this.#inquiry = null;
   }
 
-  /** Hands back items that were not sent, and all later ones. */
+  /** Hands back to the engine all items that were not sent, and all that are granted later. */
   #giveUp(): void {
     this.#isOver = true;
     this.#parts.engine.claim(this.id, 0);
@@ -300,7 +300,7 @@ export class WorkerSession implements WorkerLink {
     );
   }
 
-  /** Answers the open claim when everything of this turn has arrived. */
+  /** Answers the open claim once all items that the engine grants in this turn of the event loop have arrived. */
   #wake(): void {
     if (this.#isWaking || this.#claim === null) return;
     this.#isWaking = true;
@@ -328,7 +328,7 @@ export class WorkerSession implements WorkerLink {
     open.resolve({ text, ended: this.#send(items.map(({ record }) => record)) });
   }
 
-  /** Marks these items as being written. */
+  /** Marks these items as being written to the client. */
   #send(items: readonly AttemptRecord[]): ClaimAnswer["ended"] {
     if (items.length > 0) this.#sending.add(items);
     return (isWritten) => {
@@ -338,7 +338,7 @@ export class WorkerSession implements WorkerLink {
     };
   }
 
-  /** Another claim of the same worker has arrived: this one is answered empty, and the items go to the new one. */
+  /** Answers a claim without items, because another claim of the same worker has arrived. The items go to the new claim. */
   #supersede(open: OpenClaim): void {
     this.#close(open);
     const text = claimJson({ items: [], cancel: [], lost: [], drain: this.isDraining, nodes: null });
@@ -358,7 +358,7 @@ export class WorkerSession implements WorkerLink {
     this.#presence.claimEnded();
   }
 
-  /** Hands back attempts that no worker has received, so that their leases end at once. */
+  /** Hands attempts that no worker has received back to the engine, so that their leases end at once. */
   #handBack(records: readonly AttemptRecord[]): void {
     const { engine, records: known, onFault } = this.#parts;
     const open = records.filter(({ id, hasSpoken }) => !hasSpoken && known.delete(id));
@@ -377,7 +377,7 @@ export class WorkerSession implements WorkerLink {
     }
   }
 
-  /** Runs after this time; with 0, after the engine's turn. */
+  /** Calls `run` after this time; with 0, after the engine's current turn. */
   #after(ms: number, run: () => void): () => void {
     const { clock } = this.#parts;
     if (ms > 0) return clock.after(ms, run);

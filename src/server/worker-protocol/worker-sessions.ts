@@ -30,31 +30,34 @@ import { type ClaimAnswer, type SessionParts, WorkerSession } from "./worker-ses
 import { countWorkers, viewWorker } from "./worker-views.ts";
 
 export interface WorkerSessionsOptions {
-  /** Why a name is reserved as a topic; null if it is not. */
+  /** Why a name may not be used as a topic; null if it may. */
   readonly reserved?: (topic: string) => Rejection | null;
   readonly engine: EnginePort;
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  /** The heartbeat that workers learn at registration. For attempts the engine's settings decide. */
+  /**
+   * The heartbeat interval that workers get at registration. The engine's settings decide when an attempt without heartbeats is
+   * lost.
+   */
   readonly heartbeatMs?: number;
   readonly leaseMs?: number;
-  /** A worker that is silent for this time is forgotten. */
+  /** The server removes a worker that is silent for this time. */
   readonly expiryMs?: number;
-  /** The URLs of the living nodes of the cluster, this one included; missing for a single server. */
+  /** The URLs of the living nodes of the cluster, with this node; missing for a single server. */
   readonly nodes?: () => readonly string[];
-  /** Called with faults outside of any request. */
+  /** Called with faults that happen outside of any request. */
   readonly onFault?: (fault: unknown) => void;
 }
 
 const EXPIRY_MS = 90_000;
 const BEATS_MAX = 100_000;
-/** After this many attempts from the broker, those that are over are forgotten. */
+/** After this many attempts from the broker, the records of those that have ended are removed. */
 const BROKER_RECORDS = 1_000;
 
 export class WorkerSessions {
   readonly engine: EnginePort;
-  /** The store for results and states. */
+  /** The store from which results and states of scripts are read. */
   readonly store: Store;
   readonly clock: Clock;
   readonly #options: WorkerSessionsOptions;
@@ -63,7 +66,7 @@ export class WorkerSessions {
   readonly #records = new Map<string, AttemptRecord>();
   readonly #ended = new EndedAttempts();
   readonly #silence: SilenceWatch;
-  /** How many attempts from the broker were seen. */
+  /** How many attempts from the broker have sent a request to this server. */
   #fromBroker = 0;
 
   constructor(options: WorkerSessionsOptions) {
@@ -79,7 +82,7 @@ export class WorkerSessions {
       expiryMs: options.expiryMs ?? EXPIRY_MS,
       sessions: this.#sessions,
       onExpired: (session) => this.#end(session),
-      // Attempts of other nodes are forgotten as well.
+      // Records of attempts that other nodes own are removed too.
       onLooked: () => {
         for (const { id, term, shared } of [...this.#records.values()])
           if (this.engine.epochOf(shared.place.execution) !== term) this.#records.delete(id);
@@ -87,7 +90,10 @@ export class WorkerSessions {
     });
   }
 
-  /** Registers a worker. `peer`: its address, null for a unix socket; `project`: the only one that it serves. */
+  /**
+   * Registers a worker. `peer`: the worker's address, null for a unix socket; `project`: the only project that the worker
+   * serves.
+   */
   register(body: unknown, peer: string | null, project: string | null = null): Registered | Rejection {
     const registration = checkRegistration(body, peer, project, this.#options.reserved);
     if (isRejection(registration)) return registration;
@@ -109,7 +115,7 @@ export class WorkerSessions {
     return { worker: id, heartbeatMs, leaseMs, ...(nodes === null ? {} : { nodes }) };
   }
 
-  /** Why a caller that is bound to a project may not act for a worker; null if it may, or if there is no such worker. */
+  /** Why a caller that is bound to a project may not act for a worker; null if the caller may, or if no such worker exists. */
   refusalFor(worker: string, project: string | null): Rejection | null {
     const session = this.#sessions.get(worker);
     const isOthers = session !== undefined && project !== null && session.registration.project !== project;
@@ -121,21 +127,21 @@ export class WorkerSessions {
     for (const session of this.#sessions.values()) session.nodesChanged();
   }
 
-  /** Notes the memory of a worker's process. */
+  /** Keeps the memory size that a worker's process reported. */
   noteMemory(worker: string, bytes: number): void {
     const session = this.#sessions.get(worker);
     if (session !== undefined) session.memoryBytes = bytes;
   }
 
-  /** Waits for work; null if the client has gone. */
+  /** Waits for work for a worker; null if the client has disconnected. */
   claim(worker: string, asked: ClaimRequest, signal: AbortSignal): Promise<ClaimAnswer | null> | Rejection {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
-    // The worker's silence is counted from the end of the claim.
+    // The time of the worker's silence begins at the end of the claim.
     return session.claim(asked, signal).finally(() => this.#silence.watch(session));
   }
 
-  /** Takes events of a worker. Resolves when they are committed. */
+  /** Applies events of a worker. Resolves when they are committed. */
   async events(worker: string, body: unknown): Promise<EventsAnswer | Rejection> {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
@@ -151,7 +157,7 @@ export class WorkerSessions {
     return { ...answer, verdicts: { ...answer.verdicts, ...others } };
   }
 
-  /** Takes events without numbers of one attempt, which are authenticated by its token. */
+  /** Applies events without numbers of one attempt. The caller has checked the attempt's token. */
   async attemptEvents(attempt: AttemptRecord, said: readonly Fields[]): Promise<EventsAnswer | Rejection> {
     const events: AttemptEvent[] = [];
     for (const fields of said) {
@@ -163,7 +169,7 @@ export class WorkerSessions {
     return this.#applyEvents(attempt.worker, events);
   }
 
-  /** Takes heartbeats. Returns for each attempt whether it goes on. An attempt with a wrong token is lost. */
+  /** Applies heartbeats. Returns for each attempt whether it goes on. An attempt with a wrong token counts as lost. */
   heartbeat(worker: string, tokens: unknown): HeartbeatAnswer | Rejection {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
@@ -186,12 +192,15 @@ export class WorkerSessions {
       }
       beat.attempts.push({ task, attempt, claim });
     }
-    // If attempts have lost their lease, the engine tells the session during this call.
+    // If attempts have lost their lease, the engine notifies the session during this call.
     if (beats.size > 0) this.engine.beat(worker, [...beats.values()]);
     return Object.fromEntries(ids.map((id) => [id, words.get(id) ?? session.wordOn(id)]));
   }
 
-  /** The attempt of a token: one that holds its lease; for a receipt, any; for reading, also one of another node. */
+  /**
+   * Finds the attempt of a token. It must hold its lease, except for a receipt. For a read, the attempt may belong to another
+   * node.
+   */
   async attempt(
     id: string,
     token: string | null,
@@ -204,7 +213,8 @@ export class WorkerSessions {
     const epoch = this.engine.epochOf(at.execution);
     if (epoch === null)
       return options.isRead === true ? this.#elsewhere(id, token) : this.#notHere(id, at.execution);
-    // An unknown attempt of this owner is at the broker, or has lost its lease; one that another owner granted may hold it.
+    // If this owner granted the attempt but has no record of it, the attempt is at the broker or has lost its lease. An attempt
+    // that another owner granted may still hold its lease.
     const isUnknown = this.#known(id, epoch) === undefined;
     const holder = !isUnknown
       ? null
@@ -218,7 +228,7 @@ export class WorkerSessions {
     return record === null || record.hasReceipt ? staleAttempt(id) : record;
   }
 
-  /** The progress of a script's attempt, from committed state; null if it is no script. */
+  /** The progress of a script's attempt, from committed state; null if the attempt runs no script. */
   async script(
     record: AttemptRecord,
   ): Promise<(ScriptFacts & { readonly project: string }) | null | Rejection> {
@@ -231,7 +241,7 @@ export class WorkerSessions {
     return script === null ? null : { ...script, project: found.view.project };
   }
 
-  /** Takes a heartbeat of one attempt, by its token. */
+  /** Applies a heartbeat of one attempt, which its token authenticates. */
   async beat(record: AttemptRecord): Promise<HeartbeatAnswer[string] | Rejection> {
     this.#sessions.get(record.worker)?.seen();
     const { shared, task, attempt, claim } = record;
@@ -240,14 +250,14 @@ export class WorkerSessions {
     return holder === null ? "lost" : holder.isCancelled ? "cancel" : "continue";
   }
 
-  /** The newest visit of a phase, for an attempt without a record. */
+  /** The number of the newest visit of a phase, for an attempt that was granted elsewhere. */
   async newestVisit(record: AttemptRecord, phase: string): Promise<number | undefined> {
     const inspection = await this.engine.inspect(record.shared.place.execution);
     if (isRejection(inspection)) return undefined;
     return inspection.view.phases.findLast(({ name }) => name === phase)?.visit;
   }
 
-  /** Tells a worker to leave, with its next claim. */
+  /** Asks a worker to leave, in the answer to its next claim. */
   drain(worker: string): Rejection | null {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
@@ -255,7 +265,7 @@ export class WorkerSessions {
     return null;
   }
 
-  /** Deregisters a worker: its attempts end by their own rules, and items that it did not get go to other workers. */
+  /** Deregisters a worker: its attempts end by their own rules, and items that it has not received go to other workers. */
   leave(worker: string): Rejection | null {
     const session = this.#sessions.get(worker);
     if (session === undefined) return unknownWorker(worker);
@@ -263,13 +273,13 @@ export class WorkerSessions {
     return null;
   }
 
-  /** All workers of this node, those inside the process included. */
+  /** All workers of this node, with the workers inside the process. */
   list(): Worker[] {
     const { counted } = countWorkers(this.engine.overview());
     return counted.map((entry) => viewWorker(entry, this.#sessions.get(entry.id)));
   }
 
-  /** Gives out nothing more. Resolves when items that no worker has received are handed back. */
+  /** Sends no more work. Resolves when items that no worker has received are handed back to the engine. */
   async quiesce(): Promise<void> {
     await Promise.all(Array.from(this.#sessions.values(), (session) => session.quiesce()));
   }
@@ -287,7 +297,7 @@ export class WorkerSessions {
     return `${name}~${newExecutionId(clock.now(), random).slice(3)}`;
   }
 
-  /** The record of an attempt, by its token. An attempt of another owner is adopted. */
+  /** Finds the record of an attempt by its token. An attempt that another owner granted is adopted. */
   #recordOf(id: string, token: unknown, worker: string): AttemptRecord | Rejection {
     const last = this.#records.get(id);
     if (typeof token !== "string") return wrongToken(id);
@@ -306,13 +316,15 @@ export class WorkerSessions {
     return record;
   }
 
-  /** The record of an attempt in this epoch. In an earlier epoch another node may have later events. */
+  /**
+   * The record of an attempt if it was made in this epoch. After an earlier epoch another node may have stored later events.
+   */
   #known(id: string, term: number): AttemptRecord | undefined {
     const record = this.#records.get(id);
     return record?.term === term ? record : undefined;
   }
 
-  /** The holder of an attempt that a worker got from the broker; null: it has no lease. */
+  /** The holder of an attempt that a worker received from the broker; null if the attempt has no lease. */
   #atBroker(at: ReportedAttempt): AttemptHolder | null {
     const holder = this.engine.holderOf(at);
     if (holder?.worker !== BROKER_WORKER) return null;
@@ -320,7 +332,7 @@ export class WorkerSessions {
     return holder;
   }
 
-  /** Forgets attempts from the broker that are over. Their receipts do not come here. */
+  /** Removes records of attempts from the broker that have ended. Their receipts arrive at the broker, not here. */
   #forgetFromBroker(): void {
     for (const { id, worker, shared, task, attempt, claim } of [...this.#records.values()])
       if (
@@ -330,11 +342,11 @@ export class WorkerSessions {
         this.#records.delete(id);
   }
 
-  /** An attempt of another node, for reading. No record is kept. */
+  /** Finds an attempt of another node, for a read. No record of it is kept. */
   async #elsewhere(id: string, token: string): Promise<AttemptRecord | Rejection> {
     const at = decodeAttempt(id) as ReportedAttempt;
     const found = await this.engine.inspect(at.execution, at);
-    // An owner of an earlier version does not know this question.
+    // A node of an earlier version does not know this question.
     if (isRejection(found)) return found.code === "unknown_field" ? this.#notHere(id, at.execution) : found;
     if (!found.attempt) return staleAttempt(id);
     return AttemptRecord.adopted(id, token, { at, worker: found.attempt.worker, term: -1 });
@@ -345,13 +357,13 @@ export class WorkerSessions {
     return reject("not_owner", `execution ${execution} is at another node`);
   }
 
-  /** Sends a heartbeat of one attempt. Returns the worker that holds it then; null if none does. */
+  /** Sends a heartbeat of one attempt to the engine. Returns the worker that holds the attempt; null if none does. */
   async #beatOne(at: ReportedAttempt, worker: string): Promise<AttemptHolder | null | Rejection> {
     const { task, attempt, claim, ...place } = at;
     this.engine.beat(worker, [{ ...place, attempts: [{ task, attempt, claim }] }]);
     const holder = this.engine.holderOf(at);
     if (holder !== null) return holder;
-    // The execution may have to be loaded first.
+    // The engine may have to load the execution first.
     const inspection = await this.engine.inspect(at.execution);
     if (isRejection(inspection) && inspection.code !== "not_found") return inspection;
     return this.engine.holderOf(at);
@@ -370,7 +382,7 @@ export class WorkerSessions {
       const numbers = named.get(record) ?? [];
       named.set(record, numbers);
       if (n !== null) numbers.push(n);
-      // Events after an earlier receipt do not count as stored.
+      // Events that follow an earlier receipt do not count as stored.
       const isOver = record.hasReceipt && !batch.newest.has(record);
       const isNew = n === null || n === record.received + 1 || record.isOlder(n);
       if (isNew && !isOver) batch.add(record, n, event);
@@ -388,7 +400,10 @@ export class WorkerSessions {
     return answerOf(named, batch, gaps);
   }
 
-  /** Gives a batch to the engine. If the engine has stopped, the outcome is unknown, and the worker repeats the events. */
+  /**
+   * Sends the reports of a batch to the engine. If the engine has stopped, the outcome is unknown, and the worker repeats the
+   * events.
+   */
   async #commit(worker: string, batch: EventBatch): Promise<Rejection | null> {
     const { engine } = this.#options;
     const reports = batch.build();

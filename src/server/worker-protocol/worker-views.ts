@@ -1,14 +1,17 @@
-/** Workers in answers: one worker of a list, counts of workers, and the figures that scale them. */
+/**
+ * Workers in answers of the API: one worker of a list, counts of workers, and the figures by which an autoscaler sets their
+ * number.
+ */
 import type { Holdings, Overview } from "../../engine/io.ts";
 import { topicOf } from "../../kernel/command/topic-rules.ts";
 import { SCRIPT_USE } from "../../protocol/work.ts";
 import type { Scaling, Worker } from "../schemas/worker.ts";
 import type { WorkerSession } from "./worker-session.ts";
 
-/** The assumed capacity of a worker if none is registered. */
+/** The capacity that is assumed for a worker if no worker is registered. */
 const CAPACITY = 100;
 
-/** The scaling figures of remote workers; of the workers of one handler, if it is given. */
+/** The scaling figures of all remote workers, or of the workers of one handler if it is given. */
 export function scalingOf(overview: Pick<Holdings, "workers" | "ready">, use: string | null): Scaling {
   const remote = overview.workers.filter(({ local }) => !local);
   const serving = remote.filter(({ serves }) => serves.some((served) => served.use === use));
@@ -40,11 +43,14 @@ export function scalingOf(overview: Pick<Holdings, "workers" | "ready">, use: st
 /** A worker as the engine lists it. */
 type HeldWorker = Holdings["workers"][number];
 
-/** Counts of workers. A registration for scripts (`-scripts`) is no worker; its capacity counts while scripts wait. */
+/**
+ * Counts of workers. A registration for scripts (`-scripts`) does not count as a worker; its capacity counts while scripts
+ * wait.
+ */
 export interface WorkerCount {
-  /** Registrations that count. */
+  /** Registrations that count as workers. */
   readonly counted: readonly HeldWorker[];
-  /** Worker processes. */
+  /** The number of worker processes. */
   readonly workers: number;
   readonly capacity: number;
 }
@@ -53,7 +59,7 @@ const SUFFIX = "-scripts";
 
 export function countWorkers({ workers, ready }: Pick<Holdings, "workers" | "ready">): WorkerCount {
   const ids = new Set(workers.map(({ id }) => id));
-  // For workers of 0.2 the server made the ids: only the names before the `~` belong together.
+  // The server made the ids of workers of version 0.2. Two such ids belong together if the names before the `~` are equal.
   const names = new Set(workers.map(({ id }) => nameOf(id)));
   const isLane = ({ id, serves }: HeldWorker): boolean =>
     serves.length > 0 &&
