@@ -22,7 +22,7 @@ const ISOLATED = [
 /** What takes long: processes that are killed again and again, and the demo with its rounds. */
 const LONG = ["test/{faults,sim/demo}/**/*.test.ts"];
 /** Clusters of processes with short leases: one at a time, beside nothing but the simulator at the lowest priority. */
-const CLUSTERS = ["test/cluster/processes/**/*.test.ts", "test/broker/postgres.test.ts"];
+const CLUSTERS = ["test/cluster/processes/**/*.test.ts"];
 
 /**
  * Small files that take long: they run the commands of guides, or a suite of another file. Without results of an earlier

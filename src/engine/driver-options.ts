@@ -19,7 +19,7 @@ export interface WorkerLink {
   withdraw?(from: ReportPlace, why: "paused" | "cancelled"): void;
   /** For a queueing worker: asks it to check the topic of a command that has been silent for long. */
   check?(sent: SentAt): void;
-  /** For a queueing worker: this node has taken over partitions. */
+  /** For a queueing worker, at its first join and at each takeover: this node has partitions of other nodes or processes. */
   tookOver?(): void;
   /** For a queueing worker: the visit of the handler is over. */
   closed?(place: ReportPlace): void;

@@ -8,10 +8,10 @@ import { until } from "../fixtures/until.ts";
 
 let bench: AmqpFixture;
 let database: TestDatabase;
-// What one test leaves open would be sent by the nodes of the next.
+// The nodes of the next test would send what one leaves open.
 beforeEach(async () => {
   database = await TestDatabase.make();
-  bench = await AmqpFixture.make({ store: database.url });
+  bench = await AmqpFixture.make({ store: await database.newDatabase() });
 }, 180_000);
 afterEach(async () => {
   await bench.close();

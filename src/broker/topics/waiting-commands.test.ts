@@ -56,6 +56,7 @@ function searching(
     found.push(sent);
     receipts.add(sent.receiptTopic, sent.attempt.execution, sent.project);
   });
+  waiting.tookOver();
   return {
     receipts,
     waiting,

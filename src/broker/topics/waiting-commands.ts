@@ -35,7 +35,7 @@ export class WaitingCommands {
   readonly #receipts: Pick<ReceiptTopics, "unsure" | "needsCommand" | "mayHaveMore" | "hasNoMore">;
   readonly #onFound: (sent: SentAt) => void;
   readonly #topics = new Map<string, Plan["commands"]>();
-  #hasNewPartitions = true;
+  #hasNewPartitions = false;
   #isSearching = false;
   #isWanted = false;
 

@@ -234,3 +234,27 @@ describe("what is not to begin", () => {
     expect(bench.attempts("queue")).toHaveLength(4);
   });
 });
+
+test("a worker that queues learns of takeovers from its first join on, also of those before it", () => {
+  const bench = new NodeFixture(SETTINGS);
+  const joinQueue = (uses: string[]) => {
+    bench.join("queue", uses, QUEUE);
+    bench.settle();
+  };
+  const takeOver = () => {
+    const left = { leases: [], quotas: new Map(), declared: {} };
+    bench.input({ kind: "taken", owned: [{ partition: 0, epoch: 2, uncleanEpoch: 0 }], left });
+    bench.settle();
+  };
+  takeOver();
+  bench.join("w1", ["w.a"]);
+  bench.settle();
+  expect(bench.of("took-over")).toHaveLength(0);
+  joinQueue([]);
+  expect(bench.of("took-over")).toEqual([{ kind: "took-over", worker: "queue" }]);
+  // It joins again when it serves something new.
+  joinQueue(["w.b"]);
+  expect(bench.of("took-over")).toHaveLength(1);
+  takeOver();
+  expect(bench.of("took-over")).toHaveLength(2);
+});

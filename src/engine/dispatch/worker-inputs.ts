@@ -25,9 +25,13 @@ export class WorkerInputs {
   handle(input: Extract<Input, { kind: `worker-${WorkerInputKind}` }>): void {
     const node = this.#node;
     switch (input.kind) {
-      case "worker-joined":
+      case "worker-joined": {
+        const isFirst = input.queued === true && node.roster.queued === null;
         workerJoined(node, input);
+        // Takeovers before this were not announced to it.
+        if (isFirst) node.emit({ kind: "took-over", worker: input.worker });
         return this.#parts.cache.rescan();
+      }
       case "worker-claims":
         if (workerClaims(node, input.worker, input)) this.#parts.cache.rescan();
         return;

@@ -30,13 +30,8 @@ async function storeOf(kind: "sqlite" | "postgres"): Promise<string> {
     onTestFinished(() => rmSync(path, { recursive: true, force: true, maxRetries: 5 }));
     return `file:${path}`;
   }
-  const name = `examples_${process.pid}_${databases++}`;
-  await database.query(`CREATE DATABASE ${name}`);
-  const url = new URL(database.url);
-  url.pathname = `/${name}`;
-  return url.href;
+  return database.newDatabase();
 }
-let databases = 0;
 
 test.skipIf(!isPika).each(["SIGINT", "SIGTERM"] as const)(
   "the worker in Python ends on %s also while the broker is away",

@@ -6,7 +6,6 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { openServer } from "../../../src/compose/compose-server.ts";
 import { loadDriver } from "../../../src/store/sqlite/driver.ts";
 import { ask } from "../../fixtures/cli/cli-here-fixture.ts";
-import { PageDatabase } from "../../fixtures/docs/page-database-fixture.ts";
 import { TestDatabase } from "../../fixtures/store/postgres-server-fixture.ts";
 import { temporaryDirectory } from "../../fixtures/temporary-directory-fixture.ts";
 
@@ -20,14 +19,11 @@ const other = workflow({ name: "other" })
   .phase("none", {})
   .returns(() => "later");
 
-let databases: PageDatabase;
 let postgres: TestDatabase;
 beforeAll(async () => {
-  databases = await PageDatabase.make();
   postgres = await TestDatabase.make();
 }, 120_000);
 afterAll(async () => {
-  await databases.remove();
   await postgres.remove();
 });
 
@@ -49,7 +45,7 @@ const PLACES: Readonly<Record<string, () => Promise<Place>>> = {
     };
   },
   postgres: async () => {
-    const store = await databases.empty();
+    const store = await postgres.newDatabase();
     return {
       store,
       change: async (sql) => {
