@@ -6,7 +6,7 @@ export function reportPlace({ execution, phase, visit, handler, round, epoch }: 
   return { execution, phase, visit, handler, round, epoch };
 }
 
-/** The attempt in the form in which log lines name it. */
+/** The names of an attempt as its log lines contain them. */
 export function loggedBy(
   grant: ReportPlace,
   item: GrantItem,

@@ -1,4 +1,4 @@
-/** Runs user code. Every attempt ends in exactly one receipt, even if it ends before its code. */
+/** Runs user code. Every attempt ends with exactly one receipt, even if it ends before its code does. */
 import { isNativeError } from "node:util/types";
 import type { Outcome } from "../kernel/message.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
@@ -17,7 +17,7 @@ import type { TaskSpan } from "./tracing.ts";
 export interface CodeRunnerOptions {
   readonly clock: Clock;
   readonly reporter: Reporter;
-  /** Code that ran on after its turn has ended. */
+  /** Called when code that ran on after its turn has ended. */
   readonly onEnded: () => void;
   readonly onBug: (thrown: unknown) => void;
 }
@@ -33,7 +33,7 @@ export class CodeRunner {
     this.attempts = new RunningAttempts(options.clock, (running, outcome) => this.#ended(running, outcome));
   }
 
-  /** The last reading of the clock: at the begin of the turn, or later when code ended or went on asynchronously. */
+  /** The time that was read last: at the begin of the turn, or later when code ended or became asynchronous. */
   get at(): number {
     return this.#at;
   }
@@ -43,7 +43,7 @@ export class CodeRunner {
     return this.#at;
   }
 
-  /** Begins a task, a decision or an output of a workflow. */
+  /** Begins a task, a decision or the output of a workflow. */
   beginTask(shared: Shared, item: GrantItem, code: HandlerCode): void {
     const context =
       shared.grant.do === "process" || shared.grant.do === "command"
@@ -68,7 +68,7 @@ export class CodeRunner {
     const running = this.attempts.add(context, since, span);
     this.#options.reporter.began(running);
     this.readClock();
-    // Not Promise.resolve: that reads the value's constructor, which may throw here.
+    // `Promise.resolve` is not used: it reads the value's constructor, which may throw here.
     new Promise((resolve) => resolve(value)).then(
       (result) => this.#finish(running, doneWith(result)),
       (thrown: unknown) => this.#finish(running, threw(thrown)),
@@ -95,7 +95,7 @@ export class CodeRunner {
       try {
         return batchOutcomes(results, items.length);
       } catch (thrown) {
-        // A hostile value throws when it is read.
+        // A hostile error object may throw when it is read.
         return all(thrown);
       }
     };
@@ -122,7 +122,7 @@ export class CodeRunner {
         clock,
         sendPage: async (page) => {
           const verdict = context.ask(page);
-          // A page is sent before the turn ends.
+          // A page of tasks is sent before the turn ends.
           reporter.flush();
           return !["stale", "gone", "elsewhere", "gap"].includes((await verdict) ?? "");
         },
@@ -145,13 +145,13 @@ export class CodeRunner {
       .then((outcome) => {
         this.scripts--;
         this.#finish(running, outcome);
-        // Called even if the attempt ended earlier, because now there is room for another.
+        // `onEnded` is called even if the attempt ended earlier, because only now can another attempt use its place.
         onEnded();
       })
       .catch(onBug);
   }
 
-  /** The code ended within the turn in which it began. */
+  /** Settles an attempt whose code ended within the turn in which it began. */
   #settle(context: AttemptContext, since: number, span: TaskSpan | null, outcome: Outcome): void {
     context.close(outcome);
     const ms = this.readClock() - since;
@@ -159,7 +159,7 @@ export class CodeRunner {
     if (span !== null) span.end(told);
   }
 
-  /** The code of a running attempt has ended. If the attempt was cancelled and is not done, it is handed back. */
+  /** Called when the code of a running attempt has ended. An attempt that was cancelled and is not done is handed back. */
   #finish(running: Running, outcome: Outcome): void {
     const isHandedBack = running.isCancelled && outcome.status === "failed";
     this.attempts.end(running, isHandedBack ? handedBack("cancelled") : outcome);
@@ -189,7 +189,7 @@ function startSpan(context: AttemptContext): TaskSpan | null {
   return tracing === null ? null : tracing.start(context.item);
 }
 
-/** The attempt has ended, so the result of its code is ignored. */
+/** Ignores the result of code whose attempt has ended. */
 function ignore(value: unknown): void {
   new Promise((resolve) => resolve(value)).catch(() => {});
 }
@@ -202,7 +202,7 @@ function batchOutcomes(given: unknown, tasks: number): Outcome[] {
     const outcome = threw(brandFatal(new TypeError(message)));
     return new Array<Outcome>(tasks).fill(outcome);
   }
-  // Not `map`, which skips holes.
+  // `map` is not used, because it skips holes in arrays.
   return Array.from(given, (value: unknown) =>
     value instanceof Error || isNativeError(value) ? threw(value) : doneWith(value),
   );

@@ -30,9 +30,9 @@ export interface Around {
   readonly results: ResultsSource;
   readonly reporter: Reporter;
   readonly secrets: Secrets;
-  /** Gets each logged line at once. If the worker has secrets, it gets redacted text. */
+  /** Called at once with the values of each logged line, or with a redacted text if the worker has secrets. */
   readonly onLog: (grant: Grant, item: GrantItem, level: string, parts: readonly unknown[]) => void;
-  /** The reason why steps and earlier results are not available here; null: they are. */
+  /** Why steps and earlier results are not available at this worker; null if they are. */
   readonly lacks: string | null;
   /** Ends an attempt whose code still runs. */
   readonly end: (running: Running, outcome: Outcome) => void;
@@ -44,7 +44,7 @@ export interface Shared {
   /** The grant under which receipts are gathered: consecutive grants of one handler are reported together. */
   readonly lead: Grant;
   readonly code: HandlerCode | undefined;
-  /** The input as handlers get it. */
+  /** The input of the workflow as handlers get it. */
   readonly input: unknown;
   readonly around: Around;
   /** The tracing of the grant; null: the program has no tracer. */
@@ -68,9 +68,9 @@ class Extras {
 export class AttemptContext {
   readonly shared: Shared;
   readonly item: GrantItem;
-  /** The outcome of the attempt; after it the code's result is ignored. Null: it has not ended. */
+  /** The outcome of the attempt, after which the result of its code is ignored; null while the attempt is open. */
   ending: Outcome | null = null;
-  /** Set when the code has returned a promise. */
+  /** The running attempt, once its code has returned a promise; null before. */
   running: Running | null = null;
   #extras: Extras | null = null;
 
@@ -139,7 +139,7 @@ export class AttemptContext {
     if (this.ending === null) this.#lines.write(level, text, run);
   }
 
-  /** Reports that a run of a script began or crashed, with the lines logged so far. */
+  /** Reports that a run of a script began or crashed, after the lines that were logged before. */
   notice(notice: RunNotice): void {
     if (this.ending === null) this.#lines.notice(notice);
   }
@@ -160,7 +160,7 @@ export class AttemptContext {
     if (lines !== null) this.shared.around.reporter.reportLogs(lines);
   }
 
-  /** Reports something about the attempt after its logs; resolves with the verdict. */
+  /** Reports an event of the attempt after its logs; resolves with the verdict. */
   ask(report: Report): Promise<string | undefined> {
     this.flushLog();
     return this.shared.around.reporter.ask(report);
@@ -170,7 +170,7 @@ export class AttemptContext {
     this.#controller.abort(reason);
   }
 
-  /** Ends the attempt before its code: the code's signal is aborted and its result ignored. */
+  /** Ends the attempt before its code ends: the code's signal is aborted and its result is ignored. */
   endWith(outcome: Outcome, reason: Error): void {
     if (this.ending !== null) return;
     this.ending = outcome;
@@ -255,7 +255,7 @@ export class TaskContext extends AttemptContext implements ProcessContext {
   }
 }
 
-/** The context of several tasks in one call. Its logs belong to the first task. */
+/** The context of several tasks in one call of `processBatch`. Its logs belong to the first task. */
 export class GroupContext extends AttemptContext implements BatchContext {
   readonly tasks: readonly unknown[];
   readonly #items: readonly GrantItem[];
@@ -286,13 +286,13 @@ function taskOf({ code, input }: Shared, { task }: GrantItem): unknown {
 }
 
 export class ListingContext extends AttemptContext implements EnumerateContext {
-  /** Whether the code has read `resume`; if so, it goes on from there. */
+  /** Whether the code has read `resume`. If it has, the code continues after the journaled items. */
   resumed = false;
 
   get resume(): EnumerateContext["resume"] {
     const { resume } = this.shared.grant;
     if (resume === null) return undefined;
-    // Only a read of a member counts: taking `resume` out of the context does not.
+    // Only a read of a member of `resume` counts; a read of `resume` itself does not.
     const read = <T>(value: T): T => {
       this.resumed = true;
       return value;

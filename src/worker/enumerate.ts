@@ -1,4 +1,4 @@
-/** Runs an enumeration: checks items, packs them into pages, and pauses while too many are unacknowledged. */
+/** Runs an enumeration: checks items, packs them into pages, and pauses while too many pages are unacknowledged. */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { brandFatal } from "../protocol/error-brands.ts";
@@ -13,15 +13,15 @@ import { handedBack, refused, threw } from "./outcome.ts";
 
 export interface EnumerateOptions {
   readonly clock: Clock;
-  /** Resolves with false if the attempt is over and must stop. */
+  /** Sends a page. Resolves with false if the attempt has ended and the enumeration must stop. */
   readonly sendPage: (page: Report) => Promise<boolean>;
 }
 
 const PAGES_UNACKNOWLEDGED_MAX = 4;
-/** A page that is not full is sent after the code has taken this long. */
+/** After the code has taken this long, a page is sent even if it is not full. */
 const LINGER_MS = 20;
 
-/** Returns the outcome of the enumeration. Its pages are journaled on the way. */
+/** Runs the enumeration and returns its outcome. Its pages are journaled on the way. */
 export async function enumerate(
   context: ListingContext,
   code: HandlerCode,
@@ -56,15 +56,18 @@ class Pager {
   #keys: string[] | null;
   #identities: string[] | null;
   #chars = 0;
-  /** The number of items so far, including journaled ones. */
+  /** The number of items so far, including the journaled ones. */
   position = 0;
-  /** The number of items that this attempt gave. */
+  /** The number of items that the code has yielded in this attempt. */
   #given = 0;
-  /** The number of items to skip because they are journaled; -1: not known yet, because the code may go on or start over. */
+  /**
+   * The number of items to skip because they are journaled; -1 while it is not known whether the code continues after them or
+   * starts over.
+   */
   #skip = -1;
   #sum = 0;
   #unacknowledged = new Set<Promise<void>>();
-  /** Set when the enumeration cannot go on. */
+  /** The outcome, once the enumeration cannot go on; null before. */
   outcome: Outcome | null = null;
 
   constructor(context: ListingContext, code: HandlerCode, options: EnumerateOptions) {
@@ -88,7 +91,7 @@ class Pager {
     else throw brandFatal(new TypeError("enumerate must give an array, an iterable or an async iterable"));
     await this.settle();
     const { resume } = this.#shared.grant;
-    // The code went on from `resume` and found nothing more.
+    // The code continued from `resume` and found no more items.
     if (this.#skip < 0 && resume !== null && this.#context.resumed) this.position = resume.count;
     if (
       this.outcome === null &&
@@ -103,13 +106,13 @@ class Pager {
     }
   }
 
-  /** Sends the last page; resolves when every page is acknowledged. */
+  /** Sends the last page; resolves when all pages are acknowledged. */
   async settle(): Promise<void> {
     if (!this.#isOver) this.#flush();
     while (this.#unacknowledged.size > 0) await Promise.all(this.#unacknowledged);
   }
 
-  /** The number of tasks. With identities, it is the number of items that this attempt gave, including known ones. */
+  /** The number of tasks. With identities, it is the number of items that this attempt yielded, including known ones. */
   get total(): number {
     return this.#identities === null ? this.position : this.#given;
   }
@@ -155,7 +158,8 @@ class Pager {
   #add(value: unknown): void {
     const { resume } = this.#shared.grant;
     if (this.#skip < 0) {
-      // With identities, the engine skips known items. Code that read `resume` goes on from there. Other code starts over.
+      // If items have identities, the engine skips known ones. Code that has read `resume` continues from there. Other code
+      // starts over.
       this.#skip =
         resume === null || this.#identities !== null ? 0 : this.#context.resumed ? 0 : resume.count;
       if (resume !== null && this.#skip === 0) this.position = resume.count;

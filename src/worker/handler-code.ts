@@ -7,11 +7,11 @@ import type { Rejection } from "../std/rejection.ts";
 
 /** The results of an earlier phase, read as a stream. */
 export interface ResultsReader {
-  /** Tasks that are done. */
+  /** The number of tasks that are done. */
   readonly count: number;
-  /** Tasks that failed. */
+  /** The number of tasks that failed. */
   readonly failed: number;
-  /** All tasks. */
+  /** The number of all tasks. */
   readonly total: number;
   /** The results of done tasks, in journal order. */
   results(): AsyncIterable<unknown>;
@@ -118,7 +118,8 @@ export interface ProcessContext extends AnswerContext {
    */
   sleep(name: string, duration: Duration): Promise<void>;
   /**
-   * Ends the attempt until a signal of this name comes, and returns its payload. After `timeout` it throws a `WaitTimeout`.
+   * Ends the attempt until a signal with this name arrives, and returns the signal's payload. After `timeout` it throws a
+   * `WaitTimeout`.
    */
   waitFor(name: string, options?: { schema?: unknown; timeout?: Duration }): Promise<unknown>;
 }
@@ -151,29 +152,29 @@ export interface HandlerCode {
   readonly enumerate?: (context: EnumerateContext) => Items | Promise<Items>;
   readonly process?: (context: ProcessContext) => unknown;
   readonly processBatch?: (context: BatchContext) => unknown;
-  /** A decision or the output of the workflow. */
+  /** The code of a decision, or of the output of the workflow. */
   readonly answer?: (context: AnswerContext) => unknown;
   readonly key?: (task: unknown) => string;
   readonly identity?: (task: unknown) => string;
   readonly parseInput?: (input: unknown) => unknown;
-  /** The single task of the handler is the input, as `parseInput` returns it. */
+  /** Whether the handler has a single task that is the input, as `parseInput` returns it. */
   readonly taskIsInput?: boolean;
   /** Makes `waitFor` check payloads by the schema that user code passes. */
   readonly parsingWait?: (wait: ProcessContext["waitFor"]) => ProcessContext["waitFor"];
-  /** A wait: the signal, and a check of its payload. */
+  /** The signal that a wait is for, and a check of its payload. */
   readonly signal?: {
     readonly name: string;
     readonly check: (data: unknown) => Rejection | null | Promise<Rejection | null>;
   };
 }
 
-/** Code that a worker hosts together: a workflow's or a topic's. */
+/** Handler code that a worker hosts together: that of a workflow or of a topic. */
 export interface HostedPart {
   /** The name of the workflow, or the wire name of the topic. */
   readonly name: string;
   /** @internal */
   readonly handlers: readonly HandlerCode[];
-  /** The workflows that it starts as children, where it has them as objects. */
+  /** The workflows that this one starts as children, if they are given as objects. */
   readonly children?: readonly HostedPart[];
 }
 
@@ -187,11 +188,11 @@ export interface HostedTopic extends HostedPart {
 export interface HostedWorkflow extends HostedPart {
   /** The definition as data, not yet parsed. */
   readonly definition: unknown;
-  /** The workflows that it starts as children, where they are given as objects. */
+  /** The workflows that this one starts as children, if they are given as objects. */
   readonly children?: readonly HostedWorkflow[];
 }
 
-/** The workflows and their children, each once. Children come before their parents. */
+/** Lists the workflows and their children, each once. Children come before their parents. */
 export function withChildren<T extends { readonly children?: readonly T[] }>(
   workflows: readonly T[],
 ): readonly T[] {

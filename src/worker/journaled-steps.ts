@@ -27,7 +27,7 @@ export interface StepsOptions {
   readonly clock: Clock;
   readonly results: ResultsSource;
   readonly isOver: () => boolean;
-  /** Reports something about the attempt; resolves with the verdict after the commit. */
+  /** Reports an event of the attempt; resolves with the verdict after the commit. */
   readonly ask: (report: Report) => Promise<string | undefined>;
   /** Ends the attempt because the task waits. */
   readonly suspend: (wait: TaskWait) => void;
@@ -35,7 +35,7 @@ export interface StepsOptions {
   readonly lose: () => void;
 }
 
-/** A step that runs or is being journaled, and the step that contains it. */
+/** A step that runs or is being journaled, and the step that contains this one. */
 interface Frame {
   readonly above: Frame | undefined;
 }
@@ -47,7 +47,7 @@ export class JournaledSteps {
   readonly #options: StepsOptions;
   readonly #known: ReadonlyMap<string, Checkpoint>;
   readonly #used = new Set<string>();
-  /** The number of names that earlier attempts did not have. */
+  /** The number of step names that earlier attempts did not have. */
   #added = 0;
   readonly #underWay = new Set<Frame>();
   /** A sleep or a wait that ends the attempt when no step runs beside it. */
@@ -70,7 +70,7 @@ export class JournaledSteps {
       return await inside.run(frame, () => this.#run(name, run));
     } finally {
       this.#underWay.delete(frame);
-      // First the code must see the result of the step: it may then end the attempt or begin another step.
+      // The code must first see the result of the step: it may then end the attempt or begin another step.
       if (this.#held !== null) this.#options.clock.soon(() => this.#release());
     }
   }
@@ -98,7 +98,7 @@ export class JournaledSteps {
     const { clock, suspend, isOver } = this.#options;
     if (isOver()) return never();
     const now = clock.now();
-    // A sleep that is over may be journaled like a step.
+    // The journal may contain an ended sleep as a step.
     if (known?.kind === "step" || (known?.kind === "sleep" && known.due <= now)) return;
     this.#suspend(() =>
       suspend(
@@ -129,7 +129,7 @@ export class JournaledSteps {
     return never();
   }
 
-  /** Ends the attempt as soon as no step runs beside the sleep or wait. Only the first call counts. */
+  /** Ends the attempt as soon as no step runs beside the sleep or wait. Only the first call has an effect. */
   #suspend(suspend: () => void): void {
     this.#held ??= { suspend, above: inside.getStore() };
     this.#release();
@@ -143,7 +143,7 @@ export class JournaledSteps {
     if (beside === 0) this.#held.suspend();
   }
 
-  /** Checks a name; returns the checkpoint that is journaled under it. */
+  /** Checks the name of a step, sleep or wait; returns the checkpoint that is journaled under it. */
   #enter(name: string, what: string): Exclude<Checkpoint, { kind: "run" }> | undefined {
     const known = this.#known.get(name);
     const wrong = known === undefined ? whyNoName(name) : null;
@@ -167,7 +167,7 @@ export class JournaledSteps {
     return ms;
   }
 
-  /** Reads a checkpoint: a value, or the error of a wait that timed out. */
+  /** Reads a checkpoint: its value, or the error of a wait that timed out. */
   async #read(name: string, known: { readonly seq: number }): Promise<unknown> {
     const { grant, results, isOver } = this.#options;
     const found = await results.checkpoint(grant.execution, known.seq);
@@ -181,7 +181,7 @@ function never(): Promise<never> {
   return new Promise(() => {});
 }
 
-/** An error that would be the same in every attempt. */
+/** Makes an error that would be the same in every attempt, so that the task is not retried. */
 function fatal(message: string): Error {
   return brandFatal(new Error(message));
 }
@@ -190,7 +190,10 @@ function changed(name: string, was: string, is: string): Error {
   return fatal(`"${name}" was ${was} in an earlier attempt and is ${is} now: give it another name`);
 }
 
-/** Fatal unless the code catches it: the time-out is journaled and will not change. */
+/**
+ * Makes the error of a wait that timed out. It is fatal unless the code catches it: the time-out is journaled and will not
+ * change.
+ */
 function waitTimeout(name: string, error: string): Error {
   const { message } = (JSON.parse(error) ?? {}) as { message?: unknown };
   const text = typeof message === "string" ? message : `no signal "${name}" came in time`;

@@ -5,7 +5,7 @@ import { FATAL, RETRY_AFTER } from "../protocol/error-brands.ts";
 import { toStoredText } from "../std/json.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 
-/** Done with this value; failed for good if it cannot be stored. */
+/** The outcome of code that returned this value: done, or failed for good if the value cannot be stored. */
 export function doneWith(value: unknown): Outcome {
   let text: string | Rejection;
   try {
@@ -17,7 +17,7 @@ export function doneWith(value: unknown): Outcome {
   return isRejection(text) ? refused(text) : { status: "done", payload: text };
 }
 
-/** Failed, because a value of the code cannot be stored. */
+/** The outcome of code that failed because one of its values cannot be stored. */
 export function refused(rejection: Rejection): Outcome {
   const { code, message, hint, path } = rejection;
   return {
@@ -40,7 +40,7 @@ export function threw(thrown: unknown): Outcome {
         : {}),
     };
   } catch {
-    // A hostile object may throw when it is read.
+    // A hostile error object may throw when it is read.
     return failed;
   }
 }
@@ -52,7 +52,7 @@ export function outOfTime(timeoutMs: number): Outcome {
   };
 }
 
-/** Handed back: cancelled, or given up before it began. */
+/** The outcome of an attempt that is handed back: it was cancelled, or given up before it began. */
 export function handedBack(why: string): Outcome {
   return {
     status: "cancelled",

@@ -21,16 +21,16 @@ export interface ReporterOptions {
   readonly clock: Clock;
   readonly secrets: Secrets;
   readonly send: Send;
-  /** Asks for a turn, which calls `flush` at its end. */
+  /** Asks for a turn of the worker, at whose end `flush` is called. */
   readonly schedule: () => void;
-  /** Reports were committed, so there may be room for more work. */
+  /** Called when reports were committed, so that the worker may have room for more work. */
   readonly onCommitted: () => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
 interface Queued {
   readonly report: Report;
-  /** Called with the verdict; undefined: there will be none. */
+  /** Called with the verdict; undefined if there will be none. */
   readonly onVerdict: ((verdict: string | undefined) => void) | null;
 }
 
@@ -42,13 +42,13 @@ export class Reporter {
   #begun: Running[] = [];
   #queued: Queued[] = [];
   #receipts = new Map<Grant, ReportedReceipt[]>();
-  /** Logs with unreported lines. */
+  /** Logs that have unreported lines. */
   readonly #waiting = new Set<AttemptLog>();
   #stopWaiting: (() => void) | null = null;
   readonly #sending = new Set<Promise<unknown>>();
   #uncommittedChars = 0;
   #gatheredChars = 0;
-  /** The usual size of a result in characters. */
+  /** The usual size of a result in characters, by which the worker estimates the size of the next result. */
   usualChars = 65_536;
 
   constructor(options: ReporterOptions) {
@@ -60,12 +60,15 @@ export class Reporter {
     return this.#uncommittedChars;
   }
 
-  /** The worker has these attempts of a script, and begins them when it has room. */
+  /** Reports that the worker has accepted these attempts of a script. It begins them when it has room. */
   accepted(grant: Grant): void {
     this.#accepted.push(grant);
   }
 
-  /** The attempt runs on after its turn. It is reported as started, unless it ends before the turn does. */
+  /**
+   * Called when the code of an attempt runs on after its turn. The attempt is reported as started, unless it ends before the
+   * turn does.
+   */
   began(running: Running): void {
     this.#begun.push(running);
   }
@@ -101,7 +104,7 @@ export class Reporter {
     return new Promise((resolve) => this.add(report, resolve));
   }
 
-  /** Notes that a log has unreported lines. */
+  /** Called when a log has unreported lines. */
   logged(log: AttemptLog, isFull: boolean): void {
     this.#waiting.add(log);
     if (isFull) this.reportLogs(log);
@@ -180,7 +183,7 @@ export class Reporter {
       .then((verdicts) => {
         for (const [at, onVerdict] of awaited) {
           const verdict = verdicts[at]?.[0];
-          // A rejection means that a report of this worker was wrong, so it does not go on with the attempt.
+          // A rejection means that a report of this worker was wrong, so the worker stops the attempt.
           onVerdict?.(typeof verdict === "object" ? "stale" : verdict);
         }
       })

@@ -15,7 +15,7 @@ export interface SettledAt {
 
 /** The source of settled tasks and checkpoints: the store in process, the API for a remote worker. */
 export interface ResultsSource {
-  /** The checkpoint at `seq` of an execution: the result of a step, the state after a run, or the error of a wait. */
+  /** Reads the checkpoint at `seq` of an execution: the result of a step, the state after a run, or the error of a wait. */
   checkpoint(
     execution: string,
     seq: number,
@@ -23,7 +23,10 @@ export interface ResultsSource {
   settled(
     at: SettledAt,
   ): AsyncIterable<{ readonly task: number; readonly status: string; readonly payload: string }>;
-  /** The JSON texts of enumerated tasks by number. Missing, or throws `TasksUnknown`: they cannot be read here. */
+  /**
+   * Reads the JSON texts of enumerated tasks by number. If it is missing or throws `TasksUnknown`, tasks cannot be read at this
+   * worker.
+   */
   tasks?(
     at: SettledAt,
     numbers: ReadonlySet<number>,
@@ -50,7 +53,7 @@ export function readPhases(
 interface Read {
   readonly execution: string;
   readonly source: Pick<ResultsSource, "settled" | "tasks">;
-  /** JSON text: the single task of a handler that enumerates none. */
+  /** The single task of a handler that enumerates none, as JSON text. */
   readonly input: string;
   readonly visits: readonly Visit[];
 }
@@ -59,14 +62,14 @@ function readPhase(read: Read, visit: Visit): unknown {
   const names = visit.handlers.map(({ name }) => name).filter((name) => name !== "next");
   const [only] = names;
   if (names.length === 1 && only === visit.phase) {
-    // Also under its own name, for a map with one handler that has the name of its phase.
+    // The reader is also available under the handler's own name, for a map with one handler that has the name of its phase.
     const own = reader(read, visit, only);
     return only in own ? own : Object.defineProperty(own, only, { value: own });
   }
   return Object.fromEntries(names.map((name) => [name, reader(read, visit, name)]));
 }
 
-/** The texts of tasks by their numbers; null: they cannot be read, as from a server of an earlier version. */
+/** Reads the texts of tasks by their numbers; null if they cannot be read, as from a server of an earlier version. */
 async function textsOf(
   source: Pick<ResultsSource, "tasks">,
   place: SettledAt,

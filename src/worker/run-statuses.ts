@@ -1,9 +1,9 @@
-/** The runs of the attempts that a worker holds, as its reports tell them, for its status API. */
+/** The status of each run of the attempts that a worker holds, taken from its reports, for the worker's status API. */
 import type { Report } from "../protocol/work.ts";
 
 export interface RunStatus {
   readonly status: "running" | "finished" | "crashed";
-  /** When it got this status, in milliseconds since 1970. */
+  /** When the run got this status, in milliseconds since 1970. */
   readonly since: number;
 }
 
@@ -12,7 +12,7 @@ export type RunStatuses = Map<string, RunStatus>;
 
 const STATUS_OF = { "run.started": "running", run: "finished", "run.crashed": "crashed" } as const;
 
-/** Notes a report about a run; other reports change nothing. */
+/** Applies a report about a run to the statuses; other reports change nothing. */
 export function noteRun(runs: RunStatuses, report: Report, now: number): void {
   if (report.kind === "run" || report.kind === "run.started" || report.kind === "run.crashed")
     runs.set(report.name, { status: STATUS_OF[report.kind], since: now });

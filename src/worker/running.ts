@@ -11,22 +11,22 @@ export interface Running {
   readonly context: AttemptContext;
   readonly item: GrantItem;
   readonly since: number;
-  /** The span of the attempt; null: the program has no tracer. */
+  /** The span of the attempt; null if the program has no tracer. */
   readonly span: TaskSpan | null;
-  /** The attempts that share one call of `processBatch`; null: none. */
+  /** The attempts that share one call of `processBatch`; null if the attempt has its own call. */
   readonly group: Group | null;
   /** Whether the engine cancelled the attempt. Its receipt is sent only when the code has ended. */
   isCancelled: boolean;
   hasEnded: boolean;
-  /** Stops the timer of the time limit; null: no time limit. */
+  /** Stops the timer of the time limit; null if the attempt has no time limit. */
   stopTimer: (() => void) | null;
 }
 
 interface Group {
   readonly attempts: readonly Running[];
-  /** The number of attempts that have not ended. */
+  /** The number of attempts of the group that have not ended. */
   open: number;
-  /** The first outcome that is not done. */
+  /** The first outcome of the group that is not `done`. */
   trouble: Outcome | null;
 }
 
@@ -46,7 +46,7 @@ export class RunningAttempts {
     return this.#attempts.size;
   }
 
-  /** Adds an attempt. Its time limit runs from now. */
+  /** Adds a running attempt. Its time limit begins now. */
   add(context: AttemptContext, since: number, span: TaskSpan | null): Running {
     const running = this.#add({ context, since, span }, context.item, null);
     context.running = running;
@@ -76,7 +76,7 @@ export class RunningAttempts {
     this.#onEnd(running, outcome);
   }
 
-  /** Stops the attempts that a beat names. Code that also works for other attempts is not disturbed. */
+  /** Stops the attempts that a beat names. Code that also works for other attempts goes on. */
   cancel(beat: Beat, why: "cancel" | "lost"): void {
     for (const { task, attempt, claim } of beat.attempts) {
       const running = this.#attempts.get(keyOf(beat, task, attempt, claim));
@@ -85,12 +85,12 @@ export class RunningAttempts {
       const others = running.group?.attempts ?? [];
       if (others.every(({ isCancelled, hasEnded }) => isCancelled || hasEnded))
         running.context.abort(new Error(why === "cancel" ? "cancelled" : "lease lost"));
-      // A cancelled attempt gets its receipt only when the code has ended; until then the phase is not over.
+      // A cancelled attempt gets its receipt only when its code has ended; until then the phase cannot end.
       if (why === "lost") this.end(running, handedBack(why));
     }
   }
 
-  /** Hands back all running attempts. */
+  /** Hands back all running attempts with this outcome. */
   abandon(why: Error, outcome: Outcome): void {
     for (const running of [...this.#attempts.values()]) {
       running.context.abort(why);

@@ -1,4 +1,6 @@
-/** Runs script tasks in a sandbox. Each finished run is journaled, and a later attempt goes on after the last one. */
+/**
+ * Runs script tasks in a sandbox. Each finished run is journaled, and a later attempt continues after the last finished run.
+ */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import type { Outcome } from "../kernel/message.ts";
 import { reportedAttempt } from "../protocol/attempt-id.ts";
@@ -30,7 +32,7 @@ export class ScriptRunner {
     this.#open = open;
   }
 
-  /** Does the unfinished runs of an attempt. Aborting the context's signal ends it. */
+  /** Does the unfinished runs of an attempt. Aborting the context's signal ends the attempt. */
   async run(context: AttemptContext): Promise<Outcome> {
     const { grant, around } = context.shared;
     const { script } = grant;
@@ -51,7 +53,7 @@ export class ScriptRunner {
     try {
       sandbox = await opened;
     } catch (thrown) {
-      // The next attempt tries to open it again, because the cause may be gone by then.
+      // The next attempt tries to open the sandbox again, because the cause of the failure may be gone by then.
       if (this.#sandbox === opened) this.#sandbox = null;
       return unavailable(thrown);
     }
@@ -177,7 +179,10 @@ function outcomeOf(end: ScriptEnd): Outcome {
   }
 }
 
-/** Done with the last state. If the state is too large for a result, the journal still has it whole at its run. */
+/**
+ * The outcome of a script that is done with its last state. If the state is too large for a result, the journal still has it
+ * whole, with the last run.
+ */
 function doneWithState(state: string): Outcome {
   const bytes = byteLength(state);
   const isTooLarge = bytes > LIMITS.resultBytes;

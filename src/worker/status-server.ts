@@ -6,14 +6,14 @@ import { type AddressInfo, isIPv6 } from "node:net";
 type Shown = Readonly<Record<string, unknown>>;
 
 export interface StatusOptions {
-  /** Left out: every interface. */
+  /** The interface to listen on; every interface by default. */
   readonly host?: string;
-  /** 0: any free port. */
+  /** The port to listen on; 0 for any free port. */
   readonly port: number;
   readonly health: () => Shown;
-  /** The status of an attempt; null: this worker does not have it. */
+  /** The status of an attempt; null if this worker does not have the attempt. */
   readonly attempt: (id: string) => Shown | null;
-  /** The status of a run of an attempt; null: this worker does not have the attempt, or has not begun the run. */
+  /** The status of a run of an attempt; null if this worker does not have the attempt, or has not begun the run. */
   readonly run: (attempt: string, run: string) => Shown | null;
 }
 
@@ -36,7 +36,7 @@ export async function startStatusServer(options: StatusOptions): Promise<StatusS
   );
   server.listen(options.port, ...(options.host === undefined ? [] : [options.host]));
   await once(server, "listening");
-  // The server must not keep a process alive that has nothing else to do.
+  // The status server alone must not keep the process alive.
   server.unref();
   const { address, port } = server.address() as AddressInfo;
   return {

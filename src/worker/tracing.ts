@@ -10,7 +10,7 @@ export interface Tracing {
 
 export interface TaskSpan {
   run<T>(code: () => T): T;
-  /** Ends the span with the attempt. */
+  /** Ends the span when the attempt ends. */
   end(outcome: Outcome): void;
 }
 
@@ -18,7 +18,7 @@ const REGISTRY = Symbol.for("opentelemetry.js.api.1");
 
 let loaded: typeof OpenTelemetry | null = null;
 
-/** The spans of a grant's attempts; null: the program has no tracer. */
+/** The tracing of a grant's attempts; null if the program has no tracer. */
 export function tracingOf(grant: Grant): Tracing | null {
   const registry = (globalThis as { [REGISTRY]?: { trace?: unknown } })[REGISTRY];
   if (registry?.trace === undefined) return null;
@@ -69,7 +69,7 @@ function messageOf(payload: string): string {
   return typeof message === "string" ? message : "";
 }
 
-/** The context of a W3C `traceparent`. If it is invalid, a new trace begins. */
+/** The OpenTelemetry context of a W3C `traceparent`. If the text is invalid, a new trace begins. */
 function parentOf(api: typeof OpenTelemetry, trace: string | null): OpenTelemetry.Context {
   const match = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})/.exec(trace ?? "");
   if (match === null) return api.ROOT_CONTEXT;

@@ -1,4 +1,4 @@
-/** Granted items that have not begun, in order. */
+/** Granted items that a worker has not begun, in order. */
 import type { Beat, GrantItem } from "../protocol/work.ts";
 import { samePlace } from "./attempt-place.ts";
 import type { Shared } from "./context.ts";
@@ -24,7 +24,7 @@ export class WorkQueue {
     if (shared.grant.items.length > 0) this.#entries.push({ shared, next: 0 });
   }
 
-  /** Removes and returns the next item of `first`; undefined: the item was given up. */
+  /** Removes and returns the next item of the grant `first`; undefined if that item was given up. */
   take(): GrantItem | undefined {
     const entry = this.#entries[0];
     if (entry === undefined) return undefined;
@@ -34,7 +34,7 @@ export class WorkQueue {
     return this.#givenUp.has(item) ? undefined : item;
   }
 
-  /** Removes and returns up to `max` items of `first`, all of one grant. */
+  /** Removes and returns up to `max` items of the grant `first`. */
   takeGroup(max: number): GrantItem[] {
     const shared = this.first;
     const group: GrantItem[] = [];
@@ -45,7 +45,7 @@ export class WorkQueue {
     return group;
   }
 
-  /** Removes the items that a beat names, and calls `each` for every one. */
+  /** Removes the items that a beat names, and calls `each` for every removed item. */
   giveUp(beat: Beat, each: (shared: Shared, item: GrantItem) => void): void {
     const isNamed = (item: GrantItem): boolean =>
       beat.attempts.some(
@@ -55,7 +55,7 @@ export class WorkQueue {
       if (samePlace(entry.shared.grant, beat)) this.#giveUp(entry, isNamed, each);
   }
 
-  /** Removes all items, and calls `each` for every one. */
+  /** Removes all items, and calls `each` for every item. */
   clear(each: (shared: Shared, item: GrantItem) => void): void {
     for (const entry of this.#entries) this.#giveUp(entry, () => true, each);
     this.#entries.length = 0;

@@ -31,7 +31,7 @@ export interface NetworkWorkerOptions extends Pick<WorkerOptions, "secrets" | "c
   readonly workflows: readonly HostedPart[];
   readonly random: Random;
   readonly onLog: WorkerOptions["log"];
-  /** The server or broker is unreachable or refuses; null: the trouble is over. */
+  /** Called with the reason when the server or broker is unreachable or refuses the worker; with null when it works again. */
   readonly onTrouble: (what: string | null) => void;
 }
 
@@ -42,20 +42,20 @@ export interface WorkerOptions {
   /** Called with each logged line at once. */
   readonly log: Around["onLog"];
   readonly concurrency: number;
-  /** Left out: this worker runs no scripts. */
+  /** The options of scripts. Without them, this worker runs no scripts. */
   readonly scripts?: ScriptOptions | undefined;
   /** Values that are redacted in logs and errors, each of at least 4 characters. */
   readonly secrets?: readonly string[] | undefined;
-  /** The reason why code has no steps, sleeps, waits and earlier results here; undefined: it has them. */
+  /** Why code has no steps, sleeps, waits and earlier results at this worker; undefined if it has them. */
   readonly lacks?: string | undefined;
   /** Called with an internal failure of the worker, which is a bug. */
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** The most items of one turn. Then reports are sent and input is read. */
+/** The most items that begin in one turn. After them, reports are sent and input is read. */
 const TURN_ITEMS = 1_000;
 const TURN_MS = 20;
-/** The most characters of uncommitted results. Above it, no item begins. */
+/** The most characters of uncommitted results. Above that, no item begins. */
 const UNCOMMITTED_CHARS_MAX = 33_554_432;
 
 export class Worker {
@@ -129,7 +129,9 @@ export class Worker {
     this.#schedule();
   }
 
-  /** Stops: hands back unstarted items, lets others end within `graceMs`, waits `lastReportsMs` for commits. */
+  /**
+   * Stops the worker: hands back unstarted items, lets the others end within `graceMs`, and waits `lastReportsMs` for commits.
+   */
   async stop(graceMs: number, lastReportsMs = Number.POSITIVE_INFINITY): Promise<void> {
     this.#isStopping = true;
     const { attempts } = this.#runner;
@@ -171,7 +173,7 @@ export class Worker {
     this.#schedule();
   }
 
-  /** The input does not match the schema: every attempt of the grant fails. */
+  /** Fails every attempt of a grant whose input does not match the schema. */
   #refuse(grant: Grant, thrown: unknown): void {
     for (const item of grant.items) this.#reporter.receipt(grant, item, 0, threw(thrown));
     this.#schedule();
@@ -195,7 +197,7 @@ export class Worker {
     let items = 0;
     while (!this.#queue.isEmpty && items < TURN_ITEMS && this.#hasRoom()) {
       items += this.#beginNext();
-      // Code that returned synchronously may have taken long.
+      // Code that returned synchronously may have taken a long time, so the turn ends early.
       if (this.#runner.at - from > TURN_MS) break;
     }
     while (!this.#scriptQueue.isEmpty && this.#hasScriptRoom()) this.#beginScript();
@@ -218,7 +220,7 @@ export class Worker {
     return this.#runner.scripts < (this.#options.scripts?.atOnce ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Begins the next item or group; returns the number of items. */
+  /** Begins the next item or group of items; returns how many began. */
   #beginNext(): number {
     const shared = this.#queue.first as Shared;
     const { grant, code } = shared;
@@ -267,12 +269,12 @@ class HostedCode {
   add(workflow: string, code: HandlerCode): void {
     for (const of of [workflow, ""]) {
       this.#codes.set(keyOf(of, code.use, code.version ?? ""), code);
-      // For grants without a version: the code that was added last.
+      // Grants without a version get the code that was added last.
       this.#codes.set(keyOf(of, code.use, ANY), code);
     }
   }
 
-  /** The code for a grant: of the grant's version, and of its own workflow if possible. */
+  /** Finds the code for a grant: of the grant's version, and of its own workflow if possible. */
   find({ workflow, use, version }: Pick<Grant, "workflow" | "use" | "version">): HandlerCode | undefined {
     if (version !== null) return this.#find(workflow, use, version);
     return this.#find(workflow, use, "") ?? this.#find(workflow, use, ANY);

@@ -46,23 +46,25 @@ import { type TaskQueue, TaskQueues } from "./task-queues.ts";
 export interface AmqpWorkerOptions extends NetworkWorkerOptions {
   readonly url: string;
   readonly prefix: string;
-  /** A directory for receipts that the broker has not confirmed; left out: they are kept in memory only. */
+  /** A directory in which receipts are kept until the broker has confirmed them. Without it, they are kept in memory only. */
   readonly spool?: string;
-  /** Scripts, and the servers that give their runs; left out: this worker runs no scripts. */
+  /**
+   * The options of scripts, and the servers from which the worker reads their runs. Without them, this worker runs no scripts.
+   */
   readonly scripts?: Pick<ScriptLinkOptions, "scripts" | "addresses">;
-  /** Where the worker's status API listens; left out: there is none. */
+  /** The address on which the worker's status API listens. Without it, there is no status API. */
   readonly status?: Pick<StatusOptions, "host" | "port">;
   /** How long the broker may take to answer before a queue counts as broken; 20 s by default. */
   readonly answerMs?: number;
-  /** Called when the worker consumes for the first time. */
+  /** Called when the worker consumes its queues for the first time. */
   readonly onReady: () => void;
-  /** Called for a fault that repairs itself, or a message that went to the dead-letter queue. */
+  /** Called with a fault that the worker repairs itself, or with a message that it moved to the dead-letter queue. */
   readonly onNote: (what: string) => void;
 }
 
-/** How long each step of the stop may take, beside the grace. */
+/** How long each part of a stop may take, in addition to the grace period. */
 const STOP_MS = 5_000;
-/** Enumerations of one handler that run at a time. */
+/** The most enumerations of one handler that run at a time. */
 const ENUMERATIONS_MAX = 4;
 const CONTROL_PREFETCH = 100;
 const ANSWER_MS = 20_000;
@@ -188,12 +190,12 @@ export class AmqpWorker {
     return this.#tasks.size;
   }
 
-  /** The address of the status API; null: there is none. */
+  /** The address of the worker's status API; null if it has none. */
   get url(): string | null {
     return this.#status?.url ?? null;
   }
 
-  /** Connects; tries again until a broker answers. */
+  /** Connects to the broker, and repeats that until a broker answers. */
   async start(): Promise<void> {
     const { status } = this.#options;
     if (status !== undefined)
@@ -206,17 +208,18 @@ export class AmqpWorker {
     await this.#connection.open();
   }
 
-  /** Stops gracefully; resolves when all receipts are confirmed, or the grace is over. */
+  /** Stops gracefully; resolves when the broker has confirmed all receipts, or when the grace period is over. */
   async stop(graceMs: number): Promise<void> {
     const { clock } = this.#options;
     const others = this.#consumers.filter((consumer) => consumer !== this.#control);
     const stopped = Promise.all([this.#tasks.stop(), ...others.map((consumer) => consumer.stop())]);
     await atMost(clock, STOP_MS, stopped);
-    // Roll calls are answered until all attempts have ended: no other process knows what is held here.
+    // The worker answers roll calls until all its attempts have ended: no other process knows which attempts it holds.
     await this.#worker.stop(graceMs, STOP_MS);
     await atMost(clock, STOP_MS, this.#control.stop());
     if (!this.#isInTrouble) await this.#publisher.emptyWithin(STOP_MS);
-    // The deliveries of receipts that were just confirmed are acknowledged in this turn of the event loop.
+    // The worker acknowledges the deliveries of just confirmed receipts in this turn of the event loop, so it waits for one
+    // turn.
     await new Promise<void>((resolve) => clock.soon(resolve));
     await atMost(clock, STOP_MS, this.#connection.close());
     this.#spool?.close();
@@ -230,14 +233,14 @@ export class AmqpWorker {
     return { ok: true, name, workers: [name], capacity, held: this.held, connected };
   }
 
-  /** The status of an attempt; null: the worker does not have it. */
+  /** The status of an attempt; null if the worker does not have the attempt. */
   #about(id: string): Readonly<Record<string, unknown>> | null {
     const held = this.#held.find(id);
     if (held === undefined) return null;
     return { attempt: id, status: held.hasStarted === true ? "running" : "claimed", since: held.since };
   }
 
-  /** Hosts the code; returns the wire names of code that enumerates, and the topics. */
+  /** Hosts the handler code; returns the wire names of code that enumerates, and the topics. */
   #host(): { readonly uses: readonly string[]; readonly topics: readonly string[] } {
     const uses = new Set<string>();
     const topics = new Set<string>();
@@ -296,7 +299,10 @@ export class AmqpWorker {
     });
   }
 
-  /** A topic and its receipt topic are shared with other applications: they are declared only if they do not exist. */
+  /**
+   * Consumes the commands of a topic. Topics and their receipt topics are shared with other applications: the worker declares
+   * them only if they do not exist.
+   */
   #commands(topic: string): RecoveringConsumer {
     const { capacity } = this.#options;
     return new RecoveringConsumer({
@@ -341,14 +347,14 @@ export class AmqpWorker {
     delivery.ack();
   }
 
-  /** A worker takes no more scripts than its sandbox runs at a time. */
+  /** Limits the scripts that the worker prefetches to the number that its sandbox runs at a time. */
   #withinSandbox(use: string, message: ProcessMessage): ProcessMessage {
     if (use !== SCRIPT_USE || this.#scripts === null) return message;
     const { atOnce } = this.#scripts.scripts;
     return { ...message, prefetch: Math.min(atOnce, message.prefetch ?? atOnce) };
   }
 
-  /** Stops consuming a task queue. After a pause, attempts that have begun go on. */
+  /** Stops consuming a task queue. After a pause of the execution, attempts that have begun go on. */
   #cancel(taskQueue: string, isPause: boolean): void {
     this.#tasks.remove(taskQueue);
     const beats = this.#held.beatsOf(taskQueue);
@@ -356,7 +362,10 @@ export class AmqpWorker {
     else this.#worker.cancel(beats, "cancel");
   }
 
-  /** Drops commands that have not begun, tells running code to stop, and notes that later copies are not to run. */
+  /**
+   * Drops commands that have not begun, aborts running code, and remembers the ids so that later copies of the commands do not
+   * run.
+   */
   #cancelCommands(ids: readonly string[]): void {
     if (ids.length === 0) return;
     for (const id of ids) this.#cancelled.add(decodeAttempt(id) as ReportedAttempt);
@@ -383,7 +392,7 @@ export class AmqpWorker {
       this.#worker.accept(enumerateGrant(use, message, at));
   }
 
-  /** Deliveries of one turn of the event loop become one grant. */
+  /** Gathers deliveries of one turn of the event loop into one grant. */
   #task(queue: TaskQueue, delivery: Delivery): void {
     const { task_queue: taskQueue } = queue.message;
     const message = readTask(delivery.message.content);
@@ -423,7 +432,10 @@ export class AmqpWorker {
     else this.#batches.push({ queue, at, message, items: [item] });
   }
 
-  /** Begins an attempt of a script with the runs and the state that the server gives; one that is over is dropped. */
+  /**
+   * Begins an attempt of a script with the runs and the state that the server sends. If the attempt has ended, its delivery is
+   * dropped.
+   */
   async #script(held: HeldTask, batch: TaskBatch): Promise<void> {
     const grant = await this.#scripts?.read(held, taskGrant(batch), batch.message);
     if (grant === null) this.#held.discard(held);
@@ -458,7 +470,7 @@ export class AmqpWorker {
     this.#worker.accept(commandGrant(topic, at, { command, receiptTopic, step }));
   }
 
-  /** A value as JSON text; null: it is nested too deeply to be written. */
+  /** Writes a value as JSON text; null if the value is nested too deeply. */
   #text(value: unknown): string | null {
     try {
       return JSON.stringify(value ?? null);
@@ -468,7 +480,9 @@ export class AmqpWorker {
     }
   }
 
-  /** Puts a message that cannot be read into the dead-letter queue. `from`: where it came from, if not its queue. */
+  /**
+   * Moves an unreadable message to the dead-letter queue. `from` names where the message came from, if that is not its queue.
+   */
   #refuse(delivery: Delivery, reason: string, from = delivery.queue): void {
     this.#options.onNote(`a message from ${from} cannot be read (${reason}): it goes to ${this.#names.dead}`);
     this.#dead.put(delivery, reason, from);

@@ -1,4 +1,7 @@
-/** Publishes the worker's reports: found tasks, ends of enumerations, receipts. Starts and logs are not sent. */
+/**
+ * Publishes the worker's reports to the broker: pages of tasks, ends of enumerations, receipts. Starts and logs are not
+ * published.
+ */
 import type { EnumerationOutcome, Outcome } from "../../kernel/message.ts";
 import type { Outgoing, Publisher } from "../../net/amqp/publisher.ts";
 import type {
@@ -29,16 +32,16 @@ export interface AnswersOptions {
   readonly held: HeldAttempts;
   readonly publisher: Publisher;
   readonly cancelled: CancelledCommands;
-  /** The queue in which enumerations end. */
+  /** The queue for reports that an enumeration has ended. */
   readonly enumerated: string;
-  /** Null: receipts are kept in memory only. */
+  /** The spool of receipts; null if receipts are kept in memory only. */
   readonly spool: ReceiptSpool | null;
-  /** Null: this worker runs no scripts. */
+  /** The link to servers for scripts; null if this worker runs no scripts. */
   readonly scripts: ScriptLink | null;
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** How often an enumeration may be delivered, and the header that counts deliveries. */
+/** How often an enumeration may be delivered. The header named below counts the deliveries. */
 const DELIVERIES_MAX = 5;
 const DELIVERIES = "deliveries";
 
@@ -87,24 +90,27 @@ export class Answers {
     }
   }
 
-  /** Answers a roll call: lists the attempts that are held of a task queue. */
+  /** Answers a roll call: lists the attempts of a task queue that this worker holds. */
   answerRollCall(asked: ProcessMessage, by: { readonly worker: string; readonly consumes: boolean }): void {
     const { roll_call, token, task_queue, finished_queue: key } = asked;
     if (roll_call === undefined || token === undefined) return;
     const held = this.#options.held.idsOf(task_queue);
-    // An incomplete answer would make attempts count as lost.
+    // The engine would count attempts that are missing in the answer as lost.
     if (held.length > ROLL_CALL_HELD_MAX) return;
     const answer: RollCallMessage = { roll_call, task_queue, token, ...by, held };
     const body = Buffer.from(JSON.stringify(answer));
     this.#publish({ key, id: `roll-call~${roll_call}~${task_queue}`, body });
   }
 
-  /** Publishes a receipt again, after its delivery was lost. */
+  /** Publishes the receipt of an attempt again, after the delivery of the attempt was lost. */
   again(held: Held, body: Buffer): void {
     this.#publishReceipt(held, body, () => {});
   }
 
-  /** Passes on an enumeration whose worker ended without a receipt, with a count; after DELIVERIES_MAX it has crashed. */
+  /**
+   * Publishes an enumeration again, with a higher count, because its worker ended without a receipt. After DELIVERIES_MAX
+   * deliveries it counts as crashed.
+   */
   passOn(held: HeldEnumeration, queue: string): void {
     const { enumerated } = this.#options;
     const { content, properties } = held.delivery.message;
@@ -140,7 +146,7 @@ export class Answers {
     });
   }
 
-  /** Publishes the receipt of a task, of a script after its reports. */
+  /** Publishes the receipt of a task. The receipt of a script follows after the script's reports. */
   #finish(held: HeldTask, body: Buffer, sent: () => void): void {
     const { scripts, onBug } = this.#options;
     if (scripts === null) this.#publishReceipt(held, body, sent);
@@ -151,7 +157,10 @@ export class Answers {
         .catch(onBug);
   }
 
-  /** A command that ended as cancelled gets no receipt: it returns to its topic, unless the engine cancelled it. */
+  /**
+   * Publishes the receipt of a command. A command that ended as cancelled gets no receipt: it returns to its topic, unless the
+   * engine cancelled it.
+   */
   #receipt(held: HeldCommand, outcome: Outcome, sent: () => void): void {
     if (outcome.status !== "cancelled") {
       this.#publishReceipt(held, receiptBody(held, outcome), sent);
@@ -172,7 +181,9 @@ export class Answers {
     );
   }
 
-  /** Publishes the receipts that former processes left. Their attempts may be delivered to this worker again. */
+  /**
+   * Publishes the receipts that ended processes left in the spool. The broker may deliver their attempts to this worker again.
+   */
   publishLeft(): void {
     const { spool, held } = this.#options;
     for (const { id, queue, body } of spool?.left ?? []) {
@@ -187,7 +198,8 @@ export class Answers {
     const done = (isRouted: boolean): void => {
       spool?.confirmed(held.id);
       if (isRouted) all.release(held, body);
-      // The queue does not exist: the visit is over, or the task is delivered again and its next worker sends the receipt.
+      // The receipt queue does not exist: the visit is over, or the task is delivered again and its next worker sends the
+      // receipt.
       else all.giveBack(held);
       sent();
     };
@@ -211,7 +223,10 @@ export class Answers {
     );
   }
 
-  /** Queues of a visit are declared again after a loss, so a message that no queue took is published again. */
+  /**
+   * Publishes a message. The engine declares the queues of a visit again after a loss, so a message that no queue accepted is
+   * published again.
+   */
   #publish(message: Outgoing): void {
     this.#options.publisher.publish({ ...message, mandatory: true, retryUnrouted: true });
   }
@@ -238,14 +253,14 @@ function finishedBody({ at, id, token }: HeldTask, outcome: Outcome, ms: number)
   return Buffer.from(outcome.status === "done" ? `${text.slice(0, -1)},"result":${outcome.payload}}` : text);
 }
 
-/** A receipt is the command itself plus its result or error. */
+/** The body of a receipt: the command itself plus its result or error. */
 function receiptBody({ command }: HeldCommand, outcome: Outcome): Buffer {
   const { cmd_result: _, proc_err: __, ...cmd } = command;
   if (outcome.status !== "done") return Buffer.from(JSON.stringify({ ...cmd, proc_err: errorOf(outcome) }));
   return Buffer.from(`${JSON.stringify(cmd).slice(0, -1)},"cmd_result":${outcome.payload}}`);
 }
 
-/** A page of tasks is one message: a message for each task would cost more than the task. */
+/** The body of a page of tasks. A page is one message: a message for each task would cost more than the task. */
 function intakeBody({ message, id }: HeldEnumeration, page: PageReport): Buffer {
   const { workflow_id, phase, handler, token } = message;
   const head: Omit<IntakeMessage, "data"> = {

@@ -1,4 +1,7 @@
-/** The attempts that this worker holds, by id. A second delivery of a held attempt replaces one whose channel broke. */
+/**
+ * The attempts that this worker holds, by id. If a held attempt is delivered again, the new delivery replaces one whose channel
+ * broke.
+ */
 import type { Delivery } from "../../net/amqp/delivery.ts";
 import type { EnumerateMessage } from "../../protocol/amqp-wire.ts";
 import { attemptPrefix, beatsOf, encodeAttempt } from "../../protocol/attempt-id.ts";
@@ -8,7 +11,7 @@ interface HeldOne {
   readonly id: string;
   readonly at: ReportedAttempt;
   delivery: Delivery;
-  /** When it was delivered. */
+  /** When the attempt was delivered. */
   readonly since: number;
   hasStarted?: true;
 }
@@ -25,7 +28,9 @@ export interface HeldEnumeration extends HeldOne {
   readonly message: EnumerateMessage;
 }
 
-/** A command. If no engine marked it, its id is made here, and the sender finds its receipt by its hashes. */
+/**
+ * A held command. If no engine marked the command, this worker makes its id, and the sender finds its receipt by its hashes.
+ */
 export interface HeldCommand extends HeldOne {
   readonly kind: "command";
   readonly command: Readonly<Record<string, unknown>>;
@@ -34,7 +39,9 @@ export interface HeldCommand extends HeldOne {
 
 export type Held = HeldTask | HeldEnumeration | HeldCommand;
 
-/** The most receipts that are kept because their delivery was lost. Such an attempt will be delivered again. */
+/**
+ * The most receipts that are kept because the delivery of their attempt was lost. The broker delivers such an attempt again.
+ */
 const RECEIPTS_MAX = 1_000;
 
 export class HeldAttempts {
@@ -43,7 +50,7 @@ export class HeldAttempts {
   readonly #counts = new Map<string, number>();
   readonly #onEmpty: (taskQueue: string) => void;
 
-  /** `onEmpty` is called when no attempt of a task queue is held any more. */
+  /** `onEmpty` is called when the worker holds no attempt of a task queue any more. */
   constructor(onEmpty: (taskQueue: string) => void) {
     this.#onEmpty = onEmpty;
   }
@@ -56,12 +63,15 @@ export class HeldAttempts {
     return this.#held.get(encodeAttempt(at));
   }
 
-  /** The attempt with this id, if it is held. */
+  /** The attempt with this id, if this worker holds it. */
   find(id: string): Held | undefined {
     return this.#held.get(id);
   }
 
-  /** Adds a delivery. Returns false if its attempt is held already, or has a receipt; `publishAgain` gets that receipt. */
+  /**
+   * Adds a delivery. Returns false if this worker holds the attempt already or has a receipt for it; `publishAgain` gets that
+   * receipt.
+   */
   add(held: Held, publishAgain: (body: Buffer) => void): boolean {
     const same = this.#held.get(held.id);
     if (same !== undefined) {
@@ -92,7 +102,7 @@ export class HeldAttempts {
     this.#drop(held);
   }
 
-  /** Whether the attempt is held, or has a receipt here. */
+  /** Whether this worker holds the attempt or has its receipt. */
   knows(id: string): boolean {
     return this.#held.has(id) || this.#receipts.has(id);
   }
@@ -115,12 +125,12 @@ export class HeldAttempts {
     return ids;
   }
 
-  /** The tasks of a task queue, or the enumeration of an intake, in the form in which a worker cancels attempts. */
+  /** The held tasks of a task queue, or the enumeration of an intake queue, in the form in which a worker cancels attempts. */
   beatsOf(taskQueue: string): readonly Beat[] {
     return this.#beats((held) => queueOf(held) === taskQueue);
   }
 
-  /** The commands that match, in the form in which a worker cancels attempts. */
+  /** The held commands that match, in the form in which a worker cancels attempts. */
   commandBeats(matches: (at: ReportedAttempt) => boolean): readonly Beat[] {
     return this.#beats(({ kind, at }) => kind === "command" && matches(at));
   }
@@ -157,9 +167,9 @@ function queueOf(held: Held): string | null {
 
 const CANCELLED_MAX = 10_000;
 
-/** The commands that `cancel.consumer` named, so that later copies do not run. The oldest are forgotten. */
+/** The commands that messages of `cancel.consumer` named, so that later copies of them do not run. The oldest are dropped. */
 export class CancelledCommands {
-  /** The last cancelled attempt of each task. */
+  /** The number of the last cancelled attempt of each task. */
   readonly #attempts = new Map<string, number>();
 
   add(at: ReportedAttempt): void {
@@ -179,7 +189,7 @@ export class CancelledCommands {
   }
 }
 
-/** A retry of the execution starts a new round, whose commands have other keys. */
+/** The key of a command's task. A retry of the execution starts a new round, whose commands have other keys. */
 function keyOf(at: ReportedAttempt): string {
   return `${attemptPrefix(at)}${at.task}`;
 }

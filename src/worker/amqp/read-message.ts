@@ -87,7 +87,7 @@ export function readCancelConsumer(body: Buffer): CancelConsumerMessage | Reject
   return readBody(body, CANCEL);
 }
 
-/** A command with the attempt and step of its mark. The attempt is null if no engine sent the command. */
+/** A command with the attempt and step that its mark names. The attempt is null if no engine sent the command. */
 export interface ReadCommand {
   readonly command: Fields;
   readonly at: ReportedAttempt | null;
@@ -104,7 +104,7 @@ export function readCommand(body: Buffer): ReadCommand | Rejection {
   return { command, at, step: isCount(mark.step) ? mark.step : 0 };
 }
 
-/** Deliveries of one task queue that came in one turn of the event loop. */
+/** Deliveries of one task queue that arrived in one turn of the event loop. */
 export interface TaskBatch {
   readonly queue: TaskQueue;
   readonly at: ReportedAttempt;
@@ -166,13 +166,16 @@ export function commandGrant(
   };
 }
 
-/** The attempt of a command that no engine sent. An engine counts rounds from 1, so it is no attempt of an execution. */
+/**
+ * Makes an attempt for a command that no engine sent. Its round is 0: an engine counts rounds from 1, so it cannot be an
+ * attempt of an execution.
+ */
 export function foreignAttempt(task: number): ReportedAttempt {
   const place = { execution: "foreign", phase: "command", visit: 1, handler: "command", round: 0, epoch: 0 };
   return { ...place, task, attempt: 1, claim: 0 };
 }
 
-/** Ids of commands that no engine sent are unique within one process only. */
+/** Whether no engine sent the command of this attempt. Ids of such commands are unique within one process only. */
 export function isForeign({ round, epoch }: ReportedAttempt): boolean {
   return round === 0 && epoch === 0;
 }

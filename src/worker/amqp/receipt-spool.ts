@@ -1,6 +1,6 @@
 /**
- * Keeps receipts on disk until the broker has confirmed them. A worker that ends before that leaves them to the next one,
- * which publishes them; the tasks do not run again at this worker.
+ * Keeps receipts on disk until the broker has confirmed them. If a worker ends before that, the next worker with the same
+ * directory publishes them, and the tasks do not run again at that worker.
  */
 import { type DamagedSpool, Spool, type SpooledEvent } from "../http/spool.ts";
 
@@ -16,7 +16,7 @@ export class ReceiptSpool {
   readonly #onBug: (thrown: unknown) => void;
   readonly #open = new Map<string, SpooledEvent>();
   readonly #unconfirmed = new Set<SpooledEvent>();
-  /** The receipts that former processes left. */
+  /** The receipts that ended processes left in the directory. */
   readonly left: readonly SpooledReceipt[];
   readonly damaged: readonly DamagedSpool[];
 
@@ -47,7 +47,7 @@ export class ReceiptSpool {
     );
   }
 
-  /** The broker has the receipt, or no queue wants it. */
+  /** Called when the broker has confirmed the receipt, or no queue accepts it: removes the receipt. */
   confirmed(id: string): void {
     const event = this.#open.get(id);
     if (event === undefined) return;

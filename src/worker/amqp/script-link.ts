@@ -1,7 +1,7 @@
 /**
- * Scripts over a broker: the attempt comes from a queue, everything else goes to the server over HTTP by the attempt's own
- * token. The server gives the runs and the state; it gets notices, logs and heartbeats. Reports of one attempt are sent one
- * after the other, and repeated until a server answers. The receipt goes to the broker, after them.
+ * Scripts over a broker: the attempt arrives from a queue, and the worker uses the server's HTTP API for everything else, with
+ * the attempt's own token. It reads the runs and the state, and sends notices, logs and heartbeats. Reports of one attempt are
+ * sent one after the other, and repeated until a server answers. The receipt goes to the broker afterwards.
  */
 import type { RunStats } from "../../kernel/event.ts";
 import { HttpConnection } from "../../net/http-connection.ts";
@@ -28,7 +28,7 @@ export interface ScriptLinkOptions {
   readonly addresses: readonly string[];
   readonly clock: Clock;
   readonly random: Random;
-  /** Called if the attempt must stop. */
+  /** Called if the attempt must stop: it was cancelled, or its lease is lost. */
   readonly onStop: (held: HeldTask, why: "cancel" | "lost") => void;
   readonly onNote: (what: string) => void;
   readonly onBug: (thrown: unknown) => void;
@@ -37,7 +37,7 @@ export interface ScriptLinkOptions {
 interface OpenScript {
   readonly held: HeldTask;
   readonly runs: RunStatuses;
-  /** Resolves when all reports so far are answered. */
+  /** Resolves when the server has answered all reports so far. */
   sent: Promise<unknown>;
   readonly stopBeats: () => void;
 }
@@ -56,7 +56,7 @@ export class ScriptLink {
   readonly #options: ScriptLinkOptions;
   readonly #servers: HttpConnection[];
   readonly #open = new Map<string, OpenScript>();
-  /** States before the next run, by the number in the checkpoint of the grant. */
+  /** States before the next run. The checkpoint of a grant contains the key of its state here. */
   readonly #states = new Map<number, string>();
   #number = 0;
   #isClosed = false;
@@ -70,7 +70,9 @@ export class ScriptLink {
     return this.#options.scripts;
   }
 
-  /** Reads the runs and the state of an attempt; null: the attempt is over; undefined: the worker stops. */
+  /**
+   * Reads the runs and the state of an attempt from the server; null if the attempt has ended; undefined if the worker stops.
+   */
   async read(held: HeldTask, grant: Grant, message: TaskMessage): Promise<Grant | null | undefined> {
     const text = await this.#request(held, { method: "GET", path: "/runs" });
     if (text === null) return this.#isClosed ? undefined : null;
@@ -104,14 +106,16 @@ export class ScriptLink {
     };
   }
 
-  /** The state of a checkpoint that `read` has made. It is read once. */
+  /** Returns and removes the state of a checkpoint that `read` has made. */
   state(seq: number): { readonly result: string } {
     const result = this.#states.get(seq) ?? "null";
     this.#states.delete(seq);
     return { result };
   }
 
-  /** Sends a report about an attempt after those before it; resolves with its verdict. Null: it is not a script. */
+  /**
+   * Sends a report about an attempt after its earlier reports; resolves with the verdict. Null if the attempt runs no script.
+   */
   send(id: string, report: Report): Promise<string> | null {
     const open = this.#open.get(id);
     if (open === undefined) return null;
@@ -123,7 +127,7 @@ export class ScriptLink {
     return verdict;
   }
 
-  /** The attempt has ended: resolves when all of its reports are answered. */
+  /** Called when the attempt has ended: resolves when the server has answered all of its reports. */
   async end(id: string): Promise<void> {
     const open = this.#open.get(id);
     if (open === undefined) return;
@@ -132,7 +136,7 @@ export class ScriptLink {
     this.#open.delete(id);
   }
 
-  /** The status of a run; null: the attempt is not here, or the run has not begun. */
+  /** The status of a run; null if this worker does not have the attempt, or has not begun the run. */
   about(id: string, run: string): Readonly<Record<string, unknown>> | null {
     const found = this.#open.get(id)?.runs.get(run);
     return found === undefined ? null : { attempt: id, run, ...found };
@@ -161,7 +165,10 @@ export class ScriptLink {
       : ((JSON.parse(text) as { readonly verdict?: string }).verdict ?? "accepted");
   }
 
-  /** The text of the answer; null: the attempt is over, or the request was refused for good. */
+  /**
+   * Sends a request; returns the text of the answer, or null if the attempt has ended or the server refused the request for
+   * good.
+   */
   async #request(held: HeldTask, { method, path, body }: AttemptRequest): Promise<string | null> {
     const { clock, random, onNote } = this.#options;
     const backOff = new BackOff({ random });
@@ -199,7 +206,7 @@ interface AttemptRequest {
   readonly body?: unknown;
 }
 
-/** The request of a report; null: the server need not know. */
+/** Converts a report into a request; null if the server does not need this report. */
 function requestOf(report: Report): AttemptRequest | null {
   const post = (path: string, body: unknown): AttemptRequest => ({ method: "POST", path, body });
   switch (report.kind) {

@@ -20,7 +20,7 @@ export interface TaskQueuesOptions {
 
 interface Open extends TaskQueue {
   readonly consumer: Consumer;
-  /** `seen`: deliveries at the last announcement. `idle`: announcements in a row without a delivery. */
+  /** `seen`: the number of deliveries at the last announcement. `idle`: announcements in a row without a delivery since. */
   seen: number;
   idle: number;
 }
@@ -28,7 +28,7 @@ interface Open extends TaskQueue {
 export class TaskQueues {
   readonly #options: TaskQueuesOptions;
   readonly #open = new Map<string, Open>();
-  /** Queues that are not consumed any more, but whose deliveries may still be acknowledged. */
+  /** Queues that the worker does not consume any more, but whose deliveries it may still acknowledge. */
   readonly #ended = new Map<string, Consumer>();
   #session: BrokerSession | null = null;
   #isStopped = false;
@@ -41,7 +41,7 @@ export class TaskQueues {
     return this.#open.size;
   }
 
-  /** Whether this queue is consumed or about to be. */
+  /** Whether the worker consumes this queue or is about to. */
   has(name: string): boolean {
     return !this.#isStopped && this.#open.has(name);
   }
@@ -58,7 +58,7 @@ export class TaskQueues {
     this.#session = null;
   }
 
-  /** Consumes a queue; replaces its consumer if that seems stale. */
+  /** Consumes a task queue; replaces its consumer if that consumer seems stale. */
   add({ use, message, input }: TaskQueue): void {
     const name = message.task_queue;
     if (this.#isStopped) return;
@@ -76,7 +76,7 @@ export class TaskQueues {
         prefetch: () => this.#shareOf(message),
         onDelivery: (delivery) => this.#options.onDelivery(queue, delivery),
       },
-      // The visit is over, or the queue is lost: the engine declares it again then, and announces it.
+      // The visit is over, or the queue is lost: in that case the engine declares the queue again and announces it.
       () => this.#end(name, queue),
     );
     const queue = { use, message, input, consumer, seen: 0, idle: known?.idle ?? 0 };
@@ -92,7 +92,7 @@ export class TaskQueues {
     this.#end(name, queue);
   }
 
-  /** No attempt of this queue is held any more: closes its channel if the queue is not consumed. */
+  /** Called when no attempt of this queue is held any more: closes its channel if the queue is not consumed. */
   release(name: string): void {
     const consumer = this.#ended.get(name);
     if (consumer === undefined) return;
@@ -105,7 +105,10 @@ export class TaskQueues {
     await Promise.all(Array.from(this.#open.values(), ({ consumer }) => consumer.cancel()));
   }
 
-  /** A re-declared quorum queue can have a consumer that gets nothing, so an idle one is replaced, each time later. */
+  /**
+   * Whether a consumer seems stale. A re-declared quorum queue can have a consumer that gets nothing, so an idle consumer is
+   * replaced, each time later.
+   */
   #isStale(name: string, queue: Open): boolean {
     const isIdle = this.#options.heldOf(name) === 0 && queue.seen === queue.consumer.deliveries;
     queue.seen = queue.consumer.deliveries;

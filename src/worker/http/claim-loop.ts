@@ -1,9 +1,9 @@
 /**
- * Claims work for a worker at one node. While the worker has room, one claim for all of that room is under way. While it is
- * full, a claim for no work waits for cancellations; the next claim for work replaces it.
- * The answer of a claim can get lost, and that must not delay the worker for long. So claims are short until keep-alive bytes
- * have arrived from the server during one. After that they are long, and a claim without keep-alive bytes has failed. The first
- * claim after a registration does not wait: its answer shows at once whether claims work.
+ * Claims work for a worker at one node. While the worker has free slots, one claim for all of them is open. While it is full, a
+ * claim for no work waits for cancellations; the next claim for work replaces it. The answer of a claim can get lost, and that
+ * must not delay the worker for long. So claims are short until keep-alive bytes have arrived from the server during one. After
+ * that they are long, and a claim without keep-alive bytes has failed. The first claim after a registration does not wait: its
+ * answer shows at once whether claims work.
  */
 import type { Claimed, ClaimRequest } from "../../protocol/worker-wire.ts";
 import { BackOff } from "../../std/back-off.ts";
@@ -18,13 +18,13 @@ export interface ClaimLoopOptions {
   readonly isReady: () => boolean;
   /** The longest silence that the server allows this worker. */
   readonly heartbeatMs: () => number;
-  /** The number of attempts that the worker can take now. */
+  /** The number of free slots: attempts that the worker can accept now. */
   readonly room: () => number;
   readonly onClaimed: (claimed: Claimed) => void;
   readonly onBug: (thrown: unknown) => void;
 }
 
-/** How long a claim waits, and how often the server sends keep-alive bytes meanwhile. */
+/** How long a claim waits at the server, and how often the server sends keep-alive bytes during the wait. */
 export interface ClaimWaits {
   readonly waitMs: number;
   readonly keepAlive?: KeepAlive;
@@ -36,18 +36,18 @@ const FULL_MS = 250;
 const SHORT_MS = 5_000;
 const LONG_MS = 20_000;
 const NO_WAIT: ClaimWaits = { waitMs: 0 };
-/** An empty answer that comes sooner than this did not wait. The loop then pauses before the next claim. */
+/** An empty answer that arrives sooner than this did not wait at the server. The loop then pauses before the next claim. */
 const SOON_MS = 1_000;
 
 export class ClaimLoop {
   readonly #options: ClaimLoopOptions;
   readonly #backOff: BackOff;
-  /** The claims under way. A claim with `max` 0 waits for cancellations only. */
+  /** The open claims. A claim with `max` 0 waits for cancellations only. */
   readonly #open = new Set<{ readonly max: number }>();
   #isStopped = false;
-  /** A claim was answered since the session was registered. */
+  /** Whether a claim was answered since the session was registered. */
   #isProven = false;
-  /** Keep-alive bytes came during a claim, and no claim has failed since. */
+  /** Whether keep-alive bytes arrived during a claim, and no claim has failed since. */
   #isKeptAlive = false;
   #isScheduled = false;
   #stopWaiting: (() => void) | null = null;
@@ -58,7 +58,7 @@ export class ClaimLoop {
     this.#backOff = new BackOff({ random: options.random });
   }
 
-  /** The room has changed: sends the claim that fits it. */
+  /** Called when the number of free slots has changed: sends a claim for that number. */
   wake(): void {
     if (this.#isScheduled || this.#isStopped) return;
     this.#isScheduled = true;
@@ -68,18 +68,18 @@ export class ClaimLoop {
     });
   }
 
-  /** Stops claiming; resolves when no claim is under way. The caller gives back the work that the last claims bring. */
+  /** Stops claiming; resolves when no claim is open. The caller hands back the work that the last claims bring. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#stopWaiting?.();
     if (this.#open.size === 0) return;
     const quiet = new Promise<void>((resolve) => this.#onQuiet.push(resolve));
-    // The server answers a waiting claim at once when the worker sends another one.
+    // The server answers a waiting claim at once when the same worker sends another one.
     this.#claim(0, NO_WAIT).catch(this.#options.onBug);
     await quiet;
   }
 
-  /** The session was registered again: claims at once, to see whether claims work. */
+  /** Called when the session was registered again: sends a claim at once, to see whether claims work. */
   restart(): void {
     if (this.#isStopped) return;
     this.#isProven = false;
@@ -87,7 +87,7 @@ export class ClaimLoop {
     this.#claim(this.#options.room(), NO_WAIT).catch(this.#options.onBug);
   }
 
-  /** The session has ended: claims under way may still bring work, and no claim follows. */
+  /** Called when the session has ended: open claims may still bring work, and no more claims are sent. */
   end(): void {
     this.#isStopped = true;
     this.#stopWaiting?.();
@@ -108,12 +108,15 @@ export class ClaimLoop {
       });
   }
 
-  /** The first claim after a registration does not wait; others wait at most two thirds of a heartbeat. */
+  /**
+   * The waits of the next claim. The first claim after a registration does not wait; others wait at most two thirds of a
+   * heartbeat.
+   */
   #waits(): ClaimWaits {
     if (!this.#isProven) return NO_WAIT;
     const thirdMs = Math.floor(this.#options.heartbeatMs() / 3);
     const shortMs = Math.min(SHORT_MS, thirdMs);
-    // More often at first, so that even a short claim shows whether keep-alive bytes arrive.
+    // Keep-alive bytes are requested more often at first, so that even a short claim shows whether they arrive.
     if (!this.#isKeptAlive)
       return { waitMs: shortMs, keepAlive: { everyMs: Math.ceil(shortMs / 3), isTrusted: false } };
     return { waitMs: Math.min(LONG_MS, 2 * thirdMs), keepAlive: { everyMs: shortMs, isTrusted: true } };
@@ -141,7 +144,7 @@ export class ClaimLoop {
     this.wake();
   }
 
-  /** Claims again after a back-off. */
+  /** Sends the next claim after a back-off. */
   #again(): void {
     if (this.#open.size === 0) for (const resolve of this.#onQuiet.splice(0)) resolve();
     if (!this.#isStopped) this.#options.clock.after(this.#backOff.next(), () => this.wake());

@@ -1,6 +1,6 @@
 /**
- * Sends the events of attempts to one node: in order, in batches, one request at a time. Events stay here until they are
- * acknowledged; those that the node does not want are handed back for another node.
+ * Sends the events of attempts to one node: in order, in batches, one request at a time. Events stay in this queue until they
+ * are acknowledged; events of attempts that the node does not own are returned for another node.
  */
 import type { EventsAnswer } from "../../protocol/worker-wire.ts";
 import { BackOff } from "../../std/back-off.ts";
@@ -15,7 +15,7 @@ export interface EventQueueOptions<E extends SpooledEvent> {
   readonly clock: Clock;
   readonly random: Random;
   readonly post: (body: string) => Promise<Called<EventsAnswer>>;
-  /** Called when the node has settled these events. Each verdict is the one of the event's attempt. */
+  /** Called when the node has acknowledged or refused these events. Each verdict is that of the event's attempt. */
   readonly onSettled: (settled: readonly { readonly entry: E; readonly verdict: string }[]) => void;
   /** Called if the node refuses the events of this attempt for good. */
   readonly onDropped: (attempt: string, why: Refused) => void;
@@ -26,7 +26,7 @@ export interface EventQueueOptions<E extends SpooledEvent> {
 
 const ENTRIES_MAX = 5_000;
 const CHARS_MAX = 1_048_576;
-/** A refused event is sent this often, because a request may be damaged on its way. */
+/** A refused event is sent this often before it is dropped, because a request may be damaged on its way. */
 const REFUSALS_MAX = 3;
 const GAP: Refused = { kind: "refused", status: 200, code: "gap", message: "an earlier event is missing" };
 
@@ -98,7 +98,7 @@ export class EventQueue<E extends SpooledEvent> {
     this.#queue = again.length === 0 ? rest : [...again, ...rest];
     if (settled.length > 0) this.#options.onSettled(settled);
     if (elsewhere.size > 0) this.#options.onMoved(this.#remove(elsewhere));
-    // The node will never take these in order: earlier events of the attempts are missing.
+    // The node will never accept these events: earlier events of their attempts are missing.
     else if (settled.length === 0)
       for (const attempt of new Set(again.map((entry) => entry.attempt))) this.#drop(attempt, GAP);
     this.#entriesMax = Math.min(ENTRIES_MAX, this.#entriesMax * 2);

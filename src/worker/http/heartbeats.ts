@@ -1,4 +1,7 @@
-/** Sends heartbeats to one node, every third of the shortest time-out. An attempt without a known node goes to every node. */
+/**
+ * Sends heartbeats to one node, every third of the shortest time-out. The heartbeat of an attempt whose node is not known goes
+ * to every node.
+ */
 import type { HeartbeatAnswer, HeartbeatRequest } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { HeldAttempt, HeldAttempts } from "./held-attempts.ts";
@@ -10,7 +13,10 @@ export interface HeartbeatsOptions {
   readonly node: string;
   readonly post: (body: string) => Promise<Called<HeartbeatAnswer>>;
   readonly onStop: (ids: readonly string[], why: "cancel" | "lost") => void;
-  /** The node owns an attempt that was searched for, or does not own an attempt that was taken to be here. */
+  /**
+   * Called when the node turns out to own an attempt whose node was searched for, or not to own an attempt that was assigned to
+   * it.
+   */
   readonly onHome: (attempt: HeldAttempt, isHere: boolean) => void;
   readonly onBug: (thrown: unknown) => void;
 }
@@ -27,7 +33,7 @@ export class Heartbeats {
     this.#options = options;
   }
 
-  /** Attempts have come, perhaps with a shorter time-out: sends the next heartbeat in time for them. */
+  /** Called when attempts were added, perhaps with a shorter time-out: sends the next heartbeat in time for them. */
   reschedule(): void {
     const { clock, held } = this.#options;
     if (this.#isStopped || this.#isBeating || held.size === 0) return;
@@ -38,7 +44,7 @@ export class Heartbeats {
     this.#stopTimer = clock.after(at - clock.now(), () => this.beat());
   }
 
-  /** Sends a heartbeat now and plans the next one. */
+  /** Sends a heartbeat now and schedules the next one. */
   beat(): void {
     this.#stopTimer?.();
     this.#stopTimer = null;

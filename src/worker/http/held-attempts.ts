@@ -12,11 +12,11 @@ export interface HeldAttempt {
   readonly since: number;
   /** The numbers under which `RemoteResults` keeps the checkpoints of earlier attempts. */
   readonly kept: readonly number[];
-  /** The session name of the node that owns the attempt; null: that node is being searched for. */
+  /** The session name of the node that owns the attempt; null while that node is searched for. */
   home: string | null;
-  /** The number of its events on their way to a node. */
+  /** The number of the attempt's events that are being sent to a node. */
   queued: number;
-  /** The number of unacknowledged events that a former process left; 0: the attempt belongs to this process. */
+  /** The number of unacknowledged events that an ended process left; 0 if the attempt belongs to this process. */
   left: number;
   n: number;
   hasStarted: boolean;
@@ -53,7 +53,7 @@ export class HeldAttempts {
     if (!attempt.hasEnded) this.#open++;
   }
 
-  /** Assigns the attempt to another node; null: its node is not known. */
+  /** Assigns the attempt to another node; null if its node is not known. */
   move(attempt: HeldAttempt, home: string | null): void {
     attempt.home = home;
     if (home === null && this.#attempts.has(attempt.id)) this.#homeless.add(attempt);
@@ -64,20 +64,20 @@ export class HeldAttempts {
     return this.#homeless;
   }
 
-  /** The attempts at a node without events on their way there. */
+  /** The attempts at a node that have no events on their way to it. */
   *quietAt(home: string): Generator<HeldAttempt> {
     for (const attempt of this.#attempts.values())
       if (attempt.home === home && attempt.queued === 0) yield attempt;
   }
 
-  /** Whether a held attempt is at this node, or may be. */
+  /** Whether a held attempt is at this node, or may be because its node is not known. */
   mayBeAt(home: string): boolean {
     if (this.#homeless.size > 0) return true;
     for (const attempt of this.#attempts.values()) if (attempt.home === home) return true;
     return false;
   }
 
-  /** The attempt has a receipt on the way and uses no capacity any more. */
+  /** Called when the attempt has ended and its receipt is being sent: it uses no capacity any more. */
   end(attempt: HeldAttempt): void {
     if (attempt.hasEnded) return;
     attempt.hasEnded = true;
@@ -94,13 +94,13 @@ export class HeldAttempts {
     if (others?.size === 0) this.#byExecution.delete(execution);
   }
 
-  /** An open attempt of an execution. Its token allows reads of that execution. */
+  /** Finds an open attempt of an execution. Its token allows reads of that execution. */
   openOf(execution: string): HeldAttempt | undefined {
     for (const attempt of this.#byExecution.get(execution) ?? []) if (!attempt.hasEnded) return attempt;
     return undefined;
   }
 
-  /** Started attempts that this node owns or may own; each needs heartbeats until its receipt is acknowledged. */
+  /** Started attempts that this node owns or may own. Each needs heartbeats until its receipt is acknowledged. */
   *startedAt(home: string): Generator<HeldAttempt> {
     for (const attempt of this.#attempts.values()) {
       if (!attempt.hasStarted || (attempt.left > 0 && attempt.home !== null)) continue;

@@ -11,7 +11,7 @@ export type MembershipInput =
       readonly kind: "registered";
       readonly session: number;
       readonly request: number;
-      /** The nodes of the cluster; null: the server is not in a cluster. */
+      /** The nodes of the cluster; null if the server is not in a cluster. */
       readonly nodes: readonly string[] | null;
     }
   | {
@@ -19,7 +19,10 @@ export type MembershipInput =
       readonly session: number;
       readonly request: number;
       readonly what: string;
-      /** Whether the server refuses the worker itself: its token, its name, or the route does not exist. */
+      /**
+       * Whether the server refuses the worker itself: because of its token or its name, or because the server has no such
+       * route.
+       */
       readonly isRefusal: boolean;
     }
   | {
@@ -31,7 +34,7 @@ export type MembershipInput =
   | { readonly kind: "failed"; readonly session: number; readonly route: Route; readonly what: string }
   /** The node does not know the worker, or the worker's registration has changed. */
   | { readonly kind: "forgotten"; readonly session: number }
-  /** The nodes of the cluster, for a worker inside a node: such a worker has no addresses. */
+  /** The nodes of the cluster, for a worker inside a node, which has no configured addresses. */
   | { readonly kind: "members"; readonly urls: readonly string[] }
   /** Whether the worker needs a session at the node of its own process. */
   | { readonly kind: "own"; readonly isNeeded: boolean }
@@ -54,23 +57,23 @@ export type MembershipOutput =
       readonly request: number;
       readonly address: string;
     }
-  /** The session is registered: requests go to this address. */
+  /** The session is registered: its requests go to this address. */
   | { readonly kind: "ready"; readonly session: number; readonly address: string }
-  /** Requests wait until the session is registered again. */
+  /** Requests of the session wait until it is registered again. */
   | { readonly kind: "not-ready"; readonly session: number }
-  /** The node is unreachable or was left. Its attempts may have moved to other nodes. */
+  /** The node is unreachable, or the worker has left it. The worker's attempts may have moved to other nodes. */
   | { readonly kind: "gone"; readonly name: string }
-  /** No node is in touch; `what` is the reason. Null: a node is in touch again. */
+  /** No node is in touch, for the reason `what`; null if a node is in touch again. */
   | { readonly kind: "trouble"; readonly what: string | null }
-  /** Every configured address refuses this worker, and it was never registered. */
+  /** Every configured address refuses this worker, which was never registered. */
   | { readonly kind: "refused"; readonly what: string }
-  /** Sends every node the attempts whose node is not known. */
+  /** Asks every node about the attempts whose node is not known. */
   | { readonly kind: "show" };
 
 export interface MembershipOptions {
   /** Configured addresses. If there are none, `members` names the nodes. */
   readonly addresses: readonly string[];
-  /** The URL of the node of this process; null: this process is not a node. */
+  /** The URL of the node of this process; null if this process is not a node. */
   readonly own: string | null;
   readonly random: Random;
 }

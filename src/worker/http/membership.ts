@@ -21,11 +21,11 @@ import type { MembershipInput, MembershipOptions, MembershipOutput } from "./mem
 
 /** The name of the session at the configured addresses. */
 export const FIRST = "first";
-/** Longest wait between two rounds of registration. */
+/** The longest wait between two rounds of registration. */
 const ROUND_MAX_MS = 3_000;
-/** Addresses that registered the worker and then failed it are tried this much later than the others. */
+/** How much later addresses that registered the worker and then failed it are tried than the others. */
 const STAGGER_MS = 1_000;
-/** The wait before the next try where another address may do. */
+/** The wait before the next try of a registration, if another address is left. */
 const RETRY_MS = 100;
 /** After this long without a session in touch, the configured addresses are tried again. */
 const AWAY_MS = 1_000;
@@ -46,7 +46,7 @@ export class Membership {
   #isClosed = false;
   #isAway = false;
   #wasRegistered = false;
-  /** When the configured addresses are tried again; Infinity: a session is in touch, or they are being tried. */
+  /** When the configured addresses are tried again; Infinity while a session is in touch, or while they are being tried. */
   #firstAt = NEVER;
   #showAt = NEVER;
   #what = "no node answers";
@@ -57,7 +57,7 @@ export class Membership {
     if (options.addresses.length > 0) this.#open(FIRST, options.addresses);
   }
 
-  /** The outputs of the constructor, to be performed before the first input. */
+  /** The outputs of the constructor, which the driver performs before the first input. */
   begin(): readonly MembershipOutput[] {
     return this.#drain();
   }
@@ -73,7 +73,7 @@ export class Membership {
     return this.#drain();
   }
 
-  /** When the next `tick` is due; Infinity: never. */
+  /** When the next `tick` is due; Infinity if none is. */
   get dueAt(): number {
     if (this.#isClosed) return NEVER;
     let due = Math.min(this.#firstAt, this.#showAt);
@@ -85,7 +85,7 @@ export class Membership {
     return this.#isAway;
   }
 
-  /** Whether this session is registered and its claims work. */
+  /** Whether this session is registered and its last claim did not fail. */
   isInTouch(session: number): boolean {
     const found = this.#sessions.get(session);
     return found !== undefined && isInTouch(found);
@@ -146,7 +146,7 @@ export class Membership {
     session.round = [];
     session.tryAt = NEVER;
     session.address = address;
-    // A failed claim at another address says nothing about this one.
+    // A failed claim at another address does not count against this one.
     if (address !== session.lastAddress) session.claimsFail = false;
     session.lastAddress = address;
     session.hasFailed = false;
@@ -201,7 +201,7 @@ export class Membership {
     const session = this.#sessions.get(id);
     if (session === undefined || session.address === null) return;
     const isFirst = session.forgets++ === 0;
-    // A server that registers the worker and then does not know it is useless.
+    // A server that registers the worker and then repeatedly does not know it is of no use.
     const isUseless = session.forgets > FORGETS_MAX;
     if (isUseless) session.claimsFail = true;
     const waitMs = isUseless
@@ -270,7 +270,7 @@ export class Membership {
     this.#out.push({ kind: "open", session: id, name, addresses });
   }
 
-  /** Ends a session without deregistering: the node may have stalled, and its answer would not come. */
+  /** Ends a session without deregistering: the node may have stalled, and would not answer. */
   #end(session: MemberSession): void {
     this.#sessions.delete(session.id);
     this.#out.push({ kind: "end", session: session.id, name: session.name });
@@ -289,7 +289,10 @@ export class Membership {
     session.round = [...session.addresses];
   }
 
-  /** Registers at the addresses of this round that are not known to be broken. The broken ones follow a little later. */
+  /**
+   * Registers at the addresses of this round that have not failed the worker. The addresses that failed it follow a little
+   * later.
+   */
   #tryMore(session: MemberSession, now: number): void {
     const whole = session.round.filter((address) => !this.#broken.has(address));
     const tried = whole.length > 0 ? whole : session.round;
@@ -302,7 +305,7 @@ export class Membership {
     }
   }
 
-  /** Opens sessions at the named nodes, and ends those that are not needed. */
+  /** Opens sessions at the nodes that the servers name, and ends sessions that are not needed. */
   #reconcile(now: number): void {
     if (this.#options.addresses.length === 0 || !this.#isStarted) return;
     const sessions = [...this.#sessions.values()].filter(({ name }) => name !== this.#options.own);
@@ -314,13 +317,13 @@ export class Membership {
     const isTargetInTouch = sessions.some((session) => targets.has(session.name) && isInTouch(session));
     for (const session of sessions) {
       if (targets.has(session.name)) continue;
-      // The sessions that name the targets are in touch, so a session that is not in touch is not the last one.
+      // The sessions that name the other nodes are in touch, so a session that is not in touch is never the last one.
       // @plant nodes that name only themselves end all sessions 4
       if (isTargetInTouch || !isInTouch(session)) this.#end(session);
     }
   }
 
-  /** Reports when the last session goes out of touch, and schedules a try of the configured addresses. */
+  /** Reports when no session is in touch any more, and schedules a try of the configured addresses. */
   #checkAway(now: number): void {
     const sessions = [...this.#sessions.values()];
     const isAway = sessions.length > 0 && !sessions.some(isHopeful);
@@ -347,7 +350,7 @@ export class Membership {
   #distrust(session: MemberSession, address: string): number {
     this.#broken.add(address);
     if (!session.addresses.every((one) => this.#broken.has(one))) return RETRY_MS;
-    // All addresses are broken: the others get another chance, this one comes last.
+    // All addresses have failed the worker: the others are tried again, and this one comes last.
     for (const one of session.addresses) if (one !== address) this.#broken.delete(one);
     return session.backOff.next();
   }
@@ -382,22 +385,22 @@ interface MemberSession {
   readonly addresses: readonly string[];
   address: string | null;
   lastAddress: string | null;
-  /** Registration requests under way: their addresses by number. */
+  /** The addresses of open registration requests, by the request's number. */
   readonly requests: Map<number, string>;
-  /** Addresses that this round has not tried yet. */
+  /** Addresses that the worker has not tried yet in this round of registration. */
   round: string[];
-  /** When the next addresses are tried, or the next round begins; Infinity: nothing is scheduled. */
+  /** When the next addresses are tried, or the next round of registration begins; Infinity if neither is scheduled. */
   tryAt: number;
   readonly backOff: BackOff;
-  /** Addresses that refused this worker in this round. */
+  /** Addresses that refused this worker in this round of registration. */
   readonly refusals: Set<string>;
   /** Whether the last registration or request of the session failed. */
   hasFailed: boolean;
-  /** The last claim failed. A registration does not prove that claims work. */
+  /** Whether the last claim failed. A registration does not prove that claims work. */
   claimsFail: boolean;
   /** How often the node did not know the worker, since the last answered claim. */
   forgets: number;
-  /** The nodes that the server named last; null or empty: none. */
+  /** The nodes that the server named last; null or empty if it named none. */
   nodes: readonly string[] | null;
 }
 
@@ -421,7 +424,7 @@ function targetsOf(sessions: readonly MemberSession[]): ReadonlySet<string> {
     return others.length === 0 || others.some(({ nodes }) => nodes?.includes(url));
   };
   const targets = new Set([...named].filter(isNamedByAnother));
-  // Nodes that name only themselves contradict each other. A session at each of them does no harm.
+  // Nodes that name only themselves contradict each other. An additional session at each of them does no harm.
   // @plant nodes that name only themselves end all sessions
   return targets.size > 0 ? targets : named;
 }

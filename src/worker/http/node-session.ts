@@ -17,7 +17,7 @@ export interface SessionParts
   readonly outbox: Outbox;
   readonly onClaimed: (session: NodeSession, claimed: Claimed) => void;
   readonly onStop: (ids: readonly string[], why: "cancel" | "lost") => void;
-  /** Whether the node of this session owns an attempt. */
+  /** Called when the node of this session turns out to own an attempt, or not to own it. */
   readonly onHome: (session: NodeSession, attempt: HeldAttempt, isHere: boolean) => void;
   readonly onTaken: () => void;
   readonly onDropped: (attempt: string, why: Refused) => void;
@@ -28,7 +28,7 @@ export interface NodeSessionOptions
     Pick<ServerLinkOptions, "addresses" | "token" | "registration"> {
   /** The URL of the node, or FIRST for the session at the configured addresses. */
   readonly name: string;
-  /** Whether other nodes may answer instead. If so, events are sent once. */
+  /** Whether other nodes may answer instead of this one. If so, a request with events is not repeated after a failure. */
   readonly isOneOfMany: boolean;
 }
 
@@ -53,7 +53,7 @@ export class NodeSession {
       clock,
       random,
       answerMs: () => Math.max(ANSWER_MIN_MS, Math.min(ANSWER_MAX_MS, shortestMs() / 2)),
-      // The answer of a claim brings the list of nodes, and is reported with it below.
+      // The answer of a claim contains the list of nodes, and is reported together with it below.
       onAnswered: (route) => (route === "claim" ? undefined : onAnswered(route)),
     });
     this.claims = new ClaimLoop({
@@ -92,7 +92,7 @@ export class NodeSession {
     });
   }
 
-  /** The session is registered: tries a claim at once. */
+  /** Called when the session is registered: sends a claim at once. */
   ready(address: string): void {
     this.link.ready(address);
     this.claims.restart();

@@ -1,4 +1,7 @@
-/** The sessions of a worker. Drives the membership machine (membership.ts): performs its outputs and feeds it the results. */
+/**
+ * The sessions of a worker at nodes. Drives the membership machine (membership.ts): performs its outputs and feeds the results
+ * back to it.
+ */
 import type { Registered } from "../../protocol/worker-wire.ts";
 import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
@@ -23,7 +26,7 @@ export interface NodeSessionsOptions extends Pick<MembershipOptions, "addresses"
   readonly onRegistered: (session: NodeSession, registered: Registered) => void;
   readonly onGone: (name: string) => void;
   readonly onTrouble: (what: string | null) => void;
-  /** Called if every address refuses this worker, and it was never registered: its configuration is wrong. */
+  /** Called if every address refuses this worker, which was never registered: its configuration is wrong. */
   readonly onRefused: (why: Refused) => void;
   readonly onBug: (thrown: unknown) => void;
 }
@@ -59,7 +62,10 @@ export class NodeSessions {
     return this.get(FIRST);
   }
 
-  /** The number of sessions that share the worker's capacity: those in touch. The worker claims nothing at its own node. */
+  /**
+   * The number of sessions that share the worker's capacity: those in touch, except that at the worker's own node, where it
+   * claims nothing.
+   */
   get sharing(): number {
     const { own } = this.#options;
     let count = 0;
@@ -71,7 +77,7 @@ export class NodeSessions {
     return this.#machine.isAway;
   }
 
-  /** Whether a node is registered that would take events. */
+  /** Whether the worker is registered at a node that would accept events. */
   get isRegistered(): boolean {
     return this.#machine.isRegistered;
   }
@@ -91,23 +97,26 @@ export class NodeSessions {
     this.#feed({ kind: "members", urls });
   }
 
-  /** The worker's attempts may have moved to the node of this process, or away from it: opens or ends the session there. */
+  /**
+   * Called when the worker's attempts may have moved to the node of this process, or away from it: opens or ends the session
+   * there.
+   */
   updateOwn(): void {
     const { own, held } = this.#options;
     if (own !== null) this.#feed({ kind: "own", isNeeded: held.mayBeAt(own) });
   }
 
-  /** Starts the search for the nodes of homeless attempts, if there are any. */
+  /** Starts the search for the nodes of attempts whose node is not known, if there are any. */
   search(): void {
     if (this.#options.held.homeless.size > 0) this.#feed({ kind: "homeless" });
   }
 
-  /** Events were acknowledged: the search starts again with short pauses. */
+  /** Called when events were acknowledged: the search starts again with short pauses. */
   resetSearch(): void {
     this.#feed({ kind: "eased" });
   }
 
-  /** The registration has changed: registers again at every node. */
+  /** Called when the worker's registration has changed: registers the worker again at every node. */
   registerAgain(): void {
     for (const session of this.#sessions.keys()) this.#feed({ kind: "forgotten", session });
   }
@@ -122,7 +131,7 @@ export class NodeSessions {
     await Promise.all(sessions.map((session) => session.close({ worker })));
   }
 
-  /** Feeds one input after the other: performing an output may bring the next input. */
+  /** Feeds inputs to the membership machine one after the other, because an output may bring the next input. */
   #feed(input: MembershipInput): void {
     this.#inputs.push(input);
     if (this.#isRunning) return;
@@ -212,7 +221,7 @@ export class NodeSessions {
     if (!wasReady && session.link.isConnected) this.#options.onRegistered(session, registered);
   }
 
-  /** Sends every node the homeless attempts. Repeated until each is found. */
+  /** Asks every node about the attempts whose node is not known, and repeats that until each is found. */
   #show(): void {
     if (this.#options.held.homeless.size === 0) return;
     this.updateOwn();

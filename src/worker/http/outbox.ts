@@ -1,7 +1,7 @@
 /**
  * The unacknowledged events of a worker. Events are numbered per attempt and sent again with the same numbers; with a spool
- * they are on disk before an attempt counts as ended. Either all events of an attempt wait here, while its node is searched
- * for, or all are on their way to one node.
+ * they are on disk before an attempt counts as ended. Either all events of an attempt wait here while its node is searched for,
+ * or all of them are being sent to one node.
  */
 import type { Report } from "../../protocol/work.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -14,9 +14,9 @@ export interface OutboxOptions {
   readonly clock: Clock;
   readonly held: HeldAttempts;
   readonly spool: Spool | null;
-  /** The event queue of a node, by its name; null: the session at that node has ended. */
+  /** The event queue of a node, by the node's name; null if the session at that node has ended. */
   readonly queueOf: (node: string) => { add(entries: readonly Entry[]): void } | null;
-  /** Called when an attempt has ended, so that the worker has room for another one. */
+  /** Called when an attempt has ended, so that the worker has a free slot. */
   readonly onEnded: () => void;
   /** Called when the receipt of an attempt is acknowledged. */
   readonly onAcknowledged: (attempt: HeldAttempt) => void;
@@ -31,18 +31,18 @@ interface Delivery {
   readonly resolve: (verdicts: readonly (readonly string[])[]) => void;
 }
 
-/** An event with its attempt and the delivery that awaits it. */
+/** An event, with its attempt and the call of `send` that waits for its verdict. */
 export interface Entry extends SpooledEvent {
   readonly held: HeldAttempt;
   readonly delivery: Delivery | null;
-  /** The index of its report in the delivery, and of its attempt in the report. */
+  /** The index of the event's report in the call, and of its attempt in the report. */
   readonly report: number;
   readonly attemptAt: number;
 }
 
 export class Outbox {
   readonly #options: OutboxOptions;
-  /** All unacknowledged events, in the order of the calls. */
+  /** All unacknowledged events, in the order of the calls of `send`. */
   readonly #open = new Set<Entry>();
   /** The events that wait until the node of their attempt is found. */
   readonly #waiting = new Map<HeldAttempt, Entry[]>();
@@ -59,7 +59,7 @@ export class Outbox {
     return this.#chars;
   }
 
-  /** Sends reports; resolves with a list of verdicts for each report when all events are acknowledged. */
+  /** Sends reports; resolves with a list of verdicts for each report when all their events are acknowledged. */
   send(reports: readonly Report[]): Promise<readonly (readonly string[])[]> {
     return new Promise((resolve, fail) => {
       const verdicts = reports.map((report) => new Array<string>(attemptCount(report)).fill("stale"));
@@ -74,14 +74,17 @@ export class Outbox {
     });
   }
 
-  /** Sends the events that a former process left in its spool. `hold` returns the attempt of an event. */
+  /** Sends the events that an ended process left in its spool. `hold` returns the attempt of an event. */
   replay(events: readonly SpooledEvent[], hold: (event: SpooledEvent) => HeldAttempt): void {
     this.#add(
       events.map((event) => ({ ...event, held: hold(event), delivery: null, report: 0, attemptAt: 0 })),
     );
   }
 
-  /** A node owns an attempt that was searched for: its waiting events go there, unless older ones are still under way. */
+  /**
+   * Called when a node turns out to own an attempt: the waiting events of the attempt go there, unless older ones are still
+   * being sent.
+   */
   found(held: HeldAttempt, node: string): void {
     if (held.queued > 0) return;
     this.#options.held.move(held, node);
@@ -91,7 +94,7 @@ export class Outbox {
     this.#post(waiting);
   }
 
-  /** Handles events that did not belong to the node that they were sent to: they wait until the right node is found. */
+  /** Called with events that did not belong to the node that they were sent to: they wait until the right node is found. */
   moved(entries: readonly Entry[]): void {
     const byAttempt = new Map<HeldAttempt, Entry[]>();
     for (const entry of entries) {
@@ -119,7 +122,10 @@ export class Outbox {
     return new Promise((resolve) => this.#onEmpty.push(resolve));
   }
 
-  /** Events that are not acknowledged by now stay in the spool; without a spool, the leases of their attempts run out. */
+  /**
+   * Closes the outbox. Events that are not acknowledged by now stay in the spool; without a spool, the leases of their attempts
+   * expire.
+   */
   close(): void {
     this.#isClosed = true;
     this.#options.spool?.close();

@@ -1,4 +1,7 @@
-/** Decodes the answers of a server to a worker. An answer of the wrong form (a proxy's page, damaged bytes) is null. */
+/**
+ * Decodes the answers of a server to a worker. A decoder returns null for an answer of the wrong form, such as a proxy's page
+ * or damaged bytes.
+ */
 import { decodeAttempt } from "../../protocol/attempt-id.ts";
 import type {
   Claimed,
@@ -24,7 +27,7 @@ import {
   where,
 } from "../../std/decode.ts";
 
-/** Longer lists of nodes and higher numbers of finished runs are refused, because each entry takes memory. */
+/** Longer lists of nodes and higher numbers of finished runs in an answer are refused, because each entry takes memory. */
 const NODES_MAX = 1_000;
 const RUNS_MAX = 100_000;
 const positive: Decode<number> = where(
@@ -40,7 +43,7 @@ const url: Decode<string> = where(
   (value) => typeof value === "string" && URL.canParse(value) && /^https?:$/.test(new URL(value).protocol),
 );
 const nodeList = listOf(url, { max: NODES_MAX });
-/** The nodes of the cluster, without duplicates. Null and a missing list both mean that the server names none. */
+/** The nodes of the cluster, without duplicates. Null and a missing list both mean that the server names no nodes. */
 const nodes: Decode<readonly string[] | undefined> = (value) =>
   value === undefined || value === null ? undefined : [...new Set(nodeList(value))];
 

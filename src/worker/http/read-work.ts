@@ -16,7 +16,7 @@ import { assert } from "../../std/assert.ts";
 /** A checkpoint of an earlier attempt, kept under a number in place of its position in the journal. */
 export type KeptCheckpoint = { readonly result: string } | { readonly error: string };
 
-/** Keeps a checkpoint; returns the number to read it by. */
+/** Stores a checkpoint in memory; returns the number by which it can be read. */
 export type Keep = (payload: KeptCheckpoint) => number;
 
 export interface ReadItem {
@@ -64,7 +64,10 @@ export function readWork({ work, inputs, phases }: Claimed, keep: Keep): ReadWor
   return { grants, items };
 }
 
-/** Scripts and enumerations have a grant each, because each has its own shared data. */
+/**
+ * Whether an item belongs to the same grant as the one before. Scripts and enumerations have a grant each, because each has its
+ * own data.
+ */
 function isSameGrant(
   { first, at: firstAt }: { first: WorkItem; at: ReportedAttempt },
   one: WorkItem,
@@ -140,7 +143,7 @@ function grantOf(one: WorkItem, at: ReportedAttempt): Omit<Grant, "input" | "pha
   };
 }
 
-/** All runs. Finished ones come without their expressions, because they do not run again. */
+/** All runs of a script. Finished runs come without their expressions, because they do not run again. */
 function scriptOf({ runs = [], finished = 0, state }: WorkItem): ScriptWork {
   const done = Array.from({ length: finished }, (_, i) => ({
     name: `${i}`,
@@ -150,7 +153,7 @@ function scriptOf({ runs = [], finished = 0, state }: WorkItem): ScriptWork {
   return { runs: [...done, ...runs], state: JSON.stringify(state ?? null), resume: true };
 }
 
-/** The command, as named by its mark. */
+/** The command that a work item contains, with the names in its mark. */
 function commandOf({ use, task }: WorkItem): CommandWork {
   const topic = topicOf(use) ?? use;
   const mark = (task as { cmd_metadata?: { rondo?: { step?: unknown } } } | null)?.cmd_metadata?.rondo;

@@ -5,7 +5,7 @@ import type { KeptCheckpoint } from "./read-work.ts";
 
 export interface RemoteResultsOptions {
   readonly held: HeldAttempts;
-  /** Gets an API path with an attempt's token; waits while no server answers. */
+  /** Reads an API path with an attempt's token; waits while no server answers. */
   readonly get: (path: string, attempt: HeldAttempt) => Promise<string>;
 }
 
@@ -32,13 +32,13 @@ export class RemoteResults implements ResultsSource {
     this.#options = options;
   }
 
-  /** Keeps a checkpoint of an earlier attempt; returns the number to read it by. */
+  /** Stores a checkpoint of an earlier attempt in memory; returns the number by which it can be read. */
   keep(payload: KeptCheckpoint): number {
     this.#kept.set(++this.#number, payload);
     return this.#number;
   }
 
-  /** Drops the checkpoints that were kept for an attempt, when it is over. */
+  /** Drops the checkpoints that were stored for an attempt, once the attempt has ended. */
   release(numbers: readonly number[]): void {
     for (const number of numbers) this.#kept.delete(number);
   }

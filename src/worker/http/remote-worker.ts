@@ -1,11 +1,14 @@
-/** A worker in its own process, over HTTP. Code and scripts have a registration each, since the sandbox limits scripts. */
+/**
+ * A worker in its own process, over HTTP. Handler code and scripts have a registration each, since the sandbox limits how many
+ * scripts run.
+ */
 import { join } from "node:path";
 import { withChildren } from "../handler-code.ts";
 import { type StatusServer, startStatusServer } from "../status-server.ts";
 import { makeWorkerId, WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
 
 export interface RemoteWorkerOptions extends Omit<WorkerLaneOptions, "url"> {
-  /** The port of the worker's status API, 0 for any free one; null: no status API. */
+  /** The port of the worker's status API; 0 for any free port, null for no status API. */
   readonly statusPort: number | null;
 }
 
@@ -48,12 +51,12 @@ export class RemoteWorker {
     return this.#lanes.reduce((sum, { capacity }) => sum + capacity, 0);
   }
 
-  /** The address of the status API; null: there is none. */
+  /** The address of the worker's status API; null if it has none. */
   get url(): string | null {
     return this.#status?.url ?? null;
   }
 
-  /** Starts to claim as soon as a server answers. */
+  /** Starts the worker, which claims work as soon as a server answers. */
   async start(): Promise<void> {
     const { statusPort } = this.#options;
     if (statusPort !== null) {
@@ -70,7 +73,7 @@ export class RemoteWorker {
     for (const lane of this.#lanes) lane.start();
   }
 
-  /** Stops gracefully; resolves when all receipts are acknowledged or the time is over. */
+  /** Stops gracefully; resolves when all receipts are acknowledged or the grace period is over. */
   async stop(graceMs: number): Promise<void> {
     this.#isStopped = true;
     await Promise.all(this.#lanes.map((lane) => lane.stop(graceMs)));
@@ -84,7 +87,7 @@ export class RemoteWorker {
     return { ok: true, name, version, workers, capacity: this.capacity, held: this.held, connected };
   }
 
-  /** The answer of the registration that has one. */
+  /** Asks both registrations about an attempt; returns the answer of the one that has it. */
   #ask(about: (lane: WorkerLane) => Shown | null): Shown | null {
     for (const lane of this.#lanes) {
       const found = about(lane);

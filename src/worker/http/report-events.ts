@@ -3,7 +3,10 @@ import type { Outcome } from "../../kernel/message.ts";
 import { attemptPrefix } from "../../protocol/attempt-id.ts";
 import type { Report, ReportedLine } from "../../protocol/work.ts";
 
-/** Called for each event of a report, with the attempt's id, the text after the number, and whether it is the receipt. */
+/**
+ * Called for each event of a report, with the attempt's id, the JSON text after the event's number, and whether the event is
+ * the receipt.
+ */
 export type OnEvent = (attempt: string, rest: string, isReceipt: boolean) => void;
 
 export function eachEvent(report: Report, take: OnEvent): void {
@@ -63,7 +66,10 @@ function lineText({ at, level, text, run }: ReportedLine): string {
   return `"kind":"log",${JSON.stringify({ text, level, at, run }).slice(1)}`;
 }
 
-/** Results are JSON texts already. Errors are parsed, because the wire format has their flags beside them. */
+/**
+ * The JSON text of a receipt. Results are JSON texts already. Errors are parsed, because the wire format has their flags beside
+ * them.
+ */
 function receiptText({ status, payload, fatal, retryAfterMs, total, wait }: Outcome, ms: number): string {
   const head = `"kind":"receipt","status":"${status}","stats":{"durationMs":${Math.max(0, Math.round(ms))}}`;
   if (status === "done")

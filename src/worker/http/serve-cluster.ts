@@ -4,14 +4,14 @@ import type { ScriptOptions } from "../script-runner.ts";
 import type { NetworkWorkerOptions } from "../worker.ts";
 import { WorkerLane, type WorkerLaneOptions } from "./worker-lane.ts";
 
-/** `token` authenticates workers of nodes to each other; `worker` must be unique to this process. */
+/** Options of the worker. `token` authenticates workers of nodes to each other; `worker` must be unique to this process. */
 export interface ServeClusterOptions
   extends Omit<NetworkWorkerOptions, "workflows">,
     Pick<WorkerLaneOptions, "version"> {
   readonly worker: string;
   readonly own: string;
   readonly token: string;
-  /** Left out: this worker runs no scripts of other nodes. */
+  /** The options of scripts. Without them, this worker runs no scripts of other nodes. */
   readonly scripts?: ScriptOptions;
 }
 
@@ -21,12 +21,12 @@ export interface ClusterWorker {
   host(workflows: readonly HostedPart[]): void;
   /** Runs scripts of the other nodes from now on. */
   hostScripts(): void;
-  /** Sets the other live nodes. Sessions are opened and ended accordingly. */
+  /** Sets the URLs of the other live nodes. The worker opens and ends sessions accordingly. */
   nodes(urls: readonly string[]): void;
   stop(graceMs: number): Promise<void>;
 }
 
-/** The worker starts with the first hosted code, at the nodes set by `nodes`. */
+/** Makes the worker, which starts with the first hosted code, at the nodes set by `nodes`. */
 export function serveCluster(options: ServeClusterOptions): ClusterWorker {
   const { scripts, ...shared } = options;
   const code = laneOf(shared);

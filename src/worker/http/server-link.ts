@@ -1,4 +1,7 @@
-/** A worker's requests to one server. They wait until it is registered there; failures are reported, not thrown. */
+/**
+ * A worker's requests to one server. Requests wait until the worker is registered at the server; failures are returned, not
+ * thrown.
+ */
 import { type HttpAnswer, HttpConnection, type HttpRequest } from "../../net/http-connection.ts";
 import { HttpFault } from "../../net/http-fault.ts";
 import {
@@ -31,19 +34,19 @@ export interface ServerLinkOptions {
 }
 
 export interface PostOptions<T> {
-  /** Returns null if the answer cannot be read. */
+  /** Decodes the answer; returns null if the answer cannot be read. */
   readonly read: (value: unknown) => T | null;
-  /** How long the server may wait before it answers; 0 if left out. */
+  /** How long the server may wait before it answers; 0 by default. */
   readonly waitMs?: number;
   /** How often the server sends keep-alive bytes while it waits. */
   readonly keepAlive?: KeepAlive;
-  /** Sends the request once: after a failure the caller decides what to do next. */
+  /** Whether the request is sent only once, so that after a failure the caller decides what to do next. */
   readonly isOnce?: boolean;
 }
 
 export interface KeepAlive {
   readonly everyMs: number;
-  /** Whether keep-alive bytes have arrived before, so that a request without them has failed. */
+  /** Whether keep-alive bytes have arrived in an earlier request. If so, a request without them counts as failed. */
   readonly isTrusted: boolean;
 }
 
@@ -52,7 +55,7 @@ export interface CloseOptions {
   readonly waitsForClaims?: boolean;
 }
 
-/** The link was closed before an answer came, or a request that is sent once failed. */
+/** A request without an answer: the link was closed before, or a request that is sent only once failed. */
 export interface Unsent {
   readonly kind: "unsent";
 }
@@ -61,7 +64,7 @@ export type Called<T> =
   | {
       readonly kind: "answered";
       readonly value: T;
-      /** Whether keep-alive bytes came while the server waited. */
+      /** Whether keep-alive bytes arrived while the server waited. */
       readonly isKeptAlive?: boolean;
     }
   | Refused
@@ -72,37 +75,40 @@ export type RegisterResult =
   | { readonly kind: "failed"; readonly what: string; readonly refused: Refused | null };
 
 const UNSENT: Unsent = { kind: "unsent" };
-/** Statuses that refuse the request itself. */
+/** HTTP statuses that refuse the request itself. */
 const REFUSALS = [400, 409, 413, 422];
-/** Statuses of a registration that a retry would get again. */
+/** HTTP statuses of a registration that would be the same after a retry. */
 const HOPELESS = [401, 403, 404, 422];
-/** The status for an attempt that another node owns. */
+/** The HTTP status for an attempt that another node owns. */
 const NOT_OWNER = 421;
 const REGISTER_MS = 4_000;
 const READ_MS = 30_000;
 const ANSWER_MAX_MS = 60_000;
-/** How long `close` waits for claims whose answers may be on their way. */
+/** How long `close` waits for claims whose answers may still arrive. */
 const LAST_CLAIMS_MS = 5_000;
 const GOODBYE_MS = 2_000;
 
 export class ServerLink {
   readonly #options: ServerLinkOptions;
   readonly #connections: ReadonlyMap<string, HttpConnection>;
-  /** Claims have their own connections, so that they can be closed later. */
+  /** Claims have their own connections, so that these can be closed after all others. */
   readonly #claimConnections: ReadonlyMap<string, HttpConnection>;
   readonly #claiming = new Set<Promise<unknown>>();
-  /** Registrations under way, by their requests. */
+  /** Open registrations, by their requests. */
   readonly #registering = new Map<Promise<RegisterResult>, string>();
   #address: string | null = null;
   /** Whether the last registration or request failed. */
   #hasFailed = false;
   #isClosed = false;
-  /** Whether the worker sends its own URL. False: the server refused it, because something between them changes addresses. */
+  /**
+   * Whether the worker sends the URL of its status API. False after the server refused the URL, because a proxy between them
+   * changes addresses.
+   */
   #sendsUrl = true;
   /** The number of timed-out requests in a row, by route. */
   readonly #timeouts = new Map<Route, number>();
   readonly #waiting = new Set<() => void>();
-  /** Ends all back-off pauses. */
+  /** Aborted to end all back-off pauses. */
   #wake = new AbortController();
 
   constructor(options: ServerLinkOptions) {
@@ -118,26 +124,28 @@ export class ServerLink {
     return this.#address !== null;
   }
 
-  /** The session is registered at this address: requests go there. */
+  /** Called when the session is registered at this address: requests go there. */
   ready(address: string): void {
     this.#address = address;
     this.#hasFailed = false;
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** Requests wait. Those that are sent once are given up if the server has failed. */
+  /**
+   * Called when the session is not registered: requests wait. Requests that are sent only once fail if the server has failed.
+   */
   notReady(): void {
     this.#address = null;
   }
 
-  /** A registration failed: requests that are sent once are given up. */
+  /** Called when a registration failed: requests that are sent only once fail. */
   failed(): void {
     if (this.#address !== null) return;
     this.#hasFailed = true;
     for (const wake of [...this.#waiting]) wake();
   }
 
-  /** The address of this side as a server sees it, from the first address that answers. Null: a unix socket. */
+  /** The address of this machine as the server sees it, from the first address that answers; null for a unix socket. */
   async ownAddress(): Promise<string | null> {
     const backOff = new BackOff({ random: this.#options.random });
     const request = { method: "GET", path: "/healthz", timeoutMs: REGISTER_MS };
@@ -211,7 +219,10 @@ export class ServerLink {
     return UNSENT;
   }
 
-  /** Reads with an attempt's token; throws if it is refused or the link is closed. Null: sent once, no answer. */
+  /**
+   * Reads a path with an attempt's token; throws if the server refuses it or the link is closed. Null if it was to be sent only
+   * once and got no answer.
+   */
   async read(path: string, token: string, options: { isOnce?: boolean } = {}): Promise<string | null> {
     const backOff = new BackOff({ random: this.#options.random });
     const headers = { authorization: `Bearer ${token}` };
@@ -241,7 +252,10 @@ export class ServerLink {
     throw new Error("the worker stops, and the server does not answer");
   }
 
-  /** Deregisters the worker and ends all requests, after registrations (and with `waitsForClaims`, claims) under way. */
+  /**
+   * Deregisters the worker and ends all requests, after open registrations have ended (and with `waitsForClaims`, open claims
+   * too).
+   */
   async close(options: CloseOptions & { readonly worker?: string | null } = {}): Promise<void> {
     const address = this.#address;
     this.#isClosed = true;
@@ -306,7 +320,7 @@ export class ServerLink {
     const value = status === 200 ? read(jsonFields(text)) : null;
     if (value !== null) {
       this.#reportAnswer(route);
-      // A buffering proxy passes on the whole answer at its end, with all keep-alive bytes.
+      // A buffering proxy passes on the whole answer at its end, with all keep-alive bytes; these bytes do not count.
       const isKeptAlive =
         keepAlive !== undefined && clock.now() - (firstPartAt ?? clock.now()) >= keepAlive.everyMs / 2;
       return { kind: "answered", value, ...(isKeptAlive ? { isKeptAlive } : {}) };
@@ -323,7 +337,7 @@ export class ServerLink {
   #reportAnswer(route: Route): void {
     this.#timeouts.delete(route);
     if (!this.#isClosed) this.#options.onAnswered(route);
-    // The server answers: all back-off pauses end.
+    // The server has answered, so all back-off pauses end.
     this.#wake.abort();
     this.#wake = new AbortController();
   }
@@ -334,13 +348,19 @@ export class ServerLink {
     return "failed";
   }
 
-  /** Doubles with each timed-out request in a row, so that a slow network is not taken for a broken one for ever. */
+  /**
+   * The time-out of an answer. It doubles with each timed-out request in a row, so that a slow network does not count as broken
+   * for ever.
+   */
   #answerMs(route: Route): number {
     const timeouts = this.#timeouts.get(route) ?? 0;
     return backOffMs(timeouts, { minMs: this.#options.answerMs(), maxMs: ANSWER_MAX_MS });
   }
 
-  /** Resolves with the address when the session is registered. Null: closed, or failed and sent once. */
+  /**
+   * Resolves with the address when the session is registered; null if the link is closed, or if the server has failed and the
+   * request is sent only once.
+   */
   #registered(isPatient: boolean): Promise<string | null> {
     return new Promise((resolve) => {
       const look = (): void => {

@@ -2,7 +2,7 @@
 import type { HttpAnswer } from "../../net/http-connection.ts";
 import { jsonFields } from "../../std/decode.ts";
 
-/** The server refused a request. Sending it again would change nothing. */
+/** A request that the server refused. Sending it again would change nothing. */
 export interface Refused {
   readonly kind: "refused";
   readonly status: number;
@@ -10,7 +10,7 @@ export interface Refused {
   readonly message: string;
 }
 
-/** Thrown where the server refused a request. */
+/** Thrown if the server refused a request. */
 export class ServerRefused extends Error {
   override name = "ServerRefused";
   readonly problem: Refused;
@@ -26,7 +26,7 @@ export function describeRefusal({ status, code, message }: Refused): string {
   return `answers ${status} ${code}: ${message}`;
 }
 
-/** Whether a retry may be answered differently: the server is not ready, or the answer is not from a Rondo server. */
+/** Whether a retry may get another answer: the server is not ready, or the answer is not from a Rondo server. */
 export function isPassing({ status, text }: HttpAnswer): boolean {
   if (status === 200) return jsonFields(text) === null;
   const { code } = problemOf(status, text);

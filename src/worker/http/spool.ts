@@ -1,7 +1,7 @@
 /**
  * Keeps events on disk until they are acknowledged, so that they survive the worker's process. Each process has its own file,
- * and takes over the files of processes that have ended. Acknowledged events leave with the next rewrite. A damaged file is
- * kept under another name, and its readable lines are sent.
+ * and takes over the files of processes that have ended. Acknowledged events are dropped with the next rewrite of the file. A
+ * damaged file is kept under another name, and its readable lines are sent.
  */
 import { isUtf8 } from "node:buffer";
 import fs from "node:fs";
@@ -48,7 +48,7 @@ export class Spool {
   #waiting: Waiting[] = [];
   #isWriting = false;
   #isClosed = false;
-  /** The unacknowledged events on disk, set by the outbox; null: not set yet. */
+  /** The unacknowledged events on disk, which the outbox sets; null until then. */
   unacknowledged: ReadonlySet<SpooledEvent> | null = null;
 
   private constructor(directory: string, left: readonly SpooledEvent[]) {
@@ -57,7 +57,7 @@ export class Spool {
     this.#file = this.#writeFile(left);
   }
 
-  /** Opens this process's file; returns the events of former processes, which it now contains. */
+  /** Opens this process's file; returns the events of ended processes, which the file contains from now on. */
   static open(directory: string): {
     readonly spool: Spool;
     readonly left: readonly SpooledEvent[];
@@ -92,7 +92,7 @@ export class Spool {
     if (!this.#isWriting) this.#write().catch(failed);
   }
 
-  /** Events were acknowledged, so the file may be rewritten shorter. */
+  /** Called when events were acknowledged: the file may be rewritten shorter. */
   acknowledged(): void {
     if (!this.#isWriting && !this.#isClosed) this.#tidy();
   }
@@ -123,7 +123,7 @@ export class Spool {
     this.#isWriting = false;
   }
 
-  /** No write is under way, so the unacknowledged events are all there is. */
+  /** Rewrites the file. No write is under way, so it needs to contain the unacknowledged events only. */
   #tidy(): void {
     if (this.#bytes === 0 || this.unacknowledged === null) return;
     if (this.unacknowledged.size === 0) {
@@ -157,7 +157,9 @@ function linesOf(events: readonly SpooledEvent[]): string {
     .join("");
 }
 
-/** The lines of a spool. A last line without an end was cut off when its process ended, before anything relied on it. */
+/**
+ * The lines of a spool file. A last line without a line end was cut off when its process ended, before anything relied on it.
+ */
 function wholeLines(bytes: Buffer): Buffer[] {
   const lines: Buffer[] = [];
   for (let from = 0; ; ) {
@@ -168,7 +170,7 @@ function wholeLines(bytes: Buffer): Buffer[] {
   }
 }
 
-/** An event of a spool; null: the line is damaged. */
+/** Reads an event from a line of a spool file; null if the line is damaged. */
 function readLine(line: Buffer): SpooledEvent | null {
   if (!isUtf8(line)) return null;
   let value: unknown;
@@ -185,7 +187,7 @@ function readLine(line: Buffer): SpooledEvent | null {
   return { attempt, token, n: n as number, isReceipt, json: JSON.stringify(event) };
 }
 
-/** Takes over the file of a process that has ended. The first process that renames the file has it. */
+/** Takes over the file of a process that has ended. Of several processes, the first that renames the file gets it. */
 function takeOver(directory: string, name: string): string | null {
   const path = join(directory, newName());
   try {
@@ -199,7 +201,10 @@ function takeOver(directory: string, name: string): string | null {
 
 let names = 0;
 
-/** The name contains the process id and, where the system tells it, the start time, because process ids are reused. */
+/**
+ * The name of a new spool file. It contains the process id and, where the system tells it, the start time, because process ids
+ * are reused.
+ */
 function newName(): string {
   return `${process.pid}-${beginningOf(process.pid) ?? "0"}-${++names}${SUFFIX}`;
 }
@@ -216,7 +221,7 @@ function isAlive(name: string): boolean {
   }
 }
 
-/** When a process started, in system ticks; null: no such process, or the system does not tell. */
+/** When a process started, in system ticks; null if there is no such process, or the system does not tell. */
 function beginningOf(pid: number): string | null {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, "utf8");

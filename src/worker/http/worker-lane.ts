@@ -31,23 +31,25 @@ import type { Refused } from "./server-problem.ts";
 import { type DamagedSpool, Spool, type SpooledEvent } from "./spool.ts";
 
 export interface WorkerLaneOptions extends NetworkWorkerOptions {
-  /** `http(s)://host:port` or `unix:<path>`. Without any, `setNodes` names the nodes. */
+  /** The configured addresses, `http(s)://host:port` or `unix:<path>`. If there are none, `setNodes` names the nodes. */
   readonly addresses: readonly string[];
-  /** The URL of the node of this process. Nothing is claimed there, but the worker's attempts may move there. */
+  /** The URL of the node of this process. The worker claims nothing there, but its attempts may move there. */
   readonly own?: string;
   readonly token?: string;
   /** The id to register under; by default it is made from the name. */
   readonly worker?: string;
-  /** Left out: this worker runs no scripts. */
+  /** The options of scripts. Without them, this worker runs no scripts. */
   readonly scripts?: ScriptOptions;
-  /** A directory for unacknowledged events; null: they are kept in memory only. */
+  /** A directory for unacknowledged events; null if they are kept in memory only. */
   readonly spool: string | null;
-  /** The address of the worker's status API; null: there is none. */
+  /** The address of the worker's status API; null if it has none. */
   readonly url: () => string | null;
   readonly version: string;
   /** Called when the worker is registered under this id. */
   readonly onRegistered: (worker: string) => void;
-  /** Called if every address refuses this worker and it was never registered. Left out: it tries again. */
+  /**
+   * Called if every address refuses this worker and it was never registered. Without this callback, the worker tries again.
+   */
   readonly onRefused?: (why: Refused) => void;
   /** Called if the server asks the worker to stop. */
   readonly onDrain: () => void;
@@ -155,7 +157,7 @@ export class WorkerLane {
     return this.#sessions.isAway;
   }
 
-  /** The address of this side as the server sees it; null: the server is reached by a unix socket. */
+  /** The address of this machine as the server sees it; null if the server is reached by a unix socket. */
   async ownAddress(): Promise<string | null> {
     return (await this.#sessions.first?.link.ownAddress()) ?? null;
   }
@@ -174,7 +176,7 @@ export class WorkerLane {
     this.#sessions.registerAgain();
   }
 
-  /** The status of an attempt; null: the worker does not have it. */
+  /** The status of an attempt; null if the worker does not have the attempt. */
   about(id: string): Readonly<Record<string, unknown>> | null {
     const attempt = this.#held.get(id);
     if (attempt === undefined || attempt.left > 0) return null;
@@ -182,7 +184,7 @@ export class WorkerLane {
     return { attempt: id, status: hasEnded ? "ended" : hasStarted ? "running" : "claimed", since };
   }
 
-  /** The status of a run of an attempt; null: the worker does not have the attempt, or has not begun the run. */
+  /** The status of a run of an attempt; null if the worker does not have the attempt, or has not begun the run. */
   aboutRun(id: string, run: string): Readonly<Record<string, unknown>> | null {
     const attempt = this.#held.get(id);
     const found = attempt === undefined || attempt.left > 0 ? undefined : attempt.runs.get(run);
@@ -194,7 +196,7 @@ export class WorkerLane {
     const sessions = this.#sessions.all;
     const claims = sessions.map(({ claims: loop }) => atMost(clock, LAST_EVENTS_MS, loop.stop()));
     await atMost(clock, graceMs + 2 * LAST_EVENTS_MS, this.#worker.stop(graceMs, LAST_EVENTS_MS));
-    // A node that is not registered needs no wait: it would neither grant attempts nor take events.
+    // The worker does not wait for a node where it is not registered: such a node neither grants attempts nor accepts events.
     await Promise.all(claims.filter((_, i) => sessions[i]?.link.isConnected === true));
     if (this.#sessions.isRegistered) await atMost(clock, LAST_EVENTS_MS, this.#outbox.empty());
     this.#isClosed = true;
@@ -240,7 +242,9 @@ export class WorkerLane {
     );
   }
 
-  /** The number of attempts that one session may claim now: an equal share of the room, at least one if there is room. */
+  /**
+   * The number of attempts that one session may claim now: an equal share of the free slots, at least one if there are any.
+   */
   #share(): number {
     const { capacity } = this.#options;
     const free = this.#outbox.chars > UNACKNOWLEDGED_CHARS_MAX ? 0 : capacity - this.#held.open;
@@ -281,7 +285,7 @@ export class WorkerLane {
     };
   }
 
-  /** The session is registered, perhaps at a server that does not know its attempts: sends heartbeats at once. */
+  /** Called when the session is registered, perhaps at a server that does not know its attempts: sends heartbeats at once. */
   #registered(session: NodeSession, { worker, heartbeatMs }: Registered): void {
     this.#id = worker;
     this.#heartbeatMs = heartbeatMs;
@@ -316,7 +320,9 @@ export class WorkerLane {
     session.heartbeats.reschedule();
   }
 
-  /** Holds the attempt of an event that a former process left, until that event is acknowledged. It uses no capacity. */
+  /**
+   * Holds the attempt of an event that an ended process left, until that event is acknowledged. The attempt uses no capacity.
+   */
   #hold({ attempt: id, token }: SpooledEvent): HeldAttempt {
     const known = this.#held.get(id);
     if (known !== undefined) {
@@ -333,7 +339,10 @@ export class WorkerLane {
     return held;
   }
 
-  /** A node is gone or out of touch: its attempts are searched for. Events on their way there come back by themselves. */
+  /**
+   * Called when a node is unreachable: the worker searches for the nodes of its attempts there. Events that are being sent to
+   * the node come back by themselves.
+   */
   #gone(name: string): void {
     for (const attempt of [...this.#held.quietAt(name)]) this.#held.move(attempt, null);
     this.#sessions.search();
@@ -343,14 +352,14 @@ export class WorkerLane {
   #home({ name }: NodeSession, attempt: HeldAttempt, isHere: boolean): void {
     if (this.#sessions.get(name) === undefined) return;
     if (isHere && attempt.home === null) this.#outbox.found(attempt, name);
-    // Events on their way to a node are answered there.
+    // Attempts with events on their way to a node are left alone: the answer to these events tells where they belong.
     else if (!isHere && attempt.home === name && attempt.queued === 0) {
       this.#held.move(attempt, null);
       this.#sessions.search();
     }
   }
 
-  /** Reads from the node that owns the attempt, or from the other nodes if that one does not know it. */
+  /** Reads a path from the node that owns the attempt, or from the other nodes if that node does not know the attempt. */
   async #read(path: string, { home, token }: HeldAttempt): Promise<string> {
     const { clock, random } = this.#options;
     const backOff = new BackOff({ random });

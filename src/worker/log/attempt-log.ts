@@ -12,7 +12,10 @@ import type { Secrets } from "./secrets.ts";
 export interface LogSink {
   readonly clock: Clock;
   readonly secrets: Secrets;
-  /** Called with the first line since the last report, and again with `isFull` when the lines should be sent at once. */
+  /**
+   * Called with the first line since the last report, and with `isFull` when there are so many lines that they should be sent
+   * at once.
+   */
   readonly onLines: (log: AttemptLog, isFull: boolean) => void;
 }
 
@@ -21,7 +24,7 @@ export type NoticeReport = ReportedAttempt & RunNotice;
 
 const LINES_MAX = 10_000;
 const BYTES_MAX = 1_048_576;
-/** At this many bytes, lines are sent at once. */
+/** Once the lines have this many bytes, they are sent at once. */
 const REPORT_BYTES = 65_536;
 
 export class AttemptLog {
@@ -30,7 +33,7 @@ export class AttemptLog {
   #lines: Omit<ReportedLine, "n">[] = [];
   /** Reports that are complete: notices, and the lines before them. */
   #reports: (LogsReport | NoticeReport)[] = [];
-  /** The index of the progress update among the lines; -1: there is none. */
+  /** The index of the progress update among the lines; -1 if there is none. */
   #progressAt = -1;
   #waitingBytes = 0;
   /** The number of lines reported so far. */

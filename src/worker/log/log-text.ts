@@ -4,16 +4,16 @@ import type { Secrets } from "./secrets.ts";
 
 /** The longest line in bytes of UTF-8, including the notice about a cut. */
 export const LOG_LINE_BYTES = 8_192;
-/** The part of one text that is read. More does not fit in the logs of an attempt. */
+/** How many characters of one text are read. More would not fit into the logs of an attempt. */
 const CHARS_MAX = 1_048_576;
 const MEMBERS_MAX = 500;
 const DEPTH_MAX = 4;
 const NOTICE_BYTES = 48;
 
-/** Control characters except tab, line feed and carriage return. Some of them act as a terminal escape alone. */
+/** Control characters except tab, line feed and carriage return. Some of them alone act as a terminal escape. */
 const CONTROLS = /(?![\t\n\r])\p{Cc}/gu;
 
-/** The values of one call as text, like `console.log` but bounded. */
+/** Writes the values of one call as text, like `console.log` but bounded. */
 export function showParts(parts: readonly unknown[]): string {
   const [only] = parts;
   return parts.length === 1 && typeof only === "string" ? only : parts.map(showPart).join(" ");
@@ -23,7 +23,7 @@ export function linesOf(text: string, secrets: Secrets): string[] {
   const looked = text.length > CHARS_MAX ? text.slice(0, CHARS_MAX) : text;
   const left = looked === text ? 0 : Buffer.byteLength(text) - Buffer.byteLength(looked);
   const lines = secrets.redact(plain(looked)).split("\n");
-  // A line feed ends a line; it does not begin one.
+  // A line feed at the end of a text does not begin another line.
   if (lines.length > 1 && lines.at(-1) === "" && left === 0) lines.pop();
   return lines.map((line, i) => cut(overwritten(line), i === lines.length - 1 ? left : 0));
 }
@@ -67,7 +67,7 @@ function showPart(part: unknown): string {
   }
 }
 
-/** Limits the number of members: `inspect` limits depth and lists, but not the width of objects. */
+/** Limits the number of an object's members: `inspect` limits depth and lists, but not the width of objects. */
 function bounded(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Object.getPrototypeOf(value) !== Object.prototype)
     return value;

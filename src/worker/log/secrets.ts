@@ -1,19 +1,22 @@
-/** Redacts secrets in log lines and errors. All tasks of a worker share them, since one may log what another has read. */
+/**
+ * Redacts secrets in log lines and errors. All tasks of a worker share its secrets, since one task may log data that another
+ * has read.
+ */
 import { RondoError, reject } from "../../std/rejection.ts";
 
 const REDACTED = "[redacted]";
-/** Shorter secrets would match ordinary text. */
+/** The shortest secret in characters: shorter ones would match ordinary text. */
 const CHARS_MIN = 4;
 /** In a secret of several lines, lines of at least this length are redacted on their own too. */
 const LINE_CHARS_MIN = 8;
-/** The most secrets that tasks may add. Above it, the oldest is forgotten. */
+/** The most secrets that tasks may add. Beyond that, the oldest is dropped. */
 const BROUGHT_MAX = 1_000;
 
 export class Secrets {
   /** Secrets that are kept for the life of the worker, each with all forms in which it can appear in a text. */
   readonly #given = new Map<string, readonly string[]>();
   readonly #brought = new Map<string, readonly string[]>();
-  /** All forms, the longest first because one may contain another; null: to be computed again. */
+  /** All forms of all secrets, the longest first because one may contain another; null if they must be computed again. */
   #forms: readonly string[] | null = null;
 
   constructor(given: readonly string[] = []) {
@@ -24,11 +27,11 @@ export class Secrets {
     return this.#given.size === 0 && this.#brought.size === 0;
   }
 
-  /** Adds a secret that a task brought. */
+  /** Adds a secret that a task passed to `secret`. */
   add(value: string): void {
     if (this.#given.has(checked(value))) return;
     const known = this.#brought.get(value);
-    // Moves the secret to the end, so that it is forgotten last.
+    // The secret moves to the end of the list, so that it is dropped last.
     this.#brought.delete(value);
     this.#brought.set(value, known ?? formsOf(value));
     if (known !== undefined) return;
@@ -63,7 +66,7 @@ export class Secrets {
   }
 }
 
-/** Returns the secret; throws if it is too short or not a string. The error does not contain it. */
+/** Returns the secret; throws if the secret is too short or not a string. The error does not contain the secret. */
 function checked(value: unknown): string {
   if (typeof value === "string" && value.length >= CHARS_MIN) return value;
   throw new RondoError(
@@ -73,7 +76,7 @@ function checked(value: unknown): string {
   );
 }
 
-/** The secret itself, its form in JSON, and its longer lines if it has several. */
+/** The forms of a secret: the secret itself, its form in JSON, and its longer lines if it has several. */
 function formsOf(value: string): string[] {
   const lines = value.split(/\r?\n/).filter(({ length }) => length >= LINE_CHARS_MIN);
   return [...new Set([value.toWellFormed(), JSON.stringify(value).slice(1, -1), ...lines])];

@@ -20,12 +20,14 @@ export interface WatchOptions {
   readonly onEnd: (end: ScriptEnd) => void;
 }
 
-/** The child ends a run at its time limit by itself. The parent kills it this much later. */
+/** The child ends a run at its time limit by itself. If it does not, the parent kills the child this much later. */
 const GRACE_MS = 50;
-/** The longest time from the order, or from the end of the last run, to the start of a run. */
+/** The longest time until a run starts, counted from the order or from the end of the last run. */
 const START_MS = 2_000;
 const MEMORY_LOOK_MS = 50;
-/** Memory that Node needs, and how many times the scripts' memory may be in use (garbage of the last run). */
+/**
+ * The memory that Node needs, and how many times the scripts' memory limit may be in use, because of garbage of the last run.
+ */
 const NODE_BYTES = 160 * 1_048_576;
 const MEMORY_COPIES = 2;
 
@@ -50,7 +52,7 @@ export class AttemptWatch {
     this.#state = options.attempt.state;
   }
 
-  /** Sends the order to the child, which must be idle. */
+  /** Sends the order with the attempt's runs to the child, which must be idle. */
   begin(): void {
     const { attempt, child, limits } = this.#options;
     child.listener = {
@@ -130,7 +132,7 @@ export class AttemptWatch {
     const bytes = byteLength(text);
     this.#logLines += 1;
     this.#logBytes += bytes;
-    // One line above the limit: the notice that the logs end.
+    // One more line than the limit is allowed: the notice that the logs end.
     const lines = limits.logLines + 1;
     if (bytes > limits.logLineBytes || this.#logLines > lines || this.#logBytes > 2 * limits.logBytes)
       this.#distrust("wrote more logs than it may");
@@ -144,7 +146,7 @@ export class AttemptWatch {
     if (isRejection(state)) {
       const { message, hint } = state;
       const error = { name: "NotStorable", message, ...(hint === undefined ? {} : { hint }) };
-      // The child would go on with the next run, which must not happen.
+      // The child is killed, because it would go on with the next run.
       this.#kill({ kind: "failed", run, error, fatal: true });
       return;
     }
@@ -234,7 +236,7 @@ function shown(text: string): string {
   return text.slice(0, LIMITS.errorChars).toWellFormed();
 }
 
-/** Returns the state as stored, or the reason why it cannot be stored. */
+/** Returns the state in its stored form, or the reason why it cannot be stored. */
 function checkState(text: string, bytesMax: number): string | Rejection {
   if (text.length > bytesMax) return reject("too_large", `state is over ${bytesMax} bytes`);
   try {

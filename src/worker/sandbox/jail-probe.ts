@@ -10,7 +10,7 @@ import { SandboxChild } from "./sandbox-child.ts";
 
 const LINE_BYTES_MAX = 65_536;
 const MEMORY_BYTES = 64 * 1_048_576;
-/** A file that exists and does not belong to the child. */
+/** A file that exists on this machine and must not be readable in the jail. */
 const OUTSIDE = fileURLToPath(import.meta.url);
 
 /** The jail that works on this machine, after the first search. */
@@ -28,7 +28,9 @@ export async function chooseJail({ unsafeNoJail }: { unsafeNoJail: boolean }): P
   }
 }
 
-/** Starts a child in this jail and returns what it can do outside itself. Throws if the child does not run at all. */
+/**
+ * Starts a child in this jail and returns the forbidden operations that worked in it. Throws if the child does not run at all.
+ */
 export async function probeJail(jail: Jail): Promise<ProbeFindings> {
   const server = createServer((socket) => socket.destroy()).listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -59,7 +61,7 @@ export async function probeJail(jail: Jail): Promise<ProbeFindings> {
   }
 }
 
-/** The things that a child could do and a jail must prevent; empty: the jail works. */
+/** The operations that worked in the child although a jail must prevent them; empty if the jail works. */
 export function holesIn(findings: ProbeFindings): string[] {
   return [
     ...(findings.environment.length > 0 ? ["it sees environment variables"] : []),

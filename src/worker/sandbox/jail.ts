@@ -18,7 +18,9 @@ export type JailKind = "namespaces" | "root-namespaces" | "none";
 
 export interface Jail {
   readonly kind: JailKind;
-  /** The command that runs the child in `folder`. Its file 3 is a pipe that is open while the worker lives. */
+  /**
+   * The command that runs the child in `folder`. File descriptor 3 of the child is a pipe that is open while the worker lives.
+   */
   command(folder: string, memoryBytes: number): { file: string; args: string[] };
 }
 
@@ -43,7 +45,10 @@ const WATCH_WORKER = `(
 exec 3<&-
 `;
 
-/** Arguments: the root, the limit on data in KiB, pairs of file and place, `--`, the command. */
+/**
+ * A shell script that builds the jail's root. Arguments: the root, the limit on data in KiB, pairs of file and place, `--`, the
+ * command.
+ */
 const BUILD_ROOT = `${WATCH_WORKER}set -e
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 root=$1 data=$2
@@ -108,7 +113,7 @@ export function possibleJails(): readonly Jail[] | { readonly missing: string } 
   ];
 }
 
-/** For trusted scripts only: the child can reach the network and the processes of the machine. */
+/** No jail, for trusted scripts only: the child can reach the network and the processes of the machine. */
 export const NO_JAIL: Jail = {
   kind: "none",
   command(folder) {
@@ -118,13 +123,16 @@ export const NO_JAIL: Jail = {
     const args = [...nodeFlags(readable), `${main?.file ?? ""}/main.js`];
     const env = findTool("env");
     if (env === null) return { file: process.execPath, args };
-    // Started through env, because a shell adds variables.
+    // The child is started through env, because a shell adds environment variables.
     const script = `${WATCH_WORKER}shift\nexec ${env} -i "$@"`;
     return { file: "/bin/sh", args: ["-c", script, "rondo-script", folder, process.execPath, ...args] };
   },
 };
 
-/** No file but its code, no process, no thread, no addon, no code from strings; and stacks deep enough for QuickJS. */
+/**
+ * Node's flags for the child: it may use no file but its code, no process, thread or addon, and no code from strings. Stacks
+ * are deep enough for QuickJS.
+ */
 function nodeFlags(readable: readonly string[]): string[] {
   const permission = process.allowedNodeEnvironmentFlags.has("--permission")
     ? "--permission"

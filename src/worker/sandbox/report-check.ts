@@ -45,13 +45,13 @@ const REPORT = z.discriminatedUnion("kind", [
 
 export type CheckedReport = z.infer<typeof REPORT>;
 
-/** The report in a line; null: the child's own code could not have written it. */
+/** Reads the report in a line; null if the child's own code could not have written it. */
 export function readReport(line: string): CheckedReport | null {
   let value: unknown;
   try {
     value = JSON.parse(line);
   } catch {
-    // Not JSON, so not from the child's own code.
+    // The line is not JSON, so the child's own code has not written it.
     return null;
   }
   const report = REPORT.safeParse(value);

@@ -7,11 +7,11 @@ import { join } from "node:path";
 import type { Order } from "./child/messages.ts";
 import type { Jail } from "./jail.ts";
 
-/** The listener of a child; replaced for each attempt. */
+/** The listener for the output of a child; each attempt has its own. */
 export interface ChildListener {
-  /** A line of output; null: the line was too long. */
+  /** Called with each line of output; null for a line that was too long. */
   line(line: string | null): void;
-  /** The process has ended; no call follows. */
+  /** Called when the process has ended; no other call follows. */
   ended(why: string): void;
 }
 
@@ -30,10 +30,10 @@ export class SandboxChild {
   readonly ended: Promise<void>;
   listener: ChildListener | null = null;
   isAlive = true;
-  /** The process was killed or has ended: it must not be used again. */
+  /** Whether the process was killed or has ended, so that it cannot be used again. */
   isSpent = false;
   readonly #process: ChildProcess;
-  /** Carries no data. While it is open, the child knows that this process lives. */
+  /** A pipe without data. While it is open, the child knows that this process lives. */
   readonly #life: Socket | undefined;
   readonly #lineBytesMax: number;
   readonly #folder: string;
@@ -54,7 +54,7 @@ export class SandboxChild {
       detached: true,
     });
     this.#life = this.#process.stdio[3] as Socket | undefined;
-    // The pipe ends when the other side does.
+    // The pipe breaks when the child ends, which is no error here.
     this.#life?.on("error", () => {});
     this.#process.on("exit", () => this.#life?.destroy());
     this.#process.stdout?.on("data", (chunk: Buffer) => this.#read(chunk));
@@ -77,7 +77,7 @@ export class SandboxChild {
     });
   }
 
-  /** The started process: the child itself, or in a jail the helper that waits for it. */
+  /** The id of the started process: the child itself, or in a jail the helper that waits for it. */
   get pid(): number | undefined {
     return this.#process.pid;
   }
@@ -97,7 +97,7 @@ export class SandboxChild {
     rmSync(this.#folder, { recursive: true, force: true });
   }
 
-  /** A held child keeps this process alive. */
+  /** While the child is held, it keeps this process alive. */
   hold(held: boolean): void {
     const { stdin, stdout, stderr } = this.#process;
     const parts = [this.#process, stdin, stdout, stderr, this.#life] as (ChildProcess | Socket | null)[];
@@ -107,7 +107,7 @@ export class SandboxChild {
     }
   }
 
-  /** The memory of the child, where the system tells it. */
+  /** The memory of the child; null if the system does not tell it. */
   residentBytes(): number | null {
     const { pid } = this.#process;
     if (pid === undefined) return null;
@@ -158,12 +158,12 @@ function listQuietly(path: string): string[] | null {
   try {
     return readdirSync(path);
   } catch {
-    // Not Linux.
+    // This system is not Linux.
     return null;
   }
 }
 
-/** A jail's helper has exactly one child, the sandbox. Without a jail there is none. */
+/** The child of a process. A jail's helper has exactly one child, the sandbox; without a jail there is none. */
 function childOf(pid: number): number | null {
   const listed = readQuietly(`/proc/${pid}/task/${pid}/children`)?.trim() ?? "";
   return listed === "" ? null : Number(listed.split(" ")[0]);
@@ -173,7 +173,7 @@ function readQuietly(path: string): string | null {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // Not Linux, or the process has just ended.
+    // This system is not Linux, or the process has just ended.
     return null;
   }
 }

@@ -33,7 +33,7 @@ export interface SandboxPoolOptions {
   readonly clock?: Clock;
 }
 
-/** One child, for status pages and tests. */
+/** The status of one child, for status pages and tests. */
 export interface ChildStatus {
   readonly project: string;
   readonly pid: number | undefined;
@@ -72,7 +72,7 @@ export class SandboxPool {
   readonly #options: SandboxPoolOptions;
   readonly #clock: Clock;
   readonly #places = new Set<Place>();
-  /** Killed children that may not have ended yet. */
+  /** Children that were killed but may not have ended yet. */
   readonly #leaving = new Set<SandboxChild>();
   readonly #waiting: Job[] = [];
   readonly #running = new Set<Job>();
@@ -95,7 +95,7 @@ export class SandboxPool {
     }));
   }
 
-  /** Does the unfinished runs of an attempt. All events come in order, before the end. */
+  /** Does the unfinished runs of an attempt. All events are delivered in order, before the end. */
   run(attempt: ScriptAttempt, onEvent: (event: ScriptEvent) => void): RunningScript {
     assert(!this.#isClosed, "a closed pool runs nothing");
     const { promise, resolve } = withResolvers<ScriptEnd>();
@@ -123,7 +123,7 @@ export class SandboxPool {
     this.#isClosed = true;
     for (const job of [...this.#waiting, ...this.#running]) job.cancel("the sandbox closes");
     for (const place of this.#places) this.#drop(place);
-    // Idle children do not keep the process alive, so they are held until all have ended.
+    // Idle children do not keep this process alive, so they are held until all have ended.
     for (const child of this.#leaving) child.hold(true);
     await Promise.all(Array.from(this.#leaving, ({ ended }) => ended));
   }
@@ -155,7 +155,7 @@ export class SandboxPool {
     return null;
   }
 
-  /** Starts a child for the job. If the pool is full, it replaces an idle child of another project. */
+  /** Starts a child for the job. If the pool is full, the new child replaces an idle child of another project. */
   #start(job: Job): void {
     const other = this.#hasRoom() ? null : this.#idlePlace();
     if (other !== null) this.#drop(other);
@@ -163,7 +163,7 @@ export class SandboxPool {
     try {
       child = this.#newChild();
     } catch (error) {
-      // Without memory, process or disk the attempt is retried, here or on another worker.
+      // If the machine lacks memory, processes or disk for a child, the attempt is retried, at this worker or another.
       const message = `no sandbox process could be started: ${(error as Error).message}`;
       job.end({ kind: "crashed", run: null, message });
       return;

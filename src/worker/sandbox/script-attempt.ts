@@ -5,22 +5,22 @@ import { LIMITS } from "../../kernel/definition/definition.ts";
 export interface ScriptRun {
   readonly name: string;
   readonly expression: string;
-  /** The time limit of the run; left out: the pool's default applies. */
+  /** The time limit of the run; by default that of the pool. */
   readonly timeoutMs?: number | null;
 }
 
-/** The runs of one script task, done in order by one child. */
+/** The runs of one script task, which one child does in order. */
 export interface ScriptAttempt {
   /** The project of the attempt. Two projects never share a child. */
   readonly project: string;
   readonly runs: readonly ScriptRun[];
-  /** The number of finished runs. The next one is `runs[finished]`. */
+  /** The number of finished runs. The next run is `runs[finished]`. */
   readonly finished?: number;
   /** The state before the next run, as JSON text. */
   readonly state: string;
-  /** The execution's input, as JSON text: `ctx.input`. */
+  /** The execution's input as JSON text, which the script sees as `ctx.input`. */
   readonly input: string;
-  /** The number of this attempt: `ctx.attempt`. */
+  /** The number of this attempt, which the script sees as `ctx.attempt`. */
   readonly attempt: number;
 }
 
@@ -29,8 +29,8 @@ export type LogLevel = "debug" | "info" | "warn" | "error";
 export interface RunStats {
   readonly durationMs: number;
   /**
-   * The size of the run's JavaScript heap when it ended. For a run that crashed: the memory of its process as it was last
-   * seen; 0: it was not seen.
+   * The size of the run's JavaScript heap when it ended. For a run that crashed: the last known memory of its process; 0 if it
+   * was never measured.
    */
   readonly memoryBytes: number;
 }
@@ -44,7 +44,7 @@ export type ScriptEvent =
       readonly run: string;
       /** The whole state, even if it is oversized. */
       readonly state: string;
-      /** The state is above `stateBytesMarked`. The next run still gets it whole. */
+      /** Whether the state is larger than `stateBytesMarked`. The next run still gets it whole. */
       readonly oversized: boolean;
       readonly stats: RunStats;
     }
@@ -62,10 +62,10 @@ export interface ScriptError {
   readonly hint?: string;
 }
 
-/** The end of an attempt. `run` is the run that it ended in; null: it was between runs or had not begun. */
+/** The end of an attempt. `run` is the run in which it ended; null if it ended between runs or before the first one. */
 export type ScriptEnd =
   | { readonly kind: "done"; readonly state: string; readonly oversized: boolean }
-  /** `fatal`: a retry would fail the same way, so there is none. */
+  /** `fatal`: a retry would fail in the same way, so the task is not retried. */
   | { readonly kind: "failed"; readonly run: string; readonly error: ScriptError; readonly fatal: boolean }
   | {
       readonly kind: "killed";
@@ -77,7 +77,7 @@ export type ScriptEnd =
   | { readonly kind: "cancelled"; readonly run: string | null; readonly reason: string };
 
 export interface RunningScript {
-  /** Never rejects: a failure is an end too. */
+  /** Resolves with the end of the attempt. It never rejects: a failure is an end too. */
   readonly done: Promise<ScriptEnd>;
   /** Ends the attempt now as cancelled, unless it has ended. */
   cancel(reason: string): void;
@@ -92,9 +92,9 @@ export interface ScriptLimits {
   readonly stateBytesMarked: number;
   /** The size above which a state is refused. */
   readonly stateBytesMax: number;
-  /** The longest log line; a longer one is cut with a notice. */
+  /** The longest log line in bytes; a longer line is cut with a notice. */
   readonly logLineBytes: number;
-  /** Lines and bytes per attempt; more are dropped with a notice. */
+  /** The most log lines and bytes of an attempt; further lines are dropped with a notice. */
   readonly logLines: number;
   readonly logBytes: number;
 }

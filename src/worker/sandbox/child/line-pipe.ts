@@ -1,6 +1,6 @@
 /**
- * The child's two pipes: orders on stdin, reports on stdout, one JSON line each. Both block, so log lines arrive while the
- * script runs, and a parent that does not read slows it down.
+ * The child's two pipes: orders on stdin, reports on stdout, one JSON line each. Both pipes block, so log lines arrive while
+ * the script runs, and a parent that does not read slows the script down.
  */
 import { readSync, writeSync } from "node:fs";
 import type { ChildLimits, ChildReport, Order } from "./messages.ts";
@@ -55,13 +55,13 @@ export function logWriter(
   };
 }
 
-/** Cuts a line to `max` bytes of UTF-8. `length` is its length in characters before any cut. */
+/** Cuts a line to `max` bytes of UTF-8. `length` is the line's length in characters before any cut. */
 function cutLine(text: string, { max, length }: { max: number; length: number }): string {
   const encoded = encoder.encode(text);
   if (encoded.length <= max && length <= text.length) return text.toWellFormed();
   const notice = ` [cut: the line has ${length} characters]`;
   let end = Math.min(encoded.length, max - notice.length);
-  // Moves back to the start of a character.
+  // The end of the cut moves back to the start of a character.
   while (end > 0 && ((encoded[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   return decoder.decode(encoded.subarray(0, end)) + notice;
 }

@@ -11,7 +11,7 @@ import { prepareEngine, runInEngine } from "./run-in-engine.ts";
 
 const CONNECT_MS = 1_000;
 
-// Closes files that the process inherited. The parent names them.
+// The child closes files that it inherited. The parent names them in the arguments.
 for (const fd of process.argv.slice(2)) closeSync(Number(fd));
 await prepareEngine();
 send({ kind: "ready" });
@@ -26,7 +26,7 @@ for (const order of orders()) {
   }
 }
 
-/** Does the runs until one does not finish. */
+/** Does the runs of an attempt in order, until one does not finish. */
 async function doAttempt(order: AttemptOrder): Promise<void> {
   let { state } = order;
   let run = 0;
@@ -63,7 +63,7 @@ async function doAttempt(order: AttemptOrder): Promise<void> {
   }
 }
 
-/** Tries everything that the jail must prevent, from inside, and returns what worked. */
+/** Tries from inside everything that the jail must prevent, and returns the operations that worked. */
 async function probe({ port, file, pid }: ProbeOrder): Promise<ProbeFindings> {
   return {
     environment: Object.keys(process.env),

@@ -24,7 +24,7 @@ export interface ChildLimits {
   readonly errorChars: number;
 }
 
-/** Asks the child to try what the jail must prevent. */
+/** Asks the child to try the operations that the jail must prevent. */
 export interface ProbeOrder {
   readonly kind: "probe";
   /** A port on 127.0.0.1 with a listener outside the jail. */
@@ -34,7 +34,7 @@ export interface ProbeOrder {
   readonly pid: number;
 }
 
-/** The list of things that the child could do. In a jail it could do none of them. */
+/** The operations that worked in the child. In a jail, none of them works. */
 export interface ProbeFindings {
   readonly environment: readonly string[];
   readonly connected: boolean;

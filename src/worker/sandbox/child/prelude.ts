@@ -1,6 +1,9 @@
-/** The JavaScript that a fresh QuickJS context evaluates first. It copies the globals that it needs. */
+/** The JavaScript that a fresh QuickJS context evaluates before the script. It copies the globals that it needs. */
 
-/** Evaluates to `(emit, cutAt, depthMax) => { drive, settle, describe }`; `emit(level, text, length)` is the only host function. */
+/**
+ * The source evaluates to `(emit, cutAt, depthMax) => { drive, settle, describe }`; `emit(level, text, length)` is the only
+ * host function.
+ */
 export const PRELUDE = `((emit, cutAt, depthMax) => {
   "use strict";
   const { parse, stringify } = JSON;
@@ -81,7 +84,7 @@ export const PRELUDE = `((emit, cutAt, depthMax) => {
     return name ? (/^[AEIO]/.test(name) ? "an " : "a ") + name : "an object of a class";
   };
 
-  // The value as JSON text; "!" and the reason if it cannot be stored; null if it has no text at all.
+  // Writes the value as JSON text; "!" and the reason if it cannot be stored; null if it has no JSON text.
   const settle = (value) => {
     if (value === undefined) return "null";
     if (typeof value === "function" || typeof value === "symbol") return null;

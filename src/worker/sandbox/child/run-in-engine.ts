@@ -24,7 +24,7 @@ export interface EngineRun {
   readonly state: string;
   readonly context: string;
   readonly limits: ChildLimits;
-  /** Called when the engine is ready and the run's time begins. */
+  /** Called when the engine is ready and the time of the run begins. */
   readonly started: () => void;
   readonly log: (level: string, text: string, length: number) => void;
 }
@@ -44,21 +44,23 @@ export type EngineEnd =
       readonly fatal: boolean;
     }
   | { readonly kind: "killed"; readonly limit: "time" | "memory" }
-  /** The promise is pending and the engine has no job left. */
+  /** The run's promise is pending and the engine has no job left that could settle it. */
   | { readonly kind: "stuck" };
 
 const PAGE_BYTES = 65_536;
-/** The engine's smallest memory. A lower limit is raised to it. */
+/** The least memory that the engine needs. A lower limit is raised to this. */
 const LEAST_BYTES = 16 * 1_048_576;
 const STACK_BYTES = 256 * 1_024;
 const JOBS_AT_ONCE = 1_000;
-/** The deepest nesting of a state. The parent checks it too (std/json.ts), but here it is found before the text is made. */
+/**
+ * The deepest nesting of a state. The parent checks the depth too (std/json.ts), but this check comes before the text is made.
+ */
 const DEPTH_MAX = 100;
 
 // The package's types describe its CommonJS form. Node loads the ES module, whose default export is the variant.
 const variant = engineVariant as unknown as QuickJSSyncVariant;
 
-/** The used part of the global, which TypeScript declares only in its browser types. */
+/** The part of the global `WebAssembly` that is used here. TypeScript declares it only in its browser types. */
 declare const WebAssembly: {
   compile(bytes: Uint8Array): Promise<object>;
   Memory: new (pages: { initial: number; maximum: number }) => EngineMemory;
@@ -108,7 +110,7 @@ export async function runInEngine(run: EngineRun): Promise<EngineEnd> {
   }
 }
 
-/** The engine's memory, which cannot grow above the limit; the engine's own limit counts only a part. */
+/** Makes the engine's memory, which cannot grow above the limit. The engine's own limit counts only a part of its memory. */
 function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () => boolean } {
   const memory = new WebAssembly.Memory({
     initial: LEAST_BYTES / PAGE_BYTES,
@@ -116,7 +118,7 @@ function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () =>
   });
   const grow = memory.grow.bind(memory);
   let exhausted = false;
-  // The engine first asks for more than it needs, and then for less. Only the last answer counts.
+  // The engine first asks for more memory than it needs, and then for less. Only its last request decides.
   memory.grow = (pages) => {
     exhausted = true;
     const before = grow(pages);
@@ -126,7 +128,7 @@ function newMemory(bytesMax: number): { memory: EngineMemory; isExhausted: () =>
   return { memory, isExhausted: () => exhausted };
 }
 
-/** The next state as JSON text, or another end of the run. */
+/** Evaluates the run; returns the next state as JSON text, or another end of the run. */
 function evaluate(
   run: EngineRun,
   runtime: QuickJSRuntime,
@@ -192,7 +194,7 @@ function asText(
   if (vm.typeof(result.value) !== "string")
     return { ...failed("NotStorable", "the next state is a function or a symbol"), fatal: true };
   const { stateBytesMax } = run.limits;
-  // Read only if it is within the limit: a character takes at least a byte.
+  // The text is read only if it is within the limit: a character takes at least a byte.
   const length = vm.getNumber(vm.getProp(result.value, "length"));
   if (length <= stateBytesMax) {
     const text = vm.getString(result.value);
@@ -239,15 +241,15 @@ const PLACELESS: readonly { readonly says: RegExp; readonly before: string }[] =
 ];
 
 /**
- * Finds the line of the user's expression in which an error arose, from 1; null: unknown. `file` is the engine's name of the
- * source. For a property or variable that is read, QuickJS names an earlier place; then the line is given only if exactly one
- * has the name.
+ * Finds the line of the user's expression in which an error arose, from 1; null if it is unknown. `file` is the engine's name
+ * of the source. For a property or variable that is read, QuickJS names an earlier place; then the line is given only if
+ * exactly one line has the name.
  */
 function errorLine(error: Described, { file, source }: { file: string; source: string }): number | null {
   const place = new RegExp(`(?:^|[( ])${escaped(file)}:(\\d+)(?::(\\d+))?`, "m").exec(error.stack);
   if (place === null) return null;
   const [line, column] = [Number(place[1]), Number(place[2] ?? 1)];
-  // Below a native function in the stack is the place of its call, which is reliable.
+  // The frame below a native function in the stack is the place of its call, which is reliable.
   const isTop = !error.stack.slice(0, place.index).includes("\n");
   const placeless = isTop ? PLACELESS.find(({ says }) => says.test(error.message)) : undefined;
   if (placeless === undefined) return line;
