@@ -3,7 +3,10 @@
 const LINES_BEFORE = 2;
 const WIDTH_MAX = 100;
 
-/** The lines around a place, which is marked; without a column, the line is. Empty if there is no such line. */
+/**
+ * The lines around a place in a source text. The column is marked, or the line if there is no column. Empty if the text has no
+ * such line.
+ */
 export function codeFrame(text: string, place: { line: number; column?: number }): string[] {
   const lines = text.split("\n");
   const { line, column } = place;

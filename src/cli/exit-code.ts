@@ -1,4 +1,4 @@
-/** Exit codes of the CLI, and the one table from rejections to them. */
+/** Exit codes of the CLI, and the one table that maps rejections to them. */
 import type { RejectionCode } from "../std/rejection.ts";
 
 export const EXIT = {
@@ -23,7 +23,7 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** The exit code for a refusal. */
+/** The exit code for each code of a rejection. */
 export const EXIT_BY_REJECTION: Readonly<Record<RejectionCode, ExitCode>> = {
   invalid_json: EXIT.usage,
   too_large: EXIT.usage,

@@ -1,4 +1,4 @@
-/** Finds the position of an error in a JSON text. Messages of `JSON.parse` only sometimes contain it. */
+/** Finds the position of an error in a JSON text. Messages of `JSON.parse` only sometimes contain the position. */
 
 /** The index of the first wrong character; the length of the text if it ends too early. */
 export function jsonErrorAt(text: string): number {
@@ -16,11 +16,11 @@ export function lineAndColumn(text: string, index: number): { line: number; colu
 const STRING = /"(?:[\u0020\u0021\u0023-\u005b\u005d-\u{10ffff}]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*/uy;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const WORD = /true|false|null/y;
-/** Deeper nesting is not scanned, because no value that deep can be stored. */
+/** The deepest nesting that is scanned, because no deeper value can be stored. */
 const DEPTH_MAX = 1_000;
 const SPACE = /[ \t\n\r]*/y;
 
-/** Each method returns false, and leaves `at` at the error, if the text does not match. */
+/** A scanner of JSON. Each method returns false, and leaves `at` at the error, if the text does not match. */
 class Scanner {
   at = 0;
   readonly #text: string;

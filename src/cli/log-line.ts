@@ -3,7 +3,7 @@ import { inspect } from "node:util";
 import type { LogLine } from "../index.ts";
 import type { Piece } from "./style.ts";
 
-/** The formatted line; null if it is not for people, such as progress. `own`: the execution that is shown. */
+/** Formats a log line; null if it is not for people, such as progress. `own` is the id of the execution that is shown. */
 export function logLine(line: LogLine, own: string): Piece[] | null {
   if (line.level === "progress") return null;
   const attempt = line.attempt > 1 ? ` (attempt ${line.attempt})` : "";

@@ -1,4 +1,4 @@
-/** The entry point: runs one verb and ends the process with its exit code after all output is written. */
+/** The entry point of the CLI: runs one verb, and ends the process with the verb's exit code after all output is written. */
 import { leaveQuietlyOnClosedPipe } from "./output/closed-pipe.ts";
 import { runCli } from "./run-cli.ts";
 

@@ -30,7 +30,7 @@ function how(flag: string): string[] {
   ];
 }
 
-/** Whether words lack quotes, usually because the shell removed them. */
+/** Whether words in a JSON text lack quotes, usually because the shell removed them. */
 function hasBareWords(text: string): boolean {
   return /^[\s{[]*[A-Za-z_']/.test(text);
 }

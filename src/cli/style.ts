@@ -8,7 +8,7 @@ export type Style = keyof typeof CODES;
 /** A piece of a line, with its style. */
 export type Piece = string | readonly [text: string, style: Style];
 
-/** Joins pieces to lines. */
+/** Joins pieces of text to lines. */
 export class Painter {
   readonly #isColoured: boolean;
 
@@ -25,7 +25,7 @@ export class Painter {
       return { text: isOneLine ? safe.replaceAll(/[\n\t]/g, " ") : safe, style };
     });
     const length = shownPieces.reduce((sum, { text }) => sum + text.length, 0);
-    // A cut line ends with a mark, also if the cut is between two pieces.
+    // A line that is cut ends with a mark, even if the cut is between two pieces.
     const isCut = length > width;
     let left = isCut ? width - 1 : width;
     let line = "";

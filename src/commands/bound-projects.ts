@@ -4,7 +4,7 @@ import { KEPT, number, object, orNull, string } from "../std/decode.ts";
 import { allDocuments, jsonForm } from "../store/document-form.ts";
 import type { Store } from "../store/store.ts";
 
-/** The fields of a stored token that are read outside the token list. */
+/** The fields of a stored token that code outside of the token list reads. */
 interface BoundToken {
   readonly project: string | null;
 }
@@ -28,7 +28,7 @@ export const TOKEN_FORM = jsonForm<BoundToken>(
 
 const PROJECT = /"project":(?:null|"([A-Za-z][A-Za-z0-9_-]*)")/;
 
-/** The projects of all stored tokens. */
+/** Reads the projects of all stored tokens. */
 export async function boundProjects(store: Pick<Store, "listDocuments">): Promise<ReadonlySet<string>> {
   const projects = new Set<string>();
   for await (const token of allDocuments(store, TOKEN_FORM)) {
@@ -38,7 +38,7 @@ export async function boundProjects(store: Pick<Store, "listDocuments">): Promis
   return projects;
 }
 
-/** The project that a damaged token protects: the one that is still readable, else every project; null: none. */
+/** The project that a damaged token protects: the one that is still readable, else every project; null if it protects none. */
 export function guardedBy(body: string): string | null {
   const found = PROJECT.exec(body);
   return found === null ? EVERY_PROJECT : (found[1] ?? null);

@@ -23,9 +23,9 @@ export interface CommandHashes {
 
 export interface OpenCommandParts {
   readonly store: Pick<Store, "listHeads" | "listDocuments">;
-  /** A definition by its hash; null: there is none that this version can read. */
+  /** Reads a definition by its hash; null if this version can read none with that hash. */
   readonly planOf: (hash: string) => Promise<Plan | null>;
-  /** An execution that has not ended, read from its owner. */
+  /** Reads an execution that has not ended from its owner. */
   readonly lookAt: (execution: string) => Promise<SeenExecution>;
 }
 
@@ -50,29 +50,29 @@ export type OpenCommand =
   | { readonly kind: "none" }
   | { readonly kind: "several" };
 
-/** A command that may have been sent. `from`: the begin of its phase; `until`: its receipt, or Infinity. */
+/** A command that may have been sent. `from`: when its phase began; `until`: when its receipt arrived, or Infinity. */
 interface Sent {
   readonly execution: string;
   readonly from: number;
   readonly until: number;
   /** The attempts whose receipt is awaited. */
   readonly attempts: readonly string[];
-  /** The command is sent once, not for each of several tasks with equal hashes. */
+  /** Whether the command is sent once, not for each of several tasks with equal hashes. */
   readonly isSingle: boolean;
 }
 
 const KIND = "command-workflow";
 const NAMES_MAX = 100;
 const HEADS = 100;
-/** The most open executions that are read. With more, the receipt is ambiguous. */
+/** The most open executions that are read. If there are more, the receipt is ambiguous. */
 const HEADS_MAX = 1_000;
 const OPEN_STATUSES = ["running", "paused", "cancelling", "cleaning"];
-/** The most ended executions that are read, the newest first, for each status. */
+/** The most ended executions that are read for each status, the newest first. */
 const ENDED_MAX = 1_000;
 const ENDED_STATUSES = ["done", "failed", "cancelled", DAMAGED];
 const HASH = /^[\da-f]{64}$/;
 
-/** A function that returns the attempt of a receipt without a mark, or the reason why there is none. */
+/** Makes a function that finds the attempt of a receipt without a mark, or returns the reason why there is none. */
 export function commandFinder(
   parts: OpenCommandParts,
 ): (receipt: Readonly<Record<string, unknown>>, topic: string) => Promise<ReportedAttempt | Rejection> {
@@ -108,7 +108,7 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
   if (one === undefined || attempt === undefined) return { kind: "none" };
   if (another !== undefined || !one.isSingle) return { kind: "several" };
   const isRival = (other: Sent) =>
-    // Within an execution, a command may be sent by the commit that has the receipt of the one before.
+    // Within an execution, the commit with the receipt of one command may send the next command.
     other.execution === one.execution ? other.until > one.from : other.until >= one.from;
   if (sent.some((other) => other !== one && isRival(other))) return { kind: "several" };
   for await (const head of headsOf(parts.store, names, ENDED_STATUSES, ENDED_MAX)) {
@@ -119,12 +119,15 @@ export async function findOpenCommand(parts: OpenCommandParts, hashes: CommandHa
   return { kind: "one", execution: one.execution, attempt };
 }
 
-/** Adds an index of workflows by the hash of their commands. A submission has the hash in its name. */
+/**
+ * Wraps a store so that workflows are indexed by the hash of their commands. A submission needs no index: its name contains the
+ * hash.
+ */
 export function withCommandIndex<S extends Pick<Store, "putDefinition" | "putDocument">>(store: S): S {
   const replaced: Pick<Store, "putDefinition"> = {
     putDefinition: async (name, hash, body) => {
       const workflowHash = isSubmissionName(name) ? null : commandsHashOf(body);
-      // Stored before the definition, so that an execution of it is found from its start.
+      // The index entry is stored before the definition, so that an execution of the definition is found from its start.
       if (workflowHash !== null) await store.putDocument(KIND, `${workflowHash} ${name}`, "{}");
       await store.putDefinition(name, hash, body);
     },
@@ -142,7 +145,7 @@ async function namesOf(store: OpenCommandParts["store"], workflowHash: string): 
   return [submissionName(workflowHash), ...names];
 }
 
-/** Executions of these workflows, newest first, at most `max` of each workflow and status. */
+/** Lists executions of these workflows, newest first, at most `max` of each workflow and status. */
 async function* headsOf(
   store: OpenCommandParts["store"],
   names: readonly string[],
@@ -166,7 +169,7 @@ async function* headsOf(
   }
 }
 
-/** The places of the command in a workflow: several places can have equal commands. */
+/** The places of the command in a workflow. Several places can have equal commands. */
 function placesOf(plan: Plan | null, { cmdHash, workflowHash, receiptTopic }: CommandHashes): Place[] {
   return (plan?.commands ?? []).flatMap(({ phase, handler, command }) =>
     command.hash === cmdHash && command.workflowHash === workflowHash && command.receiptTopic === receiptTopic

@@ -30,7 +30,7 @@ import { isRejection, type Rejection, reject } from "../std/rejection.ts";
 
 /** One submitted command with its topics. */
 export interface SubmittedStep {
-  /** `cmd_type`, and `cmd_data` and `cmd_metadata` if they are given. */
+  /** The command's `cmd_type`, and its `cmd_data` and `cmd_metadata` if they are given. */
   readonly command: { readonly [field: string]: Json };
   readonly topic: Json;
   /** Options of the command's handler, as in a definition. */
@@ -38,22 +38,22 @@ export interface SubmittedStep {
 }
 
 export interface SubmittedWorkflow {
-  /** The wanted id; null: an id is generated. */
+  /** The wanted id of the execution; null if an id is to be generated. */
   readonly id: string | null;
   readonly steps: readonly SubmittedStep[];
-  /** The path of the workflow in the submission; empty: it is the whole submission. */
+  /** The path of the workflow in the submission; empty if the workflow is the whole submission. */
   readonly path: string;
 }
 
 export interface Submission {
-  /** The submission is a project document, and so is the answer. */
+  /** Whether the submission is a project document. If so, the answer is one too. */
   readonly isDocument: boolean;
   readonly workflows: readonly SubmittedWorkflow[];
 }
 
 /** The most workflows in one document. */
 export const SUBMITTED_MAX = 100;
-/** The name that a document uses for the cursor of its page. */
+/** A project name that is not allowed: a document uses it for the cursor of its page. */
 const RESERVED_PROJECT = "next";
 
 /** Refuses the project whose name is reserved for the cursor. */
@@ -74,7 +74,7 @@ export function parseSubmission(body: unknown, project: string): Submission | Re
     : found;
 }
 
-/** Fields of `proc` that a reader finds, and that a sender need not give. */
+/** Fields of `proc` that a document contains when it is read, and that a submission may leave out. */
 const PROC_READ = [
   "proc_status",
   "proc_err",
@@ -125,7 +125,7 @@ const workflow = object(
 const workflowList = listOf(workflow, { min: 1, max: SUBMITTED_MAX });
 const workflowMap = mapOf(anything, { min: 1, max: SUBMITTED_MAX });
 
-/** The workflows of a document, each with its path in the list or map. */
+/** The workflows of a document, each with its path in the list or the map. */
 const workflows: Decode<readonly SubmittedWorkflow[]> = (value) => {
   if (Array.isArray(value))
     return workflowList(value).map(({ workflow_id, steps }, i) => ({
@@ -140,7 +140,7 @@ const workflows: Decode<readonly SubmittedWorkflow[]> = (value) => {
 
 const projectDocument = object({ workflows });
 
-/** A workflow of a map. It has the id that it stands under. */
+/** Decodes a workflow in a map. Its key in the map is its id. */
 function underId(id: string, value: unknown): SubmittedWorkflow {
   const given = fieldsOf(value)?.["workflow_id"];
   if (given !== undefined && given !== id)
@@ -161,7 +161,7 @@ function submission(body: unknown, project: string): Submission {
   return { isDocument: false, workflows: [{ id: workflow_id, steps, path: "" }] };
 }
 
-/** `{ [project]: { workflows } }`; the cursor of a page that was read is ignored. */
+/** Decodes `{ [project]: { workflows } }`. The cursor of a document that was read is ignored. */
 function document(fields: Fields, project: string): SubmittedWorkflow[] {
   const names = Object.keys(fields).filter((name) => name !== RESERVED_PROJECT);
   if (names.length === 0)

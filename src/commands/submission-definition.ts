@@ -15,26 +15,26 @@ export const COMMANDS_TAG = "rondo.commands";
 const NAME_DIGITS = 16;
 const SUBMISSION_NAME = /^commands-[\da-f]{16}$/;
 
-/** The name of submitted workflows whose commands have this hash. The hash is cut, so other commands may share the name. */
+/** The name of submitted workflows whose commands have this hash. The hash is cut, so different commands may share a name. */
 export function submissionName(workflowHash: string): string {
   return `commands-${workflowHash.slice(0, NAME_DIGITS)}`;
 }
 
-/** All such names. Their definitions are deleted after their last executions. */
+/** The range of all names of submitted workflows. Their definitions are deleted after their last executions. */
 export const SUBMISSION_NAMES = { prefix: "commands-", isOne: isSubmissionName } as const;
 
 export function isSubmissionName(name: string): boolean {
   return SUBMISSION_NAME.test(name);
 }
 
-/** The definition and the hash of its commands, or a rejection with the path in the submission. */
+/** Makes the definition and the hash of its commands, or a rejection with the path in the submission. */
 export function submissionDefinition(
   workflow: SubmittedWorkflow,
 ): { readonly definition: Definition; readonly workflowHash: string } | Rejection {
   const phases = workflow.steps.map(({ command, topic, options }, i) => {
     const name = `step-${i}`;
     const { receiptTopic, ...others } = options;
-    // A read document names the receipt topic. Submitted again, it must be the same workflow.
+    // A document that was read names the receipt topic. If it is submitted again, it must give the same workflow.
     const isImplied = typeof topic === "string" && receiptTopic === receiptTopicOf(topic);
     const given = isImplied ? others : options;
     return { name, handlers: { [name]: { command, topic, ...given } } };
@@ -48,7 +48,7 @@ export function submissionDefinition(
   return { definition: { ...parsed, name: submissionName(workflowHash) }, workflowHash };
 }
 
-/** The fields of a document, by the option of the handler. */
+/** The field of a document for each option of the handler. */
 const FIELDS: Readonly<Record<string, string>> = {
   command: "cmd",
   topic: "proc.target_topic_name",
@@ -65,7 +65,7 @@ export function inDocument({ code, message, hint, path = "" }: Rejection, at: st
       const field = option === undefined ? "" : `.${FIELDS[option] ?? option}`;
       return `${before}steps[${step}]${field}`;
     });
-  // Rejections of the whole definition have the step in the message, and the path within its command.
+  // A rejection of the whole definition has the step in its message, and the path within the step's command.
   const [prefix, step] = /^step-(\d+)\.step-\1: /.exec(message) ?? [];
   const place = step === undefined ? renamed(path) : `${before}steps[${step}].cmd.${path}`;
   const text = prefix === undefined ? renamed(message) : `${place}: ${message.slice(prefix.length)}`;

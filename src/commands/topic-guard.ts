@@ -1,6 +1,6 @@
 /**
  * Checks the topics of a workflow before it starts: by the rules of its project, by the roles of the names, and by the contents
- * of the receipt queue. The same is checked again when a command is sent, because children and schedules start without this
+ * of the receipt queue. The engine checks them again when it sends a command, because children and schedules start without this
  * check.
  */
 import { atCommand, type TopicRules } from "../kernel/command/topic-rules.ts";
@@ -11,7 +11,7 @@ import { type TopicRegistry, usesOf } from "./topic-registry.ts";
 export interface TopicGuardParts {
   readonly rules: TopicRules;
   readonly registry: TopicRegistry;
-  /** The reason why receipts cannot be consumed from a queue; null: they can, or it is unknown. */
+  /** Why receipts cannot be consumed from a queue; null if they can, or if it is unknown. */
   readonly refusesReceipts: (receiptTopic: string) => Promise<Rejection | null>;
 }
 
@@ -27,12 +27,12 @@ export class TopicGuard {
     this.#parts.rules.bind(projects);
   }
 
-  /** The reason why a name is reserved and cannot be a topic; null: it is not reserved. */
+  /** Why a name is reserved and cannot be a topic; null if it is not reserved. */
   reserved(name: string): Rejection | null {
     return this.#parts.rules.reserved(name);
   }
 
-  /** The reason why no project can start a workflow with these commands; null: some project can. */
+  /** Why no project can start a workflow with these commands; null if some project can. */
   async check(commands: readonly PlannedCommand[]): Promise<Rejection | null> {
     const { rules, registry } = this.#parts;
     return first(
@@ -44,7 +44,9 @@ export class TopicGuard {
     );
   }
 
-  /** Why a project cannot start a workflow with these commands. Null: it can, and the roles of topics are stored. */
+  /**
+   * Why a project cannot start a workflow with these commands; null if it can. In that case the roles of the topics are stored.
+   */
   async admit(project: string, commands: readonly PlannedCommand[]): Promise<Rejection | null> {
     if (commands.length === 0) return null;
     const { rules, registry, refusesReceipts } = this.#parts;

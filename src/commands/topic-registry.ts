@@ -14,7 +14,7 @@ export interface TopicUse {
 
 interface StoredTopic {
   readonly role: TopicRole;
-  /** The project that used the name first. */
+  /** The project that used the topic first. */
   readonly project: string;
 }
 
@@ -34,7 +34,7 @@ export class TopicRegistry {
     this.#store = store;
   }
 
-  /** The reason why one of the names cannot have its role; null: each has it, or has none yet. */
+  /** Why one of the topics cannot have its role; null if each has that role, or none yet. */
   async check(uses: readonly TopicUse[]): Promise<Rejection | null> {
     for (const use of uses) {
       const stored = this.#known.get(use.name) ?? (await this.#read(use.name));
@@ -98,7 +98,7 @@ export class TopicRegistry {
   }
 }
 
-/** The uses of a command's topics. */
+/** The topics that a command uses, with their roles. */
 export function usesOf({
   topic,
   receiptTopic,

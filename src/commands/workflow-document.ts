@@ -12,7 +12,7 @@ import type { Json } from "../std/json.ts";
 export interface ReadCommand {
   readonly planned: PlannedCommand;
   readonly view: CommandView;
-  /** The result of its receipt, enriched; null: there is none. */
+  /** The result in the command's receipt, enriched; null if there is no receipt. */
   readonly result: { readonly value: Json } | null;
 }
 
@@ -52,7 +52,7 @@ function owedDocument({ op, index, target, attempts, until, error }: OwedView): 
   return { op, index, target, attempts, utc_next_timestamp: until === null ? null : utc(until), error };
 }
 
-/** The counts of a command that is sent for several tasks; null: it is sent once. */
+/** The counts of a command that is sent for several tasks; null if it is sent once. */
 function tallyOf({ phases }: ExecutionView, view: CommandView): Record<string, number> | null {
   const visit = phases.findLast(({ name }) => name === view.phase);
   const handler = visit?.handlers.find(({ name }) => name === view.handler);

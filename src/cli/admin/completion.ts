@@ -156,7 +156,7 @@ end
 ${lines.join("\n")}`;
 }
 
-/** Removes characters that are not safe between single quotes in one of the shells. */
+/** Removes characters that are not safe between single quotes in bash, zsh or fish. */
 function plain(text: string): string {
   return text.replaceAll(/['\\`$\n]/g, "");
 }

@@ -24,7 +24,7 @@ export interface DoctorOptions extends ServerFlags {
 
 interface Finding {
   readonly what: string;
-  /** `note`: a restriction, or a missing part that may be missing on purpose. */
+  /** The verdict of a check; `note` is a restriction, or a missing part that may be missing on purpose. */
   readonly verdict: "ok" | "note" | "wrong";
   readonly says: string;
 }
@@ -254,7 +254,7 @@ async function checkStateStores({ stateStores }: Config): Promise<StateFinding[]
   return findings;
 }
 
-/** The address of a store, without its password. */
+/** The URL of a state store, without its password. */
 function placeOf(url: string): string {
   return URL.canParse(url) ? new URL(url).host : "its address";
 }

@@ -14,7 +14,7 @@ import { untilInterrupted } from "./until-interrupted.ts";
 export interface ImportOptions {
   readonly store?: string;
   readonly json?: boolean;
-  /** Replace damaged executions of an existing store. */
+  /** Whether to replace damaged executions of an existing store. */
   readonly damaged?: boolean;
 }
 

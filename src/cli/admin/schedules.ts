@@ -12,7 +12,7 @@ import { wholePages } from "../server/read-pages.ts";
 export interface SchedulePutFlags extends ServerFlags {
   readonly workflow: string;
   readonly cron: string;
-  /** JSON, `@file`, or `-` for standard input. */
+  /** The input of the executions: JSON, `@file`, or `-` for standard input. */
   readonly input?: string;
   readonly timeZone?: string;
   readonly misfire?: string;

@@ -52,7 +52,7 @@ const EXTENSIONS = [".ts", ".mts", ".cts", ".js", ".mjs", ".cjs", ".json"];
 const SOURCES: Readonly<Record<string, string>> = { ".js": ".ts", ".mjs": ".mts", ".cjs": ".cts" };
 const FILES_MAX = 5_000;
 
-/** Absolute paths of the entries and all that they import, with paths that would match a missing import. */
+/** Absolute paths of the entry files and of all files that they import, with paths that would match a missing import. */
 export function importGraph(entries: readonly string[]): string[] {
   const found = new Set(entries.map((entry) => resolve(entry)));
   for (const path of found) {

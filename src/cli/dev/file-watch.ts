@@ -1,9 +1,11 @@
-/** Reports when the content of files has changed, after the end of a burst. It watches their folders. */
+/**
+ * Reports when the content of files has changed, after a burst of changes has ended. It watches the folders of these files.
+ */
 import { createHash } from "node:crypto";
 import { existsSync, type FSWatcher, readFileSync, watch } from "node:fs";
 import { dirname } from "node:path";
 
-/** How long there must be no change before the contents are compared. */
+/** How long no file may change before the contents are compared. */
 const QUIET_MS = 100;
 
 export class FileWatch {
@@ -16,11 +18,11 @@ export class FileWatch {
     this.#onChange = onChange;
   }
 
-  /** Watches these files and no others from now on. A file may be missing yet. */
+  /** Watches these files and no others from now on. A file may not exist yet. */
   follow(files: readonly string[]): void {
     const wanted = new Set(files);
     for (const file of this.#contents.keys()) if (!wanted.has(file)) this.#contents.delete(file);
-    // Known files keep their content, so that a change that happened meanwhile is still reported.
+    // Known files keep their recorded content, so that a change since then is still reported.
     for (const file of files) if (!this.#contents.has(file)) this.#contents.set(file, contentOf(file));
     const folders = new Set(files.map((file) => dirname(file)).filter((folder) => existsSync(folder)));
     for (const [folder, watcher] of this.#folders) {
@@ -39,7 +41,7 @@ export class FileWatch {
 
   #watch(folder: string): void {
     const watcher = watch(folder, () => this.#news());
-    // A folder that is gone reports nothing; the error shows when its files are loaded.
+    // A deleted folder reports no changes; the error shows when its files are loaded.
     watcher.on("error", () => {
       watcher.close();
       this.#folders.delete(folder);

@@ -1,8 +1,8 @@
 /**
  * Keeps one worker running on the newest version of the files that loads:
- * 1. A change starts a new worker; once it serves, the former one is drained.
- * 2. If the new worker cannot load, it has printed the reason, and the former one stays.
- * 3. A change during this is handled next. A worker that dies is started again, with a growing delay.
+ * 1. A change starts a new worker; once it serves, the former worker is drained.
+ * 2. If the new worker cannot load the files, it has printed the reason, and the former worker stays.
+ * 3. A change during a replacement is handled after it. A worker that dies is started again, with a growing delay.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { packageRoot } from "../../package-root.ts";
@@ -26,7 +26,7 @@ export class WorkerKeeper {
     this.#spec = spec;
   }
 
-  /** Replaces the worker. Resolves when the new one serves or has failed. */
+  /** Replaces the worker. Resolves when the new worker serves or has failed. */
   async replace(): Promise<void> {
     this.#isWanted = true;
     if (this.#isReplacing) return;
@@ -77,7 +77,7 @@ export class WorkerKeeper {
     void worker.drain().then(() => this.#draining.delete(worker));
   }
 
-  /** Handles a worker that ended by itself because of the user's code, and starts another one later. */
+  /** Handles a worker that ended by itself because of the user's code, and starts another worker later. */
   #died(worker: WorkerProcess): void {
     if (worker !== this.#current || this.#isClosing) return;
     this.#current = null;
@@ -89,11 +89,11 @@ export class WorkerKeeper {
 
 interface WorkerSpec {
   readonly files: readonly string[];
-  /** Arguments by which the worker finds the server. */
+  /** Arguments with which the worker finds the server. */
   readonly args: readonly string[];
 }
 
-/** A started worker; `ready` resolves with whether it serves. */
+/** A started worker process; `ready` resolves with whether it serves. */
 class WorkerProcess {
   readonly ready: Promise<boolean>;
   readonly ended: Promise<void>;
@@ -121,7 +121,7 @@ class WorkerProcess {
     return this.#child.pid;
   }
 
-  /** Stops the worker gracefully: running tasks may end, and no new ones begin. */
+  /** Stops the worker gracefully: running tasks may end, and no new tasks begin. */
   drain(): Promise<void> {
     this.#child.kill("SIGTERM");
     return this.ended;

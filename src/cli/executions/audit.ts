@@ -26,7 +26,7 @@ type Sum = Record<
   number
 >;
 
-/** Audits the named executions, or all; exit code 1 if something is wrong and was not repaired. */
+/** Audits the named executions, or all; the exit code is 1 if a difference was found and not repaired. */
 export async function audit(ids: readonly string[], options: AuditOptions): Promise<ExitCode> {
   const limit = options.limit === undefined ? Number.POSITIVE_INFINITY : countOf(options.limit, "--limit");
   const { workflow, project, status, json } = options;
@@ -63,7 +63,7 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
         sum.repaired += repairedOf(one.findings);
         if (json === true) printJson(one);
         else if (one.findings.length > 0) {
-          // Live lines are removed first, because stdout may be the same terminal.
+          // Live lines of the progress display are removed first, because stdout may be the same terminal.
           screen.still();
           for (const { seq, message, isRepaired } of one.findings)
             print(
@@ -80,7 +80,7 @@ export async function audit(ids: readonly string[], options: AuditOptions): Prom
   });
 }
 
-/** The audit of each execution. One that is purged meanwhile is skipped; one that is named must exist. */
+/** Audits each execution. An execution that is purged meanwhile is skipped; one that is named must exist. */
 async function* audits(
   requester: Requester,
   of: readonly string[] | AsyncIterable<{ readonly id: string }>,
@@ -98,7 +98,7 @@ async function* audits(
   }
 }
 
-/** Differences between tables. A caller without the right to ask for them gets none. */
+/** Audits the tables of the store for differences. A caller without the right to do that gets none. */
 async function auditTables(
   requester: Requester,
   { repair, json, screen }: { readonly repair: boolean; readonly json: boolean; readonly screen: Screen },
@@ -108,7 +108,7 @@ async function auditTables(
     const path = "/v1/audit/tables";
     ({ findings } = await requester.json<TableAudit>(path, repair ? { method: "POST" } : {}));
   } catch (thrown) {
-    // Servers of 0.2 have no such route, and viewers may not use it.
+    // Servers of version 0.2 have no such route, and viewers may not use it.
     if (thrown instanceof RondoError && ["not_found", "forbidden"].includes(thrown.code)) return [];
     throw thrown;
   }

@@ -9,7 +9,7 @@ import { type ServerFlags, withServer } from "../server/find-server.ts";
 
 export interface ControlFlags extends ServerFlags {
   readonly reason?: string;
-  /** Cancel only. */
+  /** Whether to leave out the rest of a clean-up that is under way; for cancel only. */
   readonly force?: boolean;
 }
 

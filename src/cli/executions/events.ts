@@ -12,9 +12,9 @@ import { countOf } from "./ps.ts";
 import { showReadable } from "./show-readable.ts";
 
 export interface EventsFlags extends ServerFlags {
-  /** Print new events too, until the execution ends. */
+  /** Whether to print new events too, until the execution ends. */
   readonly follow?: boolean;
-  /** Print tasks as rows, not as counts and ranges. */
+  /** Whether to print tasks as rows instead of counts and ranges. */
   readonly full?: boolean;
   /** The sequence number of the first event to print. */
   readonly from?: string;
@@ -32,7 +32,7 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
   const use = async ({ rondo }: Server): Promise<ExitCode> => {
     if (options.follow) {
       const handle = rondo.execution(id);
-      // An unreachable server is an error now; if the connection is lost later, the stream retries.
+      // If the server cannot be reached now, that is an error. If the connection is lost later, the stream retries.
       await handle.describe();
       return interruptible(handle, () => followRounds(handle, { from, detail }, show));
     }
@@ -45,7 +45,7 @@ export async function events(id: string, options: EventsFlags): Promise<ExitCode
   return withServer(options, use, { say: printLine });
 }
 
-/** Yields events until the execution ends. If a retry begins another round, goes on with its events. */
+/** Yields events until the execution ends. If a retry begins another round, it goes on with the events of that round. */
 async function followRounds(
   handle: ExecutionHandle<unknown>,
   { from, detail }: { readonly from: number; readonly detail: "summary" | "full" },
@@ -58,7 +58,7 @@ async function followRounds(
       next = event.seq + 1;
       last = event.kind;
     }
-    // A stream that does not end with `workflow.finished` was closed, so nothing more comes.
+    // A stream that does not end with `workflow.finished` was closed, so no more events follow.
     if (last !== "workflow.finished") return;
     const { finishedAt, revision } = await handle.describe();
     isMore = finishedAt === null || next <= revision;

@@ -12,7 +12,7 @@ import { statusStyle } from "./status-style.ts";
 import { whyChain } from "./why-chain.ts";
 
 export interface InspectOptions extends ServerFlags {
-  /** A sequence number: show the state after that event. */
+  /** A sequence number; the state after that event is shown. */
   readonly at?: string;
 }
 

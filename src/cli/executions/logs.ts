@@ -51,7 +51,7 @@ export async function logs(id: string, options: LogsFlags): Promise<ExitCode> {
       if (count === 0 && !options.json) printLine("no logs");
       return EXIT.ok;
     }
-    // An unreachable server is an error now; if the connection is lost later, the stream retries.
+    // If the server cannot be reached now, that is an error. If the connection is lost later, the stream retries.
     await rondo.execution(id).describe();
     const left = new AbortController();
     const handle = { [Symbol.asyncDispose]: async () => left.abort() };

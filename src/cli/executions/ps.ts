@@ -16,7 +16,7 @@ export interface PsOptions extends ServerFlags {
   readonly project?: string;
   /** The most executions to list. */
   readonly limit?: string;
-  /** Words that must all match. */
+  /** Words that an execution must contain, all of them. */
   readonly query?: string;
   /** Tags as `name=value`, or `name` for any value. */
   readonly tag?: readonly string[];
@@ -81,7 +81,9 @@ function columnsOf(views: readonly ExecutionView[], now: number): Column<Executi
   ];
 }
 
-/** Settled and known tasks of the current phase, or of all phases after the end; without Rondo's own phases. */
+/**
+ * The numbers of settled and known tasks of the current phase, or of all phases after the end; Rondo's own phases are left out.
+ */
 function tasksOf(view: ExecutionView): string | null {
   const running = view.phases.filter(({ status }) => status === "running");
   const handlers = (running.length > 0 ? running : view.phases)

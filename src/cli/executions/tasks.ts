@@ -19,7 +19,7 @@ export interface TasksFlags extends ServerFlags {
   readonly phase?: string;
   readonly visit?: string;
   readonly handler?: string;
-  /** Show the data of the tasks too. */
+  /** Whether to show the data of the tasks too. */
   readonly full?: boolean;
   readonly limit?: string;
 }
@@ -40,7 +40,7 @@ export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> 
     if (view.status === "damaged" && view.phases.length === 0) throw new ExecutionFailed(view);
     const found: ShownTask[] = [];
     for (const { phase, handler } of placesOf(view, options)) {
-      // Asks for one more than is shown, to know whether there are more.
+      // The request asks for one task more than is shown, to know whether there are more.
       const left = limit + 1 - found.length;
       if (left === 0) break;
       const place = { phase: phase.name, visit: phase.visit, handler: handler.name };
@@ -62,7 +62,10 @@ export async function tasks(id: string, options: TasksFlags): Promise<ExitCode> 
   });
 }
 
-/** The handlers to show: by the flags; else those of the current phase, or of all after the end or with --failed. */
+/**
+ * The handlers to show: those that the flags name; else those of the current phase, or of all phases after the end or with
+ * --failed.
+ */
 function placesOf(
   view: ExecutionView,
   options: TasksFlags,

@@ -26,7 +26,7 @@ export async function wait(id: string, options: WaitOptions): Promise<ExitCode> 
 
 export interface StayOptions extends WaitOptions {
   readonly screen: Screen;
-  /** The name of the server, for messages. */
+  /** The name of the server in messages. */
   readonly where: string;
   /** Whether this process has just started the execution. */
   readonly wasStarted: boolean;

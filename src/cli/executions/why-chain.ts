@@ -1,4 +1,4 @@
-/** Explains why an execution waits, down to the child that causes it. */
+/** Explains why an execution waits. If it waits for a child execution, it explains why that child waits. */
 
 type WhyOf = (id: string) => Promise<string>;
 
@@ -7,7 +7,7 @@ const NAMED_CHILD = /such as (\S+~[0-9a-f]+)\.$/;
 /** The most levels of children that are followed. */
 const DEPTH_MAX = 16;
 
-/** The sentence about an execution. If it names a child, the sentence of the last child in the chain follows. */
+/** The sentence that explains an execution. If it names a child, the sentence of the last child in the chain follows. */
 export async function whyChain(id: string, whyOf: WhyOf): Promise<string> {
   const first = await whyOf(id);
   let [child, last] = [NAMED_CHILD.exec(first)?.[1], ""];

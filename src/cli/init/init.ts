@@ -74,7 +74,10 @@ interface Installed {
 
 const FILE = "file:";
 
-/** The version of the dependency `rondo`: a path for a checkout, else as the installing project gives it. */
+/**
+ * The version of the dependency `rondo`: a path if this package is a checkout, else the version that the installing project
+ * has.
+ */
 export function dependencyOf(at: string, { root, version }: Installed): string {
   if (!root.split(sep).includes("node_modules")) return fileSpecifier(at, root);
   for (let folder = dirname(root); dirname(folder) !== folder; folder = dirname(folder)) {

@@ -3,7 +3,7 @@
 /** The contents of the files, by path in the project. */
 export type ProjectFiles = Readonly<Record<string, string>>;
 
-/** The files of a project with this name; `dependency` is the version of its `rondo`. */
+/** Makes the files of a project with this name; `dependency` is the version of `rondo` that it depends on. */
 export function projectFiles(name: string, dependency: string): ProjectFiles {
   return {
     "package.json": `${JSON.stringify(manifest(name, dependency), null, 2)}\n`,

@@ -13,7 +13,7 @@ interface Place {
   readonly column?: number;
 }
 
-/** The error to show. `path` is the file that was asked for; the mistake may be in one it imports. */
+/** The error to show. `path` is the file that the user named; the mistake may be in a file that it imports. */
 export function explainLoadError(thrown: unknown, path: string): CliError {
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
   return syntaxError(error) ?? missingModule(error, path) ?? thrownByCode(error, path);
@@ -68,12 +68,12 @@ function frameOf(place: Place): string[] {
   try {
     return codeFrame(readFileSync(place.file, "utf8"), place);
   } catch {
-    // The place may not be a file, such as "<anonymous>": then no source is shown.
+    // The place may not be a file, such as "<anonymous>": then no source text is shown.
     return [];
   }
 }
 
-/** The first frame in the user's code. Compiling keeps lines but not columns. */
+/** The first stack frame in the user's code. Compiling keeps lines but not columns. */
 function userPlace(error: Error): Place | null {
   for (const frame of (error.stack ?? "").split("\n")) {
     const match = /(?:\(|at |async )((?:file:\/\/)?(?:[A-Za-z]:)?[/\\][^():]*):(\d+):\d+\)?$/.exec(frame);

@@ -11,7 +11,7 @@ export interface FileParts {
   readonly topics: readonly HostedTopic[];
 }
 
-/** Finds all workflows and topics among the exports, each once. Throws if there is none, or if two have the same name. */
+/** Finds all workflows and topics among the exports, each once. Throws if there are none, or if two have the same name. */
 export function findParts(exports: ModuleExports, file: string): FileParts {
   const workflows = new Map<string, AnyWorkflow>();
   const topics = new Map<string, HostedTopic>();
@@ -44,7 +44,7 @@ export function findParts(exports: ModuleExports, file: string): FileParts {
   );
 }
 
-/** The workflow with that name; without a name, the only workflow. */
+/** The workflow with the wanted name; without a name, the only workflow. */
 export function chooseWorkflow(
   workflows: readonly AnyWorkflow[],
   name: string | undefined,

@@ -1,4 +1,7 @@
-/** Loads the workflows of a file argument. An argument without a known ending or a slash is a name at a server. */
+/**
+ * Loads the workflows of a file argument. An argument without a known file ending or a slash is the name of a workflow at a
+ * server.
+ */
 import { stat } from "node:fs/promises";
 import { extname, resolve } from "node:path";
 import { CliError } from "../cli-error.ts";
@@ -13,7 +16,7 @@ export function isFileName(target: string): boolean {
   return /[/\\]/.test(target) || [...CODE, ...DATA].includes(extname(target));
 }
 
-/** Loads the workflows and topics of a file, at least one. */
+/** Loads the workflows and topics of a file. The file must have at least one. */
 export async function loadFile(file: string): Promise<FileParts> {
   const extension = extname(file);
   const path = resolve(file);

@@ -21,7 +21,7 @@ export async function loadModule(path: string): Promise<ModuleExports> {
   return load(path, await loadEntryPoints());
 }
 
-/** Loads a file that seldom imports `rondo`, such as a configuration; plain JavaScript by the runtime itself. */
+/** Loads a file that seldom imports `rondo`, such as a configuration; the runtime itself loads plain JavaScript. */
 export async function loadLightModule(path: string): Promise<ModuleExports> {
   const text = await explained(path, () => readFile(path, "utf8"));
   if (PLAIN.includes(extname(path))) {
@@ -32,7 +32,7 @@ export async function loadLightModule(path: string): Promise<ModuleExports> {
   return load(path, needsRondo ? await loadEntryPoints() : {});
 }
 
-/** Imports JavaScript by the runtime; null for a syntax error, whose place only jiti reports. */
+/** Imports JavaScript with the runtime itself; null for a syntax error, whose place only jiti reports. */
 async function importPlain(path: string): Promise<ModuleExports | null> {
   try {
     return (await import(pathToFileURL(path).href)) as ModuleExports;
@@ -44,7 +44,7 @@ async function importPlain(path: string): Promise<ModuleExports | null> {
 
 async function load(path: string, virtualModules: Record<string, unknown>): Promise<ModuleExports> {
   const jiti = createJiti(path, {
-    // Other users could change code in a cache in a shared temporary directory.
+    // No cache is used: other users could change code in a cache in a shared temporary directory.
     fsCache: false,
     virtualModules,
     alias: ownZodIfNeeded(path),

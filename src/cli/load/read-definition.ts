@@ -22,7 +22,7 @@ export async function readDefinition(path: string, file: string): Promise<AnyWor
       `${file} is not a definition: ${definition.message}`,
       definition.hint === undefined ? [] : [definition.hint],
     );
-  // The canonical form, which servers of earlier versions read too.
+  // The file's definition is sent in its canonical form, which servers of earlier versions read too.
   return { name: definition.name, definition, handlers: [] };
 }
 

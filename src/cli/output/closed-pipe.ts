@@ -1,12 +1,12 @@
 import { EXIT } from "../exit-code.ts";
 
-/** Ends the process quietly if the reader of stdout is gone, as in `rondo ... | head`. */
+/** Ends the process quietly if the reader of stdout has closed the pipe, as in `rondo ... | head`. */
 export function leaveQuietlyOnClosedPipe(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
     process.exit(EXIT.ok);
   });
-  // If the reader of stderr is gone, messages are dropped and the work goes on.
+  // If the reader of stderr has closed the pipe, messages are dropped and the work goes on.
   process.stderr.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
   });

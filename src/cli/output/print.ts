@@ -7,7 +7,7 @@ export function print(line: string): void {
   printPainted(visible(line));
 }
 
-/** Prints lines that a painter has made. */
+/** Prints lines that a `Painter` has made. */
 export function printPainted(...lines: readonly string[]): void {
   process.stdout.write(lines.map((line) => `${line}\n`).join(""));
 }

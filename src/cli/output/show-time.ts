@@ -1,12 +1,12 @@
 /** Formats times for people: local time, without a zone. */
 
-/** A date and time. */
+/** Formats a date and time. */
 export function showTime(ms: number): string {
   const date = new Date(ms);
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${showClock(ms).slice(0, 8)}`;
 }
 
-/** The time of day, to the millisecond. */
+/** Formats the time of day, to the millisecond. */
 export function showClock(ms: number): string {
   const date = new Date(ms);
   const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");

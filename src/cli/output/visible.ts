@@ -11,7 +11,10 @@ export function visible(text: string): string {
   return text.replaceAll("\r\n", "\n").replaceAll(CONTROLS, signOf);
 }
 
-/** JSON text without control characters, except the line ends of indentation. Those that JSON allows are escaped. */
+/**
+ * Writes a value as JSON text without control characters, except the line ends of indentation. Control characters that JSON
+ * allows are escaped.
+ */
 export function jsonText(value: unknown, indent?: number): string {
   return (JSON.stringify(value, null, indent) ?? "null").replaceAll(
     /[^\P{Cc}\n]/gu,

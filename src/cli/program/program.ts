@@ -1,4 +1,4 @@
-/** Declares the command line: the verbs of verbs.ts, and those of tools/. */
+/** Declares the command line: the verbs of verbs.ts, and the verbs of tools/. */
 import { Command } from "commander";
 import { readManifest } from "../../package-root.ts";
 import { CliError } from "../cli-error.ts";
@@ -47,7 +47,7 @@ export function buildProgram(end: End): Command {
   return program;
 }
 
-/** Refuses an empty argument, as from an unset shell variable, and `.` or `..` as an id, which would change a URL path. */
+/** Refuses an empty argument, which an unset shell variable gives, and `.` or `..` as an id, which would change a URL path. */
 function refuseNameless(command: Command): void {
   command.registeredArguments.forEach((argument, i) => {
     const given = command.args[i] ?? "";
@@ -64,7 +64,7 @@ function groupOf({ parent }: Command): string[] {
   return parent?.parent ? [parent.name()] : [];
 }
 
-/** Declares a verb that parses its arguments itself, also `--help`. */
+/** Declares a verb that parses its arguments itself, `--help` included. */
 function forward(
   program: Command,
   name: string,

@@ -1,10 +1,10 @@
-/** The shape of a verb, and how it is declared to commander. */
+/** The shape of a verb of the CLI, and how it is declared to commander. */
 import type { Command } from "commander";
 
 /** Called with the exit code of the verb that ran. */
 export type End = (exit: number) => void;
 
-/** A flag with its help text; `collect` is for a flag that can be given several times. */
+/** A flag with its help text; `collect` marks a flag that can be given several times. */
 type Flag = readonly [
   flags: string,
   help: string,
@@ -12,15 +12,15 @@ type Flag = readonly [
 ];
 
 export interface Verb {
-  /** The name and the arguments, in commander's notation. */
+  /** The verb's name and its arguments, in commander's notation. */
   readonly name: string;
   readonly summary: string;
   readonly description?: string;
-  /** The verb talks to a server: adds --url, --token, --store and --json. */
+  /** Whether the verb talks to a server. Such a verb has the flags --url, --token, --store and --json. */
   readonly isRemote?: boolean;
-  /** The verb that runs if its group is named alone. */
+  /** Whether this verb runs if only its group is named. */
   readonly isDefault?: boolean;
-  /** Required flags. */
+  /** The flags that the verb requires. */
   readonly needed?: readonly Flag[];
   readonly flags?: readonly Flag[];
   /** Loads the verb's code: a function of the arguments and the flags that returns the exit code. */

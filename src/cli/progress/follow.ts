@@ -12,11 +12,11 @@ export interface FollowOptions {
   readonly progress: Progress;
   /** The first event that `progress` does not include. */
   readonly from: number;
-  /** Names of all phases, so that lines align. */
+  /** Names of all phases, so that their lines are aligned. */
   readonly names: readonly string[];
   /** Returns a sentence that explains what the execution waits for. */
   readonly why: () => Promise<string>;
-  /** Without a terminal: also print a line for each tenth of a phase. */
+  /** Whether to print a line for each tenth of a phase too, if the output is not a terminal. */
   readonly tellsTenths?: boolean;
   /** Numbers of tasks that are known before enumeration, by phase. */
   readonly totals?: Readonly<Record<string, number>>;
@@ -24,7 +24,7 @@ export interface FollowOptions {
   readonly beneath?: () => readonly (readonly Piece[])[];
 }
 
-/** After this silence, and then at this interval, the reason for waiting is shown. */
+/** After this time without events, and then at this interval, the reason for waiting is shown. */
 const SILENCE_MS = 2_000;
 const ASK_MS = 1_000;
 const LASTING_SILENCE_MS = 3_000;
@@ -92,7 +92,7 @@ class LiveView {
     this.#why = "";
   }
 
-  /** The live lines: the phase that runs, and why it waits if nothing has moved for a while. */
+  /** The live lines: the running phase, and why it waits if no event has arrived for a while. */
   lines(now: number): Piece[][] {
     const { current } = this.#options.progress;
     if (current === null) return [];
@@ -106,7 +106,7 @@ class LiveView {
     return this.#why === "" ? [line] : [line, [[`  ${this.#why}`, "dim"]]];
   }
 
-  /** Prints the reason for waiting where nothing can be redrawn: once for each reason, whatever the numbers in it. */
+  /** Prints the reason for waiting to an output that cannot be redrawn: once for each reason, whatever the numbers in it. */
   printWhy(now: number): void {
     if (now - this.#movedAt <= LASTING_SILENCE_MS) return;
     this.#ask(now);
@@ -148,7 +148,7 @@ const SAMPLE_MS = 100;
 export class Rate {
   readonly #samples: { at: number; value: number }[] = [];
 
-  /** Notes the value at the time `now`. */
+  /** Records the value at the time `now`. */
   note(value: number, now: number): void {
     const last = this.#samples.at(-1);
     if (last !== undefined && now - last.at < SAMPLE_MS) return;

@@ -5,7 +5,7 @@ import type { PhaseProgress } from "./progress.ts";
 
 const BAR_MAX = 24;
 const BAR_MIN = 8;
-/** The width of the text beside the bar. */
+/** The width of the text beside the progress bar. */
 const BESIDE = 56;
 const ETA_MAX_MS = 100 * 86_400_000;
 
@@ -21,7 +21,7 @@ export interface LineOptions {
   /** Settled tasks per second, for a phase that runs. */
   readonly perSecond: number;
   readonly columns: number;
-  /** Names are padded to this width. */
+  /** The width to which names of phases are padded. */
   readonly nameWidth: number;
 }
 
@@ -88,7 +88,7 @@ export function settledOf(phase: PhaseProgress): number {
   return phase.done + phase.failed + phase.cancelled;
 }
 
-/** How long the phase took; null if it has not ended or its start was not seen. */
+/** How long the phase took; null if it has not ended, or if its start was not seen. */
 function lasted({ startedAt, finishedAt }: PhaseProgress): number | null {
   return startedAt === null || finishedAt === null ? null : finishedAt - startedAt;
 }

@@ -9,15 +9,15 @@ export interface PhaseProgress {
   readonly label: string;
   readonly visit: number;
   status: "running" | "done" | "failed" | "cancelled";
-  /** Tasks known so far. `isSealed`: there will be no more. */
+  /** The number of known tasks. `isSealed`: no more will be added. */
   total: number;
   isSealed: boolean;
   done: number;
   failed: number;
   cancelled: number;
-  /** Attempts that failed and are retried, and attempts that were lost; only those seen since the start of following. */
+  /** The number of attempts that failed and are retried, and of lost attempts; only those since following began. */
   retried: number;
-  /** When the phase began; null if that was before following started. */
+  /** When the phase began; null if it began before following did. */
   startedAt: number | null;
   finishedAt: number | null;
   /** The timer of a waiting phase: a sleep, or the deadline of a signal. */

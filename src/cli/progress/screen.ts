@@ -35,7 +35,7 @@ export class Screen {
     this.write(`${this.#painter.line(pieces)}\n`);
   }
 
-  /** Prints permanent text unchanged. While there are live lines, a missing line end is added. */
+  /** Prints permanent text unchanged. While live lines are shown, a missing line end is added. */
   write(text: string): void {
     const isTorn = this.#render !== null && !text.endsWith("\n");
     this.#terminal.write(`${this.#erasure()}${text}${isTorn ? "\n" : ""}`);
@@ -52,7 +52,7 @@ export class Screen {
     this.#draw();
   }
 
-  /** The user pressed Enter this many times, so the live lines have moved up by as many lines. */
+  /** Called when the user pressed Enter this many times: the live lines have moved up by as many lines. */
   moved(lines: number): void {
     if (this.#drawn > 0) this.#drawn += lines;
   }
@@ -68,7 +68,7 @@ export class Screen {
 
   #draw(): void {
     if (this.#render === null) return;
-    // One column stays free, because some terminals wrap a full line.
+    // One column of the terminal stays free, because some terminals wrap a full line.
     const lines = this.#render().map((pieces) => this.#painter.line(pieces, this.columns - 1));
     this.#terminal.write(`${this.#erasure()}${lines.map((line) => `${line}\n`).join("")}`);
     this.#drawn = lines.length;

@@ -10,11 +10,11 @@ import type { RunOptions } from "./run-options.ts";
 
 export interface Attached {
   readonly handle: ExecutionHandle<unknown>;
-  /** The state of the execution when it was found; null if it was started now. */
+  /** The state of the execution when it was found; null if this process has just started it. */
   readonly before: ExecutionView | null;
 }
 
-/** Finds or starts the execution. Without an `input`, an existing execution keeps its own. */
+/** Finds or starts the execution. If no `input` is given, an existing execution keeps its own input. */
 export async function attach(
   rondo: RondoClient,
   workflow: AnyWorkflow | string,

@@ -1,7 +1,7 @@
 /**
- * Handles Ctrl-C and SIGTERM while an execution is open. The first signal closes gracefully: running tasks may end, no new ones
- * begin, and the execution stays in the store. The second one leaves at once, without loss. Under npm a process gets each
- * Ctrl-C twice, from the terminal and from npm; the second copy does not count.
+ * Handles Ctrl-C and SIGTERM while an execution is open. The first signal closes gracefully: running tasks may end, no new
+ * tasks begin, and the execution stays in the store. The second signal ends the process at once, without loss. Under npm a
+ * process gets each Ctrl-C twice, from the terminal and from npm; the second copy does not count.
  */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import type { Screen } from "../progress/screen.ts";
@@ -13,7 +13,7 @@ const ECHO_MS = 200;
 export interface DetachOptions {
   readonly screen: Screen;
   readonly close: (options: { graceMs: number }) => Promise<void>;
-  /** The line that is printed when leaving begins. */
+  /** The line that is printed after the first signal. */
   readonly says?: string;
   /** Ends the process at once. */
   readonly leave: (exit: ExitCode) => void;
@@ -33,17 +33,17 @@ export class Detach {
     process.on("SIGTERM", this.#onTerminate);
   }
 
-  /** The exit code if a signal came, otherwise null. */
+  /** The exit code if a signal arrived, otherwise null. */
   get exit(): ExitCode | null {
     return this.#exit;
   }
 
-  /** Resolves when closing is complete. */
+  /** Resolves when the graceful close is complete. */
   closed(): Promise<void> {
     return this.#closing;
   }
 
-  /** Begins to leave, as after Ctrl-C. */
+  /** Begins to close, as after Ctrl-C. */
   ask(): void {
     this.#ask(EXIT.interrupted);
   }

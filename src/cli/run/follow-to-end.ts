@@ -1,4 +1,4 @@
-/** Follows an execution and shows its progress until it ends, a signal asks to leave, or the timeout is over. */
+/** Follows an execution and shows its progress until it ends, Ctrl-C or SIGTERM arrives, or the timeout has passed. */
 import { relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type ExecutionView, hasEnded } from "../../kernel/view.ts";
@@ -19,13 +19,13 @@ import { type EndReportOptions, printEnd } from "./print-outcome.ts";
 export interface FollowToEndOptions extends EndReportOptions {
   readonly screen: Screen;
   readonly detach: Detach;
-  /** The state of the execution when it was found; null if it was started now. */
+  /** The state of the execution when it was found; null if this process has just started it. */
   readonly before: ExecutionView | null;
   /** Names of the phases, and their display names. */
   readonly names: readonly string[];
   readonly labels?: PhaseLabels | undefined;
   readonly timeout?: string | undefined;
-  /** Explains what an execution waits for, this one or one of its children. */
+  /** Explains why an execution waits; the id is that of this execution or of one of its children. */
   readonly whyOf: (id: string) => Promise<string>;
   /** The command that continues the execution. */
   readonly goOn: string;
@@ -49,7 +49,7 @@ export async function followToEnd(
         names: names.map((name) => labels?.get(name) ?? name),
         why: () => whyChain(handle.id, options.whyOf),
       });
-  // Leaving interrupts the reading of events. Only a caller that waits for the end handles that error.
+  // A signal interrupts the reading of events. Only a caller that waits for the end handles that error.
   shown.catch(() => {});
   const ending = await ended(
     handle.result(timeout === undefined ? {} : { timeout: durationOf(timeout, "--timeout") }),
@@ -81,7 +81,7 @@ export function checkTimeout(timeout: string | undefined): void {
   if (timeout !== undefined) durationOf(timeout, "--timeout");
 }
 
-/** Why the wait ended: by the end of the execution (also if it failed), a signal, or the timeout. */
+/** Waits; returns why the wait ended: the execution ended (also by failing), a signal arrived, or the timeout has passed. */
 async function ended(result: Promise<unknown>, detach: Detach): Promise<"ended" | "timeout" | "left"> {
   try {
     await result;
@@ -94,13 +94,13 @@ async function ended(result: Promise<unknown>, detach: Detach): Promise<"ended" 
   }
 }
 
-/** An error as a task stored it. User code decides its content. */
+/** An error as it is stored with a task. User code decides its content. */
 type StoredError = Readonly<Record<string, unknown>>;
 
 /** How many of the last events are searched for the failed task. */
 const LOOK_BACK = 100;
 
-/** Lines about the failed task; none if nothing more is known. */
+/** Lines about the failed task; none if the events do not contain it. */
 async function failureLines(handle: ExecutionHandle<unknown>, view: ExecutionView): Promise<string[]> {
   if (view.error?.task === undefined) return [];
   const error = await findError(handle, view);

@@ -1,4 +1,6 @@
-/** Guards a process that runs user code: `console` writes to stderr, and an end by user code is explained. */
+/**
+ * Guards a process that runs user code: `console` writes to stderr, and if user code ends the process, the reason is printed.
+ */
 import { Console } from "node:console";
 import { Writable } from "node:stream";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -9,7 +11,7 @@ export class ProcessGuard {
   readonly #console = globalThis.console;
   readonly #onThrown = (error: unknown) => this.#printThrown(error);
   readonly #onExit = (code: number) => this.#printExit(code);
-  /** The command that continues the execution; null before there is one. */
+  /** The command that continues the execution; null while there is no execution. */
   goOn: string | null = null;
 
   constructor(screen: Screen) {
@@ -26,7 +28,7 @@ export class ProcessGuard {
     process.on("exit", this.#onExit);
   }
 
-  /** Ends the process at once, intentionally. */
+  /** Ends the process at once, without the explanation for an unexpected end. */
   leave(exit: ExitCode): never {
     this.release();
     this.#screen.still();
@@ -52,7 +54,7 @@ export class ProcessGuard {
     this.#screen.still();
     this.#screen.print(["✗", "red"], ` code ended this process by process.exit(${code})`);
     this.#printContinue();
-    // The execution has not ended, so this is not a success.
+    // The execution has not ended, so the exit code must not be 0.
     if (code === EXIT.ok) process.exitCode = EXIT.broken;
   }
 

@@ -28,11 +28,11 @@ export interface Owner {
   /** The name of the owner in messages. */
   readonly name: string;
   readonly token: string | null;
-  /** Whether another process may take over from the owner; false if --url names it. */
+  /** Whether another process may take over from the owner; false if --url names the owner. */
   readonly mayGo: boolean;
 }
 
-/** The owner went away; `id` is the execution that was started there. */
+/** The result if the owner has gone away; `id` is the execution that was started there. */
 export interface OwnerGone {
   readonly kind: "gone";
   readonly id: string | null;
@@ -42,7 +42,7 @@ export interface OwnerGone {
 const AWAY_MS = 2_000;
 const CAPACITY = 1_000;
 
-/** Runs a worker of the owner until the wanted execution ends. */
+/** Runs a worker for the owner until the wanted execution ends. */
 export async function hostAttached(
   screen: Screen,
   guard: ProcessGuard,
@@ -84,7 +84,7 @@ export async function hostAttached(
     if (!isOwnerGone) throw thrown;
     return { kind: "gone", id: own.id };
   } finally {
-    // The owner is gone, so the worker's last reports are not waited for.
+    // The owner has gone, so this process does not wait until the worker's last reports are acknowledged.
     if (isOwnerGone) worker.stop(0).catch(() => {});
     else await (detach.exit === null ? worker.stop(GRACE_MS) : detach.closed());
     detach.stop();

@@ -13,7 +13,7 @@ import type { ProcessGuard } from "./guard-process.ts";
 import { printStart } from "./print-outcome.ts";
 import { goOnCommand, phaseNames, type Wanted } from "./run-options.ts";
 
-/** The most other open executions whose names are printed. */
+/** The most other open executions whose ids are printed. */
 const OTHERS_TOLD = 5;
 
 /** Runs the engine and the execution. Throws `DirectoryOwned` if another process has the directory open. */
@@ -83,7 +83,7 @@ export async function hostHere(
     });
   } catch (thrown) {
     if (detach.exit === null) throw thrown;
-    // Closing the engine, which was asked for, caused the failure.
+    // The failure was caused by closing the engine, which the user asked for.
     return detach.exit;
   } finally {
     await (detach.exit === null ? server.close() : detach.closed());
@@ -91,7 +91,7 @@ export async function hostHere(
   }
 }
 
-/** Ids of other open executions that this file's handlers continue. */
+/** Ids of other open executions that the handlers of this file continue. */
 async function openExecutions(rondo: Rondo, workflows: readonly AnyWorkflow[]): Promise<string[]> {
   const pages = await Promise.all(
     workflows.map(({ name }) => rondo.list({ workflow: name, status: "running", limit: OTHERS_TOLD + 2 })),
@@ -139,7 +139,7 @@ class LateServer {
 
   #open(): void {
     this.#timer = null;
-    // If the socket cannot be opened, the run goes on without it.
+    // If the socket cannot be opened, the run goes on without a socket.
     this.#opening = this.#owner
       .serve({ ...this.#options, port: null })
       .catch((): Closes => this.#owner.rondo);

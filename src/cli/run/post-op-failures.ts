@@ -6,13 +6,13 @@ import { sleep } from "../../std/within.ts";
 import type { Screen } from "../progress/screen.ts";
 import { readPages } from "../server/read-pages.ts";
 
-/** A post-operation that became a dead letter, as `--json` prints it. */
+/** A post-operation that became a dead letter, in the form in which `--json` prints it. */
 export interface FailedPostOp {
   /** The id of the dead letter. */
   readonly id: number;
   readonly step: number;
   readonly op: string;
-  /** The address, or the state store. */
+  /** The URL of a broadcast, or the name of the state store. */
   readonly target: string;
   readonly error: unknown;
 }
@@ -32,7 +32,7 @@ const DEAD_LETTERS_MAX = 1_000;
 const LOOK_MS = 100;
 const LOOKS_MAX = 50;
 
-/** Reads a workflow that has ended, after each broadcast was tried once, or 5 s at most. */
+/** Reads a workflow that has ended. It waits until each broadcast was tried once, for 5 s at most. */
 export async function readEnded(rondo: RemoteRondo, project: string, id: string): Promise<ReportedWorkflow> {
   let document = await rondo.submitted(project, id);
   for (let looks = 0; looks < LOOKS_MAX && isUntried(document); looks++) {
@@ -42,7 +42,7 @@ export async function readEnded(rondo: RemoteRondo, project: string, id: string)
   return withDeadLetters(rondo, document);
 }
 
-/** Adds the dead letters of post-operations to a document. Only a command with a receipt can have some. */
+/** Adds the dead letters of post-operations to a document. Only a command with a receipt can have dead letters. */
 export async function withDeadLetters(
   { requester }: RemoteRondo,
   document: WorkflowDocument,

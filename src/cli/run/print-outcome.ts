@@ -11,16 +11,16 @@ import { Progress } from "../progress/progress.ts";
 import type { Screen } from "../progress/screen.ts";
 
 export interface EndReportOptions {
-  /** Print the execution as JSON instead of its output. */
+  /** Whether to print the execution as JSON instead of its output. */
   readonly json?: boolean | undefined;
-  /** Commands that show the whole execution, and that retry it. */
+  /** The commands that show the whole execution, and that retry it. */
   readonly see: string;
   readonly retry: string;
   /** False if the execution was started without an input. */
   readonly hasInput?: boolean | undefined;
 }
 
-/** Facts that are read after the execution has ended. */
+/** Facts about an execution that are read after it has ended. */
 export interface EndFacts {
   readonly failure: readonly string[];
   /** A value that is printed instead of the output or the execution. */
@@ -41,7 +41,7 @@ export function printEnd(
     if (!options.json) printValue(shown === undefined ? view.output : shown.value);
     return EXIT.ok;
   }
-  // A document shows which steps are done, also if the execution failed.
+  // A document shows which steps are done, even if the execution failed.
   if (shown !== undefined && !options.json) printValue(shown.value);
   if (view.status === "damaged") {
     screen.print(["✗", "red"], ` ${nameOf(view)} is damaged:`);
@@ -91,7 +91,10 @@ function lasted(view: ExecutionView): string {
   return showDuration((view.finishedAt ?? view.createdAt) - view.createdAt);
 }
 
-/** Prints that an execution was started or found. `before` is its state when it was found; null if it was started now. */
+/**
+ * Prints that an execution was started or found. `before` is its state when it was found; null if this process has just started
+ * it.
+ */
 export function printStart(screen: Screen, name: string, before: ExecutionView | null, where: string): void {
   if (before === null) return screen.print(`${name} started ${where}`);
   if (before.status === "damaged") return screen.print(`${name} is damaged`);

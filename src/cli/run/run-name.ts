@@ -1,4 +1,4 @@
-/** `rondo run NAME`: starts a workflow that a server knows. Returns at once, or with --wait when it has ended. */
+/** `rondo run NAME`: starts a workflow that a server knows. Returns at once; with --wait, after the execution has ended. */
 import { NAME_PATTERN } from "../../kernel/definition/definition.ts";
 import { ExecutionFailed } from "../../sdk/errors.ts";
 import { isNear } from "../../std/decode.ts";

@@ -9,13 +9,13 @@ export interface RunOptions extends ServerFlags {
   readonly id?: string;
   readonly workflow?: string;
   readonly project?: string;
-  /** Run scripts also where the outer layer of the sandbox is not available. */
+  /** Whether to run scripts even if the outer layer of the sandbox is not available. */
   readonly unsafeNoJail?: boolean;
-  /** With a name: wait until the execution ends. With a file this is always so. */
+  /** Whether to wait until the execution of a named workflow ends. The execution of a file is always waited for. */
   readonly wait?: boolean;
-  /** Stop waiting after this time. The execution stays open. */
+  /** How long to wait. The execution stays open after that. */
   readonly timeout?: string;
-  /** If the execution of `id` has failed or was cancelled, retry it. */
+  /** Whether to retry the execution of `id` if it has failed or was cancelled. */
   readonly retry?: boolean;
 }
 
@@ -32,7 +32,7 @@ export function goOnCommand(
   return commandLine([...words, ...flags]);
 }
 
-/** A command about an execution at a server, with the flags that found the server. */
+/** A command about an execution at a server, with the flags with which the server was found. */
 export function serverCommand(words: readonly string[], flags: ServerFlags): string {
   const { url, store } = flags;
   return commandLine([

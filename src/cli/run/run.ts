@@ -82,7 +82,7 @@ async function host(screen: Screen, guard: ProcessGuard, asked: Wanted): Promise
   }
 }
 
-/** Waits for the socket of an owner that has just started. A program that embeds Rondo has no socket. */
+/** Waits until an owner that has just started listens on its socket. A program that embeds Rondo has no socket. */
 async function comesToListen(store: string): Promise<boolean> {
   for (let waitedMs = 0; !hasSocket(store); waitedMs += LOOK_MS) {
     if (waitedMs >= LISTENS_WITHIN_MS) return false;

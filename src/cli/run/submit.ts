@@ -107,7 +107,7 @@ async function readDocument(file: string): Promise<unknown> {
   return (await import("../load/read-definition.ts")).readYaml(text, file);
 }
 
-/** Sets the id of --id, which is only for a single workflow (`{ steps }`). */
+/** Sets the id that --id gives, which is only allowed for a single workflow (`{ steps }`). */
 function withId(body: unknown, id: string | undefined): unknown {
   if (id === undefined) return body;
   if (typeof body !== "object" || body === null || !("steps" in body))

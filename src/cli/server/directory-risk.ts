@@ -5,7 +5,7 @@ import { directoryOf } from "./find-server.ts";
 
 const EVERYBODY_WRITES = 0o002;
 
-/** The problem of a store's directory and its remedy; null if there is none or the directory does not exist. */
+/** Why a store's directory is at risk, and what to do; null if it is not, or if the directory does not exist. */
 export function directoryRisk(store: string): { readonly what: string; readonly mend: string } | null {
   const path = directoryOf(store);
   if (path === null || !existsSync(path) || process.getuid === undefined) return null;

@@ -1,4 +1,4 @@
-/** Finds the server of a command: of --url or RONDO_URL, or the one that has the data directory open. */
+/** Finds the server of a command: the one of --url or RONDO_URL, or the one that has the data directory open. */
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { RemoteRondo } from "../../client/connect.ts";
@@ -21,7 +21,7 @@ export interface ServerFlags {
   readonly url?: string;
   readonly token?: string;
   readonly store?: string;
-  /** Print the results as JSON. */
+  /** Whether to print the results as JSON. */
   readonly json?: boolean;
 }
 
@@ -33,7 +33,7 @@ export interface Server {
   readonly rondo: RemoteRondo;
 }
 
-/** The error if no server has the data directory open. Nothing was done yet. */
+/** The error if no server has the data directory open. The command has not been executed. */
 export class NoServer extends CliError {
   override name = "NoServer";
 }
@@ -51,7 +51,7 @@ export function readConfig(flags: Readonly<Record<string, unknown>>): Promise<Lo
   });
 }
 
-/** Runs `use` with a client of the server. With `say`, requests are retried while the server is away. */
+/** Runs `use` with a client of the server. With `say`, requests are retried while the server does not answer. */
 export async function withServer<T>(
   flags: ServerFlags,
   use: (server: Server) => Promise<T>,
@@ -63,7 +63,7 @@ export async function withServer<T>(
   const connections = addresses.map((one) => new HttpConnection({ address: one }));
   const name = config.url === null ? config.store : addresses.join(" or ");
   const fetch = fetchOverAll(connections);
-  // With several nodes, another node is asked at once instead of waiting for one that is away.
+  // With several nodes, another node is asked at once instead of waiting for one that does not answer.
   const isPatient = say !== undefined && addresses.length === 1;
   try {
     const rondo = new RemoteRondo({
@@ -89,18 +89,18 @@ function fetchOverAll(connections: readonly HttpConnection[]): Fetch {
   };
 }
 
-/** The directory of a file store; null for other stores. */
+/** The directory of a store that is in files; null for other stores. */
 export function directoryOf(store: string): string | null {
   return store.startsWith("file:") && store.length > 5 ? store.slice(5).replace(/^\/\/(?=\/)/, "") : null;
 }
 
-/** Whether the store's directory has a socket, of a running or a killed server. */
+/** Whether the store's directory has a socket; the server of the socket may run or may have been killed. */
 export function hasSocket(store: string): boolean {
   const directory = directoryOf(store);
   return directory !== null && existsSync(join(directory, SOCKET));
 }
 
-/** The address of the socket of a store. Throws with the next step if there is none. */
+/** The address of a store's socket. If there is no socket, it throws an error that says what to do. */
 export async function socketAddress(store: string): Promise<string> {
   const address = await futureSocketAddress(store);
   if (!hasSocket(store)) throw noServer(store);
@@ -177,7 +177,7 @@ const LOOK_MS = 25;
 /** How long a starting owner may take until it listens, also on a busy machine. */
 const PATIENCE_MS = 3_000;
 
-/** Waits until the directory's owner listens. Returns its process id if it works without listening. */
+/** Waits until the owner of the directory listens. Returns the owner's process id if it runs without listening. */
 export async function awaitOwner(directory: string): Promise<{ readonly silent: number | null }> {
   for (let waitedMs = 0; ; waitedMs += LOOK_MS) {
     const silent = silentOwner(directory);
@@ -193,7 +193,7 @@ function silentOwner(directory: string): number | null {
     process.kill(pid, 0);
     return pid;
   } catch {
-    // There is no owner, or it was killed.
+    // The directory has no owner, or its owner was killed.
     return null;
   }
 }

@@ -1,5 +1,6 @@
 /**
- * A `fetch` for verbs that follow something, during which the server may be away for a while, for example for a restart.
+ * A `fetch` for verbs that follow an execution, during which the server may not answer for a while, for example during a
+ * restart.
  * 1. It prints one line when the server stops answering, and one when it answers again.
  * 2. Reads are retried for up to a minute. Streams are not retried here, because their reader reconnects.
  */
@@ -17,7 +18,7 @@ export interface AbsenceOptions {
 const FAILURES_TOLD = 2;
 const AWAY_MAX_MS = 60_000;
 const PAUSE_MS = 200;
-/** The status of a server that is closing or not ready yet. */
+/** The HTTP status of a server that is closing or not ready yet. */
 const UNAVAILABLE = 503;
 
 /** Decorates a `fetch` with retries. */
@@ -31,7 +32,7 @@ export function outlastAbsence(fetch: Fetch, options: AbsenceOptions): Fetch {
     const mayRepeat = method === "GET" && headers["accept"] !== "text/event-stream";
     for (;;) {
       const answer = await fetch(url, request).catch((thrown: unknown) => new NoAnswer(thrown));
-      // A request that the caller aborted says nothing about the server.
+      // A request that the caller aborted does not show whether the server answers.
       if (answer instanceof NoAnswer && signal?.aborted === true) throw answer.thrown;
       const isAway = answer instanceof NoAnswer || answer.status === UNAVAILABLE;
       if (!isAway) {

@@ -1,4 +1,4 @@
-/** Connects to the server of the data directory. If none runs, this process acts as one meanwhile. */
+/** Connects to the server of the data directory. If no server runs, this process acts as one until the command ends. */
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import {
@@ -17,7 +17,7 @@ export interface DirectoryUse {
   readonly mayCreate: boolean;
 }
 
-/** Runs `use` with the server. If there is none, it opens one in this process that listens only on the directory's socket. */
+/** Runs `use` with the server. If no server runs, this process opens one that listens only on the directory's socket. */
 export async function withServerOrDirectory<T>(
   flags: ServerFlags,
   { mayCreate }: DirectoryUse,

@@ -17,7 +17,7 @@ export interface StartFlags {
   readonly host?: string;
   readonly port?: string;
   readonly broker?: string;
-  /** Print the addresses as JSON. */
+  /** Whether to print the addresses as JSON. */
   readonly json?: boolean;
 }
 
@@ -28,7 +28,7 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-/** Opens the server and prints its address: as the first line of stdout, or everything as JSON. */
+/** Opens the server and prints its address as the first line of stdout, or with --json all addresses. */
 export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<RunningServer> {
   const { config } = loaded;
   const risk = directoryRisk(config.store);
@@ -37,7 +37,7 @@ export async function serve(loaded: LoadedConfig, options: StartFlags): Promise<
   const { socket } = server;
   const url = reachedAt(server.url, config);
   if (options.json) printJson({ url, socket });
-  // On a terminal, the line below shows the address.
+  // On a terminal, the next line shows the address.
   else if (!(process.stdout.isTTY && process.stderr.isTTY)) print(url);
   if (options.json) return server;
   const where = isAnyAddress(config.host) ? `${url}, on all addresses of this machine` : url;
@@ -73,7 +73,7 @@ async function open(loaded: LoadedConfig): Promise<RunningServer> {
   }
 }
 
-/** The address for others: the advertised one, or the machine's first address if the server listens on all. */
+/** The address for other machines: the advertised one, or the machine's first address if the server listens on all. */
 function reachedAt(url: string, { advertise, host }: Config): string {
   if (advertise !== null) return advertise;
   const own = isAnyAddress(host) ? ownAddresses()[0] : undefined;

@@ -1,4 +1,4 @@
-/** Ctrl-C and SIGTERM in a process that serves: the first closes gracefully, the second leaves at once. */
+/** Ctrl-C and SIGTERM in a process that serves: the first signal closes gracefully, the second ends the process at once. */
 import { EXIT, type ExitCode } from "../exit-code.ts";
 
 const ECHO_MS = 200;

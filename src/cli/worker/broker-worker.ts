@@ -105,7 +105,7 @@ async function work(parts: WorkParts): Promise<void> {
     workflows: hosted,
     ...(scripts === null || scripts === undefined ? {} : { scripts }),
     ...(settings.spool === null ? {} : { spool: settings.spool }),
-    // No server asks this worker: a port that was chosen is for probes from anywhere.
+    // No server asks this worker about attempts, so a status port that the user chose is for probes from anywhere.
     status: { port: settings.statusPort, ...(flags.statusPort === undefined ? { host: "127.0.0.1" } : {}) },
     clock: systemClock({ hold: true }),
     random: systemRandom,
@@ -158,7 +158,7 @@ function checkUrl(broker: string): void {
   ]);
 }
 
-/** Warns that no server learns the definitions, so their workflows cannot be started yet. */
+/** Warns that the definitions are not registered at a server, so their workflows cannot be started yet. */
 function printUnregistered(screen: Screen, workflows: readonly AnyWorkflow[]): void {
   if (workflows.length === 0) return;
   const names = workflows.map(({ name }) => name).join(", ");
@@ -169,7 +169,10 @@ function printUnregistered(screen: Screen, workflows: readonly AnyWorkflow[]): v
   );
 }
 
-/** The scripts that this worker runs, with the servers that give their runs; null: it runs none, and says why. */
+/**
+ * The options of scripts, with the servers from which the worker reads their runs; null if this worker runs no scripts, after
+ * printing why.
+ */
 async function scriptsFor(
   screen: Screen,
   parts: {

@@ -6,7 +6,7 @@ import { EXIT } from "../exit-code.ts";
 import type { FileParts } from "../load/find-workflows.ts";
 import { loadFile } from "../load/load-file.ts";
 
-/** Loads the files. Throws if two files have different workflows or topics with one name. */
+/** Loads the files. Throws if two files have different workflows or topics with the same name. */
 export async function loadAll(files: readonly string[]): Promise<FileParts> {
   const workflows = new Map<string, { part: AnyWorkflow; file: string }>();
   const topics = new Map<string, { part: HostedTopic; file: string }>();

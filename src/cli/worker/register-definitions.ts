@@ -18,13 +18,13 @@ import { futureSocketAddress, readConfig } from "../server/find-server.ts";
 import type { WorkerFlags } from "./worker-flags.ts";
 
 export interface ServerAddresses {
-  /** The addresses, all tried at once; the first one that answers is used. */
+  /** The addresses of the server, which are tried at the same time; the first one that answers is used. */
   readonly addresses: readonly string[];
   readonly token: string | null;
 }
 
 const UNIX = "unix:";
-/** The time limits of the first and of later answers. They grow, because a slow network must not count as broken for ever. */
+/** The time limits of the first and of later answers. They grow, so that a slow network does not count as broken for ever. */
 const TIMEOUT = { minMs: 5_000, maxMs: 60_000 } as const;
 
 /** Reads the server's addresses and the files from flags, environment and configuration. */
@@ -74,11 +74,11 @@ export async function registerDefinitions(
       return true;
     } catch (thrown) {
       const errors = (thrown as AggregateError).errors as Error[];
-      // A refusal would be repeated; an unreachable server may be up later.
+      // A server that refused would refuse again; a server that cannot be reached may answer later.
       const refusal = errors.find((error) => !(error instanceof HttpFault));
       if (refusal !== undefined) throw refusal;
       if (round === 0) options.tell(`waiting for the server: ${absence(addresses, errors)}`);
-      // This timer keeps the process alive, because nothing else does yet.
+      // This timer keeps the process alive, because nothing else keeps it alive yet.
       await atMost(systemClock({ hold: true }), backOff.next(), over);
     } finally {
       for (const connection of connections) connection.close();
@@ -118,7 +118,7 @@ class Connection {
   }
 }
 
-/** Stores the definitions. A token that is bound to a project may not; that project is then returned. */
+/** Stores the definitions at the server. A token that is bound to a project may not do that; then that project is returned. */
 async function postAll(connection: Connection, workflows: readonly AnyWorkflow[]): Promise<string | null> {
   try {
     for (const { definition } of workflows) await post(connection, definition);
@@ -137,7 +137,7 @@ async function post(connection: Connection, definition: unknown): Promise<void> 
   const { status, text } = await connection.send({ method: "POST", path: "/v1/workflows", body });
   if (status >= 200 && status < 300) return;
   const { code, detail, hint } = jsonFields(text) ?? {};
-  // A server that starts or stops, or a proxy, has answered; this counts as unreachable. So does a request that was damaged in
+  // An answer of a starting or stopping server, or of a proxy, counts as unreachable. So does a request that was damaged in
   // transit.
   const isProblem = typeof code === "string" && typeof detail === "string";
   if (status >= 500 || status === 429 || code === "invalid_json" || !isProblem)

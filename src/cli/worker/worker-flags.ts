@@ -8,9 +8,9 @@ import type { ServerFlags } from "../server/find-server.ts";
 export interface WorkerFlags extends ServerFlags {
   /** The path of the server's unix socket. */
   readonly socket?: string;
-  /** The URL of a broker from whose queues the worker takes tasks. */
+  /** The URL of a broker; the worker consumes tasks from its queues. */
   readonly broker?: string;
-  /** The prefix of names at the broker. */
+  /** The prefix of names of queues and exchanges at the broker. */
   readonly prefix?: string;
   readonly capacity?: string;
   readonly name?: string;
@@ -19,7 +19,7 @@ export interface WorkerFlags extends ServerFlags {
   readonly grace?: string;
   readonly min?: string;
   readonly max?: string;
-  /** How often the load of the processes is measured. */
+  /** How often the load of the worker processes is measured. */
   readonly sample?: string;
   readonly unsafeNoJail?: boolean;
 }
@@ -30,7 +30,7 @@ export interface WorkerSettings {
   readonly spool: string | null;
   readonly statusPort: number;
   readonly graceMs: number;
-  /** The least and the most worker processes; null: this process is the only one. */
+  /** The least and the most worker processes; null if this process is the only one. */
   readonly scale: { readonly min: number; readonly max: number } | null;
   readonly sampleMs: number;
 }
@@ -40,7 +40,7 @@ const GRACE = "25s";
 const SAMPLE = "1s";
 const PROCESSES_MAX = 1_000;
 
-/** Checks the flags. Throws if one is wrong. */
+/** Checks the flags of a worker. Throws if one of them is wrong. */
 export function readWorkerFlags(flags: WorkerFlags): WorkerSettings {
   const graceMs = durationOf(flags.grace ?? GRACE, "--grace");
   const isScaled = flags.min !== undefined || flags.max !== undefined;

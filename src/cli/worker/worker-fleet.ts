@@ -1,4 +1,4 @@
-/** `rondo worker --min --max`: a parent that keeps worker processes, as many as the load needs. */
+/** `rondo worker --min --max`: a parent process that runs as many worker processes as the load needs. */
 import { type ChildProcess, fork } from "node:child_process";
 import { packageRoot } from "../../package-root.ts";
 import { BackOff } from "../../std/back-off.ts";
@@ -13,15 +13,15 @@ type FleetSettings = WorkerSettings & { readonly scale: { readonly min: number; 
 interface Member {
   readonly child: ChildProcess;
   readonly number: number;
-  /** The load of the process; null if it does not serve yet. */
+  /** The load of the process; null while it does not serve. */
   load: Load | null;
   isLeaving: boolean;
 }
 
-/** Exit codes that a restart would end with again. */
+/** Exit codes of a process that would end in the same way after a restart. */
 const HOPELESS: readonly number[] = [EXIT.usage, EXIT.notFound, EXIT.conflict, EXIT.unauthorised];
 
-/** Keeps processes until Ctrl-C or SIGTERM. */
+/** Runs worker processes until Ctrl-C or SIGTERM. */
 export async function runFleet(
   files: readonly string[],
   flags: WorkerFlags,
@@ -50,7 +50,7 @@ class WorkerFleet {
   readonly #backOff = new BackOff({ random: systemRandom });
   readonly #members = new Set<Member>();
   #numbers = 0;
-  /** No process is started before this time, because the last one died. */
+  /** The time before which no process is started, because the last one died. */
   #notBefore = 0;
   #isClosing = false;
   #exit: ExitCode = EXIT.ok;
@@ -146,7 +146,7 @@ function leastBusy(members: readonly Member[]): Member {
   );
 }
 
-/** The arguments of one process: those of the parent without the flags about the number of processes. */
+/** The arguments of one worker process: those of the parent without the flags about the number of processes. */
 function argumentsOf(files: readonly string[], flags: WorkerFlags, settings: WorkerSettings): string[] {
   const { url, store, socket, broker, prefix, spool, unsafeNoJail } = flags;
   const named = {
@@ -181,7 +181,7 @@ interface Load {
 const SAMPLES_UP = 3;
 const SAMPLES_DOWN = 10;
 const BUSY = 0.8;
-/** The highest load of the remaining processes for which one is ended. */
+/** One process is ended if the load of the remaining ones would be at most this. */
 const SPARE = 0.5;
 
 export class ScalePolicy {
@@ -211,7 +211,7 @@ export class ScalePolicy {
     return this.#idle >= SAMPLES_DOWN ? this.#decide(-1) : 0;
   }
 
-  /** Clears the samples, so that the change shows its effect before the next one. */
+  /** Clears the samples, so that a change shows its effect before the next decision. */
   #decide(change: -1 | 1): -1 | 1 {
     this.#busy = [];
     this.#idle = 0;

@@ -89,11 +89,13 @@ interface HostParts {
   readonly server: ServerAddresses;
 }
 
-/** This process as a worker. Handlers are served at once, scripts as soon as the sandbox was checked. */
+/** Runs this process as a worker. It serves handlers at once, and scripts as soon as the sandbox was checked. */
 class WorkerHost {
   readonly #parts: HostParts;
   readonly #workers: RemoteWorker[] = [];
-  /** Handlers and scripts are registered as two workers; their ids show that they are one process. */
+  /**
+   * The common part of the ids. Handlers and scripts are registered as two workers; their ids show that they are one process.
+   */
   readonly #id: string;
   #isReady = false;
   /** How many of the two parts (handlers, scripts) have lost their server. */
@@ -157,7 +159,7 @@ class WorkerHost {
     await worker.start();
   }
 
-  /** Options of one part; `isMain`: this part reports that the worker serves. */
+  /** The options of one of the two parts; `isMain`: this part reports that the worker serves. */
   #options(isMain: boolean): Omit<RemoteWorkerOptions, "workflows"> {
     const { screen, guard, settings, server, shutdown } = this.#parts;
     return {
@@ -199,7 +201,7 @@ class WorkerHost {
     };
   }
 
-  /** Prints one line for both parts when the server goes away, and one when it is back. */
+  /** Prints one line for both parts when the server stops answering, and one when it answers again. */
   #troubled(what: string | null): void {
     const { screen, flags } = this.#parts;
     if (flags.json) printJson({ kind: "trouble", what });
@@ -230,7 +232,7 @@ class WorkerHost {
   }
 }
 
-/** What to do if every address refuses the registration. */
+/** A hint for the user if every address refuses the registration. */
 function refusalHint(status: number): string {
   if (status === 404) return "check --url (RONDO_URL): the address is not that of a Rondo server";
   if (status === 422) return "check --name and the names of the handlers";

@@ -1,7 +1,7 @@
 /**
- * Sends the result of a command to a URL: a signed POST of JSON through the guard, with an id that all tries share. A 2xx
- * answer is done. 408, 425, 429, 5xx and no answer are retried, after `Retry-After` if it is given. All other answers are
- * final; redirects are not followed.
+ * Sends the result of a command to a URL: a signed POST of JSON through the guard of outgoing requests, with an id that all
+ * tries share. A 2xx answer is success. 408, 425, 429, 5xx and no answer are retried, after `Retry-After` if it is given. All
+ * other answers are final; redirects are not followed.
  */
 import type { PostOpOutcome } from "../../kernel/message.ts";
 import { plainHost } from "../../net/guard/allow-list.ts";
@@ -15,14 +15,14 @@ export interface BroadcastParts {
   readonly guard: Pick<GuardedHttp, "refusalOf" | "send">;
   readonly secrets: WebhookSecrets;
   readonly clock: Clock;
-  /** Rondo's version, for the `User-Agent`. */
+  /** Rondo's version, for the `User-Agent` header. */
   readonly version: string;
 }
 
 export interface Broadcast {
   readonly id: string;
   readonly url: string;
-  /** JSON text. */
+  /** The body of the request as JSON text. */
   readonly body: string;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;

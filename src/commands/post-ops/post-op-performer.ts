@@ -26,19 +26,21 @@ interface Result {
 /** The longest time of one try, whatever the command asks for. */
 const TRY_MS_MAX = 60_000;
 const READ_MS = 10_000;
-/** The longest key that every database can index. */
+/** The longest key of a state store in bytes, which every database can index. */
 const PLACE_BYTES_MAX = 2_000;
 
 export class Performer implements PostOps {
   readonly #parts: PerformerParts;
-  /** Broadcasts whose bodies are being read, by receipt. They begin in the order in which they came. */
+  /**
+   * Broadcasts whose bodies are being read, by the name of their receipt. They are sent in the order in which they arrived.
+   */
   readonly #turns = new Map<string, Promise<unknown>>();
 
   constructor(parts: PerformerParts) {
     this.#parts = parts;
   }
 
-  /** Tries the operation once. */
+  /** Tries the post-operation once. */
   async perform(task: PostOpTask, signal: AbortSignal): Promise<PostOpOutcome> {
     try {
       return task.op === "persistence" ? await this.#persist(task, signal) : await this.#tell(task, signal);
@@ -47,12 +49,12 @@ export class Performer implements PostOps {
     }
   }
 
-  /** The reason why no value can be stored at a place, judged by the place and the settings; null: it may be stored. */
+  /** Why no value can be stored at a place, judged by the place and the settings; null if a value can be stored there. */
   refusalOf(place: StatePlace): Rejection | null {
     return this.#parts.stateStores.refusalOf(place.store) ?? wrongPlace(place);
   }
 
-  /** The value at a place; null: there is none. */
+  /** Reads the value at a place of a state store; null if there is none. */
   async readState(place: StatePlace): Promise<StateEntry | null | Rejection> {
     const refusal = this.refusalOf(place);
     if (refusal !== null) return refusal;
@@ -69,7 +71,7 @@ export class Performer implements PostOps {
     }
   }
 
-  /** Ends the connections to state stores. */
+  /** Closes the connections to state stores. */
   close(): Promise<void> {
     return this.#parts.stateStores.close();
   }
@@ -108,7 +110,7 @@ export class Performer implements PostOps {
     return staticPayload === undefined ? (await this.#result(task))?.text : JSON.stringify(staticPayload);
   }
 
-  /** Resolves with `ready` after everything that came earlier under the same name is ready or has failed. */
+  /** Resolves with `ready` after all earlier calls with the same name are ready or have failed. */
   async #inTurn<T>(name: string, ready: Promise<T>): Promise<T> {
     const turn = Promise.allSettled([this.#turns.get(name), ready]);
     this.#turns.set(name, turn);
@@ -128,11 +130,11 @@ export class Performer implements PostOps {
   }
 }
 
-/** Refuses keys that one of the stores could not keep. */
+/** Refuses keys that one of the kinds of state stores could not keep. */
 function wrongPlace({ key, partition }: StatePlace): Rejection | null {
   const both = `${key}${partition ?? ""}`;
   const isFine = !/\p{Cc}/u.test(both) && both.isWellFormed() && byteLength(both) <= PLACE_BYTES_MAX;
-  // In a URL path, these keys would name another path.
+  // The keys "", "." and ".." would change the path of a URL.
   if (!["", ".", ".."].includes(key) && isFine) return null;
   return reject(
     "invalid_input",

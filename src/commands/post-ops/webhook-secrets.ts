@@ -7,7 +7,7 @@ import { plainHost } from "../../net/guard/allow-list.ts";
 import { at, type Decode, decode, mapped, secret, Undecodable } from "../../std/decode.ts";
 import type { Rejection } from "../../std/rejection.ts";
 
-/** A list for every host, or lists by host; `*` is for hosts without their own list. */
+/** Webhook secrets: one list for all hosts, or lists by host; `*` is for hosts without their own list. */
 export type WebhookSecretsGiven = readonly string[] | Readonly<Record<string, readonly string[]>>;
 
 const EVERY_HOST = "*";
@@ -36,7 +36,7 @@ export class WebhookSecrets {
     this.#keys = keys;
   }
 
-  /** Decodes the secrets. Errors show none of them. */
+  /** Decodes the secrets. Error messages contain none of them. */
   static decode(given: unknown): WebhookSecrets {
     const byHost = Array.isArray(given) ? { [EVERY_HOST]: given as unknown } : objectOfLists(given);
     const keys = new Map<string, readonly Buffer[]>();
@@ -58,7 +58,7 @@ export class WebhookSecrets {
     return decode((value) => WebhookSecrets.decode(value), given, { path: "webhookSecrets" });
   }
 
-  /** The headers of a message to a host. Without a secret for the host, there is no signature. */
+  /** The signature headers of a message to a host. If the host has no secret, there is no signature. */
   headersFor(host: string, message: { readonly id: string; readonly at: number; readonly body: string }) {
     const { id, at, body } = message;
     const time = String(Math.floor(at / 1_000));
@@ -74,7 +74,7 @@ export class WebhookSecrets {
   }
 }
 
-/** A host as it stands in URLs, where names that are not ASCII are spelled otherwise. */
+/** A host in the form that URLs use, where names with other than ASCII characters are encoded. */
 function hostOf(text: string): string {
   const url = URL.canParse(`http://${text}/`) ? new URL(`http://${text}/`) : null;
   const isHost = url !== null && !/[/?#@\\]/.test(text) && !/:\d*$/.test(text.replace(/^\[.*\]/, ""));
@@ -84,7 +84,7 @@ function hostOf(text: string): string {
   });
 }
 
-/** The bytes of a secret: base64 after `whsec_`, else the text itself. Null: invalid or too short. */
+/** The bytes of a secret: base64 after `whsec_`, else the text itself; null if the secret is invalid or too short. */
 function keyOf(secret: unknown): Buffer | null {
   if (typeof secret !== "string") return null;
   const isEncoded = secret.startsWith(PREFIX);

@@ -15,9 +15,9 @@ import {
 } from "./state-store.ts";
 
 const KIND = "state";
-/** How often a write is tried that loses against other writers. */
+/** How often a write is tried if other writers change the value first. */
 const TRIES = 20;
-/** Databases limit the length of ids. A longer id is cut and made unique by its hash. */
+/** The longest document id, because databases limit its length. A longer id is cut and made unique by its hash. */
 const ID_CHARS_MAX = 600;
 
 export class EmbeddedState implements StateStore {
@@ -55,7 +55,7 @@ function documentId({ store, partition, key }: StatePlace): string {
   return id.length <= ID_CHARS_MAX ? id : `${id.slice(0, ID_CHARS_MAX - 70).toWellFormed()}~${sha256(id)}`;
 }
 
-/** The place and version on the first line, then the value unchanged. */
+/** Encodes an entry: the place and version on the first line, then the value unchanged. */
 function encode({ store, partition, key }: StatePlace, { version, project, value }: NewEntry): string {
   return `${JSON.stringify({ store, partition, key, version: versionText(version), project })}\n${value}`;
 }

@@ -20,9 +20,9 @@ import {
 
 const MARK = "__rondo__";
 const ANSWER_BYTES_MAX = 4 * 1_048_576;
-/** How often a write is tried that loses against other writers. */
+/** How often a write is tried if other writers change the value first. */
 const TRIES = 10;
-/** Statuses of a write that lost against another writer. */
+/** HTTP statuses of a write that another writer was faster than. */
 const CONFLICTS = [409, 412];
 
 interface Found {
@@ -30,7 +30,7 @@ interface Found {
   readonly etag: string | undefined;
 }
 
-/** The store answered with an error. */
+/** Thrown if the state store answered with an error. */
 export class StateRefused extends Error {
   override name = "StateRefused";
   /** Whether the same request would be refused again. */
@@ -82,7 +82,7 @@ export class HttpState implements StateStore {
     return { entry: decode(answer.text), etag: answer.headers.etag };
   }
 
-  /** Resolves with false if another writer was first. */
+  /** Writes the value; resolves with false if another writer was faster. */
   async #write(
     { key, partition }: StatePlace,
     { entry, found }: { readonly entry: NewEntry; readonly found: Found | null },

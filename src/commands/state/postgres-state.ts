@@ -20,7 +20,7 @@ const CONNECTIONS_MAX = 4;
 const CONNECT_MS = 5_000;
 const IDLE_MS = 30_000;
 const NO_TABLE = "42P01";
-/** Errors that mean that another client created the same table at the same time, so it exists now. */
+/** Error codes that mean that another client created the same table at the same time, so the table exists now. */
 const MADE_BY_ANOTHER = ["23505", "42P07", "42710"];
 
 interface Row {
@@ -47,7 +47,7 @@ export class PostgresState implements StateStore {
       allowExitOnIdle: true,
       application_name: "rondo state",
     });
-    // An idle connection in the pool broke: the next call opens another.
+    // An idle connection of the pool broke; the next call opens another connection.
     this.#pool.on("error", onFault);
   }
 
@@ -65,18 +65,18 @@ export class PostgresState implements StateStore {
       [...keyOf(place), value, versionText(version), project, execution, seq, at],
       call,
     ).catch((thrown: { code?: string }) => {
-      // The table was dropped: the next try creates it again.
+      // The table was dropped, so the next try creates it again.
       if (thrown.code === NO_TABLE) this.#made = null;
       throw thrown;
     });
     if (written.length === 1) return "stored";
     const verdict = compareEntries(entry, await this.get(place, call));
-    // The row was deleted in between, so nothing newer is there.
+    // The row was deleted in between, so no newer value is stored.
     if (verdict === "stored") throw new Error(`the state "${place.key}" changes while it is written`);
     return verdict;
   }
 
-  /** Before the first write, the table does not exist. */
+  /** Reads a value. Before the first write, the table does not exist. */
   async get(place: StatePlace, call: StateCall): Promise<StateEntry | null> {
     const [row] = await this.#query<Row>(
       `SELECT value, version, project FROM ${this.#table} WHERE store = $1 AND partition = $2 AND key = $3`,

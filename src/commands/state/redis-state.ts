@@ -16,7 +16,7 @@ import {
   versionText,
 } from "./state-store.ts";
 
-/** The used part of a client of the package `redis`, version 5 or later. */
+/** The part of a client of the package `redis`, version 5 or later, that is used here. */
 interface RedisClient {
   readonly isOpen: boolean;
   readonly isReady: boolean;
@@ -32,7 +32,10 @@ export type LoadRedis = () => Promise<{ createClient(options: object): unknown }
 
 const CONNECT_MS = 5_000;
 const RECONNECT = { minMs: 50, maxMs: 2_000 } as const;
-/** Compares byte by byte, because the server's locale may sort strings differently. */
+/**
+ * A Lua script that writes a value if it is newer. It compares versions byte by byte, because the server's locale may sort
+ * strings differently.
+ */
 const PUT = `
 local function before(a, b)
   for i = 1, math.min(#a, #b) do
@@ -90,7 +93,7 @@ export class RedisState implements StateStore {
     else client.destroy();
   }
 
-  /** Colons separate the parts of a key and are escaped inside them. */
+  /** The Redis key of a place. Colons separate its parts and are escaped inside them. */
   #keyOf({ store, partition, key }: StatePlace): string {
     const { prefix = "rondo:state" } = this.#settings;
     const parts = [store, partition ?? "", key];

@@ -24,11 +24,7 @@ export interface PostgresStateSettings {
   readonly kind: "postgres";
   /** The address of the database. */
   readonly url: string;
-  /**
-   * The table, with its schema if need be.
-   *
-   * @default "rondo_state"
-   */
+  /** The table that holds the values, with its schema if need be.  @default "rondo_state" */
   readonly table?: string;
 }
 
@@ -38,11 +34,7 @@ export interface RedisStateSettings {
   readonly kind: "redis";
   /** The address of Redis. */
   readonly url: string;
-  /**
-   * The prefix of keys.
-   *
-   * @default "rondo:state"
-   */
+  /** The prefix of all keys in Redis.  @default "rondo:state" */
   readonly prefix?: string;
 }
 
@@ -50,22 +42,22 @@ export interface RedisStateSettings {
 export interface HttpStateSettings {
   /** The kind of store. */
   readonly kind: "http";
-  /** The base address, before `/v1.0/state`. */
+  /** The base URL of the server, before `/v1.0/state`. */
   readonly url: string;
-  /** The name of the store at that server, if it differs. */
+  /** The name of the store at that server, if it differs from the name here. */
   readonly store?: string;
-  /** Sent as `dapr-api-token`. */
+  /** The token that is sent in the header `dapr-api-token`. */
   readonly token?: string;
 }
 
-/** A state store: what kind it is, and where. */
+/** The settings of a state store: its kind and its address. */
 export type StateStoreSettings =
   | { readonly kind: "embedded" }
   | PostgresStateSettings
   | RedisStateSettings
   | HttpStateSettings;
 
-/** A store as written in a configuration. */
+/** A state store as it is written in a configuration. */
 export type StateStoreGiven = string | StateStoreSettings;
 
 const HINT =
@@ -73,7 +65,7 @@ const HINT =
 
 const kind = anything as Decode<never>;
 
-/** The decoders by kind. Errors do not show values, which may contain passwords. */
+/** Decoders of the settings of each kind of store. Errors do not show values, which may contain passwords. */
 const STORES = {
   embedded: object({ kind }),
   postgres: object({

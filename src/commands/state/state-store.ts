@@ -10,7 +10,7 @@ import { decodeName, encodeName } from "../../kernel/definition/names.ts";
 export interface StatePlace {
   readonly store: string;
   readonly key: string;
-  /** The partition of the key; null: none was given. */
+  /** The partition of the key; null if none was given. */
   readonly partition: string | null;
 }
 
@@ -23,11 +23,11 @@ export interface StateVersion {
 }
 
 export interface StateEntry {
-  /** JSON text. */
+  /** The stored value as JSON text. */
   readonly value: string;
-  /** The version of the value; null: Rondo did not write it. */
+  /** The version of the value; null if Rondo did not write the value. */
   readonly version: StateVersion | null;
-  /** The project of the value; null: Rondo did not write it. */
+  /** The project of the value; null if Rondo did not write the value. */
   readonly project: string | null;
 }
 
@@ -36,10 +36,13 @@ export interface NewEntry extends StateEntry {
   readonly project: string;
 }
 
-/** `same`, `newer`, `foreign` (of another project): nothing was written, since such a value is stored. */
+/**
+ * The result of a write. `same`, `newer` and `foreign` (of another project) mean that such a value is stored already, and
+ * nothing was written.
+ */
 export type PutVerdict = "stored" | "same" | "newer" | "foreign";
 
-/** The time limit of one call. */
+/** The abort signal and the time limit of one call. */
 export interface StateCall {
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
@@ -55,12 +58,12 @@ export interface StateStore {
 const AT_DIGITS = 15;
 const SEQ_DIGITS = 12;
 
-/** A version as text. The bytewise order of these texts is the order of versions. */
+/** Encodes a version as text. The bytewise order of these texts is the order of versions. */
 export function versionText({ at, execution, seq }: StateVersion): string {
   return `${String(at).padStart(AT_DIGITS, "0")}/${encodeName(execution)}/${String(seq).padStart(SEQ_DIGITS, "0")}`;
 }
 
-/** Parses the text of a version; null: it is invalid. */
+/** Parses the text of a version; null if the text is invalid. */
 export function parseVersion(text: unknown): StateVersion | null {
   const found = typeof text === "string" ? /^(\d{15})\/([^/]+)\/(\d{12})$/.exec(text) : null;
   if (found === null) return null;
@@ -69,7 +72,7 @@ export function parseVersion(text: unknown): StateVersion | null {
   return execution === null ? null : { at: Number(at), execution, seq: Number(seq) };
 }
 
-/** Decides a write by the stored entry. */
+/** Decides by the stored entry whether a new entry may replace it. */
 export function compareEntries(entry: NewEntry, there: StateEntry | null): PutVerdict {
   if (there === null) return "stored";
   if (there.project !== null && there.project !== entry.project) return "foreign";

@@ -1,4 +1,4 @@
-/** State stores by name, opened on first use. Without a configuration, every name is in Rondo's own store. */
+/** State stores by name, opened on first use. Without a configuration, Rondo's own store serves every name. */
 import { type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import type { DocumentStore } from "../../store/store.ts";
 import { EmbeddedState } from "./embedded-state.ts";
@@ -26,7 +26,7 @@ export class StateStores {
     this.#embedded = new EmbeddedState(options.store);
   }
 
-  /** The reason why there is no store of this name; null: there is one. */
+  /** Why there is no state store of this name; null if there is one. */
   refusalOf(name: string): Rejection | null {
     if (name === "" || name.length > NAME_CHARS_MAX)
       return reject("not_found", `a state store has a name of up to ${NAME_CHARS_MAX} characters`);
@@ -38,7 +38,7 @@ export class StateStores {
     });
   }
 
-  /** Opens the store of a name; throws if there is none. */
+  /** Opens the state store of this name; throws if there is none. */
   async open(name: string): Promise<StateStore> {
     const refusal = this.refusalOf(name);
     if (refusal !== null) throw new RondoError(refusal);
