@@ -1,4 +1,4 @@
-/** The parts of the bridge that its members share. */
+/** The parts that all components of the broker bridge share. */
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { BrokerSession } from "../net/amqp/connection.ts";
 import type { DeadLetters } from "../net/amqp/dead-letters.ts";
@@ -21,9 +21,9 @@ export interface BridgeParts {
   readonly queueRegistry: QueueRegistry;
   readonly settings: BrokerSettings;
   readonly clock: Clock;
-  /** Milliseconds of silence since `heardAt`, without the time in which the broker was away or blocked. */
+  /** Milliseconds of silence since `heardAt`, without the time in which the broker was unreachable or blocked. */
   readonly silentMs: (heardAt: number) => number;
-  /** The session at the broker; null: there is no connection. */
+  /** The session at the broker; null if there is no connection. */
   readonly session: () => BrokerSession | null;
   readonly onFault: (fault: Error) => void;
 }

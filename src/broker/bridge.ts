@@ -54,12 +54,12 @@ export interface AmqpBridgeOptions {
   readonly prefix: string;
   readonly engine: EnginePort;
   readonly store: Store;
-  /** A definition by its hash; null: there is none that this version can read. */
+  /** Reads a definition by its hash; null if this version can read none with that hash. */
   readonly planOf: (hash: string) => Promise<Plan | null>;
   readonly clock: Clock;
   readonly random: Random;
   readonly topicRegistry: Pick<TopicRegistry, "claim">;
-  /** Patterns of queues that receipts may be consumed from although they have messages or consumers. */
+  /** Patterns of queues from which receipts may be consumed although they have messages or consumers. */
   readonly receiptTopics: readonly string[];
   readonly settings?: Partial<BrokerSettings>;
   readonly onFault: (fault: Error) => void;
@@ -81,7 +81,9 @@ export class AmqpBridge implements WorkerLink {
   readonly #singles: SingleTasks;
   #session: BrokerSession | null = null;
   #isBlocked = false;
-  /** Silence counts from here: workers cannot send anything while the broker is blocked. */
+  /**
+   * When the broker last became usable. Silence is counted from then: workers cannot send anything while the broker is blocked.
+   */
   #openedAt = 0;
   #isFull = false;
   #isClosed = false;
@@ -160,7 +162,7 @@ export class AmqpBridge implements WorkerLink {
 
   findCommand: FindCommand = async () => reject("not_found", "`cmd_metadata.rondo` is missing");
 
-  /** Why receipts may not be consumed from a queue; null: they may, or there is no connection to ask. */
+  /** Why receipts may not be consumed from a queue; null if they may, or if there is no connection to ask. */
   refusesReceipts(receiptTopic: string): Promise<Rejection | null> {
     return this.#topics.refusesReceipts(receiptTopic);
   }
@@ -192,7 +194,7 @@ export class AmqpBridge implements WorkerLink {
     await this.#connection.open();
   }
 
-  /** Claims no more work. Messages in queues stay there for the process or node that comes next. */
+  /** Stops claiming work. Messages stay in their queues for the next process or node. */
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -214,7 +216,7 @@ export class AmqpBridge implements WorkerLink {
     else this.#publishTasks(grant);
   }
 
-  /** Cancels commands; tasks are cancelled by `withdraw` and `closed` for a whole handler. */
+  /** Cancels commands. The tasks of a whole handler are cancelled by `withdraw` and `closed`. */
   cancel(beats: readonly Beat[], why: "cancel" | "lost", topic?: string): void {
     if (why === "cancel" && topic !== undefined) this.#topics.cancel(beats, topic);
   }
@@ -249,7 +251,7 @@ export class AmqpBridge implements WorkerLink {
     this.#giveWay(new Set(serves.map(({ use }) => use)));
   }
 
-  /** Other workers serve this code too: releases the work that no consumer at the broker would get. */
+  /** Called when other workers serve this code too: releases the work that no consumer at the broker would get. */
   #giveWay(uses: ReadonlySet<string>): void {
     for (const visit of this.#visits.all()) if (uses.has(visit.facts.use)) visit.giveWay();
     this.#singles.giveWay(uses);
@@ -303,7 +305,7 @@ export class AmqpBridge implements WorkerLink {
     this.#enumerations.detach();
     this.#topics.detach();
     if (this.#isClosed) return;
-    // Joining lets `why` name the broker as the reason, also before the first connection.
+    // The bridge joins before the first connection too, so that `why` can name the broker as the reason for waiting.
     if (!this.#hasJoined) this.#joinEngine();
     this.#options.engine.claim(
       BROKER_WORKER,
@@ -328,7 +330,7 @@ export class AmqpBridge implements WorkerLink {
     this.#topics.check();
     this.#events.checkPartitions();
     const checks = [this.#refresh(session)];
-    // Partitions of nodes that have gone may be this node's now.
+    // This node may own partitions of other nodes that have ended.
     if (engine.info.partitions > 1 || this.#enumerations.isUntidy) checks.push(this.#restore());
     for (const check of checks)
       check.catch((thrown: unknown) => onFault(thrown instanceof Error ? thrown : toFault(thrown)));
@@ -383,5 +385,5 @@ export class AmqpBridge implements WorkerLink {
 
 /** How soon most workers consume a queue after its announcement. */
 const CONSUMED_MS = 200;
-/** How long `close` waits for steps and confirms. */
+/** How long `close` waits for steps and confirmations of the broker. */
 const CLOSE_MS = 2_000;

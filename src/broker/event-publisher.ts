@@ -1,11 +1,10 @@
 /**
  * Publishes the journal's events on a topic exchange, at least once, in order within an execution.
- *
- * 1. Events are published after their commit. When a batch is confirmed, the engine is told how far it is.
- * 2. Events that are too many to keep, or were committed without a connection, are behind. The store lists executions that
- *    are behind (engine/mailbox/outbox.ts); each of them hands out the rest of its journal once it is in memory.
- * 3. Receipts of commands that counted are also published on an exchange of their own.
- * 4. The end of an execution is also published to a queue of its own, if a client declared one.
+ * 1. Events are published after their commit. When the broker has confirmed a batch, the engine is told up to which event.
+ * 2. If events are too many to keep in memory, or are committed without a connection, their executions are behind. The store
+ *    lists these executions (engine/mailbox/outbox.ts); each of them hands out the rest of its journal once it is loaded.
+ * 3. Receipts of commands that the engine has counted are also published on an exchange of their own.
+ * 4. The end of an execution is also published to a queue of its own, if a client has declared one.
  */
 import { EVENTS_DUE, type EventsOut } from "../engine/mailbox/outbox.ts";
 import { procErr } from "../kernel/command/command-state.ts";
@@ -27,7 +26,7 @@ export interface EventPublisherOptions extends Shared {
   readonly isUp: () => boolean;
 }
 
-/** Commits whose events are kept in memory; beyond that they are read from the journal later. */
+/** The most commits whose events wait in memory; the events of later commits are read from the journal afterwards. */
 const WAITING_MAX = 2_000;
 const UNCONFIRMED_MAX = 2_000;
 const SCAN_MAX = 500;
@@ -38,7 +37,7 @@ const CHARS = 1_048_576;
 export class EventPublisher {
   readonly #options: EventPublisherOptions;
   #waiting: EventsOut[] = [];
-  /** Callbacks of unconfirmed events, by id. */
+  /** Callbacks for events that the broker has not confirmed, by event id. */
   readonly #callbacks = new Map<string, () => void>();
   #unconfirmed = 0;
   #isBusy = false;
@@ -52,13 +51,13 @@ export class EventPublisher {
     options.engine.outbox.listen((out) => this.#add(out));
   }
 
-  /** Publishes the events that are behind, when a connection is made. */
+  /** Called when a connection is made: publishes the events of executions that are behind. */
   attach(): void {
     this.#isBehind = true;
     this.#resume();
   }
 
-  /** Publishes the events that the last owners of new partitions have not published. */
+  /** Called after a takeover of partitions: publishes the events that their last owners have not published. */
   checkPartitions(): void {
     const scope = String(this.#options.engine.outbox.scope);
     if (scope === this.#scope) return;
@@ -72,7 +71,7 @@ export class EventPublisher {
   }
 
   #add(out: EventsOut): void {
-    // Without a connection events are not kept: the store has them.
+    // Without a connection events are not kept in memory: they are in the store.
     if (!this.#options.isUp() || this.#waiting.length >= WAITING_MAX) this.#isBehind = true;
     else {
       this.#waiting.push(out);
@@ -109,7 +108,7 @@ export class EventPublisher {
     }
   }
 
-  /** Loads executions that are behind, so that they hand out their events; false: there are none. */
+  /** Loads executions that are behind, so that they hand out their unpublished events; false if there are none. */
   async #loadBehind(): Promise<boolean> {
     const { store, engine } = this.#options;
     const rows = await store.scanTimers({
@@ -119,7 +118,7 @@ export class EventPublisher {
       partitions: engine.outbox.scope,
     });
     if (rows.length === 0) return false;
-    // The waiting events are among those that are handed out again.
+    // The executions hand out the waiting events again.
     this.#waiting = [];
     engine.outbox.again();
     // An inspection loads the execution into memory.
@@ -142,14 +141,17 @@ export class EventPublisher {
       const entries = await store.readJournal({ execution, from: next, to, rowsMax: ROWS, charsMax: CHARS });
       const first = next;
       const found = entries.flatMap(decodeReadable).filter(({ seq }) => seq >= first && seq <= to);
-      // Events of a damaged row cannot be published: its execution shows as damaged.
+      // Events of a damaged row cannot be published; the execution is shown as damaged.
       if (found.length === 0) return;
       next = (found.at(-1) as Recorded).seq + 1;
       this.#send({ execution, plan }, found, next - 1);
     }
   }
 
-  /** Publishes events, and the receipts among them on their exchange; then tells the engine how far it is. */
+  /**
+   * Publishes events, and the receipts among them on their own exchange. After the confirmation it tells the engine up to which
+   * event.
+   */
   #send(
     { execution, plan }: Pick<EventsOut, "execution" | "plan">,
     events: readonly Recorded[],
@@ -185,7 +187,7 @@ export class EventPublisher {
 
   #sendOne(message: Outgoing, done: () => void): void {
     const { id } = message;
-    // An execution that was loaded again hands out unconfirmed events again: one confirmation settles both.
+    // An execution that was loaded again hands out unconfirmed events again; one confirmation settles both.
     const before = this.#callbacks.get(id);
     this.#callbacks.set(id, () => {
       before?.();
@@ -211,7 +213,7 @@ export class EventPublisher {
   }
 }
 
-/** The message of a receipt on the exchange of receipts, without the token; null: the plan has no such command. */
+/** The message of a receipt on the exchange of receipts, without the token; null if the plan has no such command. */
 export function receiptMessage(
   names: BrokerNames,
   { execution, seq, plan }: { readonly execution: string; readonly seq: number; readonly plan: Plan },
@@ -236,7 +238,7 @@ export function receiptMessage(
   return {
     exchange: names.receipts,
     key: command.receiptTopic,
-    // The broker routes it by this second key as well.
+    // The broker also routes the message by this second key.
     headers: { CC: [command.topic] },
     id: `${encodeName(execution)}/${seq}~receipt`,
     body: Buffer.from(JSON.stringify(body)),

@@ -5,7 +5,7 @@ import { amqpNames } from "../protocol/amqp-wire.ts";
 import type { ReportedAttempt, ReportPlace } from "../protocol/work.ts";
 
 const NAME_BYTES_MAX = 255;
-/** Room for the longest ending behind the place: that of an intake with its three numbers. */
+/** The longest ending of a queue's name, in characters: that of an intake queue with its three numbers. */
 const ENDING_MAX = 60;
 
 /** A handler of a visit, after which its queues are named. */
@@ -22,16 +22,16 @@ export function brokerNames(prefix: string) {
   };
   return {
     ...amqpNames(prefix),
-    /** The queue of journaled tasks. */
+    /** The queue of tasks that are in the journal. */
     tasks: (at: VisitPlace) => `${base(at)}.tasks`,
-    /** The queue of lone tasks: one task at a time, which may have crashed its worker. */
+    /** The queue of lone tasks, which are delivered one at a time because each may have crashed its worker. */
     alone: (at: VisitPlace) => `${base(at)}.alone.tasks`,
     finished: (at: VisitPlace) => `${base(at)}.finished`,
-    /** The queue of the tasks that one attempt at an enumeration finds. */
+    /** The queue for the tasks that one attempt at an enumeration finds. */
     intake: (at: ReportedAttempt) => `${base(at)}.tasks.in.${at.epoch}-${at.attempt}-${at.claim}`,
     ended: (execution: string) =>
       amqpNames(prefix).workflowFinished(shortened(execution, NAME_BYTES_MAX - prefix.length - 20)),
-    /** The topic exchange for receipts that counted. */
+    /** The topic exchange for receipts that the engine has counted. */
     receipts: `${prefix}.receipts`,
     eventKey: (kind: string) => `${prefix}.${kind}`,
   };
@@ -41,7 +41,7 @@ export function visitKey({ execution, phase, visit, handler, round }: VisitPlace
   return `${execution}/${phase}/${visit}/${handler}/${round}`;
 }
 
-/** An id as a part of a queue's name. If it is too long, or has other characters, its hash replaces the rest. */
+/** Shortens an id for the name of a queue. If the id is too long or has other characters, its hash replaces the rest. */
 function shortened(id: string, max: number): string {
   if (id.length <= max && isPlainId(id)) return id;
   const hash = createHash("sha256").update(id).digest("hex").slice(0, 32);

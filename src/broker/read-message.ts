@@ -1,4 +1,7 @@
-/** Reads messages from workers. A message is proved by a token; anything else is a rejection, the reason of a dead letter. */
+/**
+ * Reads messages from workers. A token proves that a message belongs to its attempt. Any other message is rejected, and the
+ * reason goes to the dead-letter queue.
+ */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { refuseName } from "../kernel/definition/names.ts";
 import type { Outcome } from "../kernel/message.ts";
@@ -32,7 +35,7 @@ const ROLL_CALL = object(
   { others: "kept" },
 );
 
-/** The attempt of a message, if its token is right. */
+/** The attempt that a message names, if the message's token is right. */
 export function readAttempt(fields: Fields, key: string): ReportedAttempt | Rejection {
   const { attempt, token } = fields;
   if (typeof attempt !== "string" || typeof token !== "string")
@@ -60,7 +63,7 @@ export interface ReadRollCall {
   readonly held: readonly string[];
 }
 
-/** Whether a message in a finished queue is an answer to a roll call. */
+/** Whether a message in a queue of receipts is an answer to a roll call. */
 export function isRollCall(fields: Fields): boolean {
   return fields["roll_call"] !== undefined;
 }
@@ -82,7 +85,7 @@ export function readRollCall(fields: Fields, taskQueue: string, key: string): Re
   return { rollCall, worker, consumes, held: held as readonly string[] };
 }
 
-/** A finished message, or an enumerated one. */
+/** Reads a message that a task has finished, or that an enumeration has ended. */
 export function readTaskReport(fields: Fields, key: string): TaskReport | Rejection {
   const at = readAttempt(fields, key);
   if (isRejection(at)) return at;
@@ -112,7 +115,7 @@ export function isStatus(status: unknown): status is (typeof STATUSES)[number] {
   return (STATUSES as readonly unknown[]).includes(status);
 }
 
-/** Reads an error of any shape: workers in other languages may have their own. */
+/** Reads an error of any shape: workers in other languages may have their own shapes. */
 export function readError(
   error: unknown,
   status: string,
@@ -134,7 +137,7 @@ export function readError(
   };
 }
 
-/** A message of an intake: one task, or several from a position on. It need not name its attempt. */
+/** Reads a message in an intake queue: one task, or several from a position on. The message need not name its attempt. */
 export function readItems(fields: Fields, at: ReportedAttempt, key: string): readonly ReadItem[] | Rejection {
   const { workflow_id, phase, handler, position, items, attempt, token } = fields;
   if (workflow_id !== at.execution || phase !== at.phase || handler !== at.handler)

@@ -1,24 +1,27 @@
 /** Settings of the engine's side of the broker. */
 export interface BrokerSettings {
-  /** The most published tasks without a receipt in each queue. */
+  /** The most published tasks without a receipt in each task queue. */
   readonly tasksPerQueue: number;
   /** The most handlers of visits that have queues at the same time. */
   readonly queuesMax: number;
-  /** Redeliveries after which a task goes to the queue of lone tasks. */
+  /** The number of redeliveries after which a task goes to the queue of lone tasks. */
   readonly deliveryLimit: number;
   /** How often the queues of an open visit are announced again (`process`). */
   readonly broadcastMs: number;
-  /** How often queues are checked. */
+  /** How often the bridge checks its queues at the broker. */
   readonly lookMs: number;
-  /** Tasks without a receipt for this long are published again; it doubles each time, up to `silencesMax` times. */
+  /**
+   * After this time without any receipt, the tasks of a queue are published again. The time doubles each time, up to
+   * `silencesMax` times.
+   */
   readonly silenceMs: number;
   readonly silencesMax: number;
-  /** How long unused queues of a visit exist, and how long messages wait in them. */
+  /** How long unused queues of a visit exist, and how long messages wait in them, before the broker deletes them. */
   readonly expiresMs: number;
   readonly messageMs: number;
-  /** Unacknowledged deliveries that a consumer may have. */
+  /** The most unacknowledged deliveries of a consumer. */
   readonly prefetch: number;
-  /** The bridge claims no more work beyond this number of unconfirmed messages. */
+  /** The most messages that the broker has not confirmed; beyond that, the bridge claims no work. */
   readonly unconfirmedMax: number;
   /** How long the broker may take to answer before a queue, or the connection, counts as broken. */
   readonly answerMs: number;

@@ -13,11 +13,14 @@ export interface VisitTopology {
   readonly use: string;
   readonly names: BrokerNames;
   readonly settings: BrokerSettings;
-  /** Declares the queue of lone tasks, instead of the others. */
+  /** Whether to declare the queue of lone tasks instead of the other queues. */
   readonly alone?: boolean;
 }
 
-/** Declares the queues of a handler of a visit. Tasks that are delivered too often are dead-lettered to its finished queue. */
+/**
+ * Declares the queues of a handler of a visit. A task that is delivered too often is dead-lettered to the visit's receipt
+ * queue.
+ */
 export async function assertVisit(channel: Channel, visit: VisitTopology): Promise<void> {
   const { place, use, names, settings, alone = false } = visit;
   const finished = names.finished(place);
@@ -52,7 +55,7 @@ export function deleteQueues(session: BrokerSession, queues: readonly string[]):
   });
 }
 
-/** Removes all messages from queues that no consumer has, and returns them. */
+/** Removes from queues all messages that no consumer has received, and returns them. */
 export async function removeReady(
   session: BrokerSession,
   queues: readonly string[],
@@ -65,7 +68,10 @@ export async function removeReady(
   return removed;
 }
 
-/** Removes a batch, which is small because the broker answers each message by itself; true: there may be more. */
+/**
+ * Removes a batch of messages; true if there may be more. The batch is small, because the broker answers each message
+ * separately.
+ */
 async function removeSome(channel: Channel, queue: string, removed: TaskCopy[]): Promise<boolean> {
   for (let n = 0; n < BATCH; n++) {
     const message = await channel.get(queue, { noAck: true });
@@ -76,7 +82,7 @@ async function removeSome(channel: Channel, queue: string, removed: TaskCopy[]):
   return true;
 }
 
-/** The attempt of a task's message: its id, or, if that was too long for a property, the one in the body. */
+/** The attempt of a task's message: the message id, or the id in the body if it was too long for a property. */
 function attemptOf({ properties, content }: { properties: MessageProperties; content: Buffer }): string {
   const id = textOr(properties.messageId, "");
   if (!isHashedId(id)) return id;
@@ -92,7 +98,7 @@ function textOr(value: unknown, other: string): string {
   return typeof value === "string" ? value : other;
 }
 
-/** Declares the queue of a topic if there is none. An existing queue stays as its owner declared it. */
+/** Declares the queue of a topic if there is none. An existing queue keeps the properties with which its owner declared it. */
 export async function declareTopic(session: BrokerSession, name: string): Promise<void> {
   if ((await session.counts(name)) === null)
     await session.withChannel((channel) => channel.assertQueue(name, TOPIC_QUEUE));

@@ -1,4 +1,4 @@
-/** Messages to workers. Payloads are JSON text already, so bodies are joined as text. */
+/** Writes messages to workers. Payloads are JSON text already, so bodies are joined as text. */
 import type { EnumerateMessage, ProcessMessage, TaskMessage } from "../protocol/amqp-wire.ts";
 import { encodeAttempt, reportedAttempt, signAttempt } from "../protocol/attempt-id.ts";
 import { markCommand } from "../protocol/command-wire.ts";
@@ -14,7 +14,7 @@ export interface VisitFacts {
   readonly batch: number;
 }
 
-/** A roll call, with the token that answers repeat. */
+/** A roll call with its token, which the answers repeat. */
 export interface SignedRollCall {
   readonly number: number;
   readonly token: string;
@@ -25,7 +25,7 @@ export interface TaskCopy {
   readonly body: Buffer;
 }
 
-/** Writes the tasks of one grant. */
+/** Writes the messages for the tasks of one grant. */
 export class TaskWriter {
   readonly #grant: Grant;
   readonly #key: string;
@@ -40,7 +40,7 @@ export class TaskWriter {
     this.#key = key;
     this.#keyPrefix = idempotencyPrefix(grant);
     this.#head = JSON.stringify({ ...head, finished_queue: names.finished(grant) }).slice(0, -1);
-    // Code that decides or returns reads the counts of the phases, not a task.
+    // Code that decides the next phase or returns the output reads the counts of the phases, not a task.
     const reads = grant.do === "next" || grant.do === "returns";
     this.#tail =
       grant.do === "script"
@@ -82,7 +82,7 @@ export function enumerateBody(grant: Grant, at: ReportedAttempt, names: BrokerNa
   return Buffer.from(withInput(message, grant.input));
 }
 
-/** The message that announces a queue to every worker; `alone`: the queue of lone tasks. */
+/** The message that announces a queue to every worker; `alone`: it is the queue of lone tasks. */
 export function processBody(
   at: VisitPlace,
   facts: VisitFacts,

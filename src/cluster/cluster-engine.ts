@@ -38,7 +38,7 @@ export interface ClusterEngineOptions {
   readonly clock: Clock;
   readonly random?: Random;
   readonly monotonic?: () => number;
-  /** The most streams from other nodes for watched executions. */
+  /** The most streams from other nodes about watched executions. */
   readonly streamsMax?: number;
   /** Why the store does not renew this node's lease; null if it does. */
   readonly storeFault?: () => Error | null;
@@ -125,7 +125,10 @@ export class ClusterEngine implements EnginePort {
     return this.#owners.isMine(execution);
   }
 
-  /** Most executions are this node's own: for these, a cluster costs no more than a single engine. */
+  /**
+   * Sends a message to the owner of an execution. Most executions are this node's own: for these, a cluster costs no more than
+   * a single engine.
+   */
   async send(execution: string, message: Request, start?: StartOf): Promise<Reply> {
     if (this.#isClosed) return { answer: closedAnswer(), existed: false };
     // The owner may be a node of an older version, which accepts the id but cannot work with it.
@@ -172,7 +175,9 @@ export class ClusterEngine implements EnginePort {
     return isRejection(found) ? found : found.inspection;
   }
 
-  /** Has a request answered by the owner of the execution; `here` answers it if this node is the owner by then. */
+  /**
+   * Passes a request on to the node that owns the execution; `here` answers it if this node has become the owner meanwhile.
+   */
   async atOwner<T>(
     execution: string,
     { here, request, read }: PassedRequest<T>,
@@ -192,7 +197,7 @@ export class ClusterEngine implements EnginePort {
     });
   }
 
-  /** Returns an empty list if the owner does not answer: the list is for display only. */
+  /** Lists the dropped duplicates of an execution, for display only: the list is empty if the owner does not answer. */
   async dropped(execution: string): Promise<readonly Dropped[]> {
     const owner = this.#owners.ownerOf(execution);
     if (owner.kind === "me") return this.#engine.dropped(execution);
@@ -211,7 +216,7 @@ export class ClusterEngine implements EnginePort {
 
   readonly report: EnginePort["report"] = (worker, reports) => this.#reports.report(worker, reports);
 
-  /** A heartbeat that is lost is followed by the next one. */
+  /** Sends heartbeats to the owners. A heartbeat that is lost is not repeated: the next one follows. */
   beat(worker: string, beats: readonly Beat[]): void {
     const own: Beat[] = [];
     const byUrl = new Map<string, Beat[]>();
@@ -225,7 +230,7 @@ export class ClusterEngine implements EnginePort {
     for (const [url, theirs] of byUrl) void this.#nudge(url, "beat", { v: 1, worker, beats: theirs });
   }
 
-  /** Executions of other nodes are purged by these nodes. */
+  /** Purges executions of this node. Other nodes purge their own. */
   purge(ids: readonly string[]): void {
     const own = ids.filter((id) => this.isOwn(id));
     if (own.length > 0) this.#engine.purge(own);
@@ -257,12 +262,15 @@ export class ClusterEngine implements EnginePort {
     return unheard.flat();
   }
 
-  /** This node has released all its partitions and gets no more membership updates, so it asks other nodes for owners. */
+  /**
+   * Called when this node has released all its partitions: it gets no more membership updates, so it asks other nodes for
+   * owners.
+   */
   hasLeft(): void {
     this.#hasLeft = true;
   }
 
-  /** Closes this node's engine. Watches of other nodes' executions end. */
+  /** Closes this node's engine. Watches of executions at other nodes end. */
   async close(): Promise<void> {
     this.#engine.quiesce();
     await this.#options.beforeClose?.();
@@ -288,7 +296,10 @@ function isElsewhere(answer: unknown): boolean {
   return isRejection(answer) && answer.code === "not_owner";
 }
 
-/** The id of a new execution is known to its caller alone, so one that exists was made by an earlier try of the same call. */
+/**
+ * The reply to a start with a new id. Only the caller knows the id, so an execution that exists was started by an earlier try
+ * of the same call.
+ */
 function ofFresh(reply: Reply, start: StartOf | undefined): Reply {
   return reply.existed && start?.fresh === true ? { ...reply, existed: false } : reply;
 }

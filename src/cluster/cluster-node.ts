@@ -1,4 +1,7 @@
-/** A node of a cluster: engine, ownership, ring, routes. The caller serves `routes` at the node's URL before `start`. */
+/**
+ * A node of a cluster: engine, ownership of partitions, ring, and routes for other nodes. The caller serves `routes` at the
+ * node's URL before `start`.
+ */
 import { Engine } from "../engine/driver.ts";
 import type { ClusterOutput, EngineOptions } from "../engine/driver-options.ts";
 import { membersOf } from "../engine/limits/quota-exchange.ts";
@@ -20,14 +23,14 @@ import { type PeerHook, PeerRoutes } from "./peers/peer-routes.ts";
 import type { RingView } from "./ring/io.ts";
 import { RingDriver } from "./ring/ring-driver.ts";
 
-/** How long the server of a limit waits for reports of adopted attempts, in leases of a node. */
+/** How long the server of a limit waits for reports of adopted attempts, as a multiple of a node's lease. */
 const TAKEOVER_LEASES = 1.5;
 
 export interface ClusterNodeOptions extends Pick<EngineOptions, "settings" | "postOps"> {
   readonly store: ClusterStore;
   /** The URL at which other nodes reach this one. It is also the node's name. */
   readonly url: string;
-  /** The length of the node's lease, if not the default. */
+  /** The length of the node's lease, if it differs from the default. */
   readonly leaseMs?: number;
   /** The shared secret of all nodes; null to use the key in the store. */
   readonly secret: string | null;
@@ -47,11 +50,11 @@ export class ClusterNode {
   readonly engine: ClusterEngine;
   readonly routes: PeerRoutes;
   readonly owners: Owners;
-  /** The token of the worker inside this node, for the other nodes. */
+  /** The token with which the worker inside this node authenticates at the other nodes. */
   readonly workerToken: string;
-  /** Called before the hand-over. It must be quick. */
+  /** Called before the partitions are handed over. It must be quick. */
   beforeLeave: (() => Promise<void>) | null = null;
-  /** Called during the hand-over. */
+  /** Called while the partitions are handed over. */
   onLeave: (() => Promise<void>) | null = null;
   readonly #local: Engine;
   readonly #key: PeerKey;
@@ -216,7 +219,7 @@ export class ClusterNode {
     this.owners.update(membership);
     this.#ring.input({ kind: "members", membership });
     this.#local.cluster.notify({ kind: "members", ...membersOf(membership) });
-    // Mail may have been stored for this node without a hint.
+    // Mail may have been stored for this node without a hint to it.
     this.#local.cluster.notify({ kind: "mail-stored" });
   }
 
@@ -231,7 +234,7 @@ export class ClusterNode {
         const { partition, asks, declares } = output;
         const owner = this.owners.ownerAt(partition);
         const node = this.#ownership.view().incarnation;
-        // A node without a lease has no name and no permits.
+        // A node without a lease has no name, so it asks for no permits.
         if (node === null) return;
         const body: PermitsBody = {
           kind: "asks",

@@ -24,7 +24,7 @@ const PORTION = 500;
 
 export class CancelAnnouncer {
   readonly #parts: Parts;
-  /** Ids of the attempts cancelled in this turn, by the queue that tasks of their handler would have. */
+  /** Ids of the attempts that were cancelled in this turn, by the queue that tasks of their handler would have. */
   readonly #ids = new Map<string, string[]>();
 
   constructor(parts: Parts) {
@@ -69,7 +69,7 @@ export class TopicCleaner {
     this.#parts = parts;
   }
 
-  /** Removes a message from a topic, now or when there is a connection. */
+  /** Removes a message from a topic, at once or as soon as there is a connection. */
   remove(topic: string, id: string): void {
     const unwanted = this.#unwanted.get(topic) ?? new Set();
     this.#unwanted.set(topic, unwanted.add(id));
@@ -80,7 +80,7 @@ export class TopicCleaner {
     for (const topic of this.#unwanted.keys()) this.#search(topic);
   }
 
-  /** Runs one search at a time for each topic; commands that are cancelled meanwhile are left to the next search. */
+  /** Runs one search at a time for each topic. Commands that are cancelled during a search are left to the next one. */
   #search(topic: string): void {
     const session = this.#parts.session();
     const unwanted = this.#unwanted.get(topic);
@@ -89,7 +89,7 @@ export class TopicCleaner {
     this.#busy.add(topic);
     removeMessages(session, topic, unwanted)
       .catch((thrown: unknown) => {
-        // The connection was lost: `attach` searches again.
+        // The connection was lost, and `attach` searches again.
         if (this.#parts.session() !== session)
           this.#unwanted.set(topic, new Set([...unwanted, ...(this.#unwanted.get(topic) ?? [])]));
         else this.#parts.onFault(toFault(thrown));
@@ -101,7 +101,7 @@ export class TopicCleaner {
   }
 }
 
-/** Removes these messages from a queue, as far as the search finds them. */
+/** Removes these messages from a queue if the search finds them. */
 export async function removeMessages(
   session: BrokerSession,
   queue: string,
@@ -135,7 +135,7 @@ async function putBack(
 ): Promise<void> {
   if (deliveriesOf(message) < DELIVERIES_NEAR_LIMIT) return channel.nack(message, false, true);
   await new Promise<void>((resolve, fail) => {
-    // The broker refuses a user's name that is not this connection's.
+    // The broker refuses a message whose user id is not the user of this connection.
     const { userId: _, headers, ...properties } = message.properties;
     const { "x-delivery-count": __, ...kept } = headers ?? {};
     const options = { ...properties, headers: kept, persistent: true };

@@ -1,4 +1,4 @@
-/** Explains the commands of an execution at the broker. A command that no worker can have is PENDING. */
+/** Explains the state of an execution's commands at the broker. A command that no worker can have is PENDING. */
 import type { Inspection } from "../../engine/io.ts";
 import type { CommandView } from "../../kernel/command/command-view.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";
@@ -6,13 +6,13 @@ import type { BrokerSession, QueueCounts } from "../../net/amqp/connection.ts";
 import { commandKey, type Topic } from "./open-commands.ts";
 
 export interface ExplainParts {
-  /** The session at the broker; null: there is no connection. */
+  /** The session at the broker; null if there is no connection. */
   readonly session: BrokerSession | null;
-  /** Whether the broker has confirmed the command; undefined: another process has sent it. */
+  /** Whether the broker has confirmed the command; undefined if another process has sent the command. */
   readonly isConfirmed: (command: CommandView) => boolean | undefined;
-  /** Why the last command could not be sent to the topic; null: it could. */
+  /** Why the last command could not be sent to the topic; null if it was sent. */
   readonly faultOf: (topic: string) => string | null;
-  /** Consumers of the topic at the last check; undefined: there was none. */
+  /** The number of consumers of the topic at the last check; undefined if it was not checked yet. */
   readonly lastConsumers: (topic: string) => number | undefined;
 }
 
@@ -30,7 +30,7 @@ export async function explainCommands(parts: ExplainParts, inspection: Inspectio
 }
 
 interface Standing {
-  /** Whether a worker may have the command. */
+  /** Whether a worker may have received the command. */
   readonly canHold: boolean;
   readonly sentence: string | null;
 }
@@ -65,7 +65,7 @@ async function standingOf(parts: ExplainParts, command: CommandView): Promise<St
   return { canHold: ready === 0, sentence };
 }
 
-/** The state of an execution's commands, for `explainCommands`. */
+/** Collects the state of an execution's commands for `explainCommands`. */
 export function explainedBy(
   session: BrokerSession | null,
   topics: ReadonlyMap<string, Topic>,

@@ -1,4 +1,7 @@
-/** The open commands of this node, by topic and by handler of a visit; and which of them are lost, settled or too many. */
+/**
+ * The open commands of this node, by topic and by handler of a visit. It decides which of them are lost, settled or too many to
+ * keep.
+ */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { QueueCounts } from "../../net/amqp/connection.ts";
 import { encodeAttempt } from "../../protocol/attempt-id.ts";
@@ -13,11 +16,14 @@ export interface Command {
   readonly at: ReportedAttempt;
   /** The id of the attempt, and of the message. */
   readonly id: string;
-  /** The message; null: it is at the broker, or another process sent it. Then it is released before a new try. */
+  /**
+   * The body of the message; null if the command is at the broker or another process sent it. Such a command is released before
+   * it is sent again.
+   */
   body: Buffer | null;
   readonly receiptTopic: string;
   readonly project: string;
-  /** When the command was given to the publisher; null: not yet. */
+  /** When the command was passed to the publisher; null if it was not yet. */
   sentAt: number | null;
   /** Whether the broker has confirmed the command. */
   isConfirmed: boolean;
@@ -26,23 +32,25 @@ export interface Command {
 /** A command topic, with the commands of this node that are open there. */
 export interface Topic {
   readonly name: string;
-  /** Commands without a receipt, by `commandKey`. */
+  /** Commands without a receipt, by their `commandKey`. */
   readonly open: Map<string, Command>;
-  /** Commands that were released because they are lost: sending them again does not restart the silence. */
+  /** Keys of commands that were released because they are lost. Sending them again does not restart the time of silence. */
   readonly returning: Set<string>;
-  /** The declaration of its queue; null: it has to be declared. */
+  /** The declaration of the topic's queue; null if the queue has to be declared. */
   declared: Promise<void> | null;
-  /** Whether some commands were sent by other processes. Workers elsewhere that serve the topic now do not have them. */
+  /**
+   * Whether other processes sent some of the commands. Workers elsewhere that serve the topic now do not have these commands.
+   */
   isAdopted: boolean;
-  /** When the last command was sent, or the last receipt came. */
+  /** When the last command was sent, or the last receipt arrived. */
   heardAt: number;
-  /** Checks in a row that found the queue empty and without consumers. */
+  /** The number of checks in a row that found the queue empty and without consumers. */
   strikes: number;
-  /** Consumers at the last check; undefined: there was none. */
+  /** The number of consumers at the last check; undefined if the queue was not checked yet. */
   consumers?: number;
-  /** Why the last command could not be sent; null: it could. */
+  /** Why the last command could not be sent; null if it was sent. */
   fault: string | null;
-  /** How often commands were sent again since `heardAt` because no receipt came. */
+  /** How often commands were sent again since `heardAt` because no receipt arrived. */
   silences: number;
 }
 
@@ -60,7 +68,7 @@ export function newTopic(name: string, now: number): Topic {
   };
 }
 
-/** A command that another process sent, or that was forgotten here. */
+/** Makes the record of a command that another process sent, or that this node has dropped from memory. */
 export function sentCommand({ attempt: at, receiptTopic, project }: SentAt): Command {
   return { at, id: encodeAttempt(at), body: null, receiptTopic, project, sentAt: 0, isConfirmed: true };
 }
@@ -72,7 +80,7 @@ export function commandKey(at: VisitPlace & { readonly task: number; readonly at
 
 export class OpenCommands {
   readonly topics = new Map<string, Topic>();
-  /** By handler of a visit: the keys of its commands, with their topics. */
+  /** The keys of the commands of each handler of a visit, with their topics. */
   readonly #places = new Map<string, Map<string, Topic>>();
   readonly #receipts: Pick<ReceiptTopics, "add" | "remove" | "mayHaveMore">;
   readonly #clock: Clock;
@@ -115,7 +123,7 @@ export class OpenCommands {
     for (const [key, topic] of [...(this.#places.get(visitKey(place)) ?? [])]) this.remove(topic, key);
   }
 
-  /** Forgets the oldest commands of a topic that has too many. */
+  /** Drops the oldest commands of a topic that has too many. */
   forgetOldest(topic: Topic): void {
     for (const [key, { receiptTopic }] of overflowOf(topic)) {
       this.#receipts.mayHaveMore(receiptTopic);
@@ -124,19 +132,21 @@ export class OpenCommands {
   }
 }
 
-/** Checks of an empty topic without consumers until its commands count as lost. */
+/** After this many checks that find a topic empty and without consumers, its commands count as lost. */
 const STRIKES_MAX = 2;
 
-/** Commands of a topic that are kept here; others come back when the engine asks for them (`Topics.adopt`). */
+/**
+ * The most commands of a topic that are kept in memory; the others come back when the engine asks for them (`Topics.adopt`).
+ */
 const KEPT_MAX = 30_000;
-/** Commands that are sent again at a time, and the pause between two portions. */
+/** How many commands are sent again at a time, and the pause between two portions. */
 const PORTION = 500;
 const PORTION_MS = 250;
 
 interface Lost {
-  /** Whether some commands are not confirmed although they should be by now. */
+  /** Whether the broker should have confirmed some commands by now but has not. */
   readonly stuck: boolean;
-  /** Commands to be sent again; null: none counts as lost. */
+  /** Commands to send again; null if none counts as lost. */
   readonly gone: readonly (readonly [string, Command])[] | null;
 }
 
@@ -161,7 +171,7 @@ export function findLost(
     topic.strikes = 0;
     return { stuck, gone: null };
   }
-  // A worker may take long: commands are sent again less and less often.
+  // A worker may take long, so commands are sent again less and less often.
   const isSilent =
     topic.silences < settings.silencesMax &&
     silentMs(topic.heardAt) >= settings.silenceMs * 2 ** topic.silences;
@@ -174,7 +184,10 @@ export function findLost(
   return { stuck, gone };
 }
 
-/** Commands that are settled or belong to another node, as far as memory shows: most executions are not in memory. */
+/**
+ * Commands that are settled or belong to another node, as far as executions in memory show that; most executions are not in
+ * memory.
+ */
 export function settledIn(
   topic: Topic,
   { engine, worker }: { readonly engine: EnginePort; readonly worker: string },
@@ -187,7 +200,7 @@ export function settledIn(
   return settled;
 }
 
-/** The oldest confirmed commands, if there are too many to keep. */
+/** The oldest confirmed commands of a topic, if it has more than are kept. */
 export function overflowOf({ open }: Topic): readonly (readonly [string, Command])[] {
   const overflow: (readonly [string, Command])[] = [];
   for (const entry of open) {
@@ -197,7 +210,7 @@ export function overflowOf({ open }: Topic): readonly (readonly [string, Command
   return overflow;
 }
 
-/** Sends commands again in portions, because their executions have to be loaded into memory for it. */
+/** Sends commands again in portions, because the engine has to load their executions for that. */
 export function sendInPortions<T>(all: readonly T[], clock: Clock, send: (one: T) => unknown): void {
   for (const one of all.slice(0, PORTION)) send(one);
   const rest = all.slice(PORTION);

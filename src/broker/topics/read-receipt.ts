@@ -1,6 +1,6 @@
 /**
- * Reads receipts of commands. A message is a receipt only if it says how the command ended: by `cmd_result`, a `proc_err`
- * that is not null, or the `status` of Rondo's own workers. Others go to the dead letters with the reason.
+ * Reads receipts of commands. A message is a receipt only if it says how the command ended: by `cmd_result`, a `proc_err` that
+ * is not null, or the `status` of Rondo's own workers. All other messages go to the dead-letter queue with the reason.
  */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import { LIMITS } from "../../kernel/definition/definition.ts";
@@ -16,7 +16,7 @@ import type { BridgeParts } from "../bridge-parts.ts";
 import { isStatus, notStorable, readAttempt, readError } from "../read-message.ts";
 import type { ReceiptInbox } from "../visits/receipt-inbox.ts";
 
-/** The mark of a receipt: `cmd_metadata.rondo`. Null: it has none. A value that is not an object is a changed mark. */
+/** Reads the mark of a receipt, `cmd_metadata.rondo`; null if it has none. A value that is not an object is a changed mark. */
 export function readReceiptMark(fields: Fields): { readonly mark: Fields | null } | Rejection {
   const metadata = fields["cmd_metadata"];
   const mark = fieldsOf(metadata)?.["rondo"] ?? null;
@@ -24,10 +24,10 @@ export function readReceiptMark(fields: Fields): { readonly mark: Fields | null 
   return reject("invalid_input", "`cmd_metadata.rondo` is not an object: send it back unchanged");
 }
 
-/** How the command ended, or why the message is no receipt. */
+/** Reads how the command ended, or why the message is no receipt. */
 export function readReceipt(fields: Fields): Outcome | Rejection {
   const { cmd_result, proc_err, status } = fields;
-  // Any value but null is an error: "", 0 and false too.
+  // Any value but null is an error, also "", 0 and false.
   if (/* @plant empty proc_err counts as success 2 */ proc_err !== undefined && proc_err !== null)
     // @plant empty proc_err counts as success
     return { status: "failed", ...readProcErr(proc_err) };
@@ -41,7 +41,9 @@ export function readReceipt(fields: Fields): Outcome | Rejection {
   return isRejection(payload) ? notStorable(payload) : { status: "done", payload };
 }
 
-/** The error of a receipt. What is no object is kept beside the message, as it came, for readers of the document. */
+/**
+ * Reads the error of a receipt. An error that is no object is kept unchanged beside the message, for readers of the document.
+ */
 function readProcErr(procErr: unknown): Pick<Outcome, "payload" | "fatal" | "retryAfterMs"> {
   const text = toStoredText(procErr, { bytesMax: LIMITS.resultBytes, what: "proc_err" });
   if (isRejection(text)) return readError(text.message, FAILED);
@@ -61,13 +63,16 @@ export interface ReceiptIntakeParts extends Pick<BridgeParts, "engine" | "dead" 
   readonly findCommand: FindCommand;
 }
 
-/** Finds the one open command that a receipt without a mark can be of, by its hashes and its topic; or the reason why not. */
+/**
+ * Finds the one open command that a receipt without a mark can belong to, by its hashes and its topic; or the reason why there
+ * is none.
+ */
 export type FindCommand = (
   receipt: Readonly<Record<string, unknown>>,
   topic: string,
 ) => Promise<ReportedAttempt | Rejection>;
 
-/** Calls `onReceipt` with the attempt and its outcome, once they are known. */
+/** Reads a delivery; calls `onReceipt` with the attempt and its outcome once they are known. */
 export function readDelivery(
   parts: ReceiptIntakeParts,
   delivery: Delivery,
@@ -105,7 +110,7 @@ export function readDelivery(
   stepOf(engine, at).then(compare, later);
 }
 
-/** The step of an attempt that this node has no lease of; null: its execution has no such command. */
+/** The step of an attempt that this node has no lease for; null if the execution has no such command. */
 async function stepOf(
   engine: EnginePort,
   { execution, phase, handler }: ReportedAttempt,

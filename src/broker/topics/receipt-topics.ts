@@ -21,10 +21,10 @@ type Shared = Pick<BridgeParts, "queueRegistry" | "repair" | "clock" | "session"
 
 export interface ReceiptTopicsParts extends Shared {
   readonly topicRegistry: Pick<TopicRegistry, "claim">;
-  /** Patterns of queues that the operator allows to be consumed although they have messages or consumers. */
+  /** Patterns of queues that may be consumed, by the operator's setting, although they have messages or consumers. */
   readonly receiptTopics: readonly string[];
   readonly onReceipt: (delivery: Delivery) => void;
-  /** No command of a topic is known any more, but there may be one in the store. */
+  /** Called when no command of a topic is known any more, although the store may have one. */
   readonly onUnsure: () => void;
 }
 
@@ -32,9 +32,12 @@ interface ReceiptTopic {
   readonly name: string;
   readonly project: string;
   readonly open: Set<string>;
-  /** The consumer's tag, or why it may not be consumed; null: it is not consumed. */
+  /** The consumer's tag, or why the topic may not be consumed; null if it is not consumed. */
   consumer: Promise<string | Rejection> | null;
-  /** Set while commands may wait here that this process does not know: a new object for each `mayHaveMore`. */
+  /**
+   * An object while commands that this process does not know may wait for receipts on this topic; each `mayHaveMore` makes a
+   * new one.
+   */
   unsure: object | null;
   stopLater: (() => void) | null;
 }
@@ -59,12 +62,15 @@ export class ReceiptTopics {
     topic.stopLater = null;
   }
 
-  /** Commands that this process does not know may wait for receipts here. */
+  /** Called when commands that this process does not know may wait for receipts on this topic. */
   mayHaveMore(name: string): void {
     this.#topic(name, "").unsure = {};
   }
 
-  /** All commands that wait here are known, unless `mayHaveMore` was called again since then. */
+  /**
+   * Called when all commands that wait for receipts on this topic are known, unless `mayHaveMore` was called again after
+   * `since`.
+   */
   hasNoMore(name: string, since: object): void {
     const topic = this.#topics.get(name);
     if (topic?.unsure !== since) return;
@@ -72,7 +78,7 @@ export class ReceiptTopics {
     this.#stopLater(topic);
   }
 
-  /** Topics that may have unknown commands and have no known one, with the value for `hasNoMore`. */
+  /** Topics that may have unknown commands and have no known ones, each with the object for `hasNoMore`. */
   get unsure(): ReadonlyMap<string, object> {
     const found = new Map<string, object>();
     for (const { name, unsure, open } of this.#topics.values())
@@ -92,7 +98,7 @@ export class ReceiptTopics {
     else this.#parts.onUnsure();
   }
 
-  /** Consumes the topic, unless it does; returns why it may not be consumed. */
+  /** Consumes the topic, unless it is consumed already; returns why it may not be consumed. */
   async consume(session: BrokerSession, name: string): Promise<Rejection | null> {
     const topic = this.#topics.get(name);
     if (topic === undefined) return null;
@@ -109,7 +115,7 @@ export class ReceiptTopics {
     }
   }
 
-  /** Why a queue may not be consumed for receipts; null: it may. */
+  /** Why a queue may not be consumed for receipts; null if it may. */
   async refusal(session: BrokerSession, name: string): Promise<Rejection | null> {
     const { queueRegistry, receiptTopics } = this.#parts;
     if (this.#consumed.has(name) || receiptTopics.some((pattern) => matchesTopic(pattern, name))) return null;
@@ -186,7 +192,7 @@ export class ReceiptTopics {
     if (consumer === null) return;
     this.#run(async (session) => {
       const tag = await consumer;
-      // A command that came meanwhile has started another consumer.
+      // A command that arrived meanwhile has started another consumer.
       if (!isRejection(tag) && this.#parts.session() === session) await session.cancel(tag);
     });
   }

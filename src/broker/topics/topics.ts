@@ -1,6 +1,7 @@
 /**
- * Commands on topics, and their receipts. A topic is a queue of exactly its name, shared with other applications. A node
- * consumes the receipt topics of its open commands; the engine passes receipts of other nodes' commands on.
+ * Sends commands to topics, and consumes their receipts. A topic is a queue with the topic's name, shared with other
+ * applications. A node consumes the receipt topics of its open commands; the engine passes on receipts of other nodes'
+ * commands.
  */
 import type { Inspection } from "../../engine/io.ts";
 import { topicError } from "../../kernel/command/command-state.ts";
@@ -46,7 +47,7 @@ export class Topics {
   readonly #waiting: WaitingCommands;
   readonly #cleaner: TopicCleaner;
   readonly #canceller: CancelAnnouncer;
-  /** Commands that the broker has confirmed in this turn. */
+  /** Commands that the broker has confirmed in this turn of the event loop. */
   readonly #confirmed: ReportedAttempt[] = [];
 
   constructor(parts: TopicsParts) {
@@ -66,7 +67,7 @@ export class Topics {
     });
   }
 
-  /** Why receipts may not be consumed from a queue; null: they may, or there is no connection to ask. */
+  /** Why receipts may not be consumed from a queue; null if they may, or if there is no connection to ask. */
   async refusesReceipts(receiptTopic: string): Promise<Rejection | null> {
     const { session, onFault } = this.#parts;
     const now = session();
@@ -74,7 +75,7 @@ export class Topics {
     try {
       return await this.#receipts.refusal(now, receiptTopic);
     } catch (thrown) {
-      // The broker is asked again when the command is sent.
+      // The queue is checked again when the command is sent.
       onFault(toFault(thrown));
       return null;
     }
@@ -108,7 +109,7 @@ export class Topics {
     return explainCommands(explainedBy(session, this.#open.topics, inspection.view.id), inspection);
   }
 
-  /** Other workers serve this code too: releases the commands of topics without consumers. */
+  /** Called when other workers serve this code too: releases the commands of topics without consumers. */
   giveWay(uses: ReadonlySet<string>): void {
     this.#adoptOpen();
     for (const topic of this.#open.topics.values()) {
@@ -127,7 +128,7 @@ export class Topics {
     }
   }
 
-  /** Cancels commands: workers stop them, and commands that no worker has are removed from their topic. */
+  /** Cancels commands: workers stop them, and commands that no worker has received are removed from their topic. */
   cancel(beats: readonly Beat[], name: string): void {
     const { engine, worker, publisher } = this.#parts;
     const topic = this.#open.topic(name);
@@ -137,14 +138,15 @@ export class Topics {
         const known = this.#open.remove(topic, commandKey(at));
         const id = known?.id ?? encodeAttempt(at);
         this.#canceller.add(at);
-        // A command that the broker has not confirmed is not sent over the next connection, and may yet arrive over this one.
+        // A command that the broker has not confirmed is not sent over the next connection, but it may still arrive over this
+        // one.
         if (known?.sentAt !== null) publisher.withdraw(id, () => this.#cleaner.remove(name, id));
       }
     }
     engine.release(worker, beats);
   }
 
-  /** Keeps a command here that another process sent, or that was forgotten. */
+  /** Records a command that another process sent, or that this node has dropped from memory. */
   adopt(sent: SentAt): void {
     const topic = this.#open.topic(sent.topic);
     const key = commandKey(sent.attempt);
@@ -153,7 +155,7 @@ export class Topics {
     this.#open.forgetOldest(topic);
   }
 
-  /** This node took partitions over: their commands may be at topics that are not known here. */
+  /** Called after this node took partitions over: their commands may be at topics that are not known here. */
   tookOver(): void {
     this.#waiting.tookOver();
     this.#findWaiting();
@@ -163,7 +165,7 @@ export class Topics {
     this.#open.removeAll(place);
   }
 
-  /** A topic that cannot be used does not hold the others up. */
+  /** Called when there is a connection. A topic that cannot be used does not delay the others. */
   attach(): void {
     this.#cleaner.attach();
     this.#adoptOpen();
@@ -196,7 +198,7 @@ export class Topics {
     this.#run(() => this.#waiting.find());
   }
 
-  /** Keeps the open commands here that an earlier process, or a node that has gone, sent. */
+  /** Records the open commands that an ended process or node has sent. */
   #adoptOpen(): void {
     const { engine, worker } = this.#parts;
     for (const open of engine.openAttempts({ worker, commands: true, max: ADOPTED_MAX })) {
@@ -211,7 +213,10 @@ export class Topics {
     }
   }
 
-  /** Consumes the receipt topics of open commands that are not consumed: of adopted commands, and after a failure. */
+  /**
+   * Consumes the receipt topics of open commands that are not consumed yet, because the commands were adopted or an earlier try
+   * failed.
+   */
   #consumeMissing(): void {
     for (const receiptTopic of this.#receipts.missing)
       this.#run(async (session) => {
@@ -223,7 +228,7 @@ export class Topics {
       });
   }
 
-  /** The command may not be sent: fails its task for good, with the reason. */
+  /** Fails the task of a command that may not be sent, for good and with the reason. */
   #refuse(topic: Topic, key: string, refusal: Rejection): void {
     const { engine, worker, onFault } = this.#parts;
     const command = this.#open.remove(topic, key);
@@ -231,7 +236,7 @@ export class Topics {
     const { task, attempt, claim, ...place } = command.at;
     const outcome = { status: "killed", fatal: true, payload: topicError(refusal) } as const;
     const receipts = [{ task, attempt, claim, ms: 0, outcome }];
-    // A node that has the execution by now sends the command again, and refuses it as well.
+    // If another node owns the execution by now, that node sends the command again, and refuses it as well.
     engine.report(worker, [{ kind: "receipts", ...place, receipts }]).catch(onFault);
   }
 
@@ -251,13 +256,13 @@ export class Topics {
     const { stuck, gone } = findLost(topic, counts, { now: clock.now(), settings, silentMs });
     if (gone === null) return;
     const sent = gone.map(([key, { sentAt }]) => [key, sentAt] as const);
-    // An empty queue without consumers that confirms nothing has lost its process.
+    // If a queue is empty and without consumers and confirms nothing, its process at the broker has died.
     if (counts?.consumers === 0 && stuck) {
       await repair.remove(session, topic.name);
       topic.declared = null;
     }
     await this.#declare(session, topic);
-    // A command that came back unrouted meanwhile has been published again.
+    // A command that the broker returned as unroutable meanwhile has been published again.
     sendInPortions(
       sent,
       clock,
@@ -265,7 +270,7 @@ export class Topics {
     );
   }
 
-  /** The broker has confirmed it: neither the engine nor this class keeps it in memory. */
+  /** Called when the broker has confirmed a command: neither the engine nor this class keeps its body in memory any longer. */
   #onConfirmed(topic: Topic, command: Command): void {
     const { clock, engine, worker } = this.#parts;
     command.body = null;
@@ -275,7 +280,7 @@ export class Topics {
     this.#open.forgetOldest(topic);
   }
 
-  /** Sends the commands that are not sent yet. A receipt topic that cannot be used holds up its own commands only. */
+  /** Sends the commands that were not sent yet. A receipt topic that cannot be used delays only its own commands. */
   #deliverUnsent(topic: Topic): void {
     const unsent = [...topic.open].filter(([, { sentAt }]) => sentAt === null);
     for (const wanted of new Set(unsent.map(([, { receiptTopic }]) => receiptTopic)))
@@ -285,7 +290,7 @@ export class Topics {
       });
   }
 
-  /** Sends a command when its topics have their roles and its receipt topic is consumed. */
+  /** Sends a command once its topics have their roles and its receipt topic is consumed. */
   async #deliver(session: BrokerSession, topic: Topic, key: string): Promise<void> {
     const command = topic.open.get(key);
     if (command === undefined) return;
@@ -302,7 +307,7 @@ export class Topics {
     if (topic.open.get(key)?.sentAt === null) this.#publish(topic, key);
   }
 
-  /** Declares the topic's queue, unless that is done. */
+  /** Declares the topic's queue, unless it is declared already. */
   #declare(session: BrokerSession, topic: Topic): Promise<void> {
     topic.declared ??= this.#parts.repair
       .open(session, [topic.name], () => declareTopic(session, topic.name))
@@ -360,7 +365,7 @@ export class Topics {
     engine.release(worker, beatsOf(commands.map(({ at }) => at)));
   }
 
-  /** Like `#run`, for sending to a topic: keeps the fault for `explain`. */
+  /** Runs a step that sends to a topic, like `#run`, and keeps the fault for `explain`. */
   #runFor(topic: Topic, step: (session: BrokerSession) => Promise<void>): void {
     this.#run(async (session) => {
       try {

@@ -24,10 +24,10 @@ export interface WaitingCommandsParts extends Pick<BridgeParts, "clock" | "sessi
   readonly planOf: (hash: string) => Promise<Plan | null>;
 }
 
-/** Rows that are read at a time, and the pause between two reads, which leaves the store to other readers. */
+/** How many rows are read at a time, and the pause between two reads, which leaves the store to other readers. */
 const PAGE = 200;
 const PAUSE_MS = 20;
-/** Definitions whose receipt topics are kept. */
+/** The most definitions whose receipt topics are cached. */
 const KEPT_MAX = 1_000;
 
 export class WaitingCommands {
@@ -53,7 +53,7 @@ export class WaitingCommands {
     this.#hasNewPartitions = true;
   }
 
-  /** Searches if a topic may have commands of which none is known; one search at a time. */
+  /** Starts a search if a topic may have commands of which none is known. Only one search runs at a time. */
   async find(): Promise<void> {
     this.#isWanted = true;
     if (this.#isSearching) return;
@@ -102,7 +102,7 @@ export class WaitingCommands {
     for (const [name, since] of asked) if (isWanted(name)) this.#receipts.hasNoMore(name, since);
   }
 
-  /** Reports the open commands of an execution at these topics; false: the engine cannot tell now which are open. */
+  /** Reports the open commands of an execution at these topics; false if the engine cannot tell now which of them are open. */
   async #report({ id, project }: StoredHead, isWanted: (topic: string) => boolean): Promise<boolean> {
     const found = await this.#parts.engine.inspect(id);
     // An execution that has ended, or went to another node, has no open command here.
@@ -115,7 +115,7 @@ export class WaitingCommands {
     return true;
   }
 
-  /** Executions of this node that may wait for receipts, in pages. Rows that change meanwhile move to a later time. */
+  /** Executions of this node that may wait for receipts, in pages. Rows that change during the search move to a later time. */
   async *#executions(): AsyncGenerator<readonly string[]> {
     const { store, engine } = this.#parts;
     let from = 0;
@@ -138,7 +138,7 @@ export class WaitingCommands {
     }
   }
 
-  /** The topics on which receipts can come for an execution that is in this phase. */
+  /** The topics on which receipts for an execution in this phase can arrive. */
   async #topicsOf({ hash, phase }: StoredHead): Promise<readonly string[]> {
     let commands = this.#topics.get(hash);
     if (commands === undefined) {

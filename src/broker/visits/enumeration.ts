@@ -1,7 +1,7 @@
 /**
  * One enumeration at a worker of the broker. Each attempt has a queue for the tasks that it finds, the intake. Tasks are
- * journaled page by page, by position, and acknowledged after the commit. `enumerated` comes on a shared queue, perhaps
- * before the last tasks: the enumeration ends when all tasks that it counts are journaled.
+ * journaled page by page, by position, and acknowledged after the commit. The message `enumerated` arrives on a shared queue,
+ * perhaps before the last tasks: the enumeration ends when all tasks that it counts are journaled.
  */
 import { LIMITS } from "../../kernel/definition/definition.ts";
 import { type EnumerationOutcome, endsEnumeration } from "../../kernel/message.ts";
@@ -16,21 +16,24 @@ import type { BridgeParts } from "../bridge-parts.ts";
 import { notStorable, type ReadItem, readItems, readTaskReport, type TaskReport } from "../read-message.ts";
 
 export interface EnumerationParts extends Pick<BridgeParts, "worker" | "engine" | "dead" | "onFault"> {
-  /** Whether tasks are told apart by identity; otherwise identities are ignored. */
+  /** Whether tasks are distinguished by identity; otherwise identities are ignored. */
   readonly byIdentity: boolean;
-  /** Unacknowledged deliveries that a consumer may have: a missing task cannot come behind this many. */
+  /** The most unacknowledged deliveries of a consumer: a missing task cannot arrive after this many. */
   readonly prefetch: number;
   readonly onEnd: (enumeration: Enumeration) => void;
 }
 
 interface Item extends ReadItem {
-  /** The message that this item is the last one of; null: more items of the same message follow. */
+  /** The message whose last item this is; null if more items of the same message follow. */
   readonly delivery: Delivery | null;
 }
 
-/** Items that are kept although an item before them is missing. */
+/** The most items that are kept although an earlier item is missing. */
 const EARLY_MAX = 10_000;
-/** Checks of an empty intake that lacks items, after `enumerated`, until the attempt has failed. */
+/**
+ * After this many checks that find the intake empty although items are missing, and `enumerated` has arrived, the attempt
+ * fails.
+ */
 const STRIKES_MAX = 2;
 
 export class Enumeration {
@@ -38,20 +41,20 @@ export class Enumeration {
   readonly id: string;
   readonly intake: string;
   readonly #parts: EnumerationParts;
-  /** The position of the next item; all before it are journaled or in `#items`. */
+  /** The position of the next item; all earlier items are journaled or in `#items`. */
   #next: number;
   #first: number;
   #items: Item[] = [];
   readonly #early = new Map<number, Item>();
   #isReporting = false;
-  /** Whether the failure of missing items is being reported. */
+  /** Whether the failure because of missing items is being reported. */
   #isFailing = false;
-  /** The message `enumerated`, once it has come. */
+  /** The message `enumerated`, once it has arrived; null before. */
   #end: { readonly outcome: EnumerationOutcome; readonly delivery: Delivery } | null = null;
   #isOver = false;
   #strikes = 0;
 
-  /** `known`: tasks that are journaled already. */
+  /** `known` is the number of tasks that are journaled already. */
   constructor(at: ReportedAttempt, intake: string, known: number, parts: EnumerationParts) {
     this.at = at;
     this.id = encodeAttempt(at);
@@ -69,7 +72,7 @@ export class Enumeration {
     return this.#next === this.#first && this.#items.length === 0 && this.#end === null;
   }
 
-  /** The connection is gone: the broker delivers again whatever is not acknowledged. */
+  /** Called when the connection is lost: the broker delivers all unacknowledged messages again. */
   detach(): void {
     this.#next -= this.#items.length;
     this.#items = [];
@@ -83,7 +86,7 @@ export class Enumeration {
     const { key } = engine.info;
     this.#strikes = 0;
     const fields = readFields(delivery.message.content);
-    // The message is `enumerated`, which another node consumed and passed on.
+    // The message is `enumerated`, which another node has consumed and passed on to this intake.
     if (!isRejection(fields) && fields["position"] === undefined && fields["token"] !== undefined) {
       const report = readTaskReport(fields, key);
       if (isRejection(report)) return dead.put(delivery, report.message);
@@ -113,7 +116,7 @@ export class Enumeration {
     this.#advance();
   }
 
-  /** Whether so many items came out of order that a missing item is lost, or cannot be delivered. */
+  /** Whether so many items arrived out of order that a missing item must be lost. */
   get #hasGap(): boolean {
     if (this.#early.size === 0) return false;
     let deliveries = 0;
@@ -128,7 +131,7 @@ export class Enumeration {
     this.#report({ status: "failed", payload: JSON.stringify(error) }, this.#end?.delivery ?? null);
   }
 
-  /** Workers took the enumeration again and again and sent nothing: the attempt has crashed. */
+  /** Fails the attempt as crashed: workers received the enumeration again and again and sent nothing. */
   crash(times: number): void {
     if (this.#isReporting || this.#isOver) return;
     const message = `workers took the enumeration ${times} times and sent nothing`;
@@ -137,7 +140,7 @@ export class Enumeration {
   }
 
   #add(item: Item): void {
-    // A repetition, by this worker or by one that started again.
+    // The item is a repetition, by this worker or by one that started again.
     if (item.position < this.#next) return item.delivery?.ack();
     if (item.position === this.#next) return this.#push(item);
     this.#early.get(item.position)?.delivery?.ack();
@@ -162,7 +165,7 @@ export class Enumeration {
     this.#failMissing(`the enumerator says ${total} tasks, ${this.#next} have come`);
   }
 
-  /** Ends it without a report: its messages are acknowledged and dropped. */
+  /** Ends the enumeration without a report: its messages are acknowledged and dropped. */
   drop(): void {
     this.#isOver = true;
     for (const { delivery } of [...this.#items, ...this.#early.values()]) delivery?.ack();
@@ -211,7 +214,7 @@ export class Enumeration {
       const verdict = verdicts?.[0];
       const isElsewhere = verdict === undefined || verdict === "elsewhere";
       if (engine.hasStopped) return;
-      // The connection was lost meanwhile: the items come again, or have come again.
+      // The connection was lost meanwhile, so the broker delivers the items again.
       if (this.#items[0] !== first) return this.#advance();
       this.#items.splice(0, items.length);
       for (const { delivery } of items) {

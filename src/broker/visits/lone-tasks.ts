@@ -1,9 +1,12 @@
-/** Lone tasks: they go to workers one at a time, in a queue of their own. A task that is returned there has crashed its worker. */
+/**
+ * Lone tasks: workers get them one at a time, from a queue of their own. If such a task is redelivered too often, it has
+ * crashed its worker.
+ */
 import type { TaskCopy } from "../write-message.ts";
 
 export interface LoneTasksParts {
   readonly publish: (task: TaskCopy) => void;
-  /** Declares the queue, then calls `onDeclared`. */
+  /** Declares the queue of lone tasks, then calls `onDeclared`. */
   readonly declare: () => void;
 }
 
@@ -40,13 +43,13 @@ export class LoneTasks {
     this.#next();
   }
 
-  /** Notes that the queue has to be declared again. */
+  /** Called when the connection is lost: the queue has to be declared again. */
   detach(): void {
     this.isDeclared = false;
     this.#isDeclaring = false;
   }
 
-  /** Forgets all tasks; returns those that were not published. */
+  /** Drops all tasks; returns those that were not published. */
   clear(): readonly TaskCopy[] {
     this.#underWay = null;
     return this.#waiting.splice(0);

@@ -21,31 +21,31 @@ interface Open {
   readonly queue: string;
   readonly body: Buffer;
   consumer: string | null;
-  /** The last of its steps at the broker, which run one after the other. */
+  /** The last of the enumeration's steps at the broker. The steps run one after the other. */
   turn: Promise<void>;
   isSent: boolean;
   isChecking: boolean;
-  /** When the last message of the enumeration came. */
+  /** When the last message of the enumeration arrived. */
   heardAt: number;
   strikes: number;
 }
 
-/** Checks of an empty queue without consumers until the enumeration counts as lost. */
+/** After this many checks that find the queue empty and without consumers, the enumeration counts as lost. */
 const STRIKES_MAX = 2;
 
 export class OpenEnumerations {
   readonly #parts: BridgeParts;
   readonly #open = new Map<string, Open>();
-  /** How often an enumeration was released because nothing came of it. */
+  /** How often each enumeration was released because its worker sent nothing. */
   readonly #silences = new Map<string, number>();
-  /** Deletions of enumerate queues that are under way, by queue. */
+  /** Running deletions of enumerate queues, by queue. */
   readonly #deletions = new Map<string, Promise<void>>();
 
   constructor(parts: BridgeParts) {
     this.#parts = parts;
   }
 
-  /** A step failed, so queues of ended enumerations may be left at the broker: `restore` deletes them. */
+  /** Whether a step failed, so that queues of ended enumerations may be left at the broker. `restore` deletes them. */
   isUntidy = false;
 
   start(grant: Grant, item: GrantItem): void {
@@ -73,7 +73,7 @@ export class OpenEnumerations {
     this.#run(open, (session) => this.#send(session, open));
   }
 
-  /** Declares and consumes `enumerated`, the queue in which all enumerations end, whichever node has them. */
+  /** Declares and consumes the queue `enumerated`, where all enumerations of all nodes report their end. */
   async consumeEnumerated(session: BrokerSession): Promise<void> {
     const { names, engine, repair, dead, onFault } = this.#parts;
     const queue = names.enumerated;
@@ -94,7 +94,10 @@ export class OpenEnumerations {
     });
   }
 
-  /** Takes `enumerated` of an enumeration of this node, or passes it on to the intake, where its node consumes it. */
+  /**
+   * Handles `enumerated` of an enumeration of this node, or passes the message on to the intake queue, where the enumeration's
+   * node consumes it.
+   */
   onEnumerated(report: TaskReport, delivery: Delivery): void {
     const { engine, publisher, names } = this.#parts;
     const id = encodeAttempt(report.at);
@@ -103,16 +106,16 @@ export class OpenEnumerations {
     if (engine.isOwn(report.at.execution)) return delivery.ack();
     publisher.publish({
       key: names.intake(report.at),
-      // The same message may be delivered twice: each delivery is passed on and acknowledged.
+      // The same message may be delivered twice. Each delivery is passed on and acknowledged.
       id: `${id}~enumerated~${delivery.message.fields.deliveryTag}`,
       body: delivery.message.content,
       mandatory: true,
-      // Without an intake no node waits for it any more.
+      // If the intake queue does not exist, no node waits for the message any more.
       done: () => delivery.ack(),
     });
   }
 
-  /** There is a connection: consumes intakes, and sends what was not sent. */
+  /** Called when there is a connection: consumes intake queues, and sends the messages that were not sent. */
   attach(): void {
     for (const open of this.#open.values()) this.#run(open, (session) => this.#send(session, open));
   }
@@ -124,13 +127,13 @@ export class OpenEnumerations {
     }
   }
 
-  /** Releases the enumerations of a handler: when it is paused, only those that no worker has begun. */
+  /** Releases the enumerations of a handler. If the handler is paused, only those that no worker has begun are released. */
   withdraw(place: VisitPlace, why: "paused" | "cancelled"): void {
     for (const { enumeration } of this.#at(place))
       if (why === "cancelled" || enumeration.isUntouched) this.#release(enumeration);
   }
 
-  /** Other workers serve this code too: releases enumerations whose queue has no consumer. */
+  /** Called when other workers serve this code too: releases enumerations whose queue has no consumer. */
   giveWay(uses: ReadonlySet<string>): void {
     for (const open of this.#open.values()) {
       const { enumeration, use, queue } = open;
@@ -151,7 +154,7 @@ export class OpenEnumerations {
     for (const known of this.#silences.keys()) if (known.startsWith(`${key}#`)) this.#silences.delete(known);
   }
 
-  /** Deletes the enumerate queue of unused code. Nothing is published there until the deletion has ended. */
+  /** Deletes the enumerate queue of unused code. No message is published to the queue until the deletion has ended. */
   deleteUnused(use: string): void {
     const { names, session } = this.#parts;
     const queue = names.enumerate(use);
@@ -163,7 +166,7 @@ export class OpenEnumerations {
       )
       .then(
         () => {},
-        // If the queue is in use, or the connection is gone, the queue stays.
+        // The queue stays if it is in use or the connection is lost.
         () => {},
       )
       .then(() => {
@@ -176,7 +179,7 @@ export class OpenEnumerations {
     return this.#deletions.get(queue) ?? Promise.resolve();
   }
 
-  /** Forgets the enumerations of executions that other nodes have now. */
+  /** Drops the enumerations of executions that other nodes own now. */
   handOver(isOwn: (execution: string) => boolean): void {
     for (const [id, open] of this.#open) {
       if (isOwn(open.enumeration.at.execution)) continue;
@@ -187,7 +190,7 @@ export class OpenEnumerations {
     }
   }
 
-  /** Checks that each enumeration is at the broker or at a worker. */
+  /** Checks that each enumeration is in its queue or at a worker. */
   check(): void {
     for (const open of this.#open.values()) {
       if (open.isChecking) continue;
@@ -199,7 +202,9 @@ export class OpenEnumerations {
     }
   }
 
-  /** Deletes the intakes of earlier processes, and releases their enumerations: they resume behind the journaled tasks. */
+  /**
+   * Deletes the intake queues of earlier processes, and releases their enumerations, which resume after the journaled tasks.
+   */
   async restore(): Promise<void> {
     const { queueRegistry, engine } = this.#parts;
     this.isUntidy = false;
@@ -258,12 +263,12 @@ export class OpenEnumerations {
     });
   }
 
-  /** Releases an enumeration whose message is lost. Its queue is shared, so that is certain only if the queue is empty. */
+  /** Releases an enumeration whose message is lost. The queue is shared, so the loss is certain only if the queue is empty. */
   async #check(session: BrokerSession, open: Open): Promise<void> {
     const { settings, repair, silentMs } = this.#parts;
     const { enumeration } = open;
     if (enumeration.isOver) return;
-    // An earlier try to send it, or to consume its intake, failed.
+    // An earlier try to send the enumeration, or to consume its intake queue, failed.
     if (!open.isSent || open.consumer === null) return this.#send(session, open);
     await enumeration.checkMissing(session);
     const counts = await repair.counts(session, open.queue);
@@ -279,7 +284,9 @@ export class OpenEnumerations {
       this.#release(enumeration);
   }
 
-  /** Handles an enumeration whose worker sends nothing: it is released, and counts as crashed after a few times. */
+  /**
+   * Handles an enumeration whose worker sends nothing: the enumeration is released, and counts as crashed after a few times.
+   */
   #onSilence(enumeration: Enumeration, silences: number): void {
     const { silencesMax } = this.#parts.settings;
     if (silences + 1 >= silencesMax) return enumeration.crash(silences + 1);
@@ -310,7 +317,9 @@ export class OpenEnumerations {
     });
   }
 
-  /** Runs a step after the steps before it; without a connection the step is skipped, and `attach` or `restore` does it. */
+  /**
+   * Runs a step after the earlier steps. Without a connection the step is skipped, and `attach` or `restore` runs it later.
+   */
   #run(open: Open, step: (session: BrokerSession) => Promise<void>): void {
     open.turn = open.turn.then(async () => {
       const session = this.#parts.session();

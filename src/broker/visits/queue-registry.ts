@@ -48,7 +48,7 @@ export class QueueRegistry {
     return this.#store.putDocument(INTAKES, attempt, null);
   }
 
-  /** Registers a queue that receipts of commands are consumed from. */
+  /** Registers a queue from which receipts of commands are consumed. */
   putTopic(receiptTopic: string): Promise<void> {
     return this.#store.putDocument(TOPICS, receiptTopic, JSON.stringify({ receiptTopic }));
   }
@@ -70,7 +70,7 @@ export class QueueRegistry {
     return (await this.#store.getDocument(TOPICS, receiptTopic)) !== null;
   }
 
-  /** All documents that can be read. */
+  /** Reads all documents of a form that are not damaged. */
   async #all<T>(form: DocumentForm<T>): Promise<readonly T[]> {
     const found: T[] = [];
     for await (const document of allDocuments(this.#store, form))

@@ -1,4 +1,7 @@
-/** Receipts of workers. Those of one turn go as one report; a delivery is acknowledged after the commit that counts it. */
+/**
+ * Receipts of workers. All receipts of one turn of the event loop go to the engine in one report. A delivery is acknowledged
+ * after the commit that counts its receipt.
+ */
 import type { Outcome, Verdict } from "../../kernel/message.ts";
 import { toFault } from "../../net/amqp/broker-fault.ts";
 import type { Delivery } from "../../net/amqp/delivery.ts";
@@ -14,12 +17,12 @@ import type { VisitQueues } from "./visit-queues.ts";
 type Shared = Pick<BridgeParts, "worker" | "engine" | "clock" | "dead" | "onFault">;
 
 export interface ReceiptInboxParts extends Shared {
-  /** Whether a receipt may count; one that may not is dropped. */
+  /** Decides whether a receipt may count; a receipt that may not is dropped. */
   readonly mayCount: (at: ReportedAttempt, use: string) => true | Promise<boolean>;
   readonly onEnumerated: (report: TaskReport, delivery: Delivery) => void;
 }
 
-/** The pause before a receipt is reported again that no node took. */
+/** The pause before a receipt that no node accepted is reported again. */
 const RETRY_MS = 1_000;
 
 interface Waiting {
@@ -27,7 +30,9 @@ interface Waiting {
   readonly key: string;
   readonly place: ReportPlace;
   readonly receipt: ReportedReceipt;
-  /** Whether all nodes consume the queue, which counts deliveries: the delivery is kept for a retry, not returned. */
+  /**
+   * Whether all nodes consume the queue, which counts deliveries. If so, the delivery is kept for a retry instead of returned.
+   */
   readonly isShared: boolean;
 }
 
@@ -41,14 +46,14 @@ export class ReceiptInbox {
   readonly #parts: ReceiptInboxParts;
   #waiting: Waiting[] = [];
   #isScheduled = false;
-  /** Receipts that counted, since the start. */
+  /** The number of receipts that the engine has counted since the start. */
   counted = 0;
 
   constructor(parts: ReceiptInboxParts) {
     this.#parts = parts;
   }
 
-  /** Reads a message of the finished queue of a visit's handler. */
+  /** Reads a message of the receipt queue of a visit's handler. */
   onFinished(delivery: Delivery, visit: VisitQueues): void {
     const { dead, engine, mayCount, onEnumerated, onFault } = this.#parts;
     const { message } = delivery;
@@ -79,7 +84,7 @@ export class ReceiptInbox {
     delivery.ack();
   }
 
-  /** Reports a receipt to the engine, at the end of this turn. */
+  /** Reports a receipt to the engine, at the end of this turn of the event loop. */
   accept({ at, ms, outcome }: TaskReport, delivery: Delivery, isShared = false): void {
     const { task, attempt, claim, ...place } = at;
     const receipt = { task, attempt, claim, ms, outcome };
@@ -98,12 +103,18 @@ export class ReceiptInbox {
     });
   }
 
-  /** Calls `run` after a pause, unless the connection is lost meanwhile: the broker delivers the message again then. */
+  /**
+   * Calls `run` after a pause. If the connection is lost during the pause, it is not called: the broker delivers the message
+   * again.
+   */
   retryLater(delivery: Delivery, run: () => void): void {
     this.#parts.clock.after(RETRY_MS, () => (delivery.isOpen ? run() : undefined));
   }
 
-  /** A dead-lettered task: expired, or delivered too often. It is only a suspect, except in the queue of lone tasks. */
+  /**
+   * Handles a dead-lettered task, which expired or was delivered too often. Such a task is only a suspect, except in the queue
+   * of lone tasks.
+   */
   #onDeadLettered(delivery: Delivery, visit: VisitQueues, { reason, queue }: Death): void {
     const { engine, worker, dead } = this.#parts;
     const fields = readFields(delivery.message.content);
@@ -140,7 +151,7 @@ export class ReceiptInbox {
       worker,
       all.map(({ report }) => report),
     );
-    // The verdicts of a stopped engine mean nothing: the broker delivers the messages again.
+    // The verdicts of a stopped engine are ignored: the broker delivers the messages again.
     if (engine.hasStopped) return;
     all.forEach(({ members }, i) => {
       const list = verdicts[i] ?? [];
@@ -157,7 +168,7 @@ export class ReceiptInbox {
     else delivery.ack();
   }
 
-  /** Ends the delivery of a receipt that changed nothing. The receipt of a damaged execution becomes a dead letter. */
+  /** Ends the delivery of a receipt that changed nothing. A receipt for a damaged execution goes to the dead-letter queue. */
   #keepIfDamaged(one: Waiting): void {
     const { delivery, place } = one;
     const { engine, dead, onFault } = this.#parts;

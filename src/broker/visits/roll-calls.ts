@@ -18,9 +18,9 @@ import type { SignedRollCall } from "../write-message.ts";
 
 interface Call {
   readonly number: number;
-  /** Attempts that some worker should have. */
+  /** Attempts that some worker should hold. */
   readonly attempts: readonly string[];
-  /** Consumers of the queue when the attempts were noted. */
+  /** The number of consumers of the queue when the attempts were noted. */
   readonly consumers: number;
   isAsked: boolean;
   readonly answers: Map<string, ReadRollCall>;
@@ -37,15 +37,15 @@ export class RollCalls {
   readonly #queue: string;
   readonly #parts: RollCallParts;
   #number = 0;
-  /** The roll call that was asked last, or is asked next. */
+  /** The roll call that was sent last, or will be sent next. */
   #current: Call | null = null;
-  /** The roll call before, for late answers. */
+  /** The roll call before the current one, for late answers. */
   #former: Call | null = null;
-  /** Attempts that were missing in the roll call before. */
+  /** Attempts that were missing in the roll call before the current one. */
   #missing: ReadonlySet<string> = NONE;
-  /** Attempts that a consumer without answers may have. */
+  /** Attempts that a consumer that does not answer roll calls may hold. */
   #unsure = new Set<string>();
-  /** Attempts with a receipt, which the engine may not have counted yet. */
+  /** Attempts whose receipt arrived, but which the engine may not have counted yet. */
   #received = new Set<string>();
 
   constructor(queue: string, parts: RollCallParts) {
@@ -53,7 +53,7 @@ export class RollCalls {
     this.#parts = parts;
   }
 
-  /** A receipt of an attempt came: it is not lost. */
+  /** Called when a receipt of an attempt arrived, so that the attempt is not lost. */
   onReceipt(id: string): void {
     if (this.#current !== null) this.#received.add(id);
   }
@@ -63,7 +63,7 @@ export class RollCalls {
       if (call?.number === answer.rollCall) call.answers.set(answer.worker, answer);
   }
 
-  /** Returns the roll call for the next `process` message; null: none is due. */
+  /** Returns the roll call for the next `process` message; null if none is due. */
   ask(): SignedRollCall | null {
     const { key } = this.#parts.engine.info;
     if (this.#current === null) return null;
@@ -72,7 +72,7 @@ export class RollCalls {
     return { number, token: signAttempt(key, rollCallId(this.#queue, number)) };
   }
 
-  /** Forgets the roll calls: the queue is not empty, or is not to be consumed. */
+  /** Drops the roll calls, because the queue is not empty or must not be consumed. */
   clear(): void {
     this.#current = null;
     this.#former = null;
@@ -80,7 +80,9 @@ export class RollCalls {
     this.#received.clear();
   }
 
-  /** The queue is empty, and `taken` was published and has no receipt. Returns the attempts that are lost. */
+  /**
+   * Called when the queue is empty; `taken` are the published attempts without a receipt. Returns the attempts that are lost.
+   */
   findLost(taken: readonly string[], consumers: number): readonly string[] {
     const open = new Set(taken);
     for (const set of [this.#unsure, this.#received]) for (const id of set) if (!open.has(id)) set.delete(id);
@@ -92,7 +94,7 @@ export class RollCalls {
     for (const id of lost) missing.delete(id);
     this.#missing = missing;
     this.#former = this.#current;
-    // Numbers follow the time, so that they are new after a restart.
+    // Numbers of roll calls follow the time, so that they are new after a restart.
     this.#number = Math.max(this.#number + 1, this.#parts.clock.now());
     this.#current =
       consumers === 0
@@ -118,7 +120,7 @@ export class RollCalls {
   }
 }
 
-/** Whether as many workers answered as there were consumers then, and are now. */
+/** Whether at least as many workers answered as the queue had consumers at the roll call and has now. */
 function isComplete({ answers, consumers }: Call, now: number): boolean {
   const answered = [...answers.values()].filter(({ consumes }) => consumes).length;
   return answered > 0 && answered >= Math.max(consumers, now);

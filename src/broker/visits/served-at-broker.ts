@@ -3,7 +3,7 @@ import type { BrokerSession } from "../../net/amqp/connection.ts";
 import type { Serves } from "../../protocol/work.ts";
 import type { BrokerNames } from "../names.ts";
 
-/** Names of code that are remembered, and that are checked at a time. */
+/** The most code names that are remembered, and how many of them are checked at a time. */
 const USES_MAX = 10_000;
 const CHECKS_MAX = 50;
 
@@ -12,7 +12,7 @@ export class ServedAtBroker {
   readonly #onChange: () => void;
   /** Code that enumerates at the broker. */
   readonly #enumerating = new Set<string>();
-  /** Code that other workers serve. */
+  /** Code that workers outside of the broker serve. */
   readonly #elsewhere = new Set<string>();
 
   constructor(names: BrokerNames, onChange: () => void) {
@@ -20,17 +20,17 @@ export class ServedAtBroker {
     this.#onChange = onChange;
   }
 
-  /** The code that enumerates at the broker, as the engine is told. */
+  /** The code that enumerates at the broker, in the form in which the bridge reports it to the engine. */
   get serves(): readonly Serves[] {
     return Array.from(this.#enumerating, (use) => ({ use, enumerates: true }));
   }
 
-  /** Notes code that other workers serve. */
+  /** Records code that workers outside of the broker serve. */
   noteElsewhere(serves: readonly Serves[]): void {
     for (const { use } of serves) if (this.#elsewhere.size < USES_MAX) this.#elsewhere.add(use);
   }
 
-  /** Asks the broker whether code enumerates there; the engine is told before this resolves. */
+  /** Asks the broker whether code enumerates there; informs the engine before it resolves. */
   async enumeratesNow(session: BrokerSession, use: string): Promise<boolean> {
     const consumers = (await session.counts(this.#names.enumerate(use)))?.consumers ?? 0;
     const has = consumers > 0;
@@ -41,7 +41,7 @@ export class ServedAtBroker {
     return has;
   }
 
-  /** Asks the broker again about some of the code. */
+  /** Asks the broker again about a part of the code. */
   async refresh(session: BrokerSession, uses: ReadonlySet<string>): Promise<void> {
     const all = [...new Set([...uses, ...this.#enumerating, ...this.#elsewhere])];
     for (const use of all.slice(0, CHECKS_MAX)) {

@@ -21,7 +21,7 @@ import type { VisitQueues } from "./visit-queues.ts";
 type Shared = Pick<BridgeParts, "worker" | "engine" | "names" | "clock" | "session" | "onFault">;
 
 export interface SingleTasksParts extends Shared {
-  /** Whether the code's enumerate queue has consumers now. The engine is told before this resolves. */
+  /** Whether the code's enumerate queue has consumers now. The engine is informed before this resolves. */
   readonly enumeratesNow: (session: BrokerSession, use: string) => Promise<boolean>;
   readonly open: (grant: Grant) => VisitQueues;
   readonly publish: (grant: Grant) => void;
@@ -45,7 +45,7 @@ export class SingleTasks {
     this.#parts = parts;
   }
 
-  /** Holds the task of a grant back until its queue has a consumer and the code does not enumerate. */
+  /** Holds back the task of a grant until its queue has a consumer and the code does not enumerate. */
   hold(grant: Grant): void {
     const held: Held = { grant, at: reportedAttempt(grant, grant.items[0] as GrantItem), isChecking: false };
     this.#held.set(visitKey(grant), held);
@@ -56,7 +56,7 @@ export class SingleTasks {
     return this.#held.has(visitKey(place));
   }
 
-  /** Checks the queues of all tasks that are not published yet; claims that have ended are forgotten. */
+  /** Checks the queues of all tasks that are not published yet; claims that have ended are dropped. */
   check(): void {
     for (const [key, held] of this.#held) {
       if (this.#parts.engine.holderOf(held.at) === null) this.#held.delete(key);
@@ -70,14 +70,14 @@ export class SingleTasks {
     if (held !== undefined) this.#release(held);
   }
 
-  /** Releases the claims of this code, which other workers serve, unless a worker at the broker consumes the queue. */
+  /** Releases the claims of this code, which other workers serve, unless a worker at the broker consumes the task's queue. */
   giveWay(uses: ReadonlySet<string>): void {
     for (const held of this.#held.values())
       if (uses.has(held.grant.use))
         void this.#check(held).then((isDecided) => (isDecided ? undefined : this.#release(held)));
   }
 
-  /** Whether a receipt may count. One that may not releases its claim, and so its task waits. */
+  /** Decides whether a receipt may count. If it may not, its claim is released, so its task waits. */
   mayCount(at: ReportedAttempt, use: string): true | Promise<boolean> {
     const { engine, worker, session, enumeratesNow, onFault } = this.#parts;
     if (!engine.needsSingleCode(at)) return true;
@@ -102,7 +102,7 @@ export class SingleTasks {
     });
   }
 
-  /** Publishes or releases the task if its queue has a consumer; false: it has none yet. */
+  /** Publishes or releases the task if its queue has a consumer; false if the queue has none yet. */
   async #check(held: Held): Promise<boolean> {
     const { names, session, engine, enumeratesNow, publish, onFault } = this.#parts;
     const open = session();

@@ -1,10 +1,10 @@
-/** Announces the queues of one handler of a visit to every worker: where they are, and that they end. */
+/** Announces to every worker the queues of one handler of a visit: where they are, and when they end. */
 import type { CancelConsumerMessage } from "../../protocol/amqp-wire.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import type { VisitPlace } from "../names.ts";
 import { processBody, type SignedRollCall, type VisitFacts } from "../write-message.ts";
 
-/** Announcements with a larger input are sent less often. */
+/** If the input in an announcement is larger than this, the announcement is sent less often. */
 const LARGE_INPUT_CHARS = 65_536;
 const LARGE_EVERY = 12;
 
@@ -26,12 +26,12 @@ export class VisitAnnouncer {
     this.#parts = parts;
   }
 
-  /** The next announcement is sent, however large the input is. */
+  /** Makes the next announcement due at once, however large the input is. */
   reset(): void {
     this.#announced = 0;
   }
 
-  /** Announces the queue of tasks, and with `lone` the queue of lone tasks, with the roll call that `rollCall` returns. */
+  /** Announces the queue of tasks (with `lone`, the queue of lone tasks), with the roll call that `rollCall` returns. */
   announce(lone: boolean, rollCall: () => SignedRollCall | null): void {
     const { names, publisher, settings } = this.#parts;
     const every = this.#facts.input.length > LARGE_INPUT_CHARS ? LARGE_EVERY : 1;

@@ -1,4 +1,4 @@
-/** All handlers of visits that have queues at the broker, by place. */
+/** The queues of all handlers of visits at the broker, by execution, phase, visit and handler. */
 import { isRejection } from "../../std/rejection.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
 import type { VisitFacts } from "../write-message.ts";
@@ -10,7 +10,7 @@ export class VisitQueueSet {
   readonly #parts: VisitParts;
   readonly #onUnused: (use: string) => void;
 
-  /** `onUnused` is called with code that no visit here needs any more. */
+  /** `onUnused` is called with code that no visit of this node needs any more. */
   constructor(parts: VisitParts, onUnused: (use: string) => void) {
     this.#parts = parts;
     this.#onUnused = onUnused;
@@ -20,7 +20,7 @@ export class VisitQueueSet {
     return this.#visits.size;
   }
 
-  /** The wire names of the code of all visits here. */
+  /** The wire names of the code of all visits at this node. */
   get uses(): ReadonlySet<string> {
     return new Set(Array.from(this.#visits.values(), ({ facts }) => facts.use));
   }
@@ -37,7 +37,10 @@ export class VisitQueueSet {
     return this.#visits.get(visitKey(place));
   }
 
-  /** Returns the queues of this place, which are new if there are none; `isOld`: an earlier process registered them. */
+  /**
+   * Returns the queues of this handler of a visit, and creates them if there are none; `isOld`: an earlier process registered
+   * them.
+   */
   getOrAdd(place: VisitPlace, facts: VisitFacts, isOld = false): VisitQueues {
     let visit = this.get(place);
     if (visit === undefined) {
@@ -47,7 +50,7 @@ export class VisitQueueSet {
     return visit;
   }
 
-  /** The visit of a handler is over, in this round and those before. */
+  /** Called when the visit of a handler is over, in this round and earlier ones: deletes its queues. */
   close(place: VisitPlace): void {
     for (const queues of this.#visits.values()) {
       const { execution, phase, visit, handler, round } = queues.place;
@@ -56,7 +59,7 @@ export class VisitQueueSet {
     }
   }
 
-  /** Checks them; queues of executions that another node has now are left to that node. */
+  /** Checks all queues. Queues of executions that another node owns now are left to that node. */
   check(): void {
     const { engine } = this.#parts;
     for (const [key, visit] of this.#visits) {
@@ -69,7 +72,7 @@ export class VisitQueueSet {
     }
   }
 
-  /** Adds registered queues that are not here: of an earlier process, or of a node that has gone. */
+  /** Adds registered queues that this node does not have yet, because an ended process or node made them. */
   async restore(): Promise<void> {
     const { engine, queueRegistry } = this.#parts;
     for (const registered of await queueRegistry.visits())

@@ -22,12 +22,12 @@ import { LoneTasks } from "./lone-tasks.ts";
 import { RollCalls } from "./roll-calls.ts";
 import { VisitAnnouncer } from "./visit-announcer.ts";
 
-/** Checks of an empty queue without consumers until its tasks count as lost. */
+/** After this many checks that find a queue empty and without consumers, its tasks count as lost. */
 const STRIKES_MAX = 2;
 const HELD_MAX = 100_000;
 
 export interface VisitParts extends BridgeParts {
-  /** Whether the one task of this handler is held back, and so not at the broker. */
+  /** Whether the single task of this handler is held back, so that it is not at the broker. */
   readonly isUnpublished: (place: VisitPlace) => boolean;
   readonly onFinished: (delivery: Delivery, visit: VisitQueues) => void;
 }
@@ -47,18 +47,18 @@ export class VisitQueues {
   #turn: Promise<void> = Promise.resolve();
   #isOpening = false;
   #isOpen = false;
-  /** The queues were declared before: if they do not exist, tasks are lost. */
+  /** Whether the queues were declared before. If they do not exist now, their tasks are lost. */
   #wasOpen = false;
-  /** The queue of receipts was deleted: receipts are lost. */
+  /** Whether the queue of receipts was deleted. If it was, receipts are lost. */
   #isDeleted = false;
   #isWithdrawn = false;
   #isOver = false;
   #isGone = false;
   #isChecking = false;
   #isRegistered: boolean;
-  /** Messages of an earlier process may be in the queue. */
+  /** Whether messages of an earlier process may be in the queue. */
   #isOld: boolean;
-  /** When a task was granted, or a receipt came, last. */
+  /** When a task was last granted or a receipt last arrived. */
   #heardAt: number;
   #strikes = 0;
   #silences = 0;
@@ -90,7 +90,7 @@ export class VisitQueues {
     return this.#isGone;
   }
 
-  /** Publishes tasks, as soon as the queues are declared. */
+  /** Publishes tasks as soon as the queues are declared. */
   add(tasks: readonly TaskCopy[], alone: boolean): void {
     const wasWithdrawn = this.#isWithdrawn;
     this.#isWithdrawn = false;
@@ -103,7 +103,7 @@ export class VisitQueues {
     else if (wasWithdrawn) this.broadcast();
   }
 
-  /** A task reached the delivery limit: it may have crashed its worker, or another task of that worker has. */
+  /** Called when a task has reached the delivery limit: this task or another one of its worker may have crashed the worker. */
   suspect(task: TaskCopy): void {
     if (this.#isWithdrawn) this.release([task.id]);
     else this.#lone.add(task);
@@ -121,7 +121,7 @@ export class VisitQueues {
     this.#calls.onAnswer(answer);
   }
 
-  /** Declares the queues and consumes receipts, unless that is done. */
+  /** Declares the queues and consumes receipts, unless both is done already. */
   open(): void {
     if (this.#isOpening || this.#isGone) return;
     this.#isOpening = true;
@@ -144,7 +144,7 @@ export class VisitQueues {
       this.#announcer.announce(this.#lone.isDeclared, () => this.#calls.ask());
   }
 
-  /** Releases the tasks that no worker took. */
+  /** Releases the tasks that no worker has received. */
   withdraw(why: "paused" | "cancelled"): void {
     if (this.#isOver || this.#isWithdrawn) return;
     this.#isWithdrawn = true;
@@ -153,7 +153,7 @@ export class VisitQueues {
     this.#run((session) => this.#releaseReady(session));
   }
 
-  /** Another worker serves this code too: releases the tasks of a queue without consumers. */
+  /** Called when another worker serves this code too: releases the tasks of a queue without consumers. */
   giveWay(): void {
     if (this.#isOver || this.#isWithdrawn) return;
     this.#run(async (session) => {
@@ -164,7 +164,7 @@ export class VisitQueues {
     });
   }
 
-  /** The visit is over: deletes its queues. */
+  /** Called when the visit is over: deletes its queues. */
   close(): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -175,7 +175,7 @@ export class VisitQueues {
     this.#run((session) => this.#delete(session));
   }
 
-  /** Another node has the execution, and consumes the receipts from now on. */
+  /** Called when another node owns the execution and consumes its receipts from now on. */
   handOver(): void {
     this.#isGone = true;
     this.#isOpen = false;
@@ -199,7 +199,8 @@ export class VisitQueues {
   /** Checks that published tasks are at the broker or at a worker; releases those that are lost. */
   check(): void {
     if (this.#isOver || !this.#isOpen) return this.open();
-    // On a busy machine a check takes longer than the interval; queued checks would pile up, and strike without a pause.
+    // On a busy machine a check takes longer than the interval. Queued checks would pile up, and count strikes without a pause
+    // between them.
     if (this.#isChecking) return;
     this.#isChecking = true;
     this.#run(async (session) => {
@@ -230,7 +231,9 @@ export class VisitQueues {
     });
   }
 
-  /** Deletes queues that are empty and without consumers although there are tasks: a broken quorum queue stays so. */
+  /**
+   * Deletes queues that are empty and without consumers although tasks should be there: a broken quorum queue does not recover.
+   */
   async #redeclare(session: BrokerSession, held: readonly string[]): Promise<void> {
     this.#parts.publisher.forget((message) => this.#isOwn(message));
     await deleteQueues(session, this.#lone.isDeclared ? [this.tasks, this.alone] : [this.tasks]);
@@ -250,7 +253,7 @@ export class VisitQueues {
       .map(({ attempt }) => attempt);
   }
 
-  /** Published attempts that are in no queue and at no worker. */
+  /** Published attempts that are neither in a queue nor at a worker. */
   #missing(held: readonly string[], consumers: number): readonly string[] {
     // Roll calls do not cover the queue of lone tasks.
     if (this.#lone.isDeclared || this.#isWithdrawn) {
@@ -262,7 +265,7 @@ export class VisitQueues {
     return this.#calls.findLost(taken, consumers);
   }
 
-  /** Releases published attempts that are not at the broker any more. */
+  /** Releases published attempts that are no longer at the broker. */
   #onLost(held: readonly string[], isDeleted: boolean): void {
     this.#strikes = 0;
     this.#heardAt = this.#parts.clock.now();
@@ -326,7 +329,7 @@ export class VisitQueues {
     return { place: this.place, use: this.facts.use, names, settings };
   }
 
-  /** Before the first task is published: removes messages of an earlier process whose attempts are not open any more. */
+  /** Removes messages of an earlier process whose attempts are no longer open, before the first task is published. */
   async #removeStale(session: BrokerSession): Promise<void> {
     const { engine, worker } = this.#parts;
     const left = await removeReady(session, [this.tasks, this.alone]);
@@ -386,7 +389,7 @@ export class VisitQueues {
     return key === this.tasks || key === this.alone;
   }
 
-  /** Runs a step after the steps before it; without a connection the step is skipped, and `open` does it later. */
+  /** Runs a step after the earlier steps. Without a connection the step is skipped, and `open` runs it later. */
   #run(step: (session: BrokerSession) => Promise<void>): void {
     this.#turn = this.#turn.then(async () => {
       const session = this.#parts.session();

@@ -10,15 +10,17 @@ import { type Ownership, StoreFault } from "../../store/store.ts";
 import { OwnershipNode } from "./ownership.ts";
 import type { OwnershipInput, OwnershipOutput, OwnershipSettings, OwnershipView } from "./ownership-io.ts";
 
-/** The back-off after a fault, which is well below a lease, so that one fault does not cost the lease. */
+/** The back-off after a fault. It is well below a lease, so that one fault does not cost the lease. */
 const RETRY = { minMs: 50, maxMs: 1_000 } as const;
 
 export interface OwnedEngine {
-  /** Begins to serve these partitions, after it has read what it needs. Partitions that are lost meanwhile are not begun. */
+  /**
+   * Begins to serve these partitions, after it has read their data. Partitions that are lost during the read are not served.
+   */
   taken(owned: readonly Ownership[]): Promise<void> | void;
-  /** Stops serving these partitions; resolves when everything for the next owner is written. False: an unclean end. */
+  /** Stops serving these partitions; resolves when everything for the next owner is written. False if the end is unclean. */
   yield(partitions: readonly number[]): Promise<boolean | void>;
-  /** Drops these partitions at once, without a write. */
+  /** Drops these partitions at once, without writing anything. */
   lost(partitions: readonly number[], why: string): void;
 }
 
@@ -30,15 +32,15 @@ export interface OwnershipOptions {
   readonly monotonic?: () => number;
   readonly random?: Random;
   readonly settings?: Partial<OwnershipSettings>;
-  /** Called with each answer of the store about the members. */
+  /** Called with each answer of the store about the members of the cluster. */
   readonly onMembership?: (membership: Membership) => void;
   /** Called when the store hints at mail in these partitions. */
   readonly onMail?: (partitions: readonly number[]) => void;
-  /** Called when the node's lease has begun, and when it may have ended. */
+  /** Called with true when the node's lease has begun, and with false when it may have ended. */
   readonly onGranting?: (mayGrant: boolean) => void;
-  /** Called when a call has failed; it is tried again. */
+  /** Called when a call to the store has failed; the call is repeated. */
   readonly onFault?: (fault: Error) => void;
-  /** Called if the node cannot go on: because of a bug, or of a store that must not be used. */
+  /** Called if the node cannot continue, because of a bug or of a store that must not be used. */
   readonly onStop?: (reason: Error) => void;
 }
 
@@ -77,7 +79,7 @@ export class OwnershipDriver {
     return ended;
   }
 
-  /** Stops without releasing anything. */
+  /** Stops without releasing any partition. */
   stop(): void {
     this.#end();
   }
@@ -90,7 +92,7 @@ export class OwnershipDriver {
     this.#input({ kind: "unreadable", partitions: [partition] });
   }
 
-  /** Renews soon, because members or partitions may have changed. */
+  /** Renews the lease soon, because members or partitions may have changed. */
   refresh(): void {
     this.#input({ kind: "hinted" });
   }
@@ -117,7 +119,7 @@ export class OwnershipDriver {
     }
   }
 
-  /** Runs until there is no more output: a performed output may cause input at once. */
+  /** Runs until the machine has no more output: a performed output may cause input at once. */
   #run(): void {
     this.#isRunning = true;
     try {
@@ -174,14 +176,14 @@ export class OwnershipDriver {
   }
 
   async #renew(): Promise<OwnershipInput> {
-    // Taken before the call, because the lease begins after it.
+    // The time is read before the call, because the lease begins after it.
     const askedAt = this.#now();
     const membership = await this.#options.store.renew();
     if (!this.#hasEnded) this.#options.onMembership?.(membership);
     return { kind: "membership", membership, askedAt };
   }
 
-  /** If the engine cannot begin with a partition, it is given up and taken again. */
+  /** Lets the engine begin with partitions. If it cannot begin with one, that partition is given up and taken again. */
   async #begin(owned: readonly Ownership[]): Promise<void> {
     try {
       await this.#options.engine.taken(owned);
@@ -205,7 +207,7 @@ export class OwnershipDriver {
     this.#track(this.#answer(call).then((input) => this.#input(input)));
   }
 
-  /** The answer of a call. After a fault, it waits before it answers. */
+  /** Makes a call to the store and returns its answer as input. After a fault, it waits before it returns. */
   async #answer(call: () => Promise<OwnershipInput>): Promise<OwnershipInput> {
     try {
       const input = await call();

@@ -3,12 +3,12 @@ import { LEASE_MS, type MemberNode, type Membership } from "../../store/cluster-
 import type { Ownership } from "../../store/store.ts";
 
 export type OwnershipInput =
-  /** The answer of `renew`, with the time at which it was sent: the lease begins no earlier. */
+  /** The answer of `renew`, with the time at which the request was sent: the lease begins no earlier. */
   | { readonly kind: "membership"; readonly membership: Membership; readonly askedAt: number }
   | { readonly kind: "taken"; readonly owned: readonly Ownership[] }
   | { readonly kind: "released" }
   | { readonly kind: "has-left" }
-  /** The call failed. It may or may not have had its effect. */
+  /** A call to the store failed. It may or may not have had its effect. */
   | { readonly kind: "call-failed" }
   /** The engine has stopped serving the partitions of this `yield`, and has written everything for the next owner. */
   | { readonly kind: "yielded"; readonly yield: number }
@@ -16,11 +16,11 @@ export type OwnershipInput =
   | { readonly kind: "yield-failed"; readonly yield: number }
   /** The store refused a write of the engine: another node owns these partitions, or their state differs. */
   | { readonly kind: "fenced"; readonly partitions: readonly number[] }
-  /** The engine found data there that it cannot read. A node of a newer version should own them. */
+  /** The engine found data in these partitions that it cannot read. A node of a newer version should own them. */
   | { readonly kind: "unreadable"; readonly partitions: readonly number[] }
-  /** Members or owners may have changed. */
+  /** A hint arrived that members or owners may have changed. */
   | { readonly kind: "hinted" }
-  /** Hand over all partitions and leave. */
+  /** A request to hand over all partitions and leave the cluster. */
   | { readonly kind: "leave" }
   | { readonly kind: "tick" };
 
@@ -35,40 +35,40 @@ export type OwnershipOutput =
   | { readonly kind: "engine-taken"; readonly owned: readonly Ownership[] }
   /** The engine must drop these partitions at once, without a write. */
   | { readonly kind: "engine-lost"; readonly partitions: readonly number[]; readonly why: string }
-  /** The lease has begun; the lease may have ended. */
+  /** `may-grant`: the lease has begun. `stop-granting`: the lease may have ended. */
   | { readonly kind: "may-grant" }
   | { readonly kind: "stop-granting" }
-  /** The node owns nothing any more. */
+  /** The node has left: it owns no partition any more. */
   | { readonly kind: "left" };
 
 export interface OwnershipView {
-  /** `joining`: the lease has not begun, or may have ended. */
+  /** The status of the node; `joining` means that the lease has not begun, or may have ended. */
   readonly status: "joining" | "member" | "leaving" | "left";
   readonly incarnation: string | null;
-  /** The node may act until then, by its own monotonic clock. */
+  /** Until when the node may act as an owner, by its own monotonic clock. */
   readonly mayActUntil: number;
   /** Members as of the last renewal, and since when they are unchanged. */
   readonly nodes: readonly MemberNode[];
   readonly stableSince: number;
   readonly owned: readonly { readonly partition: number; readonly epoch: number }[];
-  /** The partitions that are being handed over. */
+  /** The partitions that the node is handing over. */
   readonly yielding: readonly number[];
-  /** For each partition the URL of the node it belongs to, and of its owner as of the last renewal. */
+  /** For each partition, the URL of the node that it is assigned to, and of its owner as of the last renewal. */
   readonly places: readonly string[];
   readonly owners: readonly (string | null)[];
 }
 
 export interface OwnershipSettings {
   readonly renewMs: number;
-  /** The share of a lease that the node uses; the rest covers clocks of different speed. */
+  /** The share of a lease that the node uses; the rest allows for clocks of different speed. */
   readonly leaseShare: number;
-  /** How long members must be unchanged before a partition is moved to the node it belongs to. */
+  /** How long the members must be unchanged before a partition moves to the node that it is assigned to. */
   readonly stableMs: number;
-  /** How many partitions are handed over at a time. */
+  /** The most partitions that are handed over at the same time. */
   readonly yieldMax: number;
-  /** After this time without an owner, any node takes a partition, whichever it belongs to. */
+  /** After this time without an owner, any node takes a partition, whichever node it is assigned to. */
   readonly orphanMs: number;
-  /** How long such a partition is kept, unless members change. */
+  /** How long a node keeps such an orphaned partition, unless members change. */
   readonly orphanKeepMs: number;
   /** The shortest time between two renewals that hints cause. */
   readonly hintGapMs: number;
@@ -84,7 +84,7 @@ export const OWNERSHIP_SETTINGS: OwnershipSettings = {
   hintGapMs: 100,
 };
 
-/** Settings for a lease of another length; all waits are in proportion to it. */
+/** Makes the settings for a lease of another length; all waits are in proportion to it. */
 export function settingsForLease(leaseMs: number): Partial<OwnershipSettings> {
   const { renewMs, stableMs, orphanMs } = OWNERSHIP_SETTINGS;
   const share = leaseMs / LEASE_MS;

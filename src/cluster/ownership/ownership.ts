@@ -26,10 +26,10 @@ import { placement } from "./placement.ts";
 /** A partition that the engine serves. */
 interface Held {
   readonly epoch: number;
-  /** When the partition was taken, and the members at that time. */
+  /** When the partition was taken, and the members of the cluster at that time. */
   readonly takenAt: number;
   readonly members: string;
-  /** The number of the yield that hands the partition over; null: none. */
+  /** The number of the yield that hands the partition over; null if it is not being handed over. */
   yield: number | null;
 }
 
@@ -51,19 +51,19 @@ export class OwnershipNode {
   #membersSince = 0;
   #call: Call | null = null;
   #renewAt = Number.NEGATIVE_INFINITY;
-  /** When the last renewal was sent, and whether something may have changed since. */
+  /** When the last renewal was sent, and whether members or owners may have changed since. */
   #askedAt = Number.NEGATIVE_INFINITY;
   #isHinted = false;
   readonly #held = new Map<number, Held>();
   #yields = 0;
   /** Partitions that the engine has handed over, to be released as clean. */
   readonly #yielded = new Set<number>();
-  /** The partitions of the release under way. */
+  /** The partitions in the release call that is under way. */
   #releasing: readonly number[] = [];
-  /** As of the last renewal: the partitions to take, and own ones that are neither served nor wanted. */
+  /** As of the last renewal: the partitions to take, and partitions of this node that it neither serves nor wants. */
   #wanted: readonly number[] = [];
   #strays: readonly number[] = [];
-  /** The partitions that were handed over last. */
+  /** The partitions that this node handed over last. */
   #givenUp: readonly number[] = [];
   readonly #freeSince = new Map<number, number>();
   /** Partitions with data that the engine cannot read. */
@@ -73,7 +73,7 @@ export class OwnershipNode {
     this.#settings = { ...OWNERSHIP_SETTINGS, ...settings };
   }
 
-  /** Takes an input. Outputs come from `advance`. */
+  /** Applies an input. Outputs come from `advance`. */
   input(input: OwnershipInput, now: number): void {
     this.#pass(now);
     if (this.#status === "left") return;
@@ -93,7 +93,7 @@ export class OwnershipNode {
         return this.#leaveForGood();
       case "call-failed":
         this.#answered(this.#call);
-        // Plans are dropped until the next renewal shows the present state.
+        // Planned changes are dropped until the next renewal shows the present state.
         this.#wanted = [];
         this.#strays = [];
         this.#renewAt = this.#now;
@@ -124,7 +124,7 @@ export class OwnershipNode {
     }
   }
 
-  /** Does everything that is possible now. Returns outputs, to be performed in order. */
+  /** Does everything that is possible now. Returns outputs, which the driver performs in order. */
   advance(now: number): OwnershipOutput[] {
     this.#pass(now);
     if (this.#call === null) this.#callNext();
@@ -133,7 +133,7 @@ export class OwnershipNode {
     return outputs;
   }
 
-  /** When `advance` is needed next without input; Infinity if never. */
+  /** When `advance` is needed next without an input; Infinity if it is not. */
   nextWakeAt(): number {
     if (this.#status === "left") return Number.POSITIVE_INFINITY;
     const lapseAt = this.#isMember ? this.#actUntil : Number.POSITIVE_INFINITY;
@@ -169,7 +169,7 @@ export class OwnershipNode {
     };
   }
 
-  /** Time is handled first: input that arrives after the lease may have ended is too late. */
+  /** Handles the time before an input: an input that arrives after the lease may have ended is too late. */
   #pass(now: number): void {
     this.#now = Math.max(this.#now, now);
     if (!this.#isMember || this.#now < this.#actUntil) return;
@@ -208,7 +208,7 @@ export class OwnershipNode {
     this.#giveUp(membership);
   }
 
-  /** A partition with unreadable data is left to a newer node while there is one. */
+  /** Whether a partition has unreadable data and is left to a newer node, while there is one. */
   #isForNewer(partition: number): boolean {
     if (!this.#unreadable.has(partition)) return false;
     const { nodes = [] } = this.#membership ?? {};
@@ -227,7 +227,7 @@ export class OwnershipNode {
     );
   }
 
-  /** When the lease of another node ends unless it renews. Its partitions are free then. */
+  /** When the lease of another node ends unless that node renews it. Its partitions are free then. */
   #nextLapseAt({ nodes, now, incarnation }: Membership): number {
     const others = nodes.filter((node) => node.incarnation !== incarnation);
     const left = Math.min(...others.map(({ leaseUntil }) => leaseUntil - now));
@@ -245,7 +245,7 @@ export class OwnershipNode {
     );
   }
 
-  /** Compares the store's answer with the partitions served here; the store is right. */
+  /** Compares the store's answer with the partitions that the engine serves. The store is right. */
   #compare({ partitions, nodes, incarnation }: Membership): void {
     const { orphanMs } = this.#settings;
     const url = this.#url();
@@ -279,7 +279,9 @@ export class OwnershipNode {
     this.#strays = strays;
   }
 
-  /** Hands over partitions that belong elsewhere, some at a time. An orphan is kept while members stay. */
+  /**
+   * Hands over partitions that are assigned to other nodes, a few at a time. An orphaned partition is kept while members stay.
+   */
   #giveUp({ partitions, nodes }: Membership): void {
     const { stableMs, orphanKeepMs, yieldMax } = this.#settings;
     if (this.#now - this.#membersSince < stableMs || this.#yielded.size > 0) return;
@@ -299,7 +301,7 @@ export class OwnershipNode {
   #taken(owned: readonly Ownership[]): void {
     this.#wanted = [];
     if (!this.#isMember || owned.length === 0) return;
-    // Nothing was done in these epochs, and data left for them is not passed on, so they are released as unclean.
+    // The node did nothing in these epochs, and data left for them is not passed on, so they are released as unclean.
     if (this.#status === "leaving") {
       this.#strays = owned.map(({ partition }) => partition);
       return;
@@ -327,10 +329,10 @@ export class OwnershipNode {
     this.#emit({ kind: "left" });
   }
 
-  /** Makes one call at a time, so that each answer describes the present state. */
+  /** Makes the next call to the store. Only one call is open at a time, so that each answer describes the present state. */
   #callNext(): void {
     if (this.#status === "left") return;
-    // A node that owns nothing needs no lease. A renewal after a `leave` that seemed to fail would join again.
+    // A node that owns nothing needs no lease. A renewal after a `leave` that seemed to fail would join the cluster again.
     const isEmpty = this.#status === "leaving" && this.#held.size === 0;
     if (!isEmpty && this.#now >= this.#renewAt) this.#renew();
     else if (!this.#isMember) return;

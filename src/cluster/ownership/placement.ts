@@ -2,8 +2,8 @@ import { assert } from "../../std/assert.ts";
 import { hashText } from "../../std/random.ts";
 
 /**
- * Assigns each partition to the node with the highest score (rendezvous hashing). Every version of Rondo must compute the
- * same, or partitions stay without an owner.
+ * Assigns each partition to the node with the highest score (rendezvous hashing). Every version of Rondo must compute the same
+ * assignment, or partitions stay without an owner.
  */
 export function placement(partitions: number, urls: Iterable<string>): readonly string[] {
   const nodes = [...new Set(urls)].sort();

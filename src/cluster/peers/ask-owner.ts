@@ -21,21 +21,23 @@ export interface AskParts {
   readonly isOver: () => boolean;
 }
 
-/** How to ask: `here` asks this node's own engine, which may answer `not-owner`; `there` asks another node. */
+/**
+ * Functions that ask a question: `here` asks this node's own engine, which may answer `not-owner`; `there` asks another node.
+ */
 export interface Question<T> {
   readonly execution: string;
   readonly here: () => Promise<PeerAnswer<T>>;
-  /** `isRepeat`: the request may have arrived before. */
+  /** Asks another node. `isRepeat`: the same request may have arrived there before. */
   readonly there: (url: string, options: CallOptions, isRepeat: boolean) => Promise<PeerAnswer<T>>;
 }
 
 /** The back-off between two requests to a node. */
 export const PEER_RETRY = { minMs: 50, maxMs: 1_000 } as const;
 
-/** A lease, plus the time to notice its end and to take the partition. */
+/** How long a request is repeated: a lease, plus the time to notice its end and to take the partition. */
 export const PATIENCE_MS = LEASE_MS + 5_000;
 
-/** Returns the owner's answer, or a rejection if there was none in time or a repeat cannot succeed. */
+/** Returns the owner's answer, or a rejection if no answer arrived in time or a repeat cannot succeed. */
 export async function askOwner<T>(parts: AskParts, question: Question<T>): Promise<T | Rejection> {
   const { owners, monotonic, isOver, random } = parts;
   let inVainSince: number | null = null;
@@ -61,7 +63,7 @@ async function askOnce<T>(
   const owner = owners.ownerOf(execution);
   if (owner.kind === "me") return here();
   if (owner.kind === "nobody") return { kind: "not-owner" };
-  // A node that does not answer may be dead. As soon as another node owns the execution, the request is given up.
+  // A node that does not answer may be dead. The request is aborted as soon as another node owns the execution.
   const abort = new AbortController();
   const term = owners.termOf(execution);
   const unlisten = owners.onChange(() => {

@@ -35,9 +35,9 @@ interface Following {
   readonly execution: string;
   readonly progress: SparseSet<Progress>;
   readonly logged: SparseSet<() => void>;
-  /** The owner and epoch when the subscription began. */
+  /** The owner and the epoch of the execution when the subscription began. */
   term: string;
-  /** The last event number that watchers know. */
+  /** The number of the last event that watchers know. */
   seq: number;
   isDamaged: boolean;
   tries: number;
@@ -60,7 +60,7 @@ export class Followers {
     this.#unlisten = parts.owners.onChange(() => this.#moved());
   }
 
-  /** Calls back after every commit of the execution. Returns a function that stops this. */
+  /** Calls `progress` after every commit of the execution. Returns a function that stops the calls. */
   watch(execution: string, progress: Progress): () => void {
     // Each call makes its own watcher, even with the same function.
     const watcher: Progress = (seq, end) => progress(seq, end);
@@ -72,7 +72,7 @@ export class Followers {
     };
   }
 
-  /** Calls back after new log lines. Returns a function that stops this. */
+  /** Calls `logged` after new log lines. Returns a function that stops the calls. */
   watchLogs(execution: string, logged: () => void): () => void {
     const watcher = () => logged();
     const following = this.#following(execution);
@@ -87,7 +87,7 @@ export class Followers {
     return { executions: this.#byExecution.size, streams: this.#streams };
   }
 
-  /** Ends all watches. Watchers learn that this node has stopped. */
+  /** Ends all watches. Watchers are notified that this node has stopped. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -124,7 +124,7 @@ export class Followers {
     following.cut();
   }
 
-  /** An owner changed: subscriptions of executions that moved begin again. */
+  /** Called when an owner changed: subscriptions to executions that moved begin again. */
   #moved(): void {
     for (const following of [...this.#byExecution.values()]) {
       if (following.term === this.#parts.owners.termOf(following.execution)) continue;
@@ -172,7 +172,7 @@ export class Followers {
       isCut = true;
       for (const stop of stops) stop();
     };
-    // A new watcher reads the present state by itself; one that moved does not.
+    // A new watcher reads the present state by itself. After a move, watchers do not, so they get it here.
     if (isFirst) return;
     void engine.inspect(execution).then((found) => {
       if (isCut) return;
@@ -181,7 +181,7 @@ export class Followers {
     });
   }
 
-  /** Tries again a little later, or as soon as the execution has moved. */
+  /** Tries to subscribe again a little later, or as soon as the execution has moved. */
   #later(following: Following): void {
     const { clock, random, owners } = this.#parts;
     owners.refresh();
@@ -191,7 +191,7 @@ export class Followers {
     );
   }
 
-  /** Follows a stream to its end; true if anything arrived. */
+  /** Follows a stream to its end; true if at least one line arrived. */
   async #stream(following: Following, url: string, signal: AbortSignal): Promise<boolean> {
     const { client, clock } = this.#parts;
     const silence = new AbortController();
@@ -238,11 +238,11 @@ export class Followers {
     return true;
   }
 
-  /** Gives watchers the present state if it is news. */
+  /** Passes the present state to watchers if they do not know it yet. */
   #heardOf(following: Following, found: Inspection | Rejection): void {
     if (isRejection(found)) return;
     const { seq, end } = standingOf(found);
-    // The polled state may be older than one that arrived meanwhile.
+    // The polled state may be older than one that arrived by the stream meanwhile.
     if (seq > following.seq || isDamage(end) !== following.isDamaged) this.#tell(following, seq, end);
     this.#tellLogged(following);
   }

@@ -8,16 +8,16 @@ import type { MemberNode, Membership } from "../../store/cluster-store.ts";
 import type { Store } from "../../store/store.ts";
 
 const KIND = "cluster-secret";
-/** A node that has not renewed its lease for this time is dead: nodes renew every 3 s. */
+/** A node whose lease was not renewed for this time counts as dead: nodes renew every 3 s. */
 const DEAD_MS = 3_500;
 
 export interface NodeCheckOptions {
   readonly store: Pick<Store, "swapDocument" | "getDocument" | "putDocument">;
   readonly generation: string;
   readonly url: string;
-  /** A hash that stands for the secret. */
+  /** A hash of the secret, by which nodes compare it. */
   readonly check: string;
-  /** Asks the node at a URL whether it refuses this node's signature; false also if it cannot be reached. */
+  /** Asks the node at a URL whether it refuses this node's signature; false also if that node cannot be reached. */
   readonly isRefusedBy: (url: string) => Promise<boolean>;
   readonly onFault: (fault: Error) => void;
 }
@@ -27,9 +27,9 @@ export class NodeCheck {
   #secretDiffers: boolean;
   /** Whether an older node refused this node's signature. */
   #isRefused = false;
-  /** When a different secret was first seen. */
+  /** When a different secret was first seen in the store; null if none was. */
   #differsSince: number | null = null;
-  /** The end of each other node's lease when it was first seen, by incarnation. */
+  /** The end of each other node's lease when that node was first seen, by incarnation. */
   readonly #seen = new Map<string, number>();
 
   private constructor(options: NodeCheckOptions, secretDiffers: boolean) {
@@ -44,7 +44,7 @@ export class NodeCheck {
     return new NodeCheck(options, !isFirst && (await store.getDocument(KIND, generation)) !== check);
   }
 
-  /** Why this node may not be a member; null if it may. */
+  /** Why this node may not be a member of the cluster; null if it may. */
   look({ incarnation, nodes, now }: Membership): string | null {
     const own = nodes.find((node) => node.incarnation === incarnation);
     if (own === undefined) return null;
@@ -66,21 +66,24 @@ export class NodeCheck {
     return null;
   }
 
-  /** Whether a node has renewed its lease since it was first seen. The row of a killed process does not change. */
+  /** Whether a node has renewed its lease since it was first seen. The lease of a killed process does not change. */
   #isAlive({ incarnation, leaseUntil }: MemberNode): boolean {
     const first = this.#seen.get(incarnation) ?? leaseUntil;
     this.#seen.set(incarnation, first);
     return leaseUntil > first;
   }
 
-  /** This is the oldest node, so its secret becomes the cluster's. */
+  /** Stores this node's secret as the cluster's, because this is the oldest node. */
   #replace(): void {
     const { store, check, generation } = this.#options;
     this.#secretDiffers = false;
     this.#track(store.putDocument(KIND, generation, check));
   }
 
-  /** The oldest node may have stored the same secret meanwhile. If not, older nodes are asked. */
+  /**
+   * Compares the stored secret again, since the oldest node may have stored this one meanwhile. If it differs, older nodes are
+   * asked.
+   */
   async #compare(older: readonly MemberNode[]): Promise<void> {
     const { store, check, generation, isRefusedBy } = this.#options;
     this.#secretDiffers = (await store.getDocument(KIND, generation)) !== check;

@@ -1,4 +1,7 @@
-/** The owners of executions as this node knows them, perhaps stale: an answer `not-owner` makes it read the store. */
+/**
+ * The owners of executions as this node knows them. They may be stale: after an answer `not-owner`, the node reads the store
+ * again.
+ */
 import type { Membership } from "../../store/cluster-store.ts";
 import { partitionOf } from "../../store/partition-of.ts";
 import type { Ownership } from "../../store/store.ts";
@@ -8,7 +11,7 @@ export interface PeerNode {
   readonly incarnation: string;
 }
 
-/** The owner of an execution: this node, another member, or none that can be asked. */
+/** The owner of an execution: this node, another member, or no node that can be asked. */
 export type Owner =
   | { readonly kind: "me" }
   | ({ readonly kind: "peer" } & PeerNode)
@@ -17,7 +20,7 @@ export type Owner =
 export interface OwnersOptions {
   readonly url: string;
   readonly partitions: number;
-  /** Requests a reading of the store; `update` gets the result. */
+  /** Requests a new read of the store; `update` gets the result. */
   readonly refresh: () => void;
 }
 
@@ -43,14 +46,14 @@ export class Owners {
     this.#terms = Array.from({ length: options.partitions }, () => UNKNOWN);
   }
 
-  /** The highest version of events that every node reads; 1 until the store was read. */
+  /** The highest version of events that every node can read; 1 until the store was read. */
   get reads(): number {
     return this.#reads;
   }
 
   update({ incarnation, nodes, partitions }: Membership): void {
     const { url } = this.#options;
-    // A node at this node's own URL is its former incarnation, which cannot be asked.
+    // A node with this node's own URL is an earlier process of this node, which cannot be asked.
     this.#peers = nodes.filter((node) => node.url !== url);
     this.#reads = Math.min(...nodes.map(({ reads }) => reads));
     const byIncarnation = new Map(
@@ -66,14 +69,14 @@ export class Owners {
     this.#become(terms);
   }
 
-  /** This node serves these partitions now. */
+  /** Called when this node serves these partitions. */
   taken(owned: readonly Ownership[]): void {
     const terms = [...this.#terms];
     for (const { partition, epoch } of owned) terms[partition] = { owner: ME, epoch };
     this.#become(terms);
   }
 
-  /** This node has given up these partitions. */
+  /** Called when this node has given up these partitions. */
   lost(partitions: readonly number[]): void {
     const terms = [...this.#terms];
     for (const partition of partitions)
@@ -93,7 +96,7 @@ export class Owners {
     return this.#termOf(execution).owner === ME;
   }
 
-  /** Names the owner of an execution and its epoch. While it is unchanged, the execution has not moved. */
+  /** A text that names the owner of an execution and its epoch. While it is unchanged, the execution has not moved. */
   termOf(execution: string): string {
     const { owner, epoch } = this.#termOf(execution);
     return termName(owner, epoch);
@@ -107,7 +110,7 @@ export class Owners {
     this.#options.refresh();
   }
 
-  /** Calls back whenever an owner changes. Returns a function that stops this. */
+  /** Calls `listener` whenever an owner changes. Returns a function that stops the calls. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => void this.#listeners.delete(listener);

@@ -1,4 +1,7 @@
-/** Sends requests to other nodes. Each ends in a value; after `unreached` it may have arrived. Nothing is repeated. */
+/**
+ * Sends requests to other nodes. Each request ends with a value, never with an exception; after `unreached` it may have
+ * arrived. No request is repeated.
+ */
 import {
   type HttpAnswer,
   HttpConnection,
@@ -16,7 +19,7 @@ export type PeerAnswer<T> =
   | { readonly kind: "not-owner" }
   /** The node could not be reached, or could not answer now. */
   | { readonly kind: "unreached"; readonly why: string }
-  /** A repeat would be refused too. */
+  /** The node refused the request and would refuse a repeat too. */
   | { readonly kind: "refused"; readonly rejection: Rejection };
 
 export interface PeerClientOptions {
@@ -33,7 +36,7 @@ export interface CallOptions {
 
 const TIMEOUT_MS = 30_000;
 const PROBE_MS = 2_000;
-/** Statuses of requests that are wrong in themselves. */
+/** HTTP statuses that mean that the request itself is wrong. */
 const REFUSALS: Readonly<Record<number, RejectionCode>> = {
   400: "invalid_json",
   413: "too_large",
@@ -77,13 +80,13 @@ export class PeerClient {
     return { kind: "answered", value: answer };
   }
 
-  /** Asks a node whether it refuses this node's signature; false also if it cannot be reached. */
+  /** Asks a node whether it refuses this node's signature; false also if that node cannot be reached. */
   async isRefusedBy(url: string): Promise<boolean> {
     await this.call(url, "state", {}, { timeoutMs: PROBE_MS });
     return this.#strangers.has(url);
   }
 
-  /** Opens a stream of JSON lines. Reading ends, or throws an `HttpFault`, when the stream does. */
+  /** Opens a stream of JSON lines. When the stream ends, reading ends or throws an `HttpFault`. */
   async open<T>(
     to: string,
     name: string,
@@ -105,7 +108,7 @@ export class PeerClient {
     return this.#refusal(to, { status: answer.status, text: told });
   }
 
-  /** Closes idle connections to nodes that are no members any more. */
+  /** Closes idle connections to nodes that are no longer members. */
   keep(urls: readonly string[]): void {
     for (const [url, { connection, asking }] of this.#links) {
       if (urls.includes(url) || asking > 0) continue;
@@ -179,7 +182,7 @@ export class PeerClient {
 
 interface Link {
   readonly connection: HttpConnection;
-  /** Open requests. */
+  /** The number of open requests. */
   asking: number;
 }
 
@@ -188,7 +191,7 @@ async function askOver<T>(link: Link, ask: (connection: HttpConnection) => Promi
   try {
     return await ask(link.connection).catch((thrown: unknown) => {
       if (!(thrown instanceof HttpFault)) throw thrown;
-      // If one connection is dead, idle ones may be dead too, and each would cost a time-out.
+      // If one connection is dead, idle connections to the same node may be dead too, and each would cost a time-out.
       link.connection.dropIdle();
       if (thrown.isStale) return ask(link.connection);
       throw thrown;

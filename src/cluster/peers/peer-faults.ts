@@ -1,6 +1,6 @@
 /**
- * Remembers store faults that other nodes report. A node without partitions writes nothing, so it learns that the store takes
- * no writes from answers to messages that it passes on, and is not ready until one is written.
+ * Remembers store faults that other nodes report. A node without partitions writes nothing, so it learns from the answers to
+ * messages that it passes on whether the store accepts writes. It is not ready until such a message is written.
  */
 import { StoreFault } from "../../store/store.ts";
 import type { PeerAnswer } from "./peer-client.ts";
@@ -16,13 +16,15 @@ export class PeerFaults {
     this.#monotonic = monotonic;
   }
 
-  /** Why the store takes no writes, by the last report of another node; null without a recent report. */
+  /** Why the store accepts no writes, by the last report of another node; null without a recent report. */
   get fault(): StoreFault | null {
     if (this.#last !== null && this.#monotonic() - this.#last.at > COUNTS_MS) this.#last = null;
     return this.#last?.fault ?? null;
   }
 
-  /** Notes the answer to a message that was passed on. A message that could not be written counts as lost and is repeated. */
+  /**
+   * Records the answer to a message that was passed on. A message that could not be written counts as lost and is repeated.
+   */
   heard<T>(url: string, answer: PeerAnswer<T>): PeerAnswer<T> {
     if (answer.kind === "answered") this.#last = null;
     if (answer.kind !== "refused" || answer.rejection.code !== "store_unavailable") return answer;

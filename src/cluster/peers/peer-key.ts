@@ -12,7 +12,7 @@ export interface Signed {
 export class PeerKey {
   readonly #key: Buffer;
 
-  /** `secret`: the shared secret of all nodes; null to use the key in the store. */
+  /** `secret` is the shared secret of all nodes; null to use the key in the store. */
   constructor(secret: string | null, { key, generation }: Pick<StoreInfo, "key" | "generation">) {
     // A restored copy of a store has another generation, so its nodes refuse those of the original.
     this.#key = createHmac("sha256", secret ?? key)
@@ -20,12 +20,12 @@ export class PeerKey {
       .digest();
   }
 
-  /** The token of workers inside nodes, for the other nodes. It allows what a worker may do, and nothing else. */
+  /** The token with which workers inside nodes authenticate at the other nodes. It gives the rights of a worker only. */
   get workerToken(): string {
     return `node_${createHmac("sha256", this.#key).update("worker").digest("base64url")}`;
   }
 
-  /** A hash that stands for the secret in comparisons. */
+  /** A hash of the secret, by which nodes compare it. */
   get check(): string {
     return createHmac("sha256", this.#key).update("check").digest("base64url");
   }

@@ -33,11 +33,11 @@ import {
 import { PlanLoader } from "./plan-loader.ts";
 import { WatchStream } from "./watch-stream.ts";
 
-/** Answers another node. Its body has not been checked, except for the signature. */
+/** Handles a message of another node and returns the answer. Only the signature of the body has been checked. */
 export type PeerHook = (body: unknown, from: string) => unknown;
 
 export interface PeerRoutesOptions {
-  /** This node's own engine, which asks no other node. */
+  /** This node's own engine, which never asks other nodes. */
   readonly engine: EnginePort;
   readonly store: Pick<Store, "getDefinition">;
   readonly owners: Pick<Owners, "isMine" | "onChange">;
@@ -51,14 +51,14 @@ export interface PeerRoutesOptions {
   readonly onFault?: (fault: Error) => void;
 }
 
-/** The answer to write; `streamed` if it is being written already. */
+/** The answer to a request of another node; `streamed` if the answer is being written already. */
 export type RouteAnswer =
   | { readonly kind: "json"; readonly status: 200; readonly body: unknown }
   | { readonly kind: "streamed" }
   | Rejection;
 
 const STREAMS_MAX = 5_000;
-/** A message that has waited for this time is answered if the store takes no writes. */
+/** How long a message waits for a store that accepts no writes before the sender gets an answer. */
 const STORE_WAIT_MS = 2_000;
 
 export class PeerRoutes {
@@ -94,7 +94,7 @@ export class PeerRoutes {
     for (const stream of this.#streams) stream.end();
   }
 
-  /** Checks signature and body of a request. */
+  /** Checks the signature and the body of a request. */
   async #admit(incoming: IncomingMessage): Promise<{ readonly value: unknown } | Rejection> {
     const path = incoming.url ?? "";
     const from = headerOf(incoming, HEADER.from);
@@ -176,7 +176,9 @@ export class PeerRoutes {
     return this.#inTime(() => this.#options.engine.send(execution, message, { plan, fresh }));
   }
 
-  /** The reply of the engine. While the store takes no writes there is none, and the sender learns the reason. */
+  /**
+   * Waits for the reply of the engine. While the store accepts no writes there is none, and the sender gets the reason instead.
+   */
   async #inTime(send: () => ReturnType<EnginePort["send"]>): Promise<unknown> {
     const { engine, clock } = this.#options;
     const reply = await within<Rejection | Awaited<ReturnType<EnginePort["send"]>>>(
@@ -194,7 +196,7 @@ export class PeerRoutes {
     return "kind" in reply ? reply : (this.#unlessElsewhere(reply.answer) ?? reply);
   }
 
-  /** Returns a refusal if another node, or a later try, can answer; null for a final answer. */
+  /** Returns a refusal if another node or a later try can answer the request; null if this answer is final. */
   #unlessElsewhere(answer: unknown): Rejection | null {
     if (this.#options.engine.hasStopped) return stopped();
     return isRejection(answer) && answer.code === "not_owner" ? answer : null;
@@ -216,7 +218,7 @@ export class PeerRoutes {
   }
 }
 
-/** Whether a request is for `PeerRoutes`. */
+/** Whether a request is for the routes of other nodes. */
 export function isPeerPath(url: string | undefined): boolean {
   return url?.startsWith(PEER_PATH) === true;
 }

@@ -10,7 +10,7 @@ export const PEER_PATH = "/peer/v1/";
 export const HEADER = {
   from: "rondo-from",
   digest: "rondo-digest",
-  /** How often a request was passed on, this time included. It is always 1: no node passes it on again. */
+  /** How often a request was passed on, this time included. The number is always 1: no node passes a request on again. */
   hops: "rondo-hops",
 } as const;
 
@@ -19,10 +19,10 @@ export const SCHEME = "Rondo-Peer";
 /** The largest body in both directions: the most that a worker may send at once, plus the envelope. */
 export const BODY_BYTES_MAX = 32 * 1_048_576;
 
-/** The longest silence of a watch's stream. */
+/** The longest time without a line in the stream of a watch. */
 export const ALIVE_MS = 5_000;
 
-/** A line of a watch's stream; an empty object is a sign of life. */
+/** A line in the stream of a watch; an empty object only shows that the connection is alive. */
 export interface WatchLine {
   readonly seq?: number;
   readonly end?: Ending | null;
@@ -37,7 +37,7 @@ export interface SendBody {
 
 export interface InspectBody {
   readonly execution: string;
-  /** Asks for the state of this attempt, too. Nodes of 0.2 refuse the field. */
+  /** Asks for the state of this attempt too. Nodes of version 0.2 refuse the field. */
   readonly attempt?: ReportedAttempt;
 }
 

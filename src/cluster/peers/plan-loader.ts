@@ -13,7 +13,7 @@ export class PlanLoader {
     this.#store = store;
   }
 
-  /** Null if there is no such definition, or this version cannot read it. */
+  /** Reads a plan; null if there is no such definition, or this version cannot read it. */
   async plan(hash: string): Promise<Plan | null> {
     const known = this.#plans.get(hash) ?? (await this.#read(hash));
     if (known !== null) this.#plans.put(known);

@@ -1,4 +1,7 @@
-/** Routes reports of workers to the owners of their executions, in order; without an owner: `elsewhere`. */
+/**
+ * Routes reports of workers to the owners of their executions, in order. A report without an owner gets the verdict
+ * `elsewhere`.
+ */
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Verdict } from "../../kernel/message.ts";
 import type { Report } from "../../protocol/work.ts";
@@ -13,13 +16,13 @@ export interface ReportRouterParts extends AskParts {
 
 type Verdicts = readonly Verdict[];
 
-/** Long enough for a partition that is handed over, not for one whose owner died. */
+/** How long reports wait for an owner: long enough for a partition that is being handed over, not for one whose owner died. */
 const PATIENCE_MS = 2_000;
 const ELSEWHERE: Verdicts = ["elsewhere"];
 
 export class ReportRouter {
   readonly #parts: ReportRouterParts;
-  /** Executions with reports that are on their way to another node, or wait. */
+  /** Executions with reports that wait or are being sent to another node. */
   readonly #underWay = new Map<string, Promise<unknown>>();
 
   constructor(parts: ReportRouterParts) {
@@ -36,7 +39,7 @@ export class ReportRouter {
     return verdicts.some(isElsewhere) ? this.#inTurn(worker, reports, verdicts) : verdicts;
   }
 
-  /** Sends reports after earlier ones on the same executions. */
+  /** Sends reports after all earlier reports on the same executions. */
   #inTurn(
     worker: string,
     reports: readonly Report[],
@@ -61,7 +64,7 @@ export class ReportRouter {
     const verdicts = said === null ? reports.map(() => ELSEWHERE) : [...said];
     const since = monotonic();
     for (let tries = 0; ; tries++) {
-      // The first time all reports are sent; later only those without an owner.
+      // The first try sends all reports; later tries send only those that found no owner.
       const left = reports.flatMap((report, index) =>
         isElsewhere(verdicts[index] ?? []) ? [{ report, index }] : [],
       );
@@ -88,7 +91,7 @@ export class ReportRouter {
     }
   }
 
-  /** Groups reports by owner; a null URL is this node. Reports without an owner are left out. */
+  /** Groups reports by owner; a null URL stands for this node. Reports without an owner are left out. */
   #byOwner<T extends { readonly report: Report }>(items: readonly T[]): { url: string | null; items: T[] }[] {
     const groups = new Map<string | null, T[]>();
     for (const item of items) {
@@ -102,7 +105,9 @@ export class ReportRouter {
     return Array.from(groups, ([url, group]) => ({ url, items: group }));
   }
 
-  /** Returns the verdicts; null if there was no answer, so that it is unknown whether the reports arrived. */
+  /**
+   * Sends reports and returns the verdicts; null if there was no answer, so that it is unknown whether the reports arrived.
+   */
   async #say(
     url: string | null,
     worker: string,

@@ -1,4 +1,7 @@
-/** The owner's side of a watch by another node: JSON lines, first the present state. For a slow reader, notices are merged. */
+/**
+ * The owner's side of a watch by another node: JSON lines, of which the first has the present state. For a slow reader, notices
+ * are merged.
+ */
 import type { ServerResponse } from "node:http";
 import type { EnginePort } from "../../engine/engine-port.ts";
 import type { Ending, Inspection } from "../../engine/io.ts";
@@ -31,7 +34,7 @@ export class WatchStream {
     this.#outgoing = outgoing;
   }
 
-  /** Begins the stream. Returns a rejection if nothing was written. */
+  /** Begins the stream. Returns a rejection if the stream could not begin; then nothing was written. */
   async begin(): Promise<Rejection | null> {
     const { engine, owners } = this.#parts;
     const execution = this.#execution;
@@ -43,7 +46,7 @@ export class WatchStream {
       engine.watchLogs(execution, () => this.#say({ logged: true })),
     );
     const found = await engine.inspect(execution);
-    // The execution may be about to start.
+    // The execution may not exist yet because it is about to start.
     if (isRejection(found) && found.code !== "not_found") {
       this.#stop();
       return found;
@@ -61,7 +64,7 @@ export class WatchStream {
     return null;
   }
 
-  /** Ends the stream. The other node asks the present owner again. */
+  /** Ends the stream. The other node then asks the present owner. */
   end(): void {
     this.#stop();
     if (!this.#isOpen) return;
@@ -77,7 +80,7 @@ export class WatchStream {
     this.#cancelAlive = this.#parts.clock.after(ALIVE_MS, () => {
       this.#endUnlessMine();
       if (!this.#isOpen) return;
-      // The reader took none of these few bytes in all this time: it connects again if it is alive.
+      // The reader has read none of these few bytes for two intervals. If it is alive, it connects again.
       if (this.#isBlocked && this.#wasBlocked) this.#outgoing.destroy();
       this.#wasBlocked = this.#isBlocked;
       if (!this.#isBlocked) this.#write([{}]);
@@ -116,7 +119,7 @@ export class WatchStream {
   }
 }
 
-/** The state of an execution, as watchers get it. */
+/** The state of an execution in the form in which watchers get it. */
 export function standingOf({ view }: Inspection): { readonly seq: number; readonly end: Ending | null } {
   const { revision: seq, status, output } = view;
   if (!hasEnded(view)) return { seq, end: null };

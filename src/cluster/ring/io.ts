@@ -1,4 +1,4 @@
-/** Inputs and outputs of a ring node. A request has a number, and its answer repeats it. */
+/** Inputs and outputs of a ring node. A request has a number, which its answer repeats. */
 import type { Membership } from "../../store/cluster-store.ts";
 import type { StoredTimer } from "../../store/store.ts";
 import type { RingState } from "./ring-map.ts";
@@ -9,15 +9,15 @@ import type { Lateness, TimerScan } from "./watch.ts";
 export type RingInput =
   | { readonly kind: "members"; readonly membership: Membership }
   | { readonly kind: "owned"; readonly partitions: readonly number[] }
-  /** This node stored mail for a partition. */
+  /** This node has stored mail for a partition. */
   | ({ readonly kind: "hint" } & MailHint)
   | { readonly kind: "timers-set"; readonly timers: readonly StoredTimer[] }
-  /** Commits of this node fired or cleared these timers; `due` is the time each was set for. */
+  /** Commits of this node fired or cleared these timers; `due` is the time for which each was set. */
   | { readonly kind: "timers-ended"; readonly timers: readonly StoredTimer[] }
   | { readonly kind: "token"; readonly from: string; readonly token: Token }
   | { readonly kind: "token-posted"; readonly post: number }
   | { readonly kind: "token-failed"; readonly post: number }
-  /** The full state of another node; null without an answer. */
+  /** The full state of another node; null if it did not answer. */
   | { readonly kind: "state"; readonly ask: number; readonly state: RingState | null }
   /** The scanned timers; null if the scan failed. */
   | { readonly kind: "timers-scanned"; readonly timers: readonly StoredTimer[] | null }
@@ -29,27 +29,27 @@ export type RingInput =
 export type RingOutput =
   | { readonly kind: "post-token"; readonly post: number; readonly to: string; readonly token: Token }
   | { readonly kind: "ask-state"; readonly ask: number; readonly to: string }
-  /** The ring noticed a change that the store may know already. */
+  /** A request to read the members: the ring noticed a change that the store may know already. */
   | { readonly kind: "read-members"; readonly why: string }
   /** There is mail in these partitions of this node. */
   | { readonly kind: "scan-mailbox"; readonly partitions: readonly number[] }
   | ({ readonly kind: "scan-timers" } & TimerScan)
-  /** Overdue timers, for the owner of their partitions; null if it is not known. */
+  /** A notice about overdue timers to the owner of their partitions; null if the owner is not known. */
   | { readonly kind: "timer-due"; readonly to: string | null; readonly timers: readonly StoredTimer[] };
 
 export interface RingView {
   readonly url: string;
   readonly hash: string;
-  /** The nodes, in the order of the ring. */
+  /** The nodes of the cluster, in the order of the ring. */
   readonly nodes: readonly {
     readonly url: string;
     readonly incarnation: string;
     readonly partitions: number;
-    /** The hash of its map, as last received; null if none was received yet. */
+    /** The hash of the node's map, as last received; null if none was received yet. */
     readonly hash: string | null;
     readonly agrees: boolean;
     readonly suspect: boolean;
-    /** When its lease ends without a renewal, by the last reading of the store; null if it is not known. */
+    /** When the node's lease ends unless it is renewed, as of the last read of the store; null if it is not known. */
     readonly leaseUntil: number | null;
     /** The nodes that watch the timers of this node. */
     readonly clockworkers: readonly string[];
@@ -59,7 +59,7 @@ export interface RingView {
     readonly number: number;
     readonly maker: string;
     readonly members: readonly string[];
-    /** The node that has the token, as far as is known here. */
+    /** The node that has the token, as far as this node knows. */
     readonly at: string;
     readonly seenAt: number;
   } | null;
@@ -68,12 +68,12 @@ export interface RingView {
     readonly lastMs: number | null;
     readonly averageMs: number | null;
   };
-  /** Tokens that were made here, and outdated ones that arrived. */
+  /** The number of tokens that this node made, and of outdated tokens that arrived. */
   readonly made: number;
   readonly dropped: number;
-  /** Entries that wait for the token: partitions with hints, changes of timers. */
+  /** The number of entries that wait for the token: partitions with hints, and changes of timers. */
   readonly queued: { readonly hints: number; readonly timers: number };
-  /** Entries in the token when it was last here. */
+  /** The number of entries in the token when it was last at this node. */
   readonly carried: { readonly hints: number; readonly timers: number };
   readonly watch: {
     readonly executors: readonly string[];

@@ -1,4 +1,6 @@
-/** Drives a `RingNode`: posts the token, requests states, scans watched timers, notifies owners. It decides nothing. */
+/**
+ * Drives a `RingNode`: posts the token, requests states, scans watched timers, notifies owners. The driver decides nothing.
+ */
 import { z } from "zod";
 import { unreachable } from "../../std/assert.ts";
 import type { Clock } from "../../std/clock.ts";
@@ -13,7 +15,7 @@ import { RingNode } from "./ring-node.ts";
 import type { RingSettings } from "./settings.ts";
 import type { Token } from "./token.ts";
 
-/** The time limit of a request to a peer. */
+/** The time limit of a request to another node. */
 const ANSWER_MS = 1_000;
 
 export interface RingDriverOptions {
@@ -25,7 +27,7 @@ export interface RingDriverOptions {
   /** Called when the ring noticed a change that the store may know already. */
   readonly readMembers: () => void;
   readonly scanLetters: (partitions: readonly number[]) => void;
-  /** Called with overdue timers of this node's executions, which a watching node has reported. */
+  /** Called with overdue timers of this node's executions, as a watching node has reported them. */
   readonly timersDue: (timers: readonly StoredTimer[]) => void;
   readonly onFault: (fault: Error) => void;
 }
@@ -36,7 +38,7 @@ export class RingDriver {
   #cancelWake: (() => void) | null = null;
   #isRunning = false;
   #hasEnded = false;
-  /** How far the store's clock is ahead of this machine's. */
+  /** How far the store's clock is ahead of this machine's clock. */
   #ahead = 0;
 
   constructor(options: RingDriverOptions) {
@@ -68,7 +70,7 @@ export class RingDriver {
     return this.#node.view();
   }
 
-  /** Stops, and tells the ring so if that is possible without waiting. */
+  /** Stops, and sends a goodbye to the ring if that is possible without waiting. */
   stop(): void {
     this.input({ kind: "leaving" });
     this.#hasEnded = true;

@@ -1,4 +1,4 @@
-/** The map of the ring: members by URL, and owners of partitions, as of one reading of the store. */
+/** The map of the ring: members by URL, and owners of partitions, as of one read of the store. */
 import { sha256 } from "../../std/hash.ts";
 import type { MemberNode, Membership } from "../../store/cluster-store.ts";
 import { clockworkersOf } from "./clockworkers.ts";
@@ -11,10 +11,10 @@ export interface RingMember {
 /** A map as nodes send it to each other. */
 export interface RingState {
   readonly v: 1;
-  /** The store's clock at the reading. */
+  /** The store's clock at that read. */
   readonly asOf: number;
   readonly members: readonly RingMember[];
-  /** For each partition the index of its owner among the members, or -1. */
+  /** For each partition the index of its owner among the members; -1 if it has none. */
   readonly owners: readonly number[];
 }
 
@@ -42,12 +42,12 @@ export class RingMap {
     return this.#text === other.#text;
   }
 
-  /** The map before the first reading. It is empty, and any other map is newer. */
+  /** The map before the first read of the store. It is empty, and any other map is newer. */
   static unknown(): RingMap {
     return new RingMap({ asOf: -1, members: [], owners: [] });
   }
 
-  /** Makes a map of a reading. Of several incarnations at one URL, the latest counts. */
+  /** Makes a map from a read of the store. If several incarnations have one URL, the latest counts. */
   static of({ now, nodes, partitions }: Membership): RingMap {
     const byUrl = new Map<string, MemberNode>();
     for (const node of nodes) {
@@ -83,12 +83,12 @@ export class RingMap {
     return this.members[this.#owners[partition] ?? -1] ?? null;
   }
 
-  /** The partitions of these members, given by index. */
+  /** The partitions that these members own; the members are given by index. */
   ownedBy(members: readonly number[]): number[] {
     return this.#owners.flatMap((owner, partition) => (members.includes(owner) ? [partition] : []));
   }
 
-  /** The indexes of the members whose timers this one watches. */
+  /** The indexes of the members whose timers this member watches. */
   watchedBy(url: string, clockworkers: number): number[] {
     const own = this.indexOf(url);
     const { length } = this.members;
@@ -97,7 +97,7 @@ export class RingMap {
     );
   }
 
-  /** The members that watch the timers of this one. */
+  /** The URLs of the members that watch the timers of this member. */
   watchersOf(url: string, clockworkers: number): string[] {
     const own = this.indexOf(url);
     if (own === -1) return [];

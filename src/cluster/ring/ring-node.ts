@@ -25,11 +25,11 @@ import { TimerWatch } from "./watch.ts";
 
 /** How much earlier than needed a timer is sent to watchers, because clocks differ. */
 const HORIZON_SLACK_MS = 5_000;
-/** Average cycles without a token after which it counts as lost, and the longest such time. */
+/** After this many average cycles without a token, the token counts as lost; the second number is the longest such time. */
 const LOST_CYCLES = 4;
 const LOST_MAX_MS = 8_000;
 
-/** Where the token is, from this node's view. */
+/** Where the token is, as far as this node knows. */
 type Place =
   | { readonly kind: "elsewhere" }
   | { readonly kind: "held"; readonly token: Token }
@@ -49,13 +49,13 @@ export class RingNode {
   #map = RingMap.unknown();
   #incarnation = "";
   #leaseUntil = Number.NEGATIVE_INFINITY;
-  /** The ends of all members' leases, by incarnation, as of the last reading. */
+  /** The ends of all members' leases, by incarnation, as of the last read of the store. */
   #leases: ReadonlyMap<string, number> = new Map();
   #owned: ReadonlySet<number> = new Set();
   #outputs: RingOutput[] = [];
   #place: Place = ELSEWHERE;
   #asks = 0;
-  /** The newest token that was received or sent. */
+  /** The newest token that this node has received or sent. */
   #seen: Token | null = null;
   #seenAt = 0;
   #sentAt = Number.NEGATIVE_INFINITY;
@@ -75,7 +75,7 @@ export class RingNode {
     this.#suspects = new Suspects(this.#settings);
   }
 
-  /** Takes an input. Outputs come from `advance`. */
+  /** Applies an input. Outputs come from `advance`. */
   input(input: RingInput, now: number): void {
     this.#now = Math.max(this.#now, now);
     switch (input.kind) {
@@ -119,7 +119,7 @@ export class RingNode {
     }
   }
 
-  /** Does everything that is possible now. Returns outputs, to be performed in order. */
+  /** Does everything that is possible now. Returns outputs, which the driver performs in order. */
   advance(now: number): RingOutput[] {
     this.#now = Math.max(this.#now, now);
     const place = this.#place;
@@ -141,7 +141,7 @@ export class RingNode {
     return outputs;
   }
 
-  /** When `advance` is needed next without input; Infinity if never. */
+  /** When `advance` is needed next without an input; Infinity if it is not. */
   nextWakeAt(): number {
     const place = this.#place;
     const tokenAt =
@@ -153,7 +153,7 @@ export class RingNode {
     return Math.min(tokenAt, this.#watch.nextAt());
   }
 
-  /** The full state, for another node. */
+  /** This node's full state, for another node. */
   state(): RingState {
     return this.#map.toState();
   }
@@ -223,12 +223,12 @@ export class RingNode {
     this.#seenAt = this.#now;
   }
 
-  /** Handles a token whose sender has the same map, or whose map is known by now. */
+  /** Handles a token whose sender has the same map as this node, or whose map is known by now. */
   #apply(token: Token): void {
     this.#cycle.arrived(this.#now);
     const home = token.parcels.find(({ from }) => from === this.#url) ?? null;
     this.#queue.home(home, this.#watchers());
-    // A message whose sender is gone is dropped after some hops.
+    // A message whose sender has left the ring is dropped after some hops.
     const hopsMax = 2 * Math.max(this.#map.members.length, token.members.length, 1);
     const parcels = token.parcels.flatMap((message) =>
       message.from === this.#url || message.hops >= hopsMax ? [] : [this.#read(message)],
@@ -246,7 +246,7 @@ export class RingNode {
       for (const name of message.ended) this.#watch.ended(name);
       if (message.scan) this.#watch.rescan(this.#now);
     }
-    // A death is reported on the first round only.
+    // A death is reported only while its message goes round the ring for the first time.
     if (message.hops < this.#map.members.length)
       for (const death of message.deaths) {
         if (death.url === this.#url) continue;
@@ -294,8 +294,8 @@ export class RingNode {
   }
 
   /**
-   * The next node did not answer: the one after it gets the token, in a new epoch, since the silent node may have it and two
-   * tokens with one stamp could circulate for ever.
+   * Called when the next node did not answer: the node after it gets the token, in a new epoch. The silent node may have the
+   * token too, and two tokens with one stamp could circulate for ever.
    */
   #notPosted(token: Token): void {
     const dead = this.#map.members.find(({ url }) => url === this.#sentTo);
@@ -313,7 +313,7 @@ export class RingNode {
     this.#sentAt = Number.NEGATIVE_INFINITY;
   }
 
-  /** When the token counts as lost. */
+  /** When the token counts as lost, if it does not arrive before. */
   #lostAt(): number {
     const others = this.#map.members.filter((member) => !this.#suspects.isSuspect(member, this.#now));
     const rank = others.findIndex(({ url }) => url === this.#url);
@@ -333,7 +333,7 @@ export class RingNode {
     this.#apply(token);
   }
 
-  /** Says goodbye: other nodes read the members again, and open entries leave with the token if it is here. */
+  /** Says goodbye to the ring: other nodes read the members again, and waiting entries leave with the token if it is here. */
   #leave(): void {
     this.#isLeaving = true;
     this.#queue.death({ url: this.#url, incarnation: this.#incarnation, by: this.#url });
@@ -350,7 +350,7 @@ export class RingNode {
     for (const [to, timers] of byOwner) this.#emit({ kind: "timer-due", to, timers });
   }
 
-  /** A node whose lease may have ended takes no hints: they are for the present owner. */
+  /** Whether this node owns a partition. A node whose lease may have ended takes no hints: they are for the present owner. */
   #owns(partition: number): boolean {
     return this.#owned.has(partition) && this.#now < this.#leaseUntil - this.#settings.leaseSlackMs;
   }
@@ -370,7 +370,7 @@ export class RingNode {
   }
 }
 
-/** Measures a cycle of the token: the last one, and a moving average. */
+/** Measures how long a cycle of the token takes: the last cycle, and a moving average. */
 class CycleTime {
   #arrivedAt: number | null = null;
   count = 0;

@@ -1,6 +1,6 @@
 /** Settings of the ring. */
 export interface RingSettings {
-  /** The nodes that watch each executor's timers, itself included. */
+  /** The number of nodes that watch each executor's timers, the executor included. */
   readonly clockworkers: number;
   /** The shortest time between two sendings of the token while nothing is new. */
   readonly idleCycleMs: number;
@@ -9,28 +9,28 @@ export interface RingSettings {
   /** After this time without a token, the first node in order makes a new one; each next node waits this much longer. */
   readonly lostMs: number;
   readonly lostStaggerMs: number;
-  /** The time limit of a post to a peer. */
+  /** The time limit of posting the token to another node. */
   readonly postMs: number;
   readonly askMs: number;
-  /** How long a silent peer is skipped. */
+  /** How long a node that did not answer is skipped. */
   readonly suspectMs: number;
-  /** The most timers in one message; with more, a flag asks for a scan. */
+  /** The most timers in one message; if there are more, a flag asks the watchers for a scan. */
   readonly messageTimersMax: number;
-  /** How far ahead timers are watched, and how many. */
+  /** How far into the future timers are watched, and how many. */
   readonly horizonMs: number;
   readonly timersMax: number;
-  /** How often watched timers are read again, and the shortest time between two readings. */
+  /** How often watched timers are read again, and the shortest time between two reads. */
   readonly rescanMs: number;
   readonly rescanMinMs: number;
-  /** How long an overdue timer is left to its owner, and when the owner is notified again. */
+  /** How long an overdue timer is left to its owner, and after which time the owner is notified again. */
   readonly graceMs: number;
   readonly repeatMs: number;
-  /** The most timers in one notice, and the time between two notices. */
+  /** The most timers in one notice to an owner, and the time between two notices. */
   readonly dueMax: number;
   readonly dueEveryMs: number;
-  /** The shortest time between two readings of the members that the ring causes. */
+  /** The shortest time between two reads of the members that the ring causes. */
   readonly readMembersMs: number;
-  /** A node takes no hints in this time before its lease ends, because clocks differ. */
+  /** For this time before its lease ends, a node takes no hints, because clocks differ. */
   readonly leaseSlackMs: number;
 }
 

@@ -8,7 +8,7 @@ export interface NotedDeath extends Death {
 
 const NOTED_MAX = 20;
 
-/** Members that did not answer. They are skipped for a while; the store decides about membership. */
+/** Members that did not answer. The ring skips them for a while; the store decides about membership. */
 export class Suspects {
   readonly #settings: RingSettings;
   /** Skipped members by URL: the incarnation, and the time until which it is skipped. */
@@ -19,7 +19,7 @@ export class Suspects {
     this.#settings = settings;
   }
 
-  /** Recent reports, the oldest first. */
+  /** Recent reports of deaths, the oldest first. */
   get noted(): readonly NotedDeath[] {
     return this.#noted;
   }
@@ -30,7 +30,10 @@ export class Suspects {
     this.reported(death, now);
   }
 
-  /** Notes the report of another node. It is no reason to skip a member, or old reports would exclude it for ever. */
+  /**
+   * Records another node's report of a death. The report is no reason to skip the member, or old reports would exclude it for
+   * ever.
+   */
   reported(death: Death, now: number): void {
     this.#noted = [...this.#noted, { ...death, at: now }].slice(-NOTED_MAX);
   }
@@ -44,7 +47,7 @@ export class Suspects {
     return suspect !== undefined && suspect.incarnation === incarnation && now < suspect.until;
   }
 
-  /** Forgets reports of nodes that are no members any more. */
+  /** Drops reports about nodes that are no longer members. */
   keep(map: RingMap): void {
     for (const [url, { incarnation }] of this.#until)
       if (!map.members.some((member) => member.url === url && member.incarnation === incarnation))

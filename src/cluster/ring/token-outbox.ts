@@ -18,7 +18,7 @@ export class TokenOutbox {
   readonly #hints = new Map<number, number>();
   readonly #timers = new Map<string, TimerWord>();
   readonly #deaths = new Map<string, Death>();
-  /** Timers that watchers know. Of these, only the end is sent. */
+  /** Timers that the watchers know. Only the end of such a timer is sent. */
   readonly #told = new Set<string>();
   #scan = false;
   #aboard: TokenMessage | null = null;
@@ -100,7 +100,7 @@ export class TokenOutbox {
     return this.#aboard;
   }
 
-  /** The token has returned, with or without the message. Entries that no node took stay here. */
+  /** Called when the token has returned, with or without the message. Entries that no node has taken stay here. */
   home(message: TokenMessage | null, watchers: readonly string[]): void {
     const sent = this.#aboard;
     if (sent === null) return;
@@ -110,14 +110,14 @@ export class TokenOutbox {
     if (!isMine) this.isUrgent = true;
     for (const { partition, count } of back.hints)
       this.#hints.set(partition, (this.#hints.get(partition) ?? 0) + count);
-    // The report of a dead node is sent once.
+    // Deaths are not put back: the report of a death is sent only once.
     if (!back.watchers.some((url) => watchers.includes(url))) return;
     this.#scan ||= back.scan;
     for (const timer of back.timers) this.#sayAgain(timer);
     for (const name of back.ended) this.#sayAgain({ ...name, due: null });
   }
 
-  /** The message was not sent: all its entries go into the next one. */
+  /** Called when the message was not sent: all its entries go into the next message. */
   takeBack(watchers: readonly string[]): void {
     for (const death of this.#aboard?.deaths ?? []) this.#deaths.set(death.url, death);
     this.home(null, watchers);
@@ -125,7 +125,7 @@ export class TokenOutbox {
 
   #say(word: TimerWord): void {
     this.isUrgent = true;
-    // A scan finds all timers, so changes need not be sent.
+    // A scan finds all timers, so their changes need not be sent.
     if (this.#scan) return;
     this.#timers.set(`${word.execution}/${word.timer}`, word);
     if (this.#timers.size <= this.#settings.messageTimersMax) return;
@@ -134,7 +134,7 @@ export class TokenOutbox {
     this.#scan = true;
   }
 
-  /** Puts an entry back, unless there is a newer one. */
+  /** Puts a timer's entry back, unless there is a newer one. */
   #sayAgain(word: TimerWord): void {
     if (this.#timers.has(`${word.execution}/${word.timer}`)) return;
     const wasUrgent = this.isUrgent;

@@ -1,6 +1,6 @@
 /**
- * The token. Each node has at most one message in it: every other node reads it, and the node takes it out after one cycle.
- * Entries that return are sent again. The token is never the only copy of anything.
+ * The ring's token. Each node has at most one message in it: every other node reads the message, and its sender removes it
+ * after one cycle. Entries that return are sent again. The token never has the only copy of any data.
  */
 import type { StoredTimer } from "../../store/store.ts";
 import type { RingMap } from "./ring-map.ts";
@@ -27,7 +27,7 @@ export interface TokenMessage {
   readonly from: string;
   readonly incarnation: string;
   readonly number: number;
-  /** Something in it is new, so the token is passed on without a pause. */
+  /** Whether an entry of the message is new, so that the token is passed on without a pause. */
   readonly urgent: boolean;
   /** The number of nodes that the message has visited. */
   readonly hops: number;
@@ -35,18 +35,18 @@ export interface TokenMessage {
   readonly hints: readonly MailHint[];
   readonly timers: readonly StoredTimer[];
   readonly ended: readonly TimerName[];
-  /** There were more changes of timers than a message holds, so the watchers scan the store. */
+  /** Whether there were more changes of timers than a message holds, so that the watchers scan the store. */
   readonly scan: boolean;
-  /** Clockworkers of `from` that have not read its timers yet. */
+  /** Clockworkers of the sender that have not read its timers yet. */
   readonly watchers: readonly string[];
   readonly deaths: readonly Death[];
 }
 
-/** Orders tokens: the one with the greater stamp survives. */
+/** The stamp of a token. It orders tokens: the one with the greater stamp survives. */
 export interface TokenStamp {
   /** The epoch of the ring. It grows when a token is made, or repeated after a post without an answer. */
   readonly epoch: number;
-  /** The incarnation that began the epoch; it decides between two that did so at the same time. */
+  /** The incarnation that began the epoch; it decides between two tokens whose epochs began at the same time. */
   readonly maker: string;
   /** The number of the token, which grows with each hop. */
   readonly number: number;
@@ -54,10 +54,10 @@ export interface TokenStamp {
 
 export interface Token extends TokenStamp {
   readonly v: 1;
-  /** URLs of the members in order, and the hash of the map, of the last sender. */
+  /** URLs of the members in order, and the hash of the map, both of the node that sent the token last. */
   readonly members: readonly string[];
   readonly hash: string;
-  /** The hash of each node's map when the token was there. */
+  /** The hash of each node's map when the token was at that node. */
   readonly maps: readonly { readonly url: string; readonly hash: string }[];
   readonly parcels: readonly TokenMessage[];
 }

@@ -43,9 +43,9 @@ export class TimerWatch {
   #scannedAt = Number.NEGATIVE_INFINITY;
   #nextScanAt = Number.POSITIVE_INFINITY;
   #nextTellAt = Number.NEGATIVE_INFINITY;
-  /** All timers up to this time are in memory. */
+  /** The time up to which all timers are in memory. */
   #knownUntil = Number.NEGATIVE_INFINITY;
-  /** Timers whose change was reported while a scan was under way: the report is newer than the scan. */
+  /** Timers whose change was reported during a scan: the report is newer than the scan. */
   readonly #saidSince = new Set<string>();
   #lateness: Lateness = { count: 0, lastMs: 0, maxMs: 0 };
 
@@ -65,7 +65,7 @@ export class TimerWatch {
     return this.#lateness;
   }
 
-  /** The partitions to watch after a change of the ring. Timers of others stay until the next scan. */
+  /** Sets the partitions to watch after a change of the ring. Timers of other partitions stay until the next scan. */
   watch(partitions: readonly number[], now: number): void {
     this.#partitions = partitions;
     if (partitions.length === 0) {
@@ -88,12 +88,12 @@ export class TimerWatch {
     this.#scanning = { partitions: this.#partitions, until, max: this.#settings.timersMax };
     this.#scannedAt = now;
     this.#nextScanAt = now + this.#settings.rescanMs;
-    // Set before the scan, so that reports during it count.
+    // The time is set before the scan, so that reports during the scan count.
     this.#knownUntil = Math.max(this.#knownUntil, until);
     return this.#scanning;
   }
 
-  /** Takes the result of a scan, soonest first; null if it failed. */
+  /** Applies the result of a scan, soonest timers first; null if the scan failed. */
   scanned(timers: readonly StoredTimer[] | null, now: number): void {
     const scan = this.#scanning;
     if (scan === null) return;
@@ -104,14 +104,14 @@ export class TimerWatch {
     this.#isStale = false;
   }
 
-  /** A timer was set. It is kept if it is near. */
+  /** Called when a timer was set. The timer is kept in memory if it is due soon. */
   set({ execution, timer, due }: StoredTimer): void {
     const key = `${execution}/${timer}`;
     if (this.#scanning !== null) this.#saidSince.add(key);
     if (due > this.#knownUntil) this.#watched.delete(key);
     else if (this.#watched.has(key) || this.#watched.size < this.#settings.timersMax)
       this.#keep({ execution, timer, due });
-    // There is no room; the next scan finds it.
+    // There is no room for the timer; the next scan finds it.
     else this.rescan(due);
   }
 
@@ -159,7 +159,7 @@ export class TimerWatch {
       if (!found.has(key) && !this.#saidSince.has(key)) this.#watched.delete(key);
     this.#knownUntil = isCut ? (timers.at(-1) as StoredTimer).due : scan.until;
     this.#rebuild();
-    // A truncated scan continues when its timers are due.
+    // A scan that was cut continues when its last timers are due.
     if (isCut) this.rescan(this.#knownUntil);
   }
 
@@ -176,7 +176,7 @@ export class TimerWatch {
     if (this.#heap.size > 2 * this.#settings.timersMax) this.#rebuild();
   }
 
-  /** Removes entries that were replaced or forgotten. */
+  /** Removes entries of the heap that were replaced or dropped. */
   #rebuild(): void {
     this.#heap = soonestFirst();
     for (const watched of this.#watched.values()) this.#heap.push(watched);
