@@ -6,7 +6,8 @@
  *    (open-enumerations.ts), commands to their topics (topics.ts).
  * 3. Messages of workers become reports (receipt-inbox.ts, enumeration.ts), and are acknowledged after the commit.
  * 4. Without a connection, or while the broker takes no messages, the bridge claims no work; granted work waits.
- * 5. The store registers the queues, for the process or node that comes next (queue-registry.ts).
+ * 5. Requests of clients go to the server that serves them (request-queues.ts).
+ * 6. The store registers the queues, for the process or node that comes next (queue-registry.ts).
  */
 import type { TopicRegistry } from "../commands/topic-registry.ts";
 import type { WorkerLink } from "../engine/driver-options.ts";
@@ -19,6 +20,7 @@ import { DeadLetters } from "../net/amqp/dead-letters.ts";
 import { Publisher } from "../net/amqp/publisher.ts";
 import { QueueRepair } from "../net/amqp/queue-repair.ts";
 import { FANOUT } from "../protocol/amqp-wire.ts";
+import type { RequestPort } from "../protocol/broker-requests.ts";
 import type { BrokerView } from "../protocol/broker-view.ts";
 import {
   type Beat,
@@ -36,6 +38,7 @@ import type { Store } from "../store/store.ts";
 import type { BridgeParts } from "./bridge-parts.ts";
 import { EventPublisher } from "./event-publisher.ts";
 import { type BrokerNames, brokerNames } from "./names.ts";
+import { RequestQueues } from "./request-queues.ts";
 import { type BrokerSettings, DEFAULT_BROKER_SETTINGS } from "./settings.ts";
 import type { FindCommand } from "./topics/read-receipt.ts";
 import { Topics } from "./topics/topics.ts";
@@ -79,6 +82,7 @@ export class AmqpBridge implements WorkerLink {
   readonly #served: ServedAtBroker;
   readonly #visits: VisitQueueSet;
   readonly #singles: SingleTasks;
+  readonly #requests: RequestQueues;
   #session: BrokerSession | null = null;
   #isBlocked = false;
   /**
@@ -138,6 +142,7 @@ export class AmqpBridge implements WorkerLink {
       },
       (use) => this.#enumerations.deleteUnused(use),
     );
+    this.#requests = new RequestQueues(parts);
     this.#served = new ServedAtBroker(this.#names, () => this.#join());
     this.#singles = new SingleTasks({
       ...parts,
@@ -165,6 +170,11 @@ export class AmqpBridge implements WorkerLink {
   /** Why receipts may not be consumed from a queue; null if they may, or if there is no connection to ask. */
   refusesReceipts(receiptTopic: string): Promise<Rejection | null> {
     return this.#topics.refusesReceipts(receiptTopic);
+  }
+
+  /** Consumes the requests of clients. Returns a function that stops this. */
+  serveRequests(port: RequestPort): () => Promise<void> {
+    return this.#requests.serve(port);
   }
 
   get view(): BrokerView {
@@ -290,6 +300,7 @@ export class AmqpBridge implements WorkerLink {
     for (const visit of this.#visits.all()) visit.open();
     this.#enumerations.attach();
     this.#topics.attach();
+    await this.#requests.attach(session);
     await this.#restore();
     if (this.#session !== session) return;
     this.#giveWay(this.#options.engine.usesServed());
@@ -304,6 +315,7 @@ export class AmqpBridge implements WorkerLink {
     for (const visit of this.#visits.all()) visit.detach();
     this.#enumerations.detach();
     this.#topics.detach();
+    this.#requests.detach();
     if (this.#isClosed) return;
     // The bridge joins before the first connection too, so that `why` can name the broker as the reason for waiting.
     if (!this.#hasJoined) this.#joinEngine();
@@ -328,6 +340,7 @@ export class AmqpBridge implements WorkerLink {
     this.#enumerations.handOver((execution) => engine.isOwn(execution));
     this.#enumerations.check();
     this.#topics.check();
+    this.#requests.check();
     this.#events.checkPartitions();
     const checks = [this.#refresh(session)];
     // This node may own partitions of other nodes that have ended.

@@ -21,6 +21,7 @@ export function brokerNames(prefix: string) {
     return `${prefix}.workflow.${shortened(at.execution, room)}${rest}`;
   };
   return {
+    prefix,
     ...amqpNames(prefix),
     /** The queue of tasks that are in the journal. */
     tasks: (at: VisitPlace) => `${base(at)}.tasks`,

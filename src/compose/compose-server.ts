@@ -1,6 +1,7 @@
 /** Opens a node with its HTTP API. A module of its own, so that programs that run Rondo in process do not load the server. */
 import type { ClusterNode } from "../cluster/cluster-node.ts";
 import { packageRoot, readManifest } from "../package-root.ts";
+import type { BrokerRequestMode } from "../protocol/broker-requests.ts";
 import type { Rondo } from "../rondo/rondo.ts";
 import { urlOf } from "../server/http/listen.ts";
 import type { Metrics } from "../server/metrics.ts";
@@ -32,6 +33,8 @@ export interface ServerOptions extends PartOptions {
   /** RONDO_ADMIN_TOKEN, a token with all rights. */
   readonly adminToken?: string | null;
   readonly limits?: Partial<ApiLimits>;
+  /** Which requests of the broker count; `trusted` by default. */
+  readonly brokerRequests?: BrokerRequestMode;
   /** How long a node of a cluster stays a member without renewing its lease; 10 s by default. */
   readonly leaseMs?: number;
   /** The silence after which an attempt of a remote worker is lost. */
@@ -170,6 +173,7 @@ async function serveOwner(
       hosts: options.hosts ?? [],
       adminToken: options.adminToken ?? null,
       limits: options.limits ?? {},
+      brokerRequests: options.brokerRequests ?? "trusted",
       version: readManifest().version,
       settings: options.shown ?? [],
       pages: `${packageRoot}dist/dashboard`,

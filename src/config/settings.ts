@@ -2,7 +2,8 @@
 import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
 import type { StateStoreGiven } from "../commands/state/state-settings.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";
-import { type Decode, listOf, mapOf, mapped, object, optional, secret, text } from "../std/decode.ts";
+import { BROKER_REQUEST_MODES, type BrokerRequestMode } from "../protocol/broker-requests.ts";
+import { type Decode, listOf, mapOf, mapped, object, oneOf, optional, secret, text } from "../std/decode.ts";
 import { showDuration } from "../std/duration.ts";
 import {
   count,
@@ -164,6 +165,11 @@ export const SETTINGS = {
   } satisfies Setting<Readonly<Record<string, ProjectSettings>>>,
   receiptTopics: { inFile: true, fallback: [], decoder: () => topics } satisfies Setting<readonly string[]>,
   brokerSilence: duration(300_000, 1_000),
+  brokerRequests: {
+    inFile: true,
+    fallback: "trusted",
+    decoder: () => oneOf(BROKER_REQUEST_MODES),
+  } satisfies Setting<BrokerRequestMode>,
   retention: duration(30 * 86_400_000, 0),
   lease: duration(10_000, 1_000),
   heartbeat: duration(30_000, 100),

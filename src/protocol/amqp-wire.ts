@@ -11,6 +11,9 @@ export function amqpNames(prefix: string): {
   process(use: string): string;
   workflowFinished(execution: string): string;
   readonly enumerated: string;
+  /** The queues of requests: starts, and changes of executions. */
+  readonly created: string;
+  readonly control: string;
   readonly cancelConsumer: string;
   readonly events: string;
   /** The dead-letter exchange, and its queue. */
@@ -21,6 +24,8 @@ export function amqpNames(prefix: string): {
     process: (use) => `${prefix}.workflow.handler.${use}.process`,
     workflowFinished: (execution) => `${prefix}.workflow.${execution}.finished`,
     enumerated: `${prefix}.workflow.handler.enumerated`,
+    created: `${prefix}.workflow.created`,
+    control: `${prefix}.workflow.control`,
     cancelConsumer: `${prefix}.cancel.consumer`,
     events: `${prefix}.events`,
     dead: `${prefix}.dead`,

@@ -5,6 +5,7 @@ import type { RingView } from "../cluster/ring/io.ts";
 import type { StateEntry, StatePlace } from "../commands/state/state-store.ts";
 import type { TopicGuard } from "../commands/topic-guard.ts";
 import type { EnginePort } from "../engine/engine-port.ts";
+import type { BrokerRequestMode, RequestPort } from "../protocol/broker-requests.ts";
 import type { BrokerView } from "../protocol/broker-view.ts";
 import type { Rondo } from "../rondo/rondo.ts";
 import type { Schedules } from "../schedule/schedules.ts";
@@ -72,6 +73,8 @@ export interface ApiConfig {
   readonly adminToken: string | null;
   /** API limits that differ from the default. */
   readonly limits: Partial<ApiLimits>;
+  /** Which requests of the broker count. */
+  readonly brokerRequests: BrokerRequestMode;
   readonly version: string;
   readonly settings: readonly ShownSetting[];
   /** The folder with the built dashboard. If it is null or missing, the server has no dashboard. */
@@ -112,6 +115,13 @@ export interface PostOpPort {
   refusalOf(place: StatePlace): Promise<Rejection | null>;
 }
 
+/** The broker, for the API. */
+export interface BrokerPort {
+  readonly view: BrokerView;
+  /** Consumes the requests of clients. Returns a function that stops this. */
+  serveRequests(port: RequestPort): () => Promise<void>;
+}
+
 export interface ApiParts {
   readonly engine: EnginePort;
   readonly store: Store;
@@ -142,8 +152,8 @@ export interface ApiParts {
   readonly nodeToken?: string;
   /** In a cluster: returns the state of the ring. Missing for a single server. */
   readonly ring?: () => ClusterShown;
-  /** The state of the RabbitMQ broker; missing or null without a broker. */
-  readonly broker?: { readonly view: BrokerView } | null;
+  /** The broker; missing or null without one. */
+  readonly broker?: BrokerPort | null;
   /** Publishes the address of this server to processes that open the same store. */
   readonly announce?: (url: string) => Promise<void>;
 }

@@ -17,6 +17,7 @@ import { PROBLEM_TYPE, problemOf, type Refusal } from "./http/problem.ts";
 import { dropBody } from "./http/read-body.ts";
 import { toOriginForm } from "./http/request-target.ts";
 import { cutIfUnread, sendAnswer, sendProblem } from "./http/send-answer.ts";
+import { MessageRequests } from "./message-requests.ts";
 import { AllNodes } from "./other-nodes.ts";
 import { type ApiLimits, type ApiParts, DEFAULT_API_LIMITS, type PeerPort } from "./parts.ts";
 import { bindRoutes } from "./route.ts";
@@ -50,6 +51,8 @@ export class ApiServer {
   /** Requests that wait. They are answered when the server closes. */
   readonly #waiting: Waiting = new Map();
   readonly #servers: Server[] = [];
+  readonly #serveRequests: () => void;
+  #stopRequests: () => Promise<void> = async () => {};
   #isClosing = false;
   #url = "";
   #socket: string | null = null;
@@ -122,6 +125,11 @@ export class ApiServer {
     metrics.watchEngine(() => engine.overview());
     const { broker } = parts;
     if (broker) metrics.watchBroker(() => broker.view);
+    const { brokerRequests: mode } = config;
+    this.#serveRequests = () => {
+      if (broker && mode !== "off")
+        this.#stopRequests = broker.serveRequests(new MessageRequests(services, mode));
+    };
   }
 
   /** Opens the server. It refuses to listen on an address that other machines can reach while there is no token. */
@@ -150,6 +158,7 @@ export class ApiServer {
     const server = new ApiServer(parts, { tokens, endedSessions });
     try {
       await server.#listen();
+      server.#serveRequests();
     } catch (thrown) {
       await server.close({ graceMs: 0 });
       throw thrown;
@@ -171,6 +180,7 @@ export class ApiServer {
   async close(options: { readonly graceMs?: number } = {}): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
+    await this.#stopRequests();
     this.#access.tokens.close();
     this.#access.endedSessions.close();
     for (const waiting of this.#waiting.keys()) waiting.abort();

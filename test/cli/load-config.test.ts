@@ -67,6 +67,7 @@ describe("a value", () => {
       projects: {},
       receiptTopics: [],
       brokerSilence: 300_000,
+      brokerRequests: "trusted",
       retention: 2_592_000_000,
       lease: 10_000,
       claimLease: 30_000,

@@ -111,6 +111,7 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
     broker: config.broker,
     prefix: config.prefix,
     receiptTopics: config.receiptTopics,
+    brokerRequests: config.brokerRequests,
     brokerSettings: { silenceMs: config.brokerSilence },
     host: config.host,
     port: config.port,

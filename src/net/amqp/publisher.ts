@@ -21,6 +21,7 @@ export interface Outgoing {
   /** How long the message may wait in a queue. */
   readonly expirationMs?: number;
   readonly replyTo?: string;
+  readonly correlationId?: string;
   readonly headers?: Readonly<Record<string, string | number | readonly string[]>>;
   /** Called once, when the broker has confirmed the message; false: no queue took it. */
   readonly done?: (isRouted: boolean) => void;
@@ -102,7 +103,8 @@ export class Publisher {
   #send(message: Outgoing): void {
     const channel = this.#channel;
     if (channel === null) return;
-    const { exchange = "", key, id, body, mandatory = false, expirationMs, headers, replyTo } = message;
+    const { exchange = "", key, id, body, mandatory = false, expirationMs, headers } = message;
+    const { replyTo, correlationId } = message;
     const options: Options.Publish = {
       persistent: true,
       mandatory,
@@ -111,6 +113,7 @@ export class Publisher {
       ...(expirationMs === undefined ? {} : { expiration: String(expirationMs) }),
       ...(headers === undefined ? {} : { headers }),
       ...(replyTo === undefined ? {} : { replyTo }),
+      ...(correlationId === undefined ? {} : { correlationId }),
     };
     try {
       channel.publish(exchange, key, body, options, (error) => {

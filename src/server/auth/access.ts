@@ -153,6 +153,7 @@ function isSame(right: string, given: string): boolean {
   return one.length === other.length && timingSafeEqual(one, other);
 }
 
-function callerOf({ id, name, role, project }: Token): Caller {
+/** The caller with a token. */
+export function callerOf({ id, name, role, project }: Token): Caller {
   return { name, role, project, token: id, countedBy: id };
 }

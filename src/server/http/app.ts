@@ -4,10 +4,7 @@ import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { context, propagation, type Span, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import type { Context } from "hono";
-import { DamagedData } from "../../kernel/journal/damage.ts";
-import { damagedRow } from "../../sdk/errors.ts";
 import type { Clock } from "../../std/clock.ts";
-import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, RondoError } from "../../std/rejection.ts";
 import { Longer, within } from "../../std/within.ts";
 import { StoreFault } from "../../store/store.ts";
@@ -20,7 +17,7 @@ import type { Answer, Ask, Route } from "../route.ts";
 import type { AuditLog } from "../services/audit-log.ts";
 import type { IdempotencyKeys, KeyUse } from "../services/idempotency-keys.ts";
 import { describeRoute } from "./openapi.ts";
-import type { Refusal } from "./problem.ts";
+import { type Refusal, toRejection } from "./problem.ts";
 import { dropBody } from "./read-body.ts";
 import { type CheckedRequest, checkRequest } from "./request-check.ts";
 import { cutIfUnread, sendAnswer, sendProblem } from "./send-answer.ts";
@@ -228,19 +225,10 @@ async function note(route: Route, { caller, named }: Asked, { audit }: AppParts)
 
 /** Converts an exception into the refusal that the client gets. */
 function refusalOf(thrown: unknown, parts: AppParts): Refusal {
-  if (thrown instanceof DamagedData) {
-    const { code, message, hint } = damagedRow(thrown);
-    return { code, message, hint };
-  }
-  if (thrown instanceof RondoError) {
-    const { code, message, hint, path } = thrown;
-    if (hint === undefined) return { code, message, ...defined({ path }) };
-    return { code, message: message.replace(` (${hint})`, ""), ...defined({ hint, path }) };
-  }
-  parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
-  return thrown instanceof StoreFault
-    ? { code: "store_unavailable", message: "the store could not do it just now" }
-    : { code: "internal", message: "the server failed to answer" };
+  const refusal = toRejection(thrown);
+  if (refusal === null || thrown instanceof StoreFault)
+    parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+  return refusal ?? { code: "internal", message: "the server failed to answer" };
 }
 
 /** Whether a path matches a pattern of the route table. */

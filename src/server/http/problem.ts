@@ -1,5 +1,9 @@
 /** Refusals on the wire: RFC 9457 problems, with status and hint from one table. */
-import type { RejectionCode } from "../../std/rejection.ts";
+import { DamagedData } from "../../kernel/journal/damage.ts";
+import { damagedRow } from "../../sdk/errors.ts";
+import { defined } from "../../std/defined.ts";
+import { type Rejection, type RejectionCode, RondoError, reject } from "../../std/rejection.ts";
+import { StoreFault } from "../../store/store.ts";
 import type { problemSchema } from "../schemas/problem.ts";
 import type { Shape } from "../schemas/shape.ts";
 
@@ -53,7 +57,17 @@ export const PROBLEMS: Readonly<
   },
 };
 
-/** A refusal of a request, with any problem code. */
+/** The rejection of an exception; null if the exception is a bug. */
+export function toRejection(thrown: unknown): Rejection | null {
+  if (thrown instanceof DamagedData) return damagedRow(thrown);
+  if (thrown instanceof StoreFault) return reject("store_unavailable", "the store could not do it just now");
+  if (!(thrown instanceof RondoError)) return null;
+  const { code, message, hint, path } = thrown;
+  const bare = hint === undefined ? message : message.replace(` (${hint})`, "");
+  return reject(code, bare, defined({ hint, path }));
+}
+
+/** A refusal with any problem code. */
 export interface Refusal {
   readonly code: ProblemCode;
   readonly message: string;

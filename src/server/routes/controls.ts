@@ -2,7 +2,9 @@
 import { z } from "@hono/zod-openapi";
 import { dropDamaged } from "../../engine/cache/damages.ts";
 import type { ControlMessage } from "../../kernel/message.ts";
+import type { ExecutionView } from "../../kernel/view.ts";
 import { checkList } from "../../protocol/check-request.ts";
+import { defined } from "../../std/defined.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import { listOrSearch } from "../../store/search-heads.ts";
 import type { Caller } from "../auth/caller.ts";
@@ -68,19 +70,12 @@ function controlRoute(action: ControlMessage["kind"]) {
     audit: `execution.${action}`,
     async handle(ask, services) {
       const { id } = ask.params;
-      const found = await inspectFor(services, ask.caller, id);
-      if (isRejection(found)) return found;
-      const by = ask.body.by ?? ask.caller.name;
-      const messageId = ask.body.id ?? ask.idempotencyKey;
-      await services.rondo.execution(id)[action]({
-        by,
-        ...(ask.body.reason === undefined ? {} : { reason: ask.body.reason }),
-        ...(messageId === null ? {} : { id: messageId }),
-        ...("force" in ask.body && ask.body.force === true ? { force: true } : {}),
-      });
-      ask.target(id, found.view.project);
-      const after = await services.engine.inspect(id);
-      return isRejection(after) ? after : json(after.view);
+      const { by, reason, id: key = ask.idempotencyKey } = ask.body;
+      const force = "force" in ask.body && ask.body.force === true;
+      const view = await controlFor(services, ask.caller, { id, action, key, by, reason, force });
+      if (isRejection(view)) return view;
+      ask.target(id, view.project);
+      return json(view);
     },
   });
 }
@@ -103,19 +98,75 @@ const signalRoute = route({
   audit: "execution.signal",
   async handle(ask, services) {
     const { id } = ask.params;
-    const { name: signal, data } = ask.body;
-    const found = await inspectFor(services, ask.caller, id);
-    if (isRejection(found)) return found;
-    const wrong = await checkSignal(services, found.view.workflowHash, { signal, data });
-    if (wrong !== null) return wrong;
-    const messageId = ask.body.id ?? ask.idempotencyKey;
-    await services.rondo.execution(id).signal(signal, data, messageId === null ? {} : { id: messageId });
-    ask.target(`${id} ${signal}`, found.view.project);
+    const { name: signal, data, id: key = ask.idempotencyKey } = ask.body;
+    const view = await signalFor(services, ask.caller, { id, key, signal, data });
+    if (isRejection(view)) return view;
+    ask.target(`${id} ${signal}`, view.project);
     return json({ execution: id, signal });
   },
 });
 
-/** Checks the payload of a signal: it must match the schema of one of the waits for this signal. */
+/** A change of an execution. */
+interface Change {
+  readonly id: string;
+  /** The id of the message; null: it has none, and a repeat is another change. */
+  readonly key: string | null;
+  /** Only an execution of this project is meant. */
+  readonly project?: string | undefined;
+}
+
+/** Changes an execution for a caller. Returns its view after the change. */
+export async function controlFor(
+  services: Services,
+  caller: Caller,
+  change: Change & {
+    readonly action: ControlMessage["kind"];
+    readonly by?: string | undefined;
+    readonly reason?: string | undefined;
+    readonly force?: boolean;
+  },
+): Promise<ExecutionView | Rejection> {
+  const { id, key, action, by = caller.name, reason, force = false } = change;
+  const found = await findFor(services, caller, change);
+  if (isRejection(found)) return found;
+  await services.rondo.execution(id)[action]({
+    by,
+    ...defined({ reason, id: key ?? undefined }),
+    ...(force ? { force } : {}),
+  });
+  const after = await services.engine.inspect(id);
+  return isRejection(after) ? after : after.view;
+}
+
+/** Sends a signal for a caller. Returns the view of the execution before the signal. */
+export async function signalFor(
+  services: Services,
+  caller: Caller,
+  change: Change & { readonly signal: string; readonly data: unknown },
+): Promise<ExecutionView | Rejection> {
+  const { id, key, signal, data } = change;
+  const found = await findFor(services, caller, change);
+  if (isRejection(found)) return found;
+  const wrong = await checkSignal(services, found.workflowHash, { signal, data });
+  if (wrong !== null) return wrong;
+  await services.rondo.execution(id).signal(signal, data, key === null ? {} : { id: key });
+  return found;
+}
+
+async function findFor(
+  services: Services,
+  caller: Caller,
+  { id, project }: Change,
+): Promise<ExecutionView | Rejection> {
+  const found = await inspectFor(services, caller, id);
+  if (isRejection(found)) return found;
+  const isMeant = project === undefined || project === found.view.project;
+  return isMeant
+    ? found.view
+    : reject("not_found", `there is no execution ${id} in the project "${project}"`);
+}
+
+/** A payload must fit the schema of one of the waits for its signal. */
 async function checkSignal(
   { definitions }: Services,
   hash: string,

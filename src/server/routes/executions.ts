@@ -20,7 +20,7 @@ import {
   whySchema,
 } from "../schemas/execution.ts";
 import { cursor, executionParams, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
-import { timeOf } from "../services/start-executions.ts";
+import { type Started, timeOf } from "../services/start-executions.ts";
 import { idTaken, inspectFor, keyedId, projectFor, route, type Services } from "./services.ts";
 
 const TAG = "executions";
@@ -84,14 +84,10 @@ const startRoute = route({
   refusals: ["not_found", "conflict", "not_storable"],
   audit: "execution.start",
   async handle(ask, services) {
-    const { workflow, input, ...options } = ask.body;
-    const checked = checkOptions(options, ask.caller, ask.idempotencyKey);
-    if (isRejection(checked)) return checked;
-    const started = await services.starts.start({ ...checked, workflow, input, trace: ask.trace });
-    if (isRejection(started)) return started.code === "conflict" ? idTaken(ask.caller, started) : started;
-    if (started.view.project !== checked.project)
-      return idTaken(ask.caller, reject("conflict", `execution ${started.id} exists in another project`));
-    ask.target(started.id, checked.project);
+    const { body, caller, idempotencyKey: key, trace } = ask;
+    const started = await startFor(services, caller, { body, key, trace });
+    if (isRejection(started)) return started;
+    ask.target(started.id, started.view.project);
     return json(started.view, {
       status: started.existed ? 200 : 201,
       headers: { location: `/v1/executions/${encodeURIComponent(started.id)}` },
@@ -229,6 +225,26 @@ const droppedRoute = route({
     return isRejection(found) ? found : json({ data: await services.engine.dropped(params.id), next: null });
   },
 });
+
+/** Starts an execution for a caller. Without an id in the body, `key` gives it. */
+export async function startFor(
+  { starts }: Pick<Services, "starts">,
+  caller: Caller,
+  request: {
+    readonly body: z.output<typeof startSchema>;
+    readonly key: string | null;
+    readonly trace: string | null;
+  },
+): Promise<Started | Rejection> {
+  const { workflow, input, ...options } = request.body;
+  const checked = checkOptions(options, caller, request.key);
+  if (isRejection(checked)) return checked;
+  const started = await starts.start({ ...checked, workflow, input, trace: request.trace });
+  if (isRejection(started)) return started.code === "conflict" ? idTaken(caller, started) : started;
+  return started.view.project === checked.project
+    ? started
+    : idTaken(caller, reject("conflict", `execution ${started.id} exists in another project`));
+}
 
 type StartOptions = Omit<z.output<typeof startSchema>, "workflow" | "input">;
 

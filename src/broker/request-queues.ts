@@ -1,0 +1,184 @@
+/**
+ * Requests over the broker: consumes `<p>.workflow.created` and `<p>.workflow.control`.
+ *
+ * 1. A message is acknowledged after the commit of its request, and after its answer is confirmed (`reply_to`).
+ * 2. Requests for one execution are carried out one after the other.
+ * 3. A refused message goes to the dead letters with the reason, and the refusal is its answer.
+ * 4. While the store or the owner of the execution is away, the message stays unacknowledged, and the request is repeated.
+ */
+import { toFault } from "../net/amqp/broker-fault.ts";
+import type { BrokerSession } from "../net/amqp/connection.ts";
+import type { Delivery } from "../net/amqp/delivery.ts";
+import { SHARED_QUEUE } from "../protocol/amqp-wire.ts";
+import {
+  type BrokerRequest,
+  type RequestAnswer,
+  type RequestPort,
+  type RequestSender,
+  readControl,
+  readStart,
+} from "../protocol/broker-requests.ts";
+import { invalid, readFields } from "../protocol/read-body.ts";
+import { BackOff } from "../std/back-off.ts";
+import type { Fields } from "../std/decode.ts";
+import { defined } from "../std/defined.ts";
+import { isRejection, type Rejection, type RejectionCode, reject } from "../std/rejection.ts";
+import { atMost, sleep } from "../std/within.ts";
+import type { BridgeParts } from "./bridge-parts.ts";
+
+type Read = (fields: Fields, messageId: string | null) => BrokerRequest | Rejection;
+
+const BODY_BYTES_MAX = 4_194_304;
+/** How long `stop` waits for requests under way. */
+const STOP_MS = 2_000;
+/** Refusals that end by themselves. */
+const PASSING: readonly RejectionCode[] = ["store_unavailable", "not_ready", "not_owner", "timeout"];
+
+export class RequestQueues {
+  readonly #parts: BridgeParts;
+  #port: RequestPort | null = null;
+  /** The session in which the queues are consumed. */
+  #consumed: BrokerSession | null = null;
+  readonly #tags: string[] = [];
+  /** The last request of each execution. */
+  readonly #turns = new Map<string, Promise<void>>();
+  #answers = 0;
+
+  constructor(parts: BridgeParts) {
+    this.#parts = parts;
+  }
+
+  /** Consumes the queues from now on. Returns a function that stops this: messages then stay in their queues. */
+  serve(port: RequestPort): () => Promise<void> {
+    this.#port = port;
+    this.check();
+    return () => this.#stop();
+  }
+
+  async attach(session: BrokerSession): Promise<void> {
+    if (this.#port === null || this.#consumed === session) return;
+    this.#consumed = session;
+    this.#tags.length = 0;
+    const { names } = this.#parts;
+    await this.#consume(session, names.created, readStart);
+    await this.#consume(session, names.control, readControl);
+  }
+
+  detach(): void {
+    this.#consumed = null;
+  }
+
+  /** Consumes the queues if they are not consumed yet. */
+  check(): void {
+    const session = this.#parts.session();
+    if (session === null) return;
+    this.attach(session).catch((thrown: unknown) => {
+      if (this.#consumed === session) this.#consumed = null;
+      this.#parts.onFault(toFault(thrown));
+    });
+  }
+
+  async #stop(): Promise<void> {
+    this.#port = null;
+    const session = this.#parts.session();
+    if (session !== null && session === this.#consumed)
+      // A connection that breaks meanwhile does not consume either.
+      for (const tag of this.#tags.splice(0)) await session.cancel(tag).catch(() => {});
+    this.#consumed = null;
+    await atMost(this.#parts.clock, STOP_MS, Promise.all(this.#turns.values()));
+  }
+
+  async #consume(session: BrokerSession, queue: string, read: Read): Promise<void> {
+    const { repair, onFault } = this.#parts;
+    await repair.open(session, [queue], async () => {
+      await session.withChannel((channel) => channel.assertQueue(queue, SHARED_QUEUE));
+      const tag = await session.consume(queue, (delivery) => {
+        if (delivery !== null) return this.#onMessage(delivery, read);
+        // The queue was deleted.
+        if (this.#port !== null)
+          this.#consume(session, queue, read).catch((thrown: unknown) => onFault(toFault(thrown)));
+      });
+      this.#tags.push(tag);
+    });
+  }
+
+  #onMessage(delivery: Delivery, read: Read): void {
+    const request = this.#read(delivery, read);
+    if (isRejection(request)) return this.#refuse(delivery, request);
+    const turn = request.id ?? `~${request.key}`;
+    const after = (this.#turns.get(turn) ?? Promise.resolve())
+      .then(() => this.#handle(delivery, request))
+      .then(() => {
+        if (this.#turns.get(turn) === after) this.#turns.delete(turn);
+      });
+    this.#turns.set(turn, after);
+  }
+
+  #read({ message: { content, properties } }: Delivery, read: Read): BrokerRequest | Rejection {
+    if (content.length > BODY_BYTES_MAX)
+      return reject("too_large", `the message has more than ${BODY_BYTES_MAX} bytes`);
+    if (textOf(properties.replyTo)?.startsWith(`${this.#parts.names.prefix}.`) === true)
+      return invalid("`reply_to` is a queue of the engine");
+    const fields = readFields(content);
+    return isRejection(fields) ? fields : read(fields, textOf(properties.messageId));
+  }
+
+  /** Carries out a request. It repeats while the request is refused for a reason that ends by itself. */
+  async #handle(delivery: Delivery, request: BrokerRequest): Promise<void> {
+    const backOff = new BackOff({});
+    for (;;) {
+      // The broker delivers the message again, to this node or another one.
+      if (this.#port === null || !delivery.isOpen) return delivery.nack();
+      const answer = await this.#ask(this.#port, request, senderOf(delivery));
+      if (!isRejection(answer)) return this.#answer(delivery, answer, () => delivery.ack());
+      if (!PASSING.includes(answer.code)) return this.#refuse(delivery, answer, request.id);
+      await sleep(this.#parts.clock, backOff.next());
+    }
+  }
+
+  async #ask(
+    port: RequestPort,
+    request: BrokerRequest,
+    sender: RequestSender,
+  ): Promise<RequestAnswer | Rejection> {
+    try {
+      return await port.handle(request, sender);
+    } catch (thrown) {
+      this.#parts.onFault(thrown instanceof Error ? thrown : new Error(String(thrown)));
+      return invalid("the engine failed to carry it out: see its log");
+    }
+  }
+
+  #refuse(delivery: Delivery, refusal: Rejection, id?: string): void {
+    const { code, message, hint, path } = refusal;
+    const error = { code, message, ...defined({ hint, path }) };
+    this.#answer(delivery, { ...defined({ workflow_id: id }), error }, () => {});
+    this.#parts.dead.put(delivery, `${code}: ${message}`);
+  }
+
+  /** Publishes an answer if the message asks for one; `then` is called when it is confirmed, or its queue is gone. */
+  #answer({ message: { properties } }: Delivery, answer: object, then: () => void): void {
+    const { publisher, names } = this.#parts;
+    const queue = textOf(properties.replyTo);
+    if (queue === null || queue.startsWith(`${names.prefix}.`)) return then();
+    publisher.publish({
+      key: queue,
+      id: `answer~${++this.#answers}`,
+      body: Buffer.from(JSON.stringify({ ok: !("error" in answer), ...answer })),
+      mandatory: true,
+      ...defined({
+        correlationId: textOf(properties.correlationId) ?? textOf(properties.messageId) ?? undefined,
+      }),
+      done: then,
+    });
+  }
+}
+
+function senderOf({ message: { properties } }: Delivery): RequestSender {
+  const headers = (properties.headers ?? {}) as Fields;
+  return { token: textOf(headers["token"]), user: textOf(properties.userId) };
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === "string" && value !== "" ? value : null;
+}

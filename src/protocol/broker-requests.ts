@@ -1,0 +1,148 @@
+/**
+ * Requests over the broker: messages that start executions and change them (docs/protocol.md). The server carries them out
+ * (`RequestPort`); the bridge reads them and publishes the answers.
+ */
+import {
+  type Decode,
+  decode,
+  type Fields,
+  isObject,
+  object,
+  oneOf,
+  optional,
+  secret,
+} from "../std/decode.ts";
+import { isRejection, type Rejection } from "../std/rejection.ts";
+import { invalid, string } from "./read-body.ts";
+
+/** Which requests of the broker count. */
+export const BROKER_REQUEST_MODES = ["trusted", "token", "off"] as const;
+
+/**
+ * `trusted`: everyone who may publish to the queues is an operator of the deployment. `token`: each message needs the token
+ * of an operator. `off`: the queues are not consumed.
+ */
+export type BrokerRequestMode = (typeof BROKER_REQUEST_MODES)[number];
+
+/** Changes of an execution; `signal` sends a signal. */
+export const REQUEST_ACTIONS = ["signal", "pause", "resume", "cancel", "retry"] as const;
+
+/** A message in `<p>.workflow.created`. */
+export interface StartRequest {
+  readonly kind: "start";
+  /** The id of the execution; undefined: it is derived from `key`. */
+  readonly id: string | undefined;
+  readonly key: string | null;
+  /** The name of the workflow. */
+  readonly workflow: string;
+  readonly input: unknown;
+  /** Options as in the HTTP API. */
+  readonly options: Fields;
+}
+
+/** A message in `<p>.workflow.control`. */
+export interface ControlRequest {
+  readonly kind: "control";
+  readonly id: string;
+  /** The id of the message: a repeat changes nothing. */
+  readonly key: string;
+  readonly action: (typeof REQUEST_ACTIONS)[number];
+  /** Only executions of this project are meant; undefined: of any. */
+  readonly project: string | undefined;
+  readonly by: string | undefined;
+  readonly reason: string | undefined;
+  /** The name and the payload of a signal. */
+  readonly signal: string | undefined;
+  readonly data: unknown;
+}
+
+export type BrokerRequest = StartRequest | ControlRequest;
+
+/** The sender of a message. */
+export interface RequestSender {
+  /** The header `token`. */
+  readonly token: string | null;
+  /** The property `user_id`, which the broker has checked. */
+  readonly user: string | null;
+}
+
+/** The answer to a request that was carried out. */
+export interface RequestAnswer {
+  readonly workflow_id: string;
+  /** The status of the execution after the request. */
+  readonly status: string;
+  /** For a start: whether the execution existed before. */
+  readonly existed?: boolean;
+}
+
+/** Carries out requests. Resolves after the commit. */
+export interface RequestPort {
+  handle(request: BrokerRequest, sender: RequestSender): Promise<RequestAnswer | Rejection>;
+}
+
+const tags = secret<Readonly<Record<string, string>>>(
+  "an object of texts",
+  (value) => isObject(value) && Object.values(value).every((tag) => typeof tag === "string"),
+);
+const time = secret<string | number>(
+  "a time",
+  (value) => typeof value === "string" || Number.isFinite(value),
+);
+const anyJson: Decode<unknown> = (value) => value;
+
+const START = object(
+  {
+    workflow_id: optional(string),
+    workflow: optional(string),
+    input: optional(anyJson),
+    project: optional(string),
+    tags: optional(tags),
+    start_at: optional(time),
+    deadline: optional(time),
+  },
+  { what: "workflow.created" },
+);
+
+const CONTROL = object(
+  {
+    workflow_id: string,
+    action: oneOf(REQUEST_ACTIONS),
+    id: optional(string),
+    project: optional(string),
+    by: optional(string),
+    reason: optional(string),
+    signal: optional(string),
+    data: optional(anyJson),
+  },
+  { what: "workflow.control" },
+);
+
+/** Reads a start. `messageId` is the property `message_id`. */
+export function readStart(fields: Fields, messageId: string | null): StartRequest | Rejection {
+  const read = decode(START, fields);
+  if (isRejection(read)) return read;
+  const { workflow_id: id, workflow = id, input, start_at: startAt, ...rest } = read;
+  if (workflow === undefined) return invalid("`workflow` is missing: it names the workflow to start");
+  if (id === undefined && messageId === null)
+    return invalid(
+      "it has neither `workflow_id` nor `message_id`: a redelivery would start a second execution",
+    );
+  const { project, tags: labels, deadline } = rest;
+  const given = Object.entries({ project, tags: labels, startAt, deadline });
+  const options = Object.fromEntries(given.filter(([, value]) => value !== undefined));
+  return { kind: "start", id, key: messageId, workflow, input, options };
+}
+
+/** Reads a change of an execution. `messageId` is the property `message_id`. */
+export function readControl(fields: Fields, messageId: string | null): ControlRequest | Rejection {
+  const read = decode(CONTROL, fields);
+  if (isRejection(read)) return read;
+  const { workflow_id: id, action, id: key = messageId, project, by, reason, signal, data } = read;
+  if (key === null)
+    return invalid("it has neither `id` nor `message_id`: a redelivery would be a second request");
+  if (action === "signal" && signal === undefined)
+    return invalid("`signal` is missing: it is the name of the signal");
+  if (action !== "signal" && (signal !== undefined || data !== undefined))
+    return invalid(`\`signal\` and \`data\` belong to the action "signal"`);
+  return { kind: "control", id, key, action, project, by, reason, signal, data };
+}

@@ -1,0 +1,84 @@
+/**
+ * Carries out requests that come as messages of the broker, with the checks, the rights and the audit log of the HTTP API.
+ * In the mode `trusted` every sender is an operator; in the mode `token` a message needs the token of one.
+ */
+import type {
+  BrokerRequest,
+  RequestAnswer,
+  RequestPort,
+  RequestSender,
+} from "../protocol/broker-requests.ts";
+import { defined } from "../std/defined.ts";
+import { isRejection, type Rejection, reject } from "../std/rejection.ts";
+import { callerOf } from "./auth/access.ts";
+import { type Caller, includes } from "./auth/caller.ts";
+import { mayBeToken } from "./auth/tokens.ts";
+import { toRejection } from "./http/problem.ts";
+import { controlFor, signalFor } from "./routes/controls.ts";
+import { startFor } from "./routes/executions.ts";
+import type { Services } from "./routes/services.ts";
+
+export class MessageRequests implements RequestPort {
+  readonly #services: Services;
+  readonly #needsToken: boolean;
+
+  constructor(services: Services, mode: "trusted" | "token") {
+    this.#services = services;
+    this.#needsToken = mode === "token";
+  }
+
+  async handle(request: BrokerRequest, sender: RequestSender): Promise<RequestAnswer | Rejection> {
+    try {
+      const caller = await this.#callerOf(sender);
+      return isRejection(caller) ? caller : await this.#run(request, caller);
+    } catch (thrown) {
+      const refusal = toRejection(thrown);
+      if (refusal === null) throw thrown;
+      return refusal;
+    }
+  }
+
+  async #callerOf({ token, user }: RequestSender): Promise<Caller | Rejection> {
+    const name = user === null ? "broker" : `broker:${user}`;
+    if (!this.#needsToken && token === null)
+      return { name, role: "operator", project: null, token: null, countedBy: null };
+    if (token === null)
+      return reject("unauthorised", "the message needs the token of an operator in its header `token`");
+    const { tokens } = this.#services;
+    let known = tokens.find(token);
+    if (known === null && mayBeToken(token)) {
+      await tokens.renew();
+      known = tokens.find(token);
+    }
+    if (known === null) return reject("unauthorised", "its token is not known here, or has expired");
+    if (!includes(known.role, "operator"))
+      return reject("forbidden", `this needs the role operator; ${known.name} is ${known.role}`);
+    return callerOf(known);
+  }
+
+  async #run(request: BrokerRequest, caller: Caller): Promise<RequestAnswer | Rejection> {
+    if (request.kind === "start") {
+      const { id, key, workflow, input, options } = request;
+      const body = { workflow, input, ...options, ...defined({ id }) };
+      const started = await startFor(this.#services, caller, { body, key, trace: null });
+      if (isRejection(started)) return started;
+      const { existed, view } = started;
+      this.#note(caller, "execution.start", started.id, view.project);
+      return { workflow_id: started.id, status: view.status, existed };
+    }
+    const { id, key, action, signal, data, ...rest } = request;
+    const { by, reason, project } = rest;
+    const change = { id, key, by, reason, project };
+    const view =
+      action === "signal"
+        ? await signalFor(this.#services, caller, { ...change, signal: signal ?? "", data })
+        : await controlFor(this.#services, caller, { ...change, action });
+    if (isRejection(view)) return view;
+    this.#note(caller, `execution.${action}`, signal === undefined ? id : `${id} ${signal}`, view.project);
+    return { workflow_id: id, status: view.status };
+  }
+
+  #note({ name: who, role }: Caller, action: string, target: string, project: string): void {
+    void this.#services.audit.note({ who, role, action, target, project });
+  }
+}
