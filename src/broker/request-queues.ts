@@ -105,7 +105,7 @@ export class RequestQueues {
   #onMessage(delivery: Delivery, read: Read): void {
     const request = this.#read(delivery, read);
     if (isRejection(request)) return this.#refuse(delivery, request);
-    const turn = request.id ?? `~${request.key}`;
+    const turn = request.id ?? `~${request.kind === "control" ? request.workflowHash : request.key}`;
     const after = (this.#turns.get(turn) ?? Promise.resolve())
       .then(() => this.#handle(delivery, request))
       .then(() => {

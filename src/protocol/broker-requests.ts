@@ -43,7 +43,11 @@ export interface StartRequest {
 /** A message in `<p>.workflow.control`. */
 export interface ControlRequest {
   readonly kind: "control";
-  readonly id: string;
+  /** The id of the execution; undefined: it is found by its hashes. */
+  readonly id: string | undefined;
+  /** The hash of a submitted workflow, and of one of its commands. */
+  readonly workflowHash: string | undefined;
+  readonly cmdHash: string | undefined;
   /** The id of the message: a repeat changes nothing. */
   readonly key: string;
   readonly action: (typeof REQUEST_ACTIONS)[number];
@@ -88,6 +92,7 @@ const time = secret<string | number>(
   "a time",
   (value) => typeof value === "string" || Number.isFinite(value),
 );
+const hash = secret<string>("a hash", (value) => typeof value === "string" && /^[\da-f]{64}$/.test(value));
 const anyJson: Decode<unknown> = (value) => value;
 
 const START = object(
@@ -105,7 +110,9 @@ const START = object(
 
 const CONTROL = object(
   {
-    workflow_id: string,
+    workflow_id: optional(string),
+    workflow_hash: optional(hash),
+    cmd_hash: optional(hash),
     action: oneOf(REQUEST_ACTIONS),
     id: optional(string),
     project: optional(string),
@@ -137,12 +144,17 @@ export function readStart(fields: Fields, messageId: string | null): StartReques
 export function readControl(fields: Fields, messageId: string | null): ControlRequest | Rejection {
   const read = decode(CONTROL, fields);
   if (isRejection(read)) return read;
-  const { workflow_id: id, action, id: key = messageId, project, by, reason, signal, data } = read;
+  const { workflow_id: id, workflow_hash: workflowHash, cmd_hash: cmdHash, id: key = messageId } = read;
+  const { action, project, by, reason, signal, data } = read;
+  if ((id === undefined) === (workflowHash === undefined))
+    return invalid("it has not exactly one of `workflow_id` and `workflow_hash`");
+  if (cmdHash !== undefined && workflowHash === undefined)
+    return invalid("`cmd_hash` is without the `workflow_hash` of its workflow");
   if (key === null)
     return invalid("it has neither `id` nor `message_id`: a redelivery would be a second request");
   if (action === "signal" && signal === undefined)
     return invalid("`signal` is missing: it is the name of the signal");
   if (action !== "signal" && (signal !== undefined || data !== undefined))
     return invalid(`\`signal\` and \`data\` belong to the action "signal"`);
-  return { kind: "control", id, key, action, project, by, reason, signal, data };
+  return { kind: "control", id, workflowHash, cmdHash, key, action, project, by, reason, signal, data };
 }

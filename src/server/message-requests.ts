@@ -4,6 +4,7 @@
  */
 import type {
   BrokerRequest,
+  ControlRequest,
   RequestAnswer,
   RequestPort,
   RequestSender,
@@ -17,6 +18,7 @@ import { toRejection } from "./http/problem.ts";
 import { controlFor, signalFor } from "./routes/controls.ts";
 import { startFor } from "./routes/executions.ts";
 import type { Services } from "./routes/services.ts";
+import { findByHash } from "./services/find-by-hash.ts";
 
 export class MessageRequests implements RequestPort {
   readonly #services: Services;
@@ -66,8 +68,9 @@ export class MessageRequests implements RequestPort {
       this.#note(caller, "execution.start", started.id, view.project);
       return { workflow_id: started.id, status: view.status, existed };
     }
-    const { id, key, action, signal, data, ...rest } = request;
-    const { by, reason, project } = rest;
+    const { key, action, signal, data, by, reason } = request;
+    const { id, project } = await this.#meant(request, caller);
+    if (isRejection(id)) return id;
     const change = { id, key, by, reason, project };
     const view =
       action === "signal"
@@ -76,6 +79,17 @@ export class MessageRequests implements RequestPort {
     if (isRejection(view)) return view;
     this.#note(caller, `execution.${action}`, signal === undefined ? id : `${id} ${signal}`, view.project);
     return { workflow_id: id, status: view.status };
+  }
+
+  /** The execution that a change is about. */
+  async #meant(
+    { id, workflowHash, cmdHash, project: named }: ControlRequest,
+    caller: Caller,
+  ): Promise<{ readonly id: string | Rejection; readonly project: string | undefined }> {
+    const project = named ?? caller.project ?? undefined;
+    if (id !== undefined) return { id, project };
+    const hashes = { workflowHash: workflowHash ?? "", cmdHash };
+    return { id: await findByHash(this.#services, hashes, project), project };
   }
 
   #note({ name: who, role }: Caller, action: string, target: string, project: string): void {

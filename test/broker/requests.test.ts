@@ -318,6 +318,37 @@ describe("workflow.control", () => {
     expect(await untilDead(4)).toHaveLength(4);
   });
 
+  test("names a command workflow by `workflow_hash` and `cmd_hash`", async () => {
+    const server = await open();
+    const submit = async (id: string) => {
+      const step = { cmd: { cmd_type: "EMBED" }, proc: { target_topic_name: "EMBED_CMD" } };
+      const answer = await fetch(`${server.url}/v1/projects/acme/workflows`, {
+        method: "POST",
+        headers: { "content-type": "application/json" },
+        body: JSON.stringify({ workflow_id: id, steps: [step] }),
+      });
+      return (await answer.json()) as {
+        workflow_hash: string;
+        steps: [{ cmd: { cmd_metadata: { cmd_hash: string } } }];
+      };
+    };
+    const { workflow_hash, steps } = await submit("w-1");
+    const { cmd_hash } = steps[0].cmd.cmd_metadata;
+    const change = (action: string, more: object = {}) =>
+      ask("control", { workflow_hash, action, ...more }, { messageId: `${action}-${JSON.stringify(more)}` });
+    expect(await change("pause")).toEqual({ ok: true, workflow_id: "w-1", status: "paused" });
+    expect(await change("resume", { cmd_hash })).toMatchObject({ ok: true, workflow_id: "w-1" });
+    expect((await change("pause", { cmd_hash: workflow_hash })).error?.code).toBe("not_found");
+    expect((await change("pause", { project: "other" })).error?.code).toBe("not_found");
+    await submit("w-2");
+    expect((await change("cancel")).error?.code).toBe("conflict");
+    await server.rondo.execution("w-1").cancel();
+    await until("it is over", async () => (await server.rondo.execution("w-1").status()) === "cancelled");
+    expect(await change("cancel")).toMatchObject({ ok: true, workflow_id: "w-2" });
+    expect((await ask("control", { action: "pause", id: "p" })).error?.message).toMatch(/exactly one of/);
+    expect(await untilDead(4)).toHaveLength(4);
+  });
+
   test("changes are in the audit log with the broker as their caller", async () => {
     const server = await open();
     await define(server);
@@ -401,6 +432,8 @@ test("the schemas in docs/protocol.md describe the messages that are accepted", 
   expect(control.validate({ workflow_id: "ex-1", action: "signal", signal: "go", data: 1 }).valid).toBe(true);
   expect(control.validate({ workflow_id: "ex-1", action: "signal" }).valid).toBe(false);
   expect(control.validate({ workflow_id: "ex-1", action: "stop" }).valid).toBe(false);
+  expect(control.validate({ workflow_hash: "a".repeat(64), action: "pause" }).valid).toBe(true);
+  expect(control.validate({ action: "pause" }).valid).toBe(false);
   expect(answer.validate({ ok: true, workflow_id: "ex-1", status: "running", existed: false }).valid).toBe(
     true,
   );

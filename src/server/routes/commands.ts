@@ -1,9 +1,8 @@
 /** Routes for command workflows of a project: they are submitted, listed and read as documents. */
 import { z } from "@hono/zod-openapi";
 import { checkCommandProject, parseSubmission } from "../../commands/parse-submission.ts";
-import { COMMANDS_TAG } from "../../commands/submission-definition.ts";
 import { DamagedData } from "../../kernel/journal/damage.ts";
-import { checkList } from "../../protocol/check-request.ts";
+import { type CheckedList, checkList } from "../../protocol/check-request.ts";
 import type { WorkflowDocument } from "../../protocol/command-document.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
 import type { StoredHead } from "../../store/store.ts";
@@ -11,14 +10,21 @@ import { type Caller, seesProject } from "../auth/caller.ts";
 import { bytes, json } from "../route.ts";
 import { projectDocumentSchema, submissionSchema, workflowDocumentSchema } from "../schemas/commands.ts";
 import { cursor, executionId, limit, name, PAGE_CHARS } from "../schemas/paging.ts";
+import { hash } from "../schemas/workflow.ts";
 import { readCommands } from "../services/command-reader.ts";
+import { filterOf, type Hashes, hasHashes } from "../services/find-by-hash.ts";
 import { submitAll } from "../services/submit-commands.ts";
 import { inspectFor, route, type Services } from "./services.ts";
 
 const TAG = "commands";
 const PATH = "/v1/projects/{project}/workflows";
 const projectParams = z.strictObject({ project: name.openapi({ example: "project-x" }) });
-const pageQuery = z.strictObject({ limit: limit(), cursor });
+const pageQuery = z.strictObject({
+  workflow_hash: hash.optional().openapi({ description: "only workflows whose commands have this hash" }),
+  cmd_hash: hash.optional().openapi({ description: "only workflows that have a command with this hash" }),
+  limit: limit(),
+  cursor,
+});
 
 /** The most heads that are read at a time, and the most for one page. A project can have many executions without commands. */
 const HEADS = 500;
@@ -134,9 +140,11 @@ type PageQuery = z.output<typeof pageQuery> & { readonly project: string };
 async function listCommands(services: Services, caller: Caller, query: PageQuery) {
   const { project } = query;
   if (!seesProject(caller, project)) return json({ [project]: { workflows: [] }, next: null });
-  const checked = checkCommandProject(project) ?? checkList(query);
+  const { workflow_hash: workflowHash, cmd_hash: cmdHash, ...list } = query;
+  const hashes = { workflowHash, cmdHash };
+  const checked = checkCommandProject(project) ?? checkList({ ...list, ...filterOf(hashes) });
   if (isRejection(checked)) return checked;
-  const page = await findSubmitted(services, checked.filter, checked);
+  const page = await findSubmitted(services, hashes, checked);
   const texts: string[] = [];
   let chars = 0;
   let from = 0;
@@ -166,18 +174,18 @@ async function documentOf(services: Services, id: string): Promise<WorkflowDocum
  * other executions.
  */
 async function findSubmitted(
-  { store }: Services,
-  filter: { readonly project?: string },
-  { before, max }: { readonly before: number | null; readonly max: number },
+  services: Services,
+  hashes: Hashes,
+  { filter, before, max }: CheckedList,
 ): Promise<{ heads: StoredHead[]; next: string | null }> {
   const found: StoredHead[] = [];
   let at = before;
   for (let seen = 0; seen < HEADS_MAX; seen += HEADS) {
-    const heads = await store.listHeads(filter, { before: at, max: HEADS });
+    const heads = await services.store.listHeads(filter, { before: at, max: HEADS });
     for (const head of heads) {
       if (found.length === max) return { heads: found, next: String(at) };
       at = head.order;
-      if (head.tags[COMMANDS_TAG] !== undefined) found.push(head);
+      if (await hasHashes(services, head, hashes)) found.push(head);
     }
     if (heads.length < HEADS) return { heads: found, next: null };
   }

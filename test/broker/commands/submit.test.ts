@@ -66,6 +66,13 @@ describe.each(STORES)("over a %s store", (_, store) => {
         },
       ],
     });
+    const list = async (query: string) => pageOf(await api.get(`${PATH}?${query}`), P).ids;
+    const other = documentOf(await api.post(PATH, { steps: [two], workflow_id: "w-other" }));
+    const cmdHash = document.steps[1]?.cmd.cmd_metadata["cmd_hash"] as string;
+    expect(await list(`workflow_hash=${document.workflow_hash}`)).toEqual(["w-1"]);
+    expect(await list(`cmd_hash=${cmdHash}`)).toEqual(["w-other", "w-1"]);
+    expect(await list(`workflow_hash=${other.workflow_hash}&cmd_hash=${cmdHash}`)).toEqual(["w-other"]);
+    expect(await list(`workflow_hash=${"0".repeat(64)}`)).toEqual([]);
     expect(await read(api, "project-x", "w-1")).toEqual(document);
     // It is an execution like any other.
     expect((await api.get("/v1/executions/w-1")).body).toMatchObject({

@@ -1,0 +1,57 @@
+/** Finds submitted command workflows by the hashes of their commands. A hash names content, so several can have the same. */
+import { COMMANDS_TAG, submissionName } from "../../commands/submission-definition.ts";
+import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { Store, StoredHead } from "../../store/store.ts";
+import type { Definitions } from "./definitions.ts";
+
+export interface Hashes {
+  readonly workflowHash?: string | undefined;
+  readonly cmdHash?: string | undefined;
+}
+
+interface FindParts {
+  readonly store: Pick<Store, "listHeads">;
+  readonly definitions: Pick<Definitions, "byHash">;
+}
+
+/** The most executions of one hash that are read. */
+const HEADS_MAX = 1_000;
+const OPEN: readonly string[] = ["running", "paused", "cancelling"];
+
+/** The filter of the store for workflows with these hashes. */
+export function filterOf({ workflowHash }: Hashes): { readonly workflow?: string } {
+  return workflowHash === undefined ? {} : { workflow: submissionName(workflowHash) };
+}
+
+/** Whether a submitted workflow has these hashes. */
+export async function hasHashes(
+  { definitions }: Pick<FindParts, "definitions">,
+  head: StoredHead,
+  { workflowHash, cmdHash }: Hashes,
+): Promise<boolean> {
+  const own = head.tags[COMMANDS_TAG];
+  if (own === undefined || (workflowHash !== undefined && own !== workflowHash)) return false;
+  if (cmdHash === undefined) return true;
+  const known = await definitions.byHash(head.hash);
+  return !isRejection(known) && known.plan.commands.some(({ command }) => command.hash === cmdHash);
+}
+
+/** The id of the only open workflow with a hash; if none is open, of the newest one. */
+export async function findByHash(
+  parts: FindParts,
+  hashes: Hashes & { readonly workflowHash: string },
+  project: string | undefined,
+): Promise<string | Rejection> {
+  const filter = { ...filterOf(hashes), ...(project === undefined ? {} : { project }) };
+  const heads = await parts.store.listHeads(filter, { before: null, max: HEADS_MAX });
+  const found: StoredHead[] = [];
+  for (const head of heads) if (await hasHashes(parts, head, hashes)) found.push(head);
+  const open = found.filter(({ status }) => OPEN.includes(status));
+  if (open.length > 1)
+    return reject("conflict", `${open.length} open workflows have this hash`, {
+      path: "workflow_hash",
+      hint: "name the one that is meant by its `workflow_id`",
+    });
+  const [one] = open.length === 1 ? open : found;
+  return one?.id ?? reject("not_found", "there is no workflow with this hash", { path: "workflow_hash" });
+}
