@@ -4,7 +4,7 @@
  * 1. Requests for own executions go to this node's engine, without the network.
  * 2. Requests for other executions are posted to their owner. If that fails, the owner is looked up again (ask-owner.ts). A
  *    message that arrives twice has no effect: a start is identified by its execution, a control or a signal by its id.
- * 3. Mail needs no answer: it is stored, and the owner gets a hint.
+ * 3. Mail needs no answer: the sender's commit stores it, and the owner gets a notice (mail-poster.ts).
  * 4. Workers, their attempts and memory belong to this node alone.
  */
 import type { Engine } from "../engine/driver.ts";
@@ -20,10 +20,9 @@ import type { Clock } from "../std/clock.ts";
 import { monotonicMs } from "../std/monotonic.ts";
 import { type Random, systemRandom } from "../std/random.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
-import type { ClusterStore } from "../store/cluster-store.ts";
-import { partitionOf } from "../store/partition-of.ts";
-import type { MailboxMessage, StoreInfo } from "../store/store.ts";
-import { type AskParts, askOwner } from "./peers/ask-owner.ts";
+import { LEASE_MS } from "../store/cluster-store.ts";
+import type { StoreInfo } from "../store/store.ts";
+import { type AskParts, askOwner, patienceFor } from "./peers/ask-owner.ts";
 import { Followers } from "./peers/followers.ts";
 import type { Owners } from "./peers/owners.ts";
 import type { PeerAnswer, PeerClient } from "./peers/peer-client.ts";
@@ -32,7 +31,6 @@ import { ReportRouter } from "./peers/report-router.ts";
 
 export interface ClusterEngineOptions {
   readonly engine: Engine;
-  readonly store: Pick<ClusterStore, "post">;
   readonly owners: Owners;
   readonly client: PeerClient;
   readonly clock: Clock;
@@ -42,6 +40,8 @@ export interface ClusterEngineOptions {
   readonly streamsMax?: number;
   /** Why the store does not renew this node's lease; null if it does. */
   readonly storeFault?: () => Error | null;
+  /** The length of a node's lease. */
+  readonly leaseMs?: number;
   readonly beforeClose?: () => Promise<void>;
 }
 
@@ -72,7 +72,11 @@ export class ClusterEngine implements EnginePort {
     this.#engine = engine;
     this.#owners = owners;
     this.#client = client;
-    this.#ask = { owners, clock, random, monotonic, isOver: () => this.#hasLeft || this.hasStopped };
+    this.#ask = {
+      ...{ owners, clock, random, monotonic },
+      patienceMs: patienceFor(options.leaseMs ?? LEASE_MS),
+      isOver: () => this.#hasLeft || this.hasStopped,
+    };
     this.#peerFaults = new PeerFaults(monotonic);
     const { streamsMax } = options;
     const parts = { ...this.#ask, engine, client };
@@ -241,31 +245,7 @@ export class ClusterEngine implements EnginePort {
     for (const { url } of this.#owners.peers) void this.#nudge(url, "definition", { v: 1, workflow });
   }
 
-  /** Stores mail and sends hints to the owners. Returns the partitions whose owner got no hint. */
-  async post(messages: readonly MailboxMessage[]): Promise<readonly number[]> {
-    await this.#options.store.post(messages);
-    const byUrl = new Map<string | null, Set<number>>();
-    for (const { to } of messages) {
-      const owner = this.#owners.ownerOf(to);
-      if (owner.kind === "me") this.#engine.cluster.notify({ kind: "mail-stored" });
-      const url = owner.kind === "peer" ? owner.url : null;
-      if (owner.kind !== "me")
-        byUrl.set(url, (byUrl.get(url) ?? new Set()).add(partitionOf(to, this.info.partitions)));
-    }
-    const unheard = await Promise.all(
-      Array.from(byUrl, async ([url, set]) => {
-        const partitions = [...set];
-        const isHeard = url !== null && (await this.#nudge(url, "letters", { partitions }));
-        return isHeard ? [] : partitions;
-      }),
-    );
-    return unheard.flat();
-  }
-
-  /**
-   * Called when this node has released all its partitions: it gets no more membership updates, so it asks other nodes for
-   * owners.
-   */
+  /** This node has released all its partitions and gets no more membership updates, so it asks other nodes for owners. */
   hasLeft(): void {
     this.#hasLeft = true;
   }
@@ -281,10 +261,9 @@ export class ClusterEngine implements EnginePort {
     this.#client.close();
   }
 
-  /** Sends a hint to a node; false if it did not arrive. */
-  async #nudge(url: string, name: string, body: unknown): Promise<boolean> {
-    const answer = await this.#client.call(url, name, body, { timeoutMs: NUDGE_MS });
-    return answer.kind === "answered";
+  /** Sends a notice to a node, which may be lost. */
+  async #nudge(url: string, name: string, body: unknown): Promise<void> {
+    await this.#client.call(url, name, body, { timeoutMs: NUDGE_MS });
   }
 }
 

@@ -14,14 +14,16 @@ import type { ClusterStore, Membership } from "../store/cluster-store.ts";
 import { ClusterEngine } from "./cluster-engine.ts";
 import { OwnershipDriver } from "./ownership/ownership-driver.ts";
 import { type OwnershipView, settingsForLease } from "./ownership/ownership-io.ts";
+import { MailPoster } from "./peers/mail-poster.ts";
 import { NodeCheck } from "./peers/node-check.ts";
 import { Owners } from "./peers/owners.ts";
 import { PeerClient } from "./peers/peer-client.ts";
 import { PeerKey } from "./peers/peer-key.ts";
-import { checkPermits, checkTimers, type PermitsBody } from "./peers/peer-notices.ts";
+import { checkMail, checkPermits, checkTimers, type PermitsBody } from "./peers/peer-notices.ts";
 import { type PeerHook, PeerRoutes } from "./peers/peer-routes.ts";
 import type { RingView } from "./ring/io.ts";
 import { RingDriver } from "./ring/ring-driver.ts";
+import type { RingSettings } from "./ring/settings.ts";
 
 /** How long the server of a limit waits for reports of adopted attempts, as a multiple of a node's lease. */
 const TAKEOVER_LEASES = 1.5;
@@ -32,6 +34,7 @@ export interface ClusterNodeOptions extends Pick<EngineOptions, "settings" | "po
   readonly url: string;
   /** The length of the node's lease, if it differs from the default. */
   readonly leaseMs?: number;
+  readonly ring?: Partial<RingSettings>;
   /** The shared secret of all nodes; null to use the key in the store. */
   readonly secret: string | null;
   readonly clock: Clock;
@@ -65,6 +68,7 @@ export class ClusterNode {
   readonly #client: PeerClient;
   readonly #ownership: OwnershipDriver;
   readonly #ring: RingDriver;
+  readonly #mail: MailPoster;
   #answer: (question: unknown) => Promise<unknown> = async () => reject("not_ready", "the node is starting");
 
   private constructor(options: ClusterNodeOptions, local: Engine) {
@@ -91,15 +95,22 @@ export class ClusterNode {
       scanLetters: () => local.cluster.notify({ kind: "mail-stored" }),
       timersDue: (timers) => local.cluster.notify({ kind: "timers-due", timers }),
       onFault,
+      ...defined({ settings: options.ring }),
+    });
+    this.#mail = new MailPoster({
+      owners: this.owners,
+      client: this.#client,
+      scan: () => local.cluster.notify({ kind: "mail-stored" }),
+      hint: (partition) => this.#ring.input({ kind: "hint", partition, count: 1 }),
     });
     this.engine = new ClusterEngine({
       engine: local,
-      store,
       owners: this.owners,
       client: this.#client,
       clock,
       random,
       storeFault: () => this.#storeFault,
+      ...defined({ leaseMs: options.leaseMs }),
       beforeClose: () => this.#leave(),
     });
     this.routes = new PeerRoutes({
@@ -254,7 +265,7 @@ export class ClusterNode {
         if (output.ended.length > 0) this.#ring.input({ kind: "timers-ended", timers: output.ended });
         return;
       case "mail-sent":
-        for (const partition of output.partitions) this.#ring.input({ kind: "hint", partition, count: 1 });
+        return this.#mail.stored(output.partitions);
     }
   }
 
@@ -277,6 +288,15 @@ export class ClusterNode {
         if (word.kind === "asks") cluster.notify({ ...word, kind: "permits-asked" });
         else if (word.kind === "grants") cluster.notify({ kind: "permits-granted", grants: word.grants });
         else cluster.notify({ kind: "permits-called", partitions: word.partitions });
+        return {};
+      },
+      mail: (body) => {
+        const notice = checkMail(body);
+        if (isRejection(notice)) return notice;
+        const isOwn = notice.partitions.some((partition) => this.owners.ownerAt(partition).kind === "me");
+        // The sender puts a hint on the token.
+        if (!isOwn) return reject("not_owner", "this node owns none of these partitions");
+        this.#local.cluster.notify({ kind: "mail-stored" });
         return {};
       },
       "timer-due": (body) => {

@@ -1,6 +1,7 @@
 /** Assembles a node of a cluster, for a store that several processes share. Loaded only for such a store. */
 import { type AddressInfo, createServer } from "node:net";
 import { ClusterNode } from "../cluster/cluster-node.ts";
+import type { RingSettings } from "../cluster/ring/settings.ts";
 import { readManifest } from "../package-root.ts";
 import type { Elsewhere } from "../rondo/rondo.ts";
 import { defined } from "../std/defined.ts";
@@ -31,6 +32,7 @@ export interface ClusterOptions extends PartOptions {
   readonly secret?: string | null;
   /** How long this node stays a member without renewing its lease. */
   readonly leaseMs?: number;
+  readonly ring?: Partial<RingSettings>;
   readonly decorator?: StoreDecorator;
 }
 
@@ -58,7 +60,7 @@ export async function assembleCluster(
     postOps,
     url: options.url,
     secret: options.secret ?? null,
-    ...defined({ settings: engineSettings(options), leaseMs: options.leaseMs }),
+    ...defined({ settings: engineSettings(options), leaseMs: options.leaseMs, ring: options.ring }),
   });
   const elsewhere = workerFor(node, options, parts);
   return {

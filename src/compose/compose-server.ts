@@ -1,5 +1,6 @@
 /** Opens a node with its HTTP API. A module of its own, so that programs that run Rondo in process do not load the server. */
 import type { ClusterNode } from "../cluster/cluster-node.ts";
+import type { RingSettings } from "../cluster/ring/settings.ts";
 import { packageRoot, readManifest } from "../package-root.ts";
 import type { BrokerRequestMode } from "../protocol/broker-requests.ts";
 import type { Rondo } from "../rondo/rondo.ts";
@@ -37,6 +38,8 @@ export interface ServerOptions extends PartOptions {
   readonly brokerRequests?: BrokerRequestMode;
   /** How long a node of a cluster stays a member without renewing its lease; 10 s by default. */
   readonly leaseMs?: number;
+  /** Settings of the ring of a cluster that differ from the default. */
+  readonly ring?: Partial<RingSettings>;
   /** The silence after which an attempt of a remote worker is lost. */
   readonly heartbeatMs?: number;
   /** How long ended executions are kept; 30 days by default. 0: forever. */

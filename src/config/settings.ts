@@ -42,6 +42,17 @@ export interface LimitSettings {
   readonly streamStallMs?: number;
 }
 
+/** The settings of the ring of a cluster. One that is left out has its default. */
+export interface RingTimes {
+  /** The nodes that watch the timers of each node, itself included. */
+  readonly clockworkers?: number;
+  /** The shortest time between two sendings of the token: while nothing is new, and while something is. */
+  readonly idleCycle?: number;
+  readonly busyCycle?: number;
+  /** How long an overdue timer is left to its owner before a clockworker notifies the owner. */
+  readonly grace?: number;
+}
+
 const bytes = optional(count("in bytes, without a unit, such as 1048576"));
 const ms = optional(count("in milliseconds, without a unit, such as 30000"));
 
@@ -89,6 +100,13 @@ const projects: Decode<Readonly<Record<string, ProjectSettings>>> = mapOf(
   object({ concurrency: optional(count()), topics: optional(topics) }),
   { key: settingName },
 );
+
+const ring: Decode<RingTimes> = object({
+  clockworkers: optional(count()),
+  idleCycle: optional(durationFrom(10)),
+  busyCycle: optional(durationFrom(10)),
+  grace: optional(durationFrom(100)),
+});
 
 const limits: Decode<LimitSettings> = object({
   bodyBytes: bytes,
@@ -172,6 +190,8 @@ export const SETTINGS = {
   } satisfies Setting<BrokerRequestMode>,
   retention: duration(30 * 86_400_000, 0),
   lease: duration(10_000, 1_000),
+  ring: { inFile: true, fallback: {}, decoder: () => ring } as Setting<RingTimes>,
+  turnMessages: { inFile: true, fallback: 256, decoder: () => count() } satisfies Setting<number>,
   heartbeat: duration(30_000, 100),
   claimLease: duration(30_000, 100),
   sweep: duration(10_000, 10),

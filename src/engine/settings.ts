@@ -24,6 +24,8 @@ export interface Settings {
   /** The most executions and messages in one commit. */
   readonly commitWritesMax: number;
   readonly commitMessagesMax: number;
+  /** The most messages of one execution in a turn; then others have theirs. */
+  readonly turnMessages: number;
   /** Payload characters after which a commit is full. */
   readonly commitCharsMax: number;
   /** The most characters of task pages in memory. */
@@ -74,6 +76,7 @@ export const DEFAULT_SETTINGS: Settings = {
   commitsMax: 2,
   commitWritesMax: 500,
   commitMessagesMax: 2_000,
+  turnMessages: 256,
   commitCharsMax: 4_194_304,
   pageCacheChars: 4_194_304,
   quantum: 64,

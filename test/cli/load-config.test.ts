@@ -68,6 +68,8 @@ describe("a value", () => {
       receiptTopics: [],
       brokerSilence: 300_000,
       brokerRequests: "trusted",
+      ring: {},
+      turnMessages: 256,
       retention: 2_592_000_000,
       lease: 10_000,
       claimLease: 30_000,

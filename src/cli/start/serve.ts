@@ -4,6 +4,7 @@ import { openServer, type ServerOptions } from "../../compose/compose-server.ts"
 import { type LoadedConfig, showOrigin } from "../../config/load-config.ts";
 import { type Config, SETTINGS, type SettingName } from "../../config/settings.ts";
 import { isLoopback } from "../../net/hosts.ts";
+import { defined } from "../../std/defined.ts";
 import { hidePasswords, withoutPassword } from "../../std/hide-passwords.ts";
 import { RondoError } from "../../std/rejection.ts";
 import { CliError } from "../cli-error.ts";
@@ -98,6 +99,15 @@ function ownAddresses(): string[] {
     .map(({ address }) => address);
 }
 
+function ringSettings({
+  clockworkers,
+  idleCycle,
+  busyCycle,
+  grace,
+}: Config["ring"]): NonNullable<ServerOptions["ring"]> {
+  return defined({ clockworkers, idleCycleMs: idleCycle, busyCycleMs: busyCycle, graceMs: grace });
+}
+
 /** Converts the configuration to options of the server. */
 export function serverOptions({ config, origins }: LoadedConfig): ServerOptions {
   const shown = (Object.keys(SETTINGS) as SettingName[]).map((name) => ({
@@ -124,10 +134,11 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
     allowTargets: config.allowTargets,
     webhookSecrets: config.webhookSecrets,
     leaseMs: config.lease,
+    ring: ringSettings(config.ring),
     heartbeatMs: config.heartbeat,
     retentionMs: config.retention,
     projects: config.projects,
-    settings: { claimLeaseMs: config.claimLease, sweepMs: config.sweep },
+    settings: { claimLeaseMs: config.claimLease, sweepMs: config.sweep, turnMessages: config.turnMessages },
     shown,
     onFaultLine: (line) => printLine(`rondo: ${line}`),
   };

@@ -7,7 +7,6 @@ import type { Clock } from "../../std/clock.ts";
 import type { Random } from "../../std/random.ts";
 import { type Rejection, reject } from "../../std/rejection.ts";
 import { sleep } from "../../std/within.ts";
-import { LEASE_MS } from "../../store/cluster-store.ts";
 import type { Owners } from "./owners.ts";
 import type { CallOptions, PeerAnswer } from "./peer-client.ts";
 
@@ -17,6 +16,8 @@ export interface AskParts {
   readonly random: Random;
   /** A monotonic clock, in milliseconds. */
   readonly monotonic: () => number;
+  /** How long the request is repeated in vain. */
+  readonly patienceMs: number;
   /** Whether this node has stopped. */
   readonly isOver: () => boolean;
 }
@@ -34,8 +35,10 @@ export interface Question<T> {
 /** The back-off between two requests to a node. */
 export const PEER_RETRY = { minMs: 50, maxMs: 1_000 } as const;
 
-/** How long a request is repeated: a lease, plus the time to notice its end and to take the partition. */
-export const PATIENCE_MS = LEASE_MS + 5_000;
+/** How long an owner is asked for: a lease, plus the time to notice its end and to take the partition. */
+export function patienceFor(leaseMs: number): number {
+  return leaseMs + 5_000;
+}
 
 /** Returns the owner's answer, or a rejection if no answer arrived in time or a repeat cannot succeed. */
 export async function askOwner<T>(parts: AskParts, question: Question<T>): Promise<T | Rejection> {
@@ -49,7 +52,7 @@ export async function askOwner<T>(parts: AskParts, question: Question<T>): Promi
     if (isOver()) return reject("not_ready", "this node has stopped", { hint: "ask another node" });
     mayHaveArrived ||= answer.kind === "unreached";
     inVainSince ??= monotonic();
-    if (monotonic() - inVainSince >= PATIENCE_MS) return noOwner(question.execution, answer);
+    if (monotonic() - inVainSince >= parts.patienceMs) return noOwner(question.execution, answer);
     owners.refresh();
     await moved(parts, question.execution, backOffMs(tries, { ...PEER_RETRY, random }));
   }

@@ -43,3 +43,7 @@ export function checkPermits(body: unknown): PermitsBody | Rejection {
 export function checkTimers(body: unknown): { readonly timers: readonly StoredTimer[] } | Rejection {
   return checkBody(z.object({ timers: z.array(timer).max(WORDS_MAX) }), body);
 }
+
+export function checkMail(body: unknown): { readonly partitions: readonly number[] } | Rejection {
+  return checkBody(z.object({ partitions }), body);
+}

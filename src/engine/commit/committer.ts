@@ -8,8 +8,6 @@ import type { TimerQueue } from "../timers/timer-queue.ts";
 import type { AfterCommit } from "./after-commit.ts";
 import { type Stepped, stepSlot } from "./stepping.ts";
 
-/** Messages of one execution that are stepped before others have their turn. */
-const SLICE_MESSAGES = 256;
 /** Fewer executions than this are not split over two commits. */
 const SHARE_MIN = 16;
 
@@ -122,7 +120,7 @@ export class Committer {
   /** Steps a share of the waiting executions; the rest is stepped for the next commit while this one is written. */
   #flushOne(): void {
     const node = this.#node;
-    const { commitsMax, commitMessagesMax, commitCharsMax } = node.settings;
+    const { commitsMax, commitMessagesMax, commitCharsMax, turnMessages } = node.settings;
     const share = Math.ceil(node.runnable.length / (commitsMax - this.#underWay.size));
     const writesMax = Math.min(node.settings.commitWritesMax, Math.max(share, SHARE_MIN));
     const stepped: Stepped[] = [];
@@ -135,7 +133,7 @@ export class Committer {
       const slot = node.runnable[taken] as Slot;
       slot.isRunnable = false;
       if (slot.status !== "clean" || slot.queue.length === 0 || node.isHeldBack(slot)) continue;
-      const result = stepSlot(node, slot, Math.min(SLICE_MESSAGES, commitMessagesMax - messages));
+      const result = stepSlot(node, slot, Math.min(turnMessages, commitMessagesMax - messages));
       slot.needs = result.needs;
       // @plant newer events written beside older nodes
       if (node.isHeldBack(slot)) {

@@ -152,42 +152,27 @@ describe("the owner dies", () => {
     const { answer } = await world.passing(start(a, id));
     expect(answer).toMatchObject({ code: "not_ready" });
   });
+
+  test.each([1_000, 10_000, 30_000])(
+    "patience with the owner follows the lease of %i ms",
+    async (leaseMs) => {
+      const world = new PeerWorld();
+      const [a, b] = [await world.node("a", { leaseMs }), await world.node("b")];
+      await a.take(0);
+      await b.take(4);
+      for (const node of [a, b]) await node.renew();
+      b.kill();
+      const from = world.clock.now();
+      const { answer } = await world.passing(start(a, world.idIn(4)));
+      expect(answer).toMatchObject({ code: "not_ready" });
+      // Virtual time, in which a retry waits a second at most.
+      expect(world.clock.now() - from).toBeGreaterThanOrEqual(leaseMs + 5_000);
+      expect(world.clock.now() - from).toBeLessThan(leaseMs + 8_000);
+    },
+  );
 });
 
 describe("what nodes tell each other unasked", () => {
-  test("letters are in the inbox, and their owner is nudged", async () => {
-    const nudged: unknown[] = [];
-    const world = new PeerWorld();
-    const a = await world.node("a");
-    const b = await world.node("b", {
-      hooks: {
-        letters: (body) => {
-          nudged.push(body);
-          b.engine.cluster.notify({ kind: "mail-stored" });
-        },
-      },
-    });
-    await a.take(0);
-    await b.take(3);
-    await a.renew();
-    const [id, ownerless] = [world.idIn(3), world.idIn(9)];
-    await start(b, id);
-    const body = JSON.stringify(cancel("c1"));
-    const letters = [
-      { id: "l1", to: id, body },
-      { id: "l2", to: ownerless, body },
-    ];
-    let isOver = false;
-    b.engine.watch(id, (_, end) => {
-      isOver ||= end !== null;
-    });
-    expect(await a.cluster.post(letters)).toEqual([9]);
-    expect(nudged).toEqual([{ partitions: [3] }]);
-    await world.passUntil(() => isOver);
-    expect(await a.cluster.inspect(id)).toMatchObject({ view: { status: "cancelled" } });
-    expect(await a.store.scanMail({ after: 0, max: 10, partitions: null })).toMatchObject([{ id: "l2" }]);
-  });
-
   test("a stored definition is told to all", async () => {
     const { world, a } = await two();
     a.cluster.definitionStored("w");

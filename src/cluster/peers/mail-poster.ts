@@ -1,0 +1,64 @@
+/**
+ * Tells owners that mail was stored for their executions. The mail itself is in the store, where the sender's commit put it. An
+ * owner that is reached reads it at once. For partitions without an owner, or whose owner cannot be reached, the ring carries a
+ * hint. At most one notice to a node is under way; partitions that come meanwhile share the next one.
+ */
+import type { Owners } from "./owners.ts";
+import type { PeerClient } from "./peer-client.ts";
+
+export interface MailPosterParts {
+  readonly owners: Pick<Owners, "ownerAt">;
+  readonly client: Pick<PeerClient, "call">;
+  /** This node owns the partitions of new mail. */
+  readonly scan: () => void;
+  /** Puts a hint on the token. */
+  readonly hint: (partition: number) => void;
+}
+
+const POST_MS = 2_000;
+
+export class MailPoster {
+  readonly #parts: MailPosterParts;
+  /** Partitions by the URL of their owner, of the next notice to it. */
+  readonly #waiting = new Map<string, Set<number>>();
+
+  constructor(parts: MailPosterParts) {
+    this.#parts = parts;
+  }
+
+  /** Mail was stored for executions of these partitions. */
+  stored(partitions: readonly number[]): void {
+    const { owners, scan, hint } = this.#parts;
+    for (const partition of partitions) {
+      const owner = owners.ownerAt(partition);
+      if (owner.kind === "me") scan();
+      else if (owner.kind === "nobody") hint(partition);
+      else this.#add(owner.url, partition);
+    }
+  }
+
+  #add(url: string, partition: number): void {
+    const waiting = this.#waiting.get(url);
+    if (waiting !== undefined) {
+      waiting.add(partition);
+      return;
+    }
+    this.#waiting.set(url, new Set([partition]));
+    void this.#post(url);
+  }
+
+  async #post(url: string): Promise<void> {
+    const { client, hint } = this.#parts;
+    for (
+      let next = this.#waiting.get(url);
+      next !== undefined && next.size > 0;
+      next = this.#waiting.get(url)
+    ) {
+      const partitions = [...next];
+      this.#waiting.set(url, new Set());
+      const { kind } = await client.call(url, "mail", { partitions }, { timeoutMs: POST_MS });
+      if (kind !== "answered") for (const partition of partitions) hint(partition);
+    }
+    this.#waiting.delete(url);
+  }
+}
