@@ -28,6 +28,7 @@ import type {
 import type { AttemptHolder } from "./leases/attempt-facts.ts";
 import { inDoubt, readLeases, storeAllLeases } from "./leases/lease-handover.ts";
 import { OutboxPort } from "./mailbox/outbox.ts";
+import { keepUndelivered } from "./mailbox/undelivered.ts";
 import { EngineNode } from "./node.ts";
 import { PartitionInputs } from "./partitions/partition-inputs.ts";
 import { PostOpRunner } from "./post-ops/post-op-runner.ts";
@@ -318,6 +319,8 @@ export class Engine implements EnginePort {
         return this.#track(this.cluster.storeQuotas(output));
       case "damaged":
         return this.#track(this.#markDamaged(output.head));
+      case "undelivered":
+        return this.#track(this.#keepUndelivered(output));
       case "unreadable":
         this.#options.onFault?.(
           new Error(`execution ${output.execution} cannot go on at this node: ${output.why}`),
@@ -356,6 +359,17 @@ export class Engine implements EnginePort {
     this.#options.onFault?.(new Error(`execution ${head.id} is damaged, the others go on: ${head.error}`));
     const mark = () => this.#store.putDerived({ head, timers: null, opened: null, end: null });
     await this.#backoff.with(mark, () => this.hasStopped);
+  }
+
+  async #keepUndelivered(undelivered: Extract<Output, { kind: "undelivered" }>): Promise<void> {
+    const { id, to, message } = undelivered;
+    this.#options.onFault?.(
+      new Error(`the message ${id} (${message.kind}) has no receiver: there is no execution ${to}`),
+    );
+    await this.#backoff.with(
+      () => keepUndelivered(this.#store, undelivered),
+      () => this.hasStopped,
+    );
   }
 
   /** An execution that cannot be purged now is purged another time. */

@@ -6,6 +6,7 @@ import type { Entry } from "../kernel/journal/journal-entry.ts";
 import type {
   Answer,
   ControlMessage,
+  Message,
   PostOpOutcome,
   PostOpRetryMessage,
   SignalMessage,
@@ -388,6 +389,14 @@ export type Output =
   /** The partition may be released. `leases`: open leases, for the next owner; null: not all are known. */
   | { readonly kind: "yielded"; readonly partition: number; readonly leases: LeaseTable | null }
   | { readonly kind: "damaged"; readonly head: Head }
+  /** A message between executions has no receiver. The next commit deletes it. */
+  | {
+      readonly kind: "undelivered";
+      readonly id: string;
+      readonly to: string;
+      readonly at: number;
+      readonly message: Message;
+    }
   /** This node cannot go on with the execution: this version does not know its definition or its rows. */
   | {
       readonly kind: "unreadable";

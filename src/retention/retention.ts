@@ -34,9 +34,9 @@ const PAGES_MAX = 20;
 const OTHERS_MAX = 50_000;
 const PAUSE_MS = 50;
 
-/** The ids of audit documents begin with their time. */
-const AUDIT = "audit";
-const AUDIT_TIME_DIGITS = 15;
+/** Kinds of documents whose ids begin with their time. */
+const BY_TIME = ["audit", "undelivered"];
+const TIME_DIGITS = 15;
 
 export class Retention {
   readonly #options: RetentionOptions;
@@ -74,7 +74,8 @@ export class Retention {
     try {
       const before = this.#options.clock.now() - this.#retentionMs;
       isLeft = await this.#purge(before);
-      isLeft = (await this.#inPages(() => this.#dropAuditPage(before))) || isLeft;
+      for (const kind of BY_TIME)
+        isLeft = (await this.#inPages(() => this.#dropPage(kind, before))) || isLeft;
       await this.#unused?.round();
     } catch (thrown) {
       if (!(thrown instanceof StoreFault)) throw thrown;
@@ -119,13 +120,13 @@ export class Retention {
     }
   }
 
-  /** Deletes one page of the audit log; true: the whole page was old. */
-  async #dropAuditPage(before: number): Promise<boolean> {
+  /** Deletes one page of old documents; true: the whole page was old. */
+  async #dropPage(kind: string, before: number): Promise<boolean> {
     const { store } = this.#options;
-    const first = String(Math.max(0, before)).padStart(AUDIT_TIME_DIGITS, "0");
-    const page = await store.listDocuments(AUDIT, { max: PAGE });
+    const first = String(Math.max(0, before)).padStart(TIME_DIGITS, "0");
+    const page = await store.listDocuments(kind, { max: PAGE });
     const old = page.filter(({ id }) => id < first);
-    await Promise.all(old.map(({ id }) => store.putDocument(AUDIT, id, null)));
+    await Promise.all(old.map(({ id }) => store.putDocument(kind, id, null)));
     return old.length === PAGE;
   }
 }

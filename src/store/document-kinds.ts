@@ -14,6 +14,7 @@ export const DOCUMENT_KINDS = [
   "state",
   "token",
   "topic",
+  "undelivered",
   "workflow-version",
 ] as const;
 

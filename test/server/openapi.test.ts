@@ -28,6 +28,7 @@ get /v1/config
 get /v1/counts
 get /v1/dead-letter-groups
 get /v1/dead-letters
+get /v1/dead-letters/messages
 get /v1/executions
 get /v1/executions/{id}
 get /v1/executions/{id}/audit

@@ -248,6 +248,8 @@ export abstract class EngineHost {
         return client.replied(output.request, output.answer, output.existed ?? false);
       case "progressed":
         return ledger.progressed(output.execution, output.seq);
+      case "undelivered":
+        return;
       case "damaged":
         return this.#damaged(output.head);
       case "unreadable":

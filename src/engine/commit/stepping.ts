@@ -72,7 +72,11 @@ export function stepSlot(node: NodeState, slot: Slot, messagesMax: number): Step
     }
     const { answer, existed } = stepOne(node, slot, queued, into);
     taken.push({ queued, answer, existed });
-    if (queued.kind === "message" && queued.mail !== undefined) letters.push(queued.mail);
+    if (queued.kind === "message" && queued.mail !== undefined) {
+      letters.push(queued.mail);
+      const { mail: id, message } = queued;
+      if (slot.execution === null) node.emit({ kind: "undelivered", id, to: slot.id, at: node.now, message });
+    }
     if (queued.kind === "message" && queued.message.kind === "timer" && answer.kind === "ignored")
       stale.push(queued.message.timer);
   }

@@ -144,7 +144,7 @@ describe("a letter", () => {
     expectFamilyDone(bench, 1);
   });
 
-  test("to an execution that is not there is gone, without a trace", () => {
+  test("to an execution that is not there is taken out, and reported as undelivered", () => {
     const bench = new NodeFixture();
     const message = { kind: "cancel", id: "c1~parent", by: "parent x", reason: null, fromParent: true };
     const letter = { id: "x/1/0", to: "nobody", body: JSON.stringify(message), order: 1 };
@@ -153,6 +153,7 @@ describe("a letter", () => {
     expect(bench.of("commit").map(({ content }) => [content.writes.length, content.mailTaken])).toEqual([
       [0, ["x/1/0"]],
     ]);
+    expect(bench.of("undelivered")).toMatchObject([{ id: "x/1/0", to: "nobody", message }]);
     expect(bench.status("nobody")).toBeUndefined();
     expect(bench.node.residentCount).toBe(0);
   });

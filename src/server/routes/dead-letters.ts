@@ -1,16 +1,18 @@
 /** Dead letters: tasks that failed for good, and broadcasts that were given up. */
 import { z } from "@hono/zod-openapi";
+import { UNDELIVERED_FORM } from "../../engine/mailbox/undelivered.ts";
 import type { PostOpEvent, Recorded } from "../../kernel/event.ts";
 import { decodeReadable } from "../../kernel/journal/journal-entry.ts";
 import { ENGINE } from "../../kernel/timers.ts";
 import type { Json } from "../../std/json.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import { listDocuments } from "../../store/document-form.ts";
 import type { StoredDeadLetter } from "../../store/store.ts";
 import { type Caller, seesProject } from "../auth/caller.ts";
 import { json, NO_CONTENT } from "../route.ts";
-import { type DeadLetter, deadLetterSchema, TASKS_SHOWN } from "../schemas/dead-letter.ts";
+import { type DeadLetter, deadLetterSchema, TASKS_SHOWN, undeliveredSchema } from "../schemas/dead-letter.ts";
 import { executionSchema } from "../schemas/execution.ts";
-import { executionId, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
+import { cursor, executionId, integer, limit, name, PAGE_CHARS, pageOf } from "../schemas/paging.ts";
 import { projectFor, route, type Services } from "./services.ts";
 
 const TAG = "dead letters";
@@ -181,4 +183,24 @@ function taskOf({ task: n, attempt, op, error }: PostOpEvent): DeadLetter["tasks
   return { n, attempt, reason: op, worker: ENGINE, error: JSON.parse(error ?? "null") as Json };
 }
 
-export const deadLetterRoutes = [listRoute, retryRoute, dropRoute];
+const messagesRoute = route({
+  id: "listUndelivered",
+  request: "GET /v1/dead-letters/messages",
+  tag: TAG,
+  summary: "List messages between executions whose receiver does not exist, the newest first",
+  description: "They are kept as long as ended executions.",
+  access: "viewer",
+  isGlobal: true,
+  query: z.strictObject({ limit: limit(), cursor }),
+  answers: { 200: { description: "a page", schema: pageOf(undeliveredSchema, "messages") } },
+  async handle({ query: { limit: max, cursor: before } }, { store }) {
+    const page = await listDocuments(store, UNDELIVERED_FORM, {
+      ...{ descending: true, max },
+      ...(before === undefined ? {} : { before }),
+    });
+    const data = page.flatMap((document) => (document.damage === undefined ? [document.value] : []));
+    return json({ data, next: page.length === max ? (page.at(-1)?.id ?? null) : null });
+  },
+});
+
+export const deadLetterRoutes = [listRoute, messagesRoute, retryRoute, dropRoute];

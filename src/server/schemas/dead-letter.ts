@@ -35,6 +35,16 @@ export const deadLetterSchema = z
   .openapi("DeadLetter");
 export type DeadLetter = Shape<typeof deadLetterSchema>;
 
+/** A message between executions without a receiver. */
+export const undeliveredSchema = z
+  .object({
+    id: z.string().openapi({ description: "the id of the message, which begins with its sender's id" }),
+    to: z.string().openapi({ description: "the id of the execution that does not exist" }),
+    at: time,
+    message: anyJson,
+  })
+  .openapi("UndeliveredMessage");
+
 export const groupSchema = z
   .object({
     id: z.string(),

@@ -4,6 +4,7 @@
  */
 import { TOKEN_FORM } from "../../commands/bound-projects.ts";
 import { TOPIC_FORM, type TopicRole, usesOf } from "../../commands/topic-registry.ts";
+import { UNDELIVERED_FORM } from "../../engine/mailbox/undelivered.ts";
 import { parseStored } from "../../kernel/definition/parse-definition.ts";
 import { compilePlan } from "../../kernel/definition/plan.ts";
 import { formOfPart, partOf, SCHEDULE_KIND } from "../../schedule/stored-schedule.ts";
@@ -37,6 +38,7 @@ const FORMS: readonly DocumentForm<unknown>[] = [
   AUDIT_FORM,
   KEY_FORM,
   VERSION_FORM,
+  UNDELIVERED_FORM,
 ];
 
 /** Finds damaged documents. With `repair`, roles of topics are derived again, and damaged idempotency keys are deleted. */

@@ -173,6 +173,31 @@ describe("the owner dies", () => {
 });
 
 describe("what nodes tell each other unasked", () => {
+  test("stored mail is read after a notice; mail to an execution that does not exist is kept as undelivered", async () => {
+    const { world, a } = await two();
+    const [id, unknown] = [world.idIn(1), world.idIn(2)];
+    await start(a, id);
+    const body = JSON.stringify(cancel("c1"));
+    await a.store.post([
+      { id: "l1", to: id, body },
+      { id: "l2", to: unknown, body },
+    ]);
+    a.engine.cluster.notify({ kind: "mail-stored" });
+    const undelivered = () => a.store.listDocuments("undelivered", { max: 10 });
+    let kept: Awaited<ReturnType<typeof undelivered>> = [];
+    await world.passUntil(() => {
+      undelivered().then((found) => {
+        kept = found;
+      }, world.faults.push);
+      return kept.length > 0;
+    });
+    expect(kept.map((one) => JSON.parse(one.body) as unknown)).toMatchObject([
+      { id: "l2", to: unknown, message: { kind: "cancel", id: "c1" } },
+    ]);
+    expect(await a.cluster.inspect(id)).toMatchObject({ view: { status: "cancelled" } });
+    expect(await a.store.scanMail({ after: 0, max: 10, partitions: null })).toEqual([]);
+  });
+
   test("a stored definition is told to all", async () => {
     const { world, a } = await two();
     a.cluster.definitionStored("w");
