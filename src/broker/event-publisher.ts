@@ -165,7 +165,7 @@ export class EventPublisher {
         exchange: names.events,
         key: names.eventKey(shown.kind),
         id: `${encodeName(execution)}/${seq}`,
-        body: Buffer.from(JSON.stringify(shown)),
+        body: Buffer.from(JSON.stringify({ ...shown, workflow_id: execution })),
       };
       const receipt =
         event.kind === "command.receipted" ? receiptMessage(names, { execution, seq, plan }, event) : null;

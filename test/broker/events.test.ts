@@ -57,7 +57,8 @@ test("every event comes, in order, by its kind, in summary, with the id of its p
   const events = await all(handle.events());
   const once = () => heard.filter(({ id }, i) => heard.findIndex((other) => other.id === id) === i);
   await until("all have come", () => once().length >= events.length);
-  expect(once().map(({ event }) => event)).toEqual(JSON.parse(JSON.stringify(events)));
+  const withId = events.map((event) => ({ ...event, workflow_id: handle.id }));
+  expect(once().map(({ event }) => event)).toEqual(JSON.parse(JSON.stringify(withId)));
   for (const { key, id, event } of heard) {
     expect(key).toBe(`rondo.${String(event["kind"])}`);
     expect(id).toBe(`${handle.id}/${String(event["seq"])}`);
