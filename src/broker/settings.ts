@@ -25,6 +25,8 @@ export interface BrokerSettings {
   readonly unconfirmedMax: number;
   /** How long the broker may take to answer before a queue, or the connection, counts as broken. */
   readonly answerMs: number;
+  /** Whether messages of workers may lack attempt and token (visits/short-messages.ts). */
+  readonly shortMessages: boolean;
 }
 
 export const DEFAULT_BROKER_SETTINGS: BrokerSettings = {
@@ -40,4 +42,5 @@ export const DEFAULT_BROKER_SETTINGS: BrokerSettings = {
   prefetch: 500,
   unconfirmedMax: 10_000,
   answerMs: 20_000,
+  shortMessages: false,
 };

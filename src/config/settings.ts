@@ -3,7 +3,18 @@ import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.t
 import type { StateStoreGiven } from "../commands/state/state-settings.ts";
 import { isBrokerUrl } from "../protocol/broker-address.ts";
 import { BROKER_REQUEST_MODES, type BrokerRequestMode } from "../protocol/broker-requests.ts";
-import { type Decode, listOf, mapOf, mapped, object, oneOf, optional, secret, text } from "../std/decode.ts";
+import {
+  type Decode,
+  flag,
+  listOf,
+  mapOf,
+  mapped,
+  object,
+  oneOf,
+  optional,
+  secret,
+  text,
+} from "../std/decode.ts";
 import { showDuration } from "../std/duration.ts";
 import {
   count,
@@ -183,6 +194,7 @@ export const SETTINGS = {
   } satisfies Setting<Readonly<Record<string, ProjectSettings>>>,
   receiptTopics: { inFile: true, fallback: [], decoder: () => topics } satisfies Setting<readonly string[]>,
   brokerSilence: duration(300_000, 1_000),
+  shortMessages: { inFile: true, fallback: false, decoder: () => flag } satisfies Setting<boolean>,
   brokerRequests: {
     inFile: true,
     fallback: "trusted",

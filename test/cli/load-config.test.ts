@@ -68,6 +68,7 @@ describe("a value", () => {
       receiptTopics: [],
       brokerSilence: 300_000,
       brokerRequests: "trusted",
+      shortMessages: false,
       ring: {},
       turnMessages: 256,
       retention: 2_592_000_000,

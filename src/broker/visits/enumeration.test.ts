@@ -38,6 +38,7 @@ function setUp({ byIdentity = false, known = 0 } = {}) {
       throw fault;
     },
     byIdentity,
+    shortMessages: false,
     prefetch: 100,
     onEnd: () => {
       isEnded = true;

@@ -14,12 +14,15 @@ import { assert } from "../../std/assert.ts";
 import { isRejection } from "../../std/rejection.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import { notStorable, type ReadItem, readItems, readTaskReport, type TaskReport } from "../read-message.ts";
+import { isShort } from "./short-messages.ts";
 
 export interface EnumerationParts extends Pick<BridgeParts, "worker" | "engine" | "dead" | "onFault"> {
   /** Whether tasks are distinguished by identity; otherwise identities are ignored. */
   readonly byIdentity: boolean;
   /** The most unacknowledged deliveries of a consumer: a missing task cannot arrive after this many. */
   readonly prefetch: number;
+  /** Whether `enumerated` may lack attempt, token and total. */
+  readonly shortMessages: boolean;
   readonly onEnd: (enumeration: Enumeration) => void;
 }
 
@@ -49,8 +52,12 @@ export class Enumeration {
   #isReporting = false;
   /** Whether the failure because of missing items is being reported. */
   #isFailing = false;
-  /** The message `enumerated`, once it has arrived; null before. */
-  #end: { readonly outcome: EnumerationOutcome; readonly delivery: Delivery } | null = null;
+  /** The message `enumerated`, once it has come. */
+  #end: {
+    readonly outcome: EnumerationOutcome;
+    readonly delivery: Delivery;
+    readonly isShort?: true;
+  } | null = null;
   #isOver = false;
   #strikes = 0;
 
@@ -82,7 +89,7 @@ export class Enumeration {
 
   onMessage(delivery: Delivery): void {
     if (this.#isOver) return delivery.ack();
-    const { dead, engine, byIdentity } = this.#parts;
+    const { dead, engine, byIdentity, shortMessages } = this.#parts;
     const { key } = engine.info;
     this.#strikes = 0;
     const fields = readFields(delivery.message.content);
@@ -93,6 +100,8 @@ export class Enumeration {
       if (encodeAttempt(report.at) === this.id) return this.onEnumerated(report, delivery);
       return dead.put(delivery, "`attempt` is not that of the enumeration");
     }
+    if (!isRejection(fields) && shortMessages && isShort(fields) && fields["task_queue"] === this.intake)
+      return this.onShortEnumerated(delivery);
     const items = isRejection(fields) ? fields : readItems(fields, this.at, key);
     if (isRejection(items)) {
       dead.put(delivery, items.message);
@@ -155,6 +164,15 @@ export class Enumeration {
     this.#advance();
   }
 
+  /** A short `enumerated`: the enumeration ends with the tasks that have come, once the intake stays empty. */
+  onShortEnumerated(delivery: Delivery): void {
+    if (this.#isOver) return delivery.ack();
+    this.#end?.delivery.ack();
+    const outcome = { status: "done", payload: "null", total: Number.POSITIVE_INFINITY } as const;
+    this.#end = { outcome, delivery, isShort: true };
+    this.#strikes = 0;
+  }
+
   /** Fails the attempt if the intake stays empty although items are missing. */
   async checkMissing(session: BrokerSession): Promise<void> {
     if (this.#end === null || this.#isReporting || this.#isOver || this.#items.length > 0) return;
@@ -162,7 +180,13 @@ export class Enumeration {
     if (counts !== null && counts.ready > 0) return;
     const { total } = this.#end.outcome;
     if (++this.#strikes < STRIKES_MAX) return;
-    this.#failMissing(`the enumerator says ${total} tasks, ${this.#next} have come`);
+    if (this.#end?.isShort === true && this.#early.size === 0)
+      return this.#report({ status: "done", payload: "null", total: this.#next }, this.#end.delivery);
+    this.#failMissing(
+      this.#end?.isShort === true
+        ? `task ${this.#next} has not come, ${this.#early.size} behind it have`
+        : `the enumerator says ${total} tasks, ${this.#next} have come`,
+    );
   }
 
   /** Ends the enumeration without a report: its messages are acknowledged and dropped. */

@@ -6,6 +6,7 @@ import { SHARED_QUEUE } from "../../protocol/amqp-wire.ts";
 import { beatsOf, decodeAttempt, encodeAttempt, reportedAttempt } from "../../protocol/attempt-id.ts";
 import { readFields } from "../../protocol/read-body.ts";
 import type { Grant, GrantItem } from "../../protocol/work.ts";
+import type { Fields } from "../../std/decode.ts";
 import { isRejection } from "../../std/rejection.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import { type VisitPlace, visitKey } from "../names.ts";
@@ -13,6 +14,7 @@ import { readTaskReport, type TaskReport } from "../read-message.ts";
 import { assertIntake, deleteQueues } from "../topology.ts";
 import { enumerateBody } from "../write-message.ts";
 import { Enumeration } from "./enumeration.ts";
+import { isAbout, isShort } from "./short-messages.ts";
 import { publishCancel } from "./visit-announcer.ts";
 
 interface Open {
@@ -55,6 +57,7 @@ export class OpenEnumerations {
       ...this.#parts,
       byIdentity: grant.byIdentity === true,
       prefetch: settings.prefetch,
+      shortMessages: settings.shortMessages,
       onEnd: (ended) => this.#remove(ended.id),
     });
     const open: Open = {
@@ -86,6 +89,8 @@ export class OpenEnumerations {
           return;
         }
         const fields = readFields(delivery.message.content);
+        if (!isRejection(fields) && this.#parts.settings.shortMessages && isShort(fields))
+          return this.#onShort(fields, delivery);
         const report = isRejection(fields) ? fields : readTaskReport(fields, engine.info.key);
         if (isRejection(report)) dead.put(delivery, report.message);
         else if (report.at.task >= 0) dead.put(delivery, "the message is not about an enumeration");
@@ -115,7 +120,30 @@ export class OpenEnumerations {
     });
   }
 
-  /** Called when there is a connection: consumes intake queues, and sends the messages that were not sent. */
+  /** A short `enumerated`: the one open enumeration of its intake or, without `task_queue`, of its handler is meant. */
+  #onShort(fields: Fields, delivery: Delivery): void {
+    const { publisher, dead } = this.#parts;
+    const { task_queue: intake } = fields;
+    const [open, another] = [...this.#open.values()].filter(({ enumeration }) =>
+      intake === undefined ? isAbout(fields, enumeration.at) : enumeration.intake === intake,
+    );
+    if (open !== undefined && another === undefined) return open.enumeration.onShortEnumerated(delivery);
+    if (typeof intake !== "string" || !intake.startsWith(`${this.#parts.names.prefix}.workflow.`))
+      return dead.put(
+        delivery,
+        "not exactly one enumeration is meant: send `task_queue`, or `attempt` and `token`",
+      );
+    publisher.publish({
+      key: intake,
+      id: `${intake}~enumerated~${delivery.message.fields.deliveryTag}`,
+      body: delivery.message.content,
+      mandatory: true,
+      // Without an intake no node waits for it any more.
+      done: () => delivery.ack(),
+    });
+  }
+
+  /** There is a connection: consumes intakes, and sends what was not sent. */
   attach(): void {
     for (const open of this.#open.values()) this.#run(open, (session) => this.#send(session, open));
   }

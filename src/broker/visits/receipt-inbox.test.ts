@@ -46,6 +46,7 @@ function setUp(verdicts: string[], inspections: readonly object[] = []) {
         one.ack();
       },
     } as never,
+    settings: { shortMessages: false },
     mayCount: () => true,
     onEnumerated: () => {},
     onFault: (fault) => {

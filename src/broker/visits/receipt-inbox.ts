@@ -8,13 +8,17 @@ import type { Delivery } from "../../net/amqp/delivery.ts";
 import { attemptPrefix, encodeAttempt } from "../../protocol/attempt-id.ts";
 import { readFields } from "../../protocol/read-body.ts";
 import type { Report, ReportedAttempt, ReportedReceipt, ReportPlace } from "../../protocol/work.ts";
+import type { Fields } from "../../std/decode.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { DAMAGED } from "../../store/store.ts";
 import type { BridgeParts } from "../bridge-parts.ts";
 import { isRollCall, readAttempt, readRollCall, readTaskReport, type TaskReport } from "../read-message.ts";
+import { isShort, ShortReceipts } from "./short-messages.ts";
 import type { VisitQueues } from "./visit-queues.ts";
 
-type Shared = Pick<BridgeParts, "worker" | "engine" | "clock" | "dead" | "onFault">;
+type Shared = Pick<BridgeParts, "worker" | "engine" | "clock" | "dead" | "onFault"> & {
+  readonly settings: Pick<BridgeParts["settings"], "shortMessages">;
+};
 
 export interface ReceiptInboxParts extends Shared {
   /** Decides whether a receipt may count; a receipt that may not is dropped. */
@@ -44,6 +48,7 @@ interface Death {
 
 export class ReceiptInbox {
   readonly #parts: ReceiptInboxParts;
+  readonly #short: ShortReceipts;
   #waiting: Waiting[] = [];
   #isScheduled = false;
   /** The number of receipts that the engine has counted since the start. */
@@ -51,32 +56,52 @@ export class ReceiptInbox {
 
   constructor(parts: ReceiptInboxParts) {
     this.#parts = parts;
+    this.#short = new ShortReceipts(parts);
   }
 
   /** Reads a message of the receipt queue of a visit's handler. */
   onFinished(delivery: Delivery, visit: VisitQueues): void {
-    const { dead, engine, mayCount, onEnumerated, onFault } = this.#parts;
+    const { dead, engine, onEnumerated } = this.#parts;
     const { message } = delivery;
     const [death] = (message.properties.headers?.["x-death"] ?? []) as readonly Death[];
     if (death !== undefined) return this.#onDeadLettered(delivery, visit, death);
     const fields = readFields(message.content);
     if (!isRejection(fields) && isRollCall(fields)) return this.#onRollCall(fields, delivery, visit);
+    if (!isRejection(fields) && this.#parts.settings.shortMessages && isShort(fields))
+      return this.#onShort(fields, delivery, visit);
     const report = isRejection(fields) ? fields : readTaskReport(fields, engine.info.key);
     if (isRejection(report)) return dead.put(delivery, report.message);
     if (report.at.task < 0) return onEnumerated(report, delivery);
-    visit.onReceipt(encodeAttempt(report.at));
+    this.#countIfMay(report, delivery, visit);
+  }
+
+  #countIfMay(report: TaskReport, delivery: Delivery, visit: VisitQueues): void {
+    const { mayCount, onFault } = this.#parts;
+    const id = encodeAttempt(report.at);
+    visit.onReceipt(id);
     const counts = mayCount(report.at, visit.facts.use);
     if (counts === true) return this.accept(report, delivery);
     counts.then(
-      (may) => (may ? this.accept(report, delivery) : delivery.ack()),
+      (may) => {
+        if (may) return this.accept(report, delivery);
+        this.#short.settled(id);
+        delivery.ack();
+      },
       (thrown: unknown) => {
         onFault(toFault(thrown));
+        this.#short.settled(id);
         delivery.nack();
       },
     );
   }
 
-  #onRollCall(fields: Readonly<Record<string, unknown>>, delivery: Delivery, visit: VisitQueues): void {
+  #onShort(fields: Fields, delivery: Delivery, visit: VisitQueues): void {
+    const report = this.#short.read(fields, visit.place);
+    if (isRejection(report)) return this.#parts.dead.put(delivery, report.message);
+    this.#countIfMay(report, delivery, visit);
+  }
+
+  #onRollCall(fields: Fields, delivery: Delivery, visit: VisitQueues): void {
     const { engine, dead } = this.#parts;
     const answer = readRollCall(fields, visit.tasks, engine.info.key);
     if (isRejection(answer)) return dead.put(delivery, answer.message);
@@ -161,6 +186,7 @@ export class ReceiptInbox {
 
   #settle(one: Waiting, verdict: Verdict | undefined): void {
     const { delivery, isShared } = one;
+    this.#short.settled(encodeAttempt({ ...one.place, ...one.receipt }));
     if (verdict === undefined || verdict === "elsewhere")
       return isShared ? this.retryLater(delivery, () => this.#push(one)) : delivery.nack();
     if (verdict === "accepted") this.counted++;

@@ -122,7 +122,7 @@ export function serverOptions({ config, origins }: LoadedConfig): ServerOptions 
     prefix: config.prefix,
     receiptTopics: config.receiptTopics,
     brokerRequests: config.brokerRequests,
-    brokerSettings: { silenceMs: config.brokerSilence },
+    brokerSettings: { silenceMs: config.brokerSilence, shortMessages: config.shortMessages },
     host: config.host,
     port: config.port,
     advertise: config.advertise,
