@@ -89,7 +89,7 @@ test.each([true, false])(
     const worker = await SeedWorker.open([1, 2, 3, 4, 5], withQueues);
     const handle = await rondo.start(FLOW, null as never);
     await handle.result({ timeout: 100_000 });
-    expect([...worker.done].sort()).toEqual([1, 2, 3, 4, 5]);
+    expect(new Set(worker.done)).toEqual(new Set([1, 2, 3, 4, 5]));
     expect((await handle.describe()).phases[0]?.handlers[0]).toMatchObject({
       total: 5,
       done: 5,
