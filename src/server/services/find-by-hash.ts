@@ -16,7 +16,7 @@ interface FindParts {
 
 /** The most executions of one hash that are read. */
 const HEADS_MAX = 1_000;
-const OPEN: readonly string[] = ["running", "paused", "cancelling"];
+const OPEN: readonly string[] = ["running", "paused", "cancelling", "cleaning"];
 
 /** The filter of the store for workflows with these hashes. */
 export function filterOf({ workflowHash }: Hashes): { readonly workflow?: string } {
