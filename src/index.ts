@@ -44,6 +44,7 @@ export type {
   StartOutcome,
 } from "./sdk/handle.ts";
 export {
+  type AnswerOptions,
   type Compensation,
   type EnumerationSpec,
   type Handler,
@@ -55,7 +56,7 @@ export {
   type RetryOptions,
   type TaskOf,
 } from "./sdk/handler.ts";
-export type { PhaseOptions } from "./sdk/phase.ts";
+export type { Decision, PhaseOptions } from "./sdk/phase.ts";
 export type { HandlerReader, MapReader, PhaseReader, WaitReader } from "./sdk/reader.ts";
 export type { SchemaInput, SchemaOutput, SchemaResult, StandardSchema } from "./sdk/standard-schema.ts";
 export type { Stored } from "./sdk/stored.ts";

@@ -7,6 +7,7 @@ import { defined } from "../std/defined.ts";
 import type { Duration } from "../std/duration.ts";
 import type { BaseContext, HandlerCode, HostedWorkflow } from "../worker/handler-code.ts";
 import {
+  checkAnswer,
   checkDuration,
   checkFields,
   checkHandlerName,
@@ -16,22 +17,26 @@ import {
   invalid,
 } from "./check.ts";
 import {
+  ANSWER_OPTIONS,
   type AnyEnumeration,
   type CompiledHandler,
   compileBuiltIn,
   compileHandler,
   handlerData,
   type Surroundings,
+  withDefaults,
 } from "./compile-handler.ts";
+import type { AnswerOptions } from "./handler.ts";
 import { COMMAND, childOf, SCRIPT } from "./mode.ts";
-import { type AnyPhaseOptions, type PhaseData, readHandlers, readPhase } from "./phase.ts";
+import { type AnyPhaseOptions, decideOf, type PhaseData, readHandlers, readPhase } from "./phase.ts";
 import { isStandardSchema, jsonSchemaOf, refusalBy, type StandardSchema } from "./standard-schema.ts";
 import { parserOf } from "./validate-input.ts";
 import type { WorkflowOptions } from "./workflow.ts";
 
 /** A workflow's definition as data, in the shape of a definition file; not yet checked as a whole. */
-export interface WorkflowData extends Omit<Definition, "phases" | "cleanupTimeout"> {
+export interface WorkflowData extends Omit<Definition, "phases" | "cleanupTimeout" | "returns"> {
   readonly phases: readonly PhaseData[];
+  readonly returns?: { readonly use: string } & AnswerOptions;
   readonly cleanupTimeout?: Duration;
 }
 
@@ -45,6 +50,13 @@ interface Hosted {
   readonly source: unknown;
 }
 
+interface Parts {
+  readonly hosted: readonly Hosted[];
+  readonly children: readonly HostedWorkflow[];
+  /** The options of all code that has none of its own. They are written into the definition, handler by handler. */
+  readonly defaults: AnswerOptions;
+}
+
 /** A workflow without user-visible types. */
 export class WorkflowBuilder implements HostedWorkflow {
   readonly name: string;
@@ -53,12 +65,13 @@ export class WorkflowBuilder implements HostedWorkflow {
   readonly handlers: readonly HandlerCode[];
   readonly children: readonly HostedWorkflow[];
   readonly #hosted: readonly Hosted[];
+  readonly #defaults: AnswerOptions;
   readonly #parseInput: HandlerCode["parseInput"];
 
   constructor(
     definition: WorkflowData,
     inputSchema: StandardSchema | undefined,
-    { hosted, children }: { hosted: readonly Hosted[]; children: readonly HostedWorkflow[] },
+    { hosted, children, defaults }: Parts,
   ) {
     this.name = definition.name;
     this.children = children;
@@ -66,17 +79,20 @@ export class WorkflowBuilder implements HostedWorkflow {
     this.definition = definition;
     this.handlers = hosted.map(({ code }) => code);
     this.#hosted = hosted;
+    this.#defaults = defaults;
     this.#parseInput = inputSchema === undefined ? undefined : parserOf(inputSchema, "input");
   }
 
   /** The workflow before its first phase. */
   static begin(options: WorkflowOptions & { readonly input?: StandardSchema }): WorkflowBuilder {
-    checkFields(options, "workflow", ["name", "input", ...CLEANUPS, "cleanupTimeout"]);
-    const { name, input, cleanupTimeout } = options;
+    checkFields(options, "workflow", ["name", "input", ...CLEANUPS, "cleanupTimeout", "defaults"]);
+    const { name, input, cleanupTimeout, defaults = {} } = options;
     checkName(name, "name");
     const named = defined(Object.fromEntries(CLEANUPS.map((field) => [field, options[field]])));
     for (const [field, phase] of Object.entries(named)) checkName(phase, field);
     if (cleanupTimeout !== undefined) checkTimeout(cleanupTimeout, "cleanupTimeout");
+    checkFields(defaults, "defaults", ANSWER_OPTIONS);
+    checkAnswer({ use: name, ...defaults }, "defaults");
     if (input !== undefined && !isStandardSchema(input))
       throw invalid(
         "input",
@@ -88,10 +104,7 @@ export class WorkflowBuilder implements HostedWorkflow {
     return new WorkflowBuilder(
       { rondo: 1, name, ...defined({ input: schema }), phases: [], ...ends },
       input,
-      {
-        hosted: [],
-        children: [],
-      },
+      { hosted: [], children: [], defaults },
     );
   }
 
@@ -157,15 +170,22 @@ export class WorkflowBuilder implements HostedWorkflow {
     const child = childOf(typeof workflow === "object" ? workflow?.name : workflow);
     const added = this.#one(name, options, (around) => compileBuiltIn(spec, child, around));
     if (!isHosted(workflow)) return added;
-    const parts = { hosted: added.#hosted, children: [...this.children, workflow] };
+    const parts = {
+      hosted: added.#hosted,
+      children: [...this.children, workflow],
+      defaults: this.#defaults,
+    };
     return new WorkflowBuilder(added.definition, this.inputSchema, parts);
   }
 
-  returns(answer: Answer): WorkflowBuilder {
+  returns(answer: Answer, options: AnswerOptions = {}): WorkflowBuilder {
     if (this.definition.returns !== undefined) throw invalid("returns", "is given twice", "keep one of them");
     const use = `${this.name}.returns`;
     const code = this.#answering(use, answer, "returns");
-    return this.#with({ ...this.definition, returns: { use } }, [code]);
+    checkFields(options, "returns", ANSWER_OPTIONS);
+    const returns = { use, ...withDefaults(options, this.#defaults) };
+    checkAnswer(returns, "returns");
+    return this.#with({ ...this.definition, returns }, [code]);
   }
 
   /** Adds a phase with one handler of the same name. */
@@ -186,24 +206,28 @@ export class WorkflowBuilder implements HostedWorkflow {
   ): WorkflowBuilder {
     const use = `${this.name}.${name}.next`;
     const handlers = Object.fromEntries(compiled.map(([key, { data }]) => [key, data]));
-    const phases = [...this.definition.phases, { ...readPhase(name, options, use), handlers }];
+    const phases = [
+      ...this.definition.phases,
+      { ...readPhase(name, options, { use, defaults: this.#defaults }), handlers },
+    ];
     checkUnique(phases);
     const codes = compiled.flatMap(([, { code, compensation }, source]) =>
       [code, compensation].flatMap((one) => (one === undefined ? [] : [{ code: one, source }])),
     );
-    if (typeof options.next === "function")
-      codes.push(this.#answering(use, options.next, `phase "${name}".next`));
+    const decide = decideOf(options);
+    if (decide !== undefined && typeof decide !== "string")
+      codes.push(this.#answering(use, decide as Answer, `phase "${name}".next`));
     return this.#with({ ...this.definition, phases }, codes);
   }
 
   #with(definition: WorkflowData, codes: readonly Hosted[]): WorkflowBuilder {
-    const parts = { hosted: this.#withCode(codes), children: this.children };
+    const parts = { hosted: this.#withCode(codes), children: this.children, defaults: this.#defaults };
     return new WorkflowBuilder(definition, this.inputSchema, parts);
   }
 
   #around(phase: string, handler: string, use: string): Surroundings {
     const at = `phase "${phase}" handler "${handler}"`;
-    return { at, use: `${this.name}.${use}`, parseInput: this.#parseInput };
+    return { at, use: `${this.name}.${use}`, defaults: this.#defaults, parseInput: this.#parseInput };
   }
 
   #answering(use: string, answer: Answer, at: string): Hosted {

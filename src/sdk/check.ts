@@ -4,6 +4,7 @@
  */
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { uniqueNames } from "../kernel/definition/parse-definition.ts";
+import { parseAnswer } from "../kernel/definition/parse-option.ts";
 import {
   checkMeaning,
   parseHandler,
@@ -35,6 +36,8 @@ export const checkTimeout = throwing(durationMs(1));
 export const checkPointer = throwing(pointer);
 /** Throws unless the value can be a phase of a definition. */
 export const checkPhase = throwing((data) => parsePhase(data, "phase"));
+/** Throws unless the value can be the `returns` of a definition. */
+export const checkAnswer = throwing(parseAnswer);
 /** Throws if two phases have the same name. */
 export const checkUnique = throwing((phases) => uniqueNames(phases as readonly { readonly name: string }[]));
 /** Throws unless the value can be the name of a handler in a phase. */

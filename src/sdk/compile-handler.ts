@@ -10,7 +10,7 @@ import { isRejection } from "../std/rejection.ts";
 import type { HandlerCode, ProcessContext } from "../worker/handler-code.ts";
 import { checkFields, checkHandler, checkPointer, checkUse, invalid, storedCopy } from "./check.ts";
 import { Fatal } from "./errors.ts";
-import type { AnySpec, Compensation, EnumerationSpec } from "./handler.ts";
+import type { AnswerOptions, AnySpec, Compensation, EnumerationSpec } from "./handler.ts";
 import type { Given, Mode } from "./mode.ts";
 import { isStandardSchema, parseWithSchema } from "./standard-schema.ts";
 
@@ -31,6 +31,8 @@ export interface Surroundings {
   readonly at: string;
   /** The default wire name, unless the handler has its own. */
   readonly use: string;
+  /** The options of code that says nothing else. */
+  readonly defaults: AnswerOptions;
   /** Parses the input; present if the workflow's input has a schema. */
   readonly parseInput: HandlerCode["parseInput"];
 }
@@ -39,10 +41,12 @@ export interface Surroundings {
 export type AnyEnumeration = EnumerationSpec<unknown, unknown, unknown> &
   Compensation<unknown, unknown, unknown, unknown>;
 
+/** The options that the code of `next` and `returns` has too. */
+export const ANSWER_OPTIONS = ["retry", "timeout"] as const;
+
 const DATA_BYTES_MAX = 1_048_576;
 const OPTIONS = [
-  "retry",
-  "timeout",
+  ...ANSWER_OPTIONS,
   "heartbeat",
   "concurrency",
   "concurrencyPerKey",
@@ -109,7 +113,7 @@ export function handlerData(given: Given, at: string): HandlerData {
 function compileEnumeration(
   spec: AnyEnumeration,
   mode: Given,
-  { at, use, parseInput }: Surroundings,
+  { at, use, defaults, parseInput }: Surroundings,
 ): CompiledHandler & { readonly code: HandlerCode } {
   if (spec.enumerate !== undefined && typeof spec.enumerate !== "function")
     throw invalid(`${at}.enumerate`, "must be a function");
@@ -121,11 +125,12 @@ function compileEnumeration(
   const given = {
     ...mode,
     ...Object.fromEntries(OPTIONS.map((option) => [option, spec[option]])),
+    ...withDefaults(spec, defaults),
     key: namingData(spec.key, `${at}.key`),
     identity: namingData(spec.identity, `${at}.identity`),
     enumerate: enumerate === undefined ? undefined : { use },
     tasks: isMadeUp ? undefined : tasks,
-    compensate: compensateData(spec, { at, use, version: mode["version"] }),
+    compensate: compensateData(spec, { at, use, defaults, version: mode["version"] }),
   };
   const code = defined({
     enumerate,
@@ -137,6 +142,13 @@ function compileEnumeration(
   return { data: handlerData(given, at), code: { use, ...code }, ...defined({ compensation }) };
 }
 
+/** The options of some code over the defaults of its workflow. A `retry` overrides field by field. */
+export function withDefaults(given: AnswerOptions, defaults: AnswerOptions): AnswerOptions {
+  const isMerged = typeof given.retry === "object" && given.retry !== null;
+  const retry = isMerged ? { ...defaults.retry, ...given.retry } : (given.retry ?? defaults.retry);
+  return defined({ retry, timeout: given.timeout ?? defaults.timeout });
+}
+
 /** The wire name of the code that compensates the tasks of a handler. */
 function compensatingUse(use: string): string {
   return `${use}.compensate`;
@@ -145,15 +157,25 @@ function compensatingUse(use: string): string {
 /** The `compensate` of a definition; undefined: nothing is undone. */
 function compensateData(
   spec: AnyEnumeration,
-  { at, use, version }: { readonly at: string; readonly use: string; readonly version: unknown },
+  {
+    at,
+    use,
+    defaults,
+    version,
+  }: Pick<Surroundings, "at" | "use" | "defaults"> & { readonly version: unknown },
 ): Given | undefined {
   const { compensation = {} } = spec;
   if (spec.compensate === undefined && Object.keys(compensation).length > 0)
     throw invalid(`${at}.compensation`, "has options of compensate, which is missing", "give compensate too");
   if (spec.compensate === undefined) return undefined;
   if (typeof spec.compensate !== "function") throw invalid(`${at}.compensate`, "must be a function");
-  checkFields(compensation, `${at}.compensation`, ["retry", "timeout", "concurrency"]);
-  return { use: checkUse(compensatingUse(use), `${at}.compensate`), version, ...compensation };
+  checkFields(compensation, `${at}.compensation`, [...ANSWER_OPTIONS, "concurrency"]);
+  return {
+    use: checkUse(compensatingUse(use), `${at}.compensate`),
+    version,
+    ...compensation,
+    ...withDefaults(compensation, defaults),
+  };
 }
 
 /** The user's `compensate` as code of a worker. */

@@ -38,10 +38,10 @@ export interface RetryOptions {
   readonly max?: Duration;
 }
 
-/** Options that every kind of handler can have. */
-export interface HandlerOptions {
+/** Options that all code of a workflow can have, also `next` and `returns`. */
+export interface AnswerOptions {
   /**
-   * When a failed task is tried again.
+   * When an attempt that failed is repeated.
    *
    * @default 3 attempts with exponential back-off
    */
@@ -52,6 +52,10 @@ export interface HandlerOptions {
    * @default no limit
    */
   readonly timeout?: Duration;
+}
+
+/** Options that every kind of handler can have. */
+export interface HandlerOptions extends AnswerOptions {
   /**
    * The silence of a worker after which an attempt is lost.
    *
@@ -145,7 +149,7 @@ export interface Compensation<Task, Result, Input, Phases> {
   /**
    * Options of `compensate`.
    *
-   * @default the defaults of a handler
+   * @default the defaults of the workflow
    */
   readonly compensation?: Pick<HandlerOptions, "retry" | "timeout" | "concurrency">;
 }

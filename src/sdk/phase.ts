@@ -1,18 +1,28 @@
 /** Reads a phase spec: its handlers, recognised by their shape, and its options. */
 import type { PhaseDefinition } from "../kernel/definition/definition.ts";
 import { checkFields, checkName, checkPhase, invalid, storedCopy } from "./check.ts";
-import type { HandlerData } from "./compile-handler.ts";
+import { ANSWER_OPTIONS, type HandlerData, withDefaults } from "./compile-handler.ts";
 import type { Context } from "./context.ts";
-import { type AnySpec, specOf } from "./handler.ts";
+import { type AnswerOptions, type AnySpec, specOf } from "./handler.ts";
+
+type Decide<Input, Phases> = (context: Context<Input, Phases>) => string | Promise<string>;
+
+/** Code that chooses the phase after this one, with its options. */
+export interface Decision<Input, Phases> extends AnswerOptions {
+  /** Gives the name of the next phase, one of `among`. It runs again after a failure or a crash. */
+  readonly decide: Decide<Input, Phases>;
+  /** The phases that it may give. */
+  readonly among: readonly string[];
+}
 
 /** Options of a phase: where it leads. Targets may be declared later. */
 export interface PhaseOptions<Input, Phases> {
   /**
-   * The phase after this one, or code that gives one of `among`.
+   * The phase after this one, or code that gives one of `among`; with options of that code: `{ decide, among, retry }`.
    *
    * @default the phase that is declared next
    */
-  readonly next?: string | ((context: Context<Input, Phases>) => string | Promise<string>);
+  readonly next?: string | Decide<Input, Phases> | Decision<Input, Phases>;
   /**
    * The phases that a `next` function may give.
    *
@@ -45,6 +55,11 @@ export type AnyPhaseOptions = PhaseOptions<unknown, unknown>;
 /** A phase of a definition, as it is written. */
 export interface PhaseData extends Omit<PhaseDefinition, "handlers"> {
   readonly handlers: { readonly [name: string]: HandlerData };
+}
+
+/** The code that chooses the next phase; undefined: the definition says it. */
+export function decideOf({ next }: AnyPhaseOptions): unknown {
+  return typeof next === "object" && next !== null ? (next.decide ?? null) : next;
 }
 
 /** The handlers of a phase: specs by name in a map, or a single one that is named like its phase. */
@@ -83,22 +98,34 @@ function looksLikeSpec(value: unknown): boolean {
   return typeof value === "object" && value !== null && ("process" in value || "processBatch" in value);
 }
 
-/** Converts a phase without its handlers to data. The wire name is for a `next` function. */
-export function readPhase(name: string, options: AnyPhaseOptions, use: string): Omit<PhaseData, "handlers"> {
+/** The place of the code of `next`, and the defaults of its options. */
+interface NextPlace {
+  readonly use: string;
+  readonly defaults: AnswerOptions;
+}
+
+/** Converts a phase without its handlers to data. The place is for code of `next`. */
+export function readPhase(
+  name: string,
+  options: AnyPhaseOptions,
+  place: NextPlace,
+): Omit<PhaseData, "handlers"> {
   const at = `phase "${name}"`;
   checkFields(options, at, ["next", "among", "onError", "final", "maxVisits"]);
   const { onError, final, maxVisits } = options;
-  const next = readNext(options, { at, use });
+  const next = readNext(options, at, place);
   const phase = { name, next, onError, final: final === false ? undefined : final, maxVisits };
   checkPhase(phase);
   return storedCopy(phase, at) as unknown as Omit<PhaseData, "handlers">;
 }
 
-function readNext(
-  { next, among }: AnyPhaseOptions,
-  { at, use }: { readonly at: string; readonly use: string },
-): unknown {
-  if (typeof next === "function") return { use, among };
+function readNext({ next, among }: AnyPhaseOptions, at: string, { use, defaults }: NextPlace): unknown {
+  if (typeof next === "function") return { use, among, ...withDefaults({}, defaults) };
+  if (typeof next === "object" && next !== null) {
+    checkFields(next, `${at}.next`, ["decide", "among", ...ANSWER_OPTIONS]);
+    if (among !== undefined) throw invalid(`${at}.among`, "is given twice", "write it beside decide only");
+    return { use, among: next.among, ...withDefaults(next, defaults) };
+  }
   if (among !== undefined)
     throw invalid(`${at}.among`, "has no next function to choose", "give next: ({ phases }) => name");
   return next === undefined ? undefined : checkName(next, `${at}.next`);

@@ -8,7 +8,15 @@ import type { HostedWorkflow } from "../worker/handler-code.ts";
 import { WorkflowBuilder } from "./builder.ts";
 import type { CommandSpec } from "./command.ts";
 import type { Context } from "./context.ts";
-import type { Compensation, EnumerationSpec, Handler, HandlerSpec, NoItems, TaskOf } from "./handler.ts";
+import type {
+  AnswerOptions,
+  Compensation,
+  EnumerationSpec,
+  Handler,
+  HandlerSpec,
+  NoItems,
+  TaskOf,
+} from "./handler.ts";
 import type { PhaseOptions } from "./phase.ts";
 import type { HandlerReader, MapReader, PhaseReader, WaitReader } from "./reader.ts";
 import type { SchemaInput, SchemaOutput, StandardSchema } from "./standard-schema.ts";
@@ -67,6 +75,13 @@ export interface WorkflowOptions {
    * @default "1h"
    */
   readonly cleanupTimeout?: Duration;
+  /**
+   * The `retry` and `timeout` of all code of the workflow that has none of its own: of handlers, compensations, `next` and
+   * `returns`. A `retry` overrides field by field.
+   *
+   * @default 3 attempts, 4 crashes, no time limit
+   */
+  readonly defaults?: AnswerOptions;
 }
 
 type NoPhases = Record<never, never>;
@@ -222,9 +237,10 @@ export interface Workflow<Input, Seen, Phases, Output> extends TypedWorkflow<Inp
     options?: PhaseOptions<Seen, Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>>,
   ): Workflow<Input, Seen, Phases & PhaseReader<Name, HandlerReader<WorkflowOutput<Child>>>, Output>;
 
-  /** Gives the workflow an output, computed when its last phase is done. */
+  /** Gives the workflow an output, computed when its last phase is done. It is computed again after a failure or a crash. */
   returns<Result>(
     answer: (context: Context<Seen, Phases>) => Result | Promise<Result>,
+    options?: AnswerOptions,
   ): Workflow<Input, Seen, Phases, Stored<Result>>;
 }
 

@@ -43,6 +43,26 @@ describe("refused at once:", () => {
       () => base.phase("b", { name: "w.a", process: () => 1 }),
       'handler "w.a": is the name of two handlers',
     ],
+    [
+      "an unknown option of returns",
+      () => base.returns(nothing, { attempts: 5 } as never),
+      'returns: has the unknown field "attempts"',
+    ],
+    [
+      "a wrong option of returns",
+      () => base.returns(nothing, { timeout: "soon" as never }),
+      "returns.timeout",
+    ],
+    [
+      "a decision without its code",
+      () => base.phase("b", {}, { next: { among: ["a"] } as never }),
+      'phase "b".next: must be a function',
+    ],
+    [
+      "a wrong default",
+      () => workflow({ name: "w", defaults: { retry: { attempts: 0 } } }),
+      "defaults.retry.attempts",
+    ],
     ["returns twice", () => base.returns(nothing).returns(nothing), "returns: is given twice"],
     [
       "a handler without process",

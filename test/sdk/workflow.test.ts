@@ -2,9 +2,10 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { parseDefinition } from "../../src/kernel/definition/parse-definition.ts";
+import { compilePlan } from "../../src/kernel/definition/plan.ts";
 import { handler } from "../../src/sdk/handler.ts";
 import { workflow } from "../../src/sdk/workflow.ts";
-import { isRejection } from "../../src/std/rejection.ts";
+import { isRejection, unwrap } from "../../src/std/rejection.ts";
 
 const nothing = () => null;
 
@@ -141,6 +142,65 @@ describe("the definition", () => {
       "~standard": { version: 1, vendor: "own", validate: (value: unknown) => ({ value }) },
     } as const;
     expect(workflow({ name: "bare", input: bare }).definition).not.toHaveProperty("input");
+  });
+});
+
+describe("the options of next and returns", () => {
+  const among = ["a", "end"];
+  const built = workflow({ name: "w", defaults: { retry: { attempts: 7, crashes: 50 }, timeout: "1m" } })
+    .phase("a", { process: nothing, retry: { attempts: 2 } })
+    .phase("b", { tasks: [1], process: nothing, compensate: nothing, compensation: { timeout: "5s" } })
+    .phase("c", {}, { next: () => "end", among })
+    .phase("d", {}, { next: { decide: () => "end", among, retry: { crashes: 9 }, timeout: "2s" } })
+    .sleep("wait", "1s")
+    .phase("end", {}, { final: true })
+    .returns(() => 1, { retry: { attempts: 1 } });
+
+  test("are written beside the code, over the defaults of the workflow, which are no field of the definition", () => {
+    const retry = { attempts: 7, crashes: 50 };
+    expect(built.definition).toEqual({
+      rondo: 1,
+      name: "w",
+      phases: [
+        { name: "a", handlers: { a: { use: "w.a", retry: { attempts: 2, crashes: 50 }, timeout: "1m" } } },
+        {
+          name: "b",
+          handlers: {
+            b: {
+              use: "w.b",
+              tasks: [1],
+              retry,
+              timeout: "1m",
+              compensate: { use: "w.b.compensate", retry, timeout: "5s" },
+            },
+          },
+        },
+        { name: "c", handlers: {}, next: { use: "w.c.next", among, retry, timeout: "1m" } },
+        {
+          name: "d",
+          handlers: {},
+          next: { use: "w.d.next", among, retry: { attempts: 7, crashes: 9 }, timeout: "2s" },
+        },
+        { name: "wait", handlers: { wait: { sleep: "1s" } } },
+        { name: "end", handlers: {}, final: true },
+      ],
+      returns: { use: "w.returns", retry: { attempts: 1, crashes: 50 }, timeout: "1m" },
+    });
+  });
+
+  test("count in the plan", () => {
+    const { phases } = compilePlan(unwrap(parseDefinition(built.definition)));
+    const budgets = [phases[2]?.decision, phases[3]?.decision, phases[6]?.handlers[0]].map((plan) => [
+      plan?.name,
+      plan?.attempts,
+      plan?.crashes,
+      plan?.timeoutMs,
+    ]);
+    expect(budgets).toEqual([
+      ["next", 7, 50, 60_000],
+      ["next", 7, 9, 2_000],
+      ["returns", 1, 50, 60_000],
+    ]);
   });
 });
 

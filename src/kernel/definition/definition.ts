@@ -15,7 +15,7 @@ export interface Definition {
   readonly name: string;
   readonly input?: Json;
   readonly phases: readonly PhaseDefinition[];
-  readonly returns?: { readonly use: string };
+  readonly returns?: AnswerDefinition;
   /** The phase that runs after a cancel or a deadline, and the one that runs after a failure. */
   readonly onCancel?: string;
   readonly onFailure?: string;
@@ -28,10 +28,17 @@ export interface Definition {
 export interface PhaseDefinition {
   readonly name: string;
   readonly handlers: { readonly [name: string]: HandlerDefinition };
-  readonly next?: string | { readonly use: string; readonly among: readonly string[] };
+  readonly next?: string | (AnswerDefinition & { readonly among: readonly string[] });
   readonly onError?: string;
   readonly final?: true | "failed";
   readonly maxVisits?: number;
+}
+
+/** The code of `next` or `returns`, with its options. */
+export interface AnswerDefinition {
+  readonly use: string;
+  readonly timeout?: number;
+  readonly retry?: RetryDefinition;
 }
 
 /** The fields that name phases of the clean-up. */

@@ -17,8 +17,9 @@ import {
   LIMITS,
   type PhaseDefinition,
 } from "./definition.ts";
+import { parseAnswer } from "./parse-option.ts";
 import { checkMeaning, handlerAt, parsePhase, phaseAt } from "./parse-phase.ts";
-import { decodeDefinition, known, parseName, reference, wrong } from "./parse-primitive.ts";
+import { decodeDefinition, known, parseName, wrong } from "./parse-primitive.ts";
 
 /** The canonical definition of `data` in version 1 or 2, or a rejection. */
 export function parseDefinition(data: unknown): Definition | Rejection {
@@ -61,7 +62,7 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
   const ends = cleanup(fields, phases);
   checkGraph(phases, ends);
   checkReferences(phases);
-  const returns = at("returns", optional(reference), fields["returns"]);
+  const returns = at("returns", optional(parseAnswer), fields["returns"]);
   return {
     rondo: 1,
     name,

@@ -18,7 +18,7 @@ import { durationMs } from "../../std/duration.ts";
 import { toStoredText } from "../../std/json.ts";
 import { isRejection } from "../../std/rejection.ts";
 import { parseCommand, parseTopic, retryFields } from "../command/parse-command.ts";
-import { DEFAULTS, LIMITS } from "./definition.ts";
+import { type AnswerDefinition, DEFAULTS, LIMITS, type RetryDefinition } from "./definition.ts";
 import { parseName, parseUse, pointer, reference, shortText, strict, wrong } from "./parse-primitive.ts";
 
 const TASKS_MAX = 100_000;
@@ -49,7 +49,7 @@ const givenRetry = strict(
   '{ "attempts": 5, "backoff": "exponential", "min": "1s", "max": "5m" }',
 );
 
-const retry: Decode<unknown> = (value) => {
+const retry: Decode<RetryDefinition | undefined> = (value) => {
   const given = givenRetry(value);
   const { min = DEFAULTS.retryMinMs } = given;
   const { max = Math.max(DEFAULTS.retryMaxMs, min) } = given;
@@ -130,6 +130,19 @@ const script: Decode<unknown> = (value) => {
 const version: Decode<string> = mapped(
   shortText,
   text({ pattern: RANGE, what: "a range of versions", hint: 'write "~1.2" or ">=1 <3"' }),
+);
+
+/** The fields of code that answers for a phase or an execution: `next` and `returns`. */
+export const answerFields = {
+  use: parseUse,
+  timeout: optional(durationMs(1)),
+  retry: optional(retry),
+};
+
+/** The code that computes the output. */
+export const parseAnswer: Decode<AnswerDefinition> = mapped(
+  strict(answerFields, '{ "use": "summary" }'),
+  ({ use, ...options }) => ({ use, ...defined(options) }),
 );
 
 /** The code that undoes a task. */

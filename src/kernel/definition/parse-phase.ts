@@ -26,8 +26,8 @@ import {
   type HandlerDefinition,
   type PhaseDefinition,
 } from "./definition.ts";
-import { OPTIONS } from "./parse-option.ts";
-import { known, parseName, parseUse, strict, wrong } from "./parse-primitive.ts";
+import { answerFields, OPTIONS } from "./parse-option.ts";
+import { known, parseName, strict, wrong } from "./parse-primitive.ts";
 import { nameOf, noName, pointedAt, whyNoKey } from "./task-name.ts";
 
 const phaseName = strict({
@@ -41,12 +41,17 @@ const phaseName = strict({
 
 const phaseNames = listOf(parseName);
 const decision = strict({
-  use: parseUse,
+  ...answerFields,
   among: (among) => {
     if (Array.isArray(among) && among.length > 0) return phaseNames(among);
     throw wrong("", "a decision names the phases it can choose", 'give among: ["a", "b"]');
   },
 });
+
+function parseDecision(data: unknown): Exclude<PhaseDefinition["next"], string | undefined> {
+  const { use, among, ...options } = decision(data);
+  return { use, among, ...defined(options) };
+}
 
 const phaseFields = object(
   {
@@ -58,7 +63,7 @@ const phaseFields = object(
       ),
     ),
     maxVisits: optional(integer(1, 1_000_000)),
-    next: optional((next) => (typeof next === "string" ? next : decision(next))),
+    next: optional((next) => (typeof next === "string" ? next : parseDecision(next))),
     onError: optional(parseName),
   },
   KEPT,

@@ -162,7 +162,7 @@ export function compilePlan(definition: Definition): Plan {
     phases.push({
       index: returns,
       name: RETURNS,
-      handlers: [planHandler(RETURNS, { use: definition.returns.use }, { work: "returns", scope: RETURNS })],
+      handlers: [planHandler(RETURNS, definition.returns, { work: "returns", scope: RETURNS })],
       decision: null,
       among: [],
       next: -1,
@@ -220,9 +220,9 @@ function planCompensation(workflow: string, phase: PhasePlan): PhasePlan[] {
 }
 
 function planDecision(phase: PhaseDefinition): HandlerPlan | null {
-  return typeof phase.next === "object"
-    ? planHandler(NEXT, { use: phase.next.use }, { work: "next", scope: NEXT })
-    : null;
+  if (typeof phase.next !== "object") return null;
+  const { among: _, ...definition } = phase.next;
+  return planHandler(NEXT, definition, { work: "next", scope: NEXT });
 }
 
 function planHandler(

@@ -33,3 +33,37 @@ test("failures come with their tasks: enumerated, listed, or the input", async (
   expect(new Set(listed)).toEqual(new Set(["x", "y"]));
   expect(single).toEqual([[0, { names }]]);
 });
+
+test("next and returns are tried again by their own budgets, also after their time limit", async () => {
+  const attempts: string[] = [];
+  const aborted = (signal: AbortSignal) =>
+    new Promise<never>((_, fail) => signal.addEventListener("abort", () => fail(signal.reason as Error)));
+  const retry = { attempts: 5, backoff: "constant", min: 1 } as const;
+  const flow = workflow({ name: "answers" })
+    .phase(
+      "a",
+      {},
+      {
+        next: {
+          decide: ({ attempt }) => {
+            attempts.push(`next ${attempt}`);
+            if (attempt < 5) throw new Error("not yet");
+            return "end";
+          },
+          among: ["end"],
+          retry,
+        },
+      },
+    )
+    .phase("end", {}, { final: true })
+    .returns(
+      ({ attempt, signal }) => {
+        attempts.push(`returns ${attempt}`);
+        return attempt < 2 ? aborted(signal) : "in time";
+      },
+      { retry, timeout: 20 },
+    );
+  const rondo = await open([flow]);
+  expect(await rondo.run(flow, null)).toBe("in time");
+  expect(attempts).toEqual(["next 1", "next 2", "next 3", "next 4", "next 5", "returns 1", "returns 2"]);
+});

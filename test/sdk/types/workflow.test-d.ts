@@ -70,6 +70,21 @@ const thumbnails = workflow({ name: "thumbnails", input: schema })
       },
     },
   )
+  .phase(
+    "decided",
+    {},
+    {
+      next: {
+        decide({ phases, input }) {
+          same<Seen>()(input);
+          return phases.resize.count > 1 ? "cool-off" : "end";
+        },
+        among: ["cool-off", "end"],
+        retry: { crashes: 20 },
+        timeout: "5s",
+      },
+    },
+  )
   .sleep("cool-off", "10m")
   .waitFor("approved", { schema: z.object({ by: z.string(), at: z.coerce.date<string>() }), timeout: "2d" })
   .waitFor("reviewed", { schema: z.object({ ok: z.boolean() }), timeout: 5_000, optional: true })
