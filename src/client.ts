@@ -14,6 +14,7 @@ export type { RetryDefinition } from "./kernel/definition/definition.ts";
 export type { ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
 export type { ExecutionStatus } from "./kernel/execution.ts";
 export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
+export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export type {
   CommandDocument,
@@ -39,10 +40,12 @@ export type {
   LogsOptions,
   ResultOptions,
   RondoClient,
+  SignalledExecution,
   SignalOptions,
-  StartItem,
+  SignalState,
+  SignalWithStartOptions,
   StartOptions,
-  StartOutcome,
+  StartSignal,
 } from "./sdk/handle.ts";
 export type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./sdk/workflow.ts";
 export type { Duration } from "./std/duration.ts";

@@ -14,6 +14,7 @@ export { type OpenOptions, openRondo, type ProjectLimits } from "./compose/compo
 export type { ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
 export type { ExecutionStatus } from "./kernel/execution.ts";
 export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
+export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
 export type { LogLine, Rondo } from "./rondo/rondo.ts";
@@ -38,10 +39,12 @@ export type {
   LogsOptions,
   ResultOptions,
   RondoClient,
+  SignalledExecution,
   SignalOptions,
-  StartItem,
+  SignalState,
+  SignalWithStartOptions,
   StartOptions,
-  StartOutcome,
+  StartSignal,
 } from "./sdk/handle.ts";
 export {
   type AnswerOptions,

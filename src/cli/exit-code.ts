@@ -37,6 +37,7 @@ export const EXIT_BY_REJECTION: Readonly<Record<RejectionCode, ExitCode>> = {
   not_found: EXIT.notFound,
   conflict: EXIT.conflict,
   wrong_status: EXIT.conflict,
+  gone: EXIT.conflict,
   stale_attempt: EXIT.conflict,
   not_owner: EXIT.unreachable,
   rate_limited: EXIT.unreachable,

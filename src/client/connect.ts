@@ -1,6 +1,6 @@
 /** `rondo/client`: a client of a Rondo server with the same interface as Rondo in this process. Runs in browsers too. */
 import type { ExecutionView } from "../kernel/view.ts";
-import { checkList, checkStart } from "../protocol/check-request.ts";
+import { checkList, checkSignalStart, checkStart } from "../protocol/check-request.ts";
 import type {
   ProjectDocument,
   ProjectSubmission,
@@ -16,15 +16,17 @@ import type {
   LogsOptions,
   ResultOptions,
   RondoClient,
-  StartItem,
+  SignalledExecution,
+  SignalWithStartOptions,
   StartOptions,
-  StartOutcome,
+  StartSignal,
 } from "../sdk/handle.ts";
 import { validateInput } from "../sdk/validate-input.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
+import type { SignalledStart } from "../server/schemas/execution.ts";
 import { systemClock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
-import { newExecutionId } from "../std/id.ts";
+import { newExecutionId, newMessageId } from "../std/id.ts";
 import { systemRandom } from "../std/random.ts";
 import { isRejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import {
@@ -86,20 +88,10 @@ export class RemoteRondo implements RemoteClient {
     input: WorkflowInput<NoInfer<W>>,
     options: StartOptions = {},
   ): Promise<ExecutionHandle<WorkflowOutput<W>>> {
-    const { startAt, deadline } = unwrap(checkStart(options));
-    const { id, project, tags } = options;
     const { clock, random } = this.#parts;
-    const isName = typeof workflow === "string";
-    if (!isName) checkWorkflow(workflow);
-    const text = unwrap(await validateInput(isName ? { inputSchema: undefined } : workflow, input));
-    if (!isName) await this.register(workflow);
-    const body = {
-      workflow: isName ? workflow : workflow.name,
-      input: JSON.parse(text) as unknown,
-      // The id is made before the first try, so that a repeated request finds the same execution.
-      id: id ?? newExecutionId(clock.now(), random),
-      ...defined({ project, tags, startAt, deadline }),
-    };
+    const start = await this.#startOf(workflow, input, options);
+    // The id is made before the first try, so that a repeated request finds the same execution.
+    const body = { ...start, id: options.id ?? newExecutionId(clock.now(), random) };
     const view = await this.requester.json<ExecutionView>("/v1/executions", {
       method: "POST",
       body,
@@ -108,26 +100,24 @@ export class RemoteRondo implements RemoteClient {
     return this.execution<W>(view.id);
   }
 
-  async startMany<W extends AnyWorkflow = AnyWorkflow>(
+  async signalWithStart<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
-    starts: readonly StartItem<WorkflowInput<NoInfer<W>>>[],
-  ): Promise<readonly StartOutcome<WorkflowOutput<W>>[]> {
-    const isName = typeof workflow === "string";
-    if (!isName) checkWorkflow(workflow);
-    const { clock, random, requester } = this.#parts;
-    const schema = isName ? { inputSchema: undefined } : workflow;
-    const texts = await Promise.all(
-      starts.map(({ input, ...options }) =>
-        startText(schema, input, options, newExecutionId(clock.now(), random)),
-      ),
-    );
-    if (!isName) await this.register(workflow);
-    const answers = await sendStarts(requester, isName ? workflow : workflow.name, texts);
-    return answers.map((answer) =>
-      isRejection(answer)
-        ? { execution: null, existed: false, error: new RondoError(answer) }
-        : { execution: this.execution<W>(answer.id), existed: answer.existed, error: null },
-    );
+    input: WorkflowInput<NoInfer<W>>,
+    signal: StartSignal,
+    { ifExists, ...options }: SignalWithStartOptions,
+  ): Promise<SignalledExecution<WorkflowOutput<W>>> {
+    const { id } = unwrap(checkSignalStart({ ...options, ...defined({ ifExists }) }));
+    const start = { ...(await this.#startOf(workflow, input, options)), ...defined({ ifExists }) };
+    const { name, data = null } = signal;
+    const { clock, random } = this.#parts;
+    const body = { name, data, id: signal.id ?? newMessageId(clock.now(), random), start };
+    const path = `/v1/executions/${encodeURIComponent(id)}/signals`;
+    const { execution, state, started } = await this.requester.json<SignalledStart>(path, {
+      method: "POST",
+      body,
+      isRepeatable: true,
+    });
+    return { execution: this.execution<W>(execution), started, signal: state };
   }
 
   async run<W extends AnyWorkflow = AnyWorkflow>(
@@ -185,6 +175,21 @@ export class RemoteRondo implements RemoteClient {
 
   commands(project: string, options?: CommandsOptions): Promise<CommandsPage> {
     return this.#commands.commands(project, options);
+  }
+
+  /** The body of a start without its id. The server knows the workflow by then. */
+  async #startOf(workflow: AnyWorkflow | string, input: unknown, options: StartOptions): Promise<object> {
+    const { startAt, deadline } = unwrap(checkStart(options));
+    const { project, tags } = options;
+    const isName = typeof workflow === "string";
+    if (!isName) checkWorkflow(workflow);
+    const text = unwrap(await validateInput(isName ? { inputSchema: undefined } : workflow, input));
+    if (!isName) await this.register(workflow);
+    return {
+      workflow: isName ? workflow : workflow.name,
+      input: JSON.parse(text) as unknown,
+      ...defined({ project, tags, startAt, deadline }),
+    };
   }
 
   /** Sends the definition of a workflow to the server, once. Later starts by name use it. */

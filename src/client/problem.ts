@@ -27,6 +27,7 @@ const CODES: ReadonlySet<string> = new Set<RejectionCode>([
   "not_found",
   "conflict",
   "wrong_status",
+  "gone",
   "stale_attempt",
   "too_large",
   "not_owner",

@@ -11,12 +11,13 @@ import type {
   LogsOptions,
   ResultOptions,
   SignalOptions,
+  SignalState,
 } from "../sdk/handle.ts";
-import type { Why } from "../server/schemas/execution.ts";
+import type { Signalled, Why } from "../server/schemas/execution.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
 import { parseDuration } from "../std/duration.ts";
-import { newExecutionId } from "../std/id.ts";
+import { newMessageId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import type { ServerEvent } from "./event-stream.ts";
@@ -98,8 +99,10 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     return (await this.#parts.requester.json<Why>(`${this.#path}/why`)).why;
   }
 
-  async signal(name: string, data?: unknown, options: SignalOptions = {}): Promise<void> {
-    await this.#post("signals", { name, data: data ?? null }, options.id);
+  async signal(name: string, data?: unknown, options: SignalOptions = {}): Promise<SignalState> {
+    const body = { name, data: data ?? null };
+    const { state = "kept" } = await this.#post<Partial<Signalled>>("signals", body, options.id);
+    return state;
   }
 
   pause(options?: ControlOptions): Promise<void> {
@@ -122,15 +125,19 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     this.#disposed.abort(closedEarly("the handle"));
   }
 
-  #control(kind: string, { id, ...body }: CancelOptions = {}): Promise<void> {
-    return this.#post(kind, defined(body), id);
+  async #control(kind: string, { id, ...body }: CancelOptions = {}): Promise<void> {
+    await this.#post(kind, defined(body), id);
+  }
+
+  #newId(): string {
+    return newMessageId(this.#parts.clock.now(), this.#parts.random);
   }
 
   /** Sends a request with an id that is made here, so that the request can be repeated. */
-  async #post(path: string, body: object, id = this.#newId()): Promise<void> {
+  #post<Answer>(path: string, body: object, id = this.#newId()): Promise<Answer> {
     const { requester } = this.#parts;
     // Not sent as an Idempotency-Key: the id belongs to this execution, and other executions may use the same id.
-    await requester.json(`${this.#path}/${path}`, {
+    return requester.json<Answer>(`${this.#path}/${path}`, {
       method: "POST",
       body: { ...body, id },
       isRepeatable: true,
@@ -204,10 +211,6 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
       ms === null ? () => {} : this.#parts.clock.after(ms, () => late.abort(notEndedWithin(this.id, ms)));
     const all = [late.signal, this.#detached, ...(signal === undefined ? [] : [signal])];
     return { signal: AbortSignal.any(all), stop };
-  }
-
-  #newId(): string {
-    return newExecutionId(this.#parts.clock.now(), this.#parts.random).replace("ex_", "msg_");
   }
 }
 

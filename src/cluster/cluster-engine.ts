@@ -13,7 +13,7 @@ import type { EnginePort, Request, StartOf } from "../engine/engine-port.ts";
 import type { Dropped, Inspection } from "../engine/io.ts";
 import type { OutboxPort } from "../engine/mailbox/outbox.ts";
 import { heldBack } from "../engine/partitions/partition-ownership.ts";
-import { versionOfId } from "../kernel/definition/names.ts";
+import { versionOfStart } from "../kernel/message.ts";
 import type { HttpAnswer, HttpRequest } from "../net/http-connection.ts";
 import type { Beat, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
@@ -135,8 +135,8 @@ export class ClusterEngine implements EnginePort {
    */
   async send(execution: string, message: Request, start?: StartOf): Promise<Reply> {
     if (this.#isClosed) return { answer: closedAnswer(), existed: false };
-    // The owner may be a node of an older version, which accepts the id but cannot work with it.
-    if (message.kind === "start" && versionOfId(execution) > this.#owners.reads)
+    // The owner may be a node of an older version, which accepts the start but cannot work with it.
+    if (message.kind === "start" && versionOfStart(message) > this.#owners.reads)
       return { answer: heldBack(execution), existed: false };
     if (!this.#owners.isMine(execution)) return this.#sendOn(execution, message, start);
     const reply = await this.#engine.send(execution, message, start);

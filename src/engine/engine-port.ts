@@ -1,6 +1,6 @@
 /** The engine as the rest of the process uses it: an `Engine` for a single node, a `ClusterEngine` for a cluster. */
 import type { Plan } from "../kernel/definition/plan.ts";
-import type { StartMessage, Verdict } from "../kernel/message.ts";
+import type { SignalMessage, StartMessage, Verdict } from "../kernel/message.ts";
 import type { Beat, Report, ReportedAttempt } from "../protocol/work.ts";
 import type { Clock } from "../std/clock.ts";
 import { defined } from "../std/defined.ts";
@@ -112,6 +112,15 @@ export interface StartOptions {
   readonly startAt?: number | undefined;
   readonly deadline?: number | undefined;
   readonly trace?: string | null;
+  /** The signal that it starts with, or that the existing execution gets. */
+  readonly signal?: SignalMessage;
+}
+
+/** The parts of the process that a start needs. */
+export interface StartParts {
+  readonly engine: EnginePort;
+  readonly clock: Pick<Clock, "now">;
+  readonly random: Random;
 }
 
 /** A start with its id, before it is sent. */
@@ -122,12 +131,12 @@ export interface PreparedStart {
 
 /** Starts an execution by its plan and its input as JSON text. Every start of this process goes through here. */
 export function startExecution(
-  { engine, clock, random }: { engine: EnginePort; clock: Pick<Clock, "now">; random: Random },
+  { engine, clock, random }: StartParts,
   plan: Plan,
   input: string,
   options: StartOptions,
 ): PreparedStart {
-  const { project, tags, startAt, deadline, trace = null } = options;
+  const { project, tags, startAt, deadline, trace = null, signal } = options;
   const id = options.id ?? newOwnId(engine, clock.now(), random);
   const plain: StartMessage = {
     kind: "start",
@@ -138,10 +147,10 @@ export function startExecution(
     input,
     tags,
   };
-  const isPlain = startAt === undefined && deadline === undefined && trace === null;
+  const isPlain = startAt === undefined && deadline === undefined && trace === null && signal === undefined;
   const message = isPlain
     ? plain
-    : { ...plain, ...defined({ startAt, deadline, trace: trace ?? undefined }) };
+    : { ...plain, ...defined({ startAt, deadline, trace: trace ?? undefined, signal }) };
   const fresh = options.id === undefined;
   return { id, send: (more = {}) => engine.send(id, message, { plan, fresh, ...more }) };
 }

@@ -15,6 +15,7 @@ import type { Answer, ChildMessage, DrainedMessage, Sent } from "./message.ts";
 import type { Step } from "./step.ts";
 import { closeRun } from "./tasks/run-notices.ts";
 import { arm, clearTimers, ENGINE } from "./timers.ts";
+import { unreadPhase, unreadSignals } from "./unread.ts";
 
 /** Runs the execution forward until it waits for a message. */
 export function advance(step: Step): void {
@@ -110,8 +111,17 @@ export function armWaits(step: Step, visit: Visit): void {
 
 /** Ends the execution and notifies its parent. */
 function finish(step: Step, { status, output, error }: End): void {
+  const { execution } = step;
   clearTimers(step);
-  step.emit({ kind: "finished", status, output, error, round: step.execution.round });
+  const unread = unreadSignals(execution);
+  step.emit({
+    kind: "finished",
+    status,
+    output,
+    error,
+    round: execution.round,
+    ...(unread.length === 0 ? {} : { unread }),
+  });
   notifyParent(step);
 }
 
@@ -201,9 +211,11 @@ function nextPhase(execution: Execution, visit: Visit): PhasePlan | null {
     return chosen;
   }
   if (plan.next >= 0) return execution.plan.phases[plan.next] as PhasePlan;
+  if (plan.final === "failed") return null;
+  const unread = unreadPhase(execution);
+  if (unread !== null) return unread;
   const { returns } = execution.plan;
-  if (plan.final === "failed" || returns < 0 || plan.index === returns) return null;
-  return execution.plan.phases[returns] as PhasePlan;
+  return returns < 0 || plan.index === returns ? null : (execution.plan.phases[returns] as PhasePlan);
 }
 
 /** Tells the parent how this execution has ended; again by the id of the message that asked for it. */

@@ -1,15 +1,12 @@
-/** Pause, resume, cancel, retry and signals. Each is applied once by its id; a repeat gets the first answer. */
-import { byteLength } from "../std/json.ts";
-import { type Rejection, reject } from "../std/rejection.ts";
+/** Pause, resume, cancel and retry. Each is applied once by its id; a repeat gets the first answer. */
+import { reject } from "../std/rejection.ts";
 import { advance, armWaits, notifyParent, startCleanupTimer } from "./advance.ts";
 import { nextCleanup } from "./cleanup.ts";
-import { LIMITS } from "./definition/definition.ts";
-import type { Ending, Execution, HandlerState, Visit } from "./execution.ts";
-import type { Answer, ControlMessage, SignalMessage } from "./message.ts";
+import type { Ending, Execution, Visit } from "./execution.ts";
+import type { Answer, ControlMessage } from "./message.ts";
 import type { Step } from "./step.ts";
 import { notifyChildren } from "./tasks/children.ts";
-import { giveSignal } from "./tasks/task-waits.ts";
-import { clearTimers, takeKept } from "./timers.ts";
+import { clearTimers } from "./timers.ts";
 
 /** Applies a control message. */
 export function control(step: Step, message: ControlMessage): Answer {
@@ -27,69 +24,6 @@ export function control(step: Step, message: ControlMessage): Answer {
     case "retry":
       return retry(step, message);
   }
-}
-
-/** Keeps a signal, and gives it to a wait that is open. */
-export function signal(step: Step, message: SignalMessage): Answer {
-  const { execution } = step;
-  // @plant repeated messages applied again 2
-  const before = execution.applied.get(message.id);
-  if (before !== undefined) return { kind: "applied", seq: before };
-  if (execution.ended) return wrongStatus(execution, "signalled");
-  const visit = execution.current;
-  const isOpen =
-    visit !== null &&
-    visit.status === "running" &&
-    visit.failing === null &&
-    execution.status !== "cancelling";
-  const waiting = isOpen
-    ? visit.handlers.find(
-        (handler) => handler.plan.definition.waitFor === message.signal && handler.tasks.settled.size === 0,
-      )
-    : undefined;
-  const waiter = isOpen && waiting === undefined ? taskWaiter(visit, message.signal) : undefined;
-  // A signal that an open wait consumes at once is not kept, so it needs no room.
-  const refusal = waiting === undefined && waiter === undefined ? noRoomFor(execution, message) : null;
-  if (refusal !== null) return refusal;
-  step.emit({ kind: "signalled", signal: message.signal, id: message.id, data: message.data });
-  const { seq } = execution;
-  if (waiting !== undefined) takeKept(step, waiting, message.signal);
-  else if (waiter !== undefined) giveSignal(step, waiter.handler, waiter.task, message.signal);
-  if (isOpen) advance(step);
-  return { kind: "applied", seq };
-}
-
-/** Why a signal cannot be kept; null: it can. Signals of one name leave room for those of other names. */
-function noRoomFor(execution: Execution, { signal: name, data }: SignalMessage): Rejection | null {
-  const bytes = byteLength(data);
-  const same = execution.signals.get(name) ?? [];
-  const isSmall = execution.signalBytes + bytes <= LIMITS.signalBytesKept;
-  const sameBytes = isSmall ? 0 : same.reduce((sum, kept) => sum + byteLength(kept.data), 0);
-  if (same.length >= LIMITS.signalsKept || sameBytes + bytes > LIMITS.signalBytesKept)
-    return reject(
-      "rate_limited",
-      `execution ${execution.id} already keeps ${same.length} signals "${name}" that nothing has waited for`,
-      {
-        hint: `of one name at most ${LIMITS.signalsKept} signals or ${LIMITS.signalBytesKept} bytes are kept`,
-      },
-    );
-  const { signalsKeptInAll, signalBytesKeptInAll } = LIMITS;
-  if (execution.signalCount < signalsKeptInAll && execution.signalBytes + bytes <= signalBytesKeptInAll)
-    return null;
-  return reject(
-    "rate_limited",
-    `execution ${execution.id} already keeps ${execution.signalCount} signals (${execution.signalBytes} bytes) that nothing has waited for`,
-    { hint: `at most ${signalsKeptInAll} signals or ${signalBytesKeptInAll} bytes are kept` },
-  );
-}
-
-/** The task that has waited longest for a signal inside `process`. */
-function taskWaiter(visit: Visit, signal: string): { handler: HandlerState; task: number } | undefined {
-  for (const handler of visit.handlers) {
-    const task = handler.progress.firstWaitingFor(signal);
-    if (task !== undefined) return { handler, task };
-  }
-  return undefined;
 }
 
 /**

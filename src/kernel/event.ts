@@ -2,6 +2,8 @@
  * Events: the immutable facts of an execution's journal. State is their fold (apply.ts). Bulk events hold their
  * tasks as columns (parallel arrays); payloads are JSON texts, never parsed by the kernel.
  */
+import type { UnreadSignals } from "./unread.ts";
+
 export const EVENT_VERSION = 5;
 
 /** Kinds added in version 2. A row says the highest version of its events, and older versions of Rondo skip such a row. */
@@ -312,6 +314,8 @@ export interface Finished {
   readonly output: string | null;
   readonly error: ExecutionError | null;
   readonly round: number;
+  /** The signals that no wait has taken; undefined: there are none, or version 0.2 of Rondo wrote it. */
+  readonly unread?: readonly UnreadSignals[];
 }
 
 export type Event =

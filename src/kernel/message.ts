@@ -3,6 +3,7 @@
  * Receipts and pages need no id, because settled tasks and journaled tasks are sets.
  */
 import type { Rejection } from "../std/rejection.ts";
+import { versionOfId } from "./definition/names.ts";
 import type { Parent, Place, PostOpRef, RunStats } from "./event.ts";
 
 export interface StartMessage {
@@ -20,6 +21,16 @@ export interface StartMessage {
   readonly deadline?: number;
   /** W3C trace context. */
   readonly trace?: string;
+  /** The signal that it starts with. If the execution exists, it gets the signal instead, whatever its input is. */
+  readonly signal?: SignalMessage;
+}
+
+/** The first version of events whose nodes read the signal of a start. Older nodes would start without it. */
+const SIGNAL_SINCE = 5;
+
+/** The version of events that a node must know to accept the start. */
+export function versionOfStart({ execution, signal }: StartMessage): number {
+  return Math.max(versionOfId(execution), signal === undefined ? 1 : SIGNAL_SINCE);
 }
 
 /** A page of tasks from the live enumeration attempt; `from` is the number already journaled. */
@@ -272,6 +283,12 @@ export type Verdict = "accepted" | "duplicate" | "stale" | "late" | "gone" | "el
 
 /** The answer to a message. It is sent only after the commit. */
 export type Answer =
-  | { readonly kind: "applied"; readonly seq: number; readonly verdicts?: readonly Verdict[] }
+  | {
+      readonly kind: "applied";
+      readonly seq: number;
+      readonly verdicts?: readonly Verdict[];
+      /** For a signal only: whether a wait has taken it, or it is kept for a later one. */
+      readonly signal?: "delivered" | "kept";
+    }
   | { readonly kind: "ignored"; readonly why: string; readonly verdicts?: readonly Verdict[] }
   | Rejection;

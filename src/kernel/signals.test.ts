@@ -1,6 +1,8 @@
 // Signals: kept in order per name, consumed once by a wait, bounded (DESIGN 3.1).
 import { describe, expect, test } from "vitest";
 import { KernelRun, phase } from "../../test/fixtures/kernel/kernel-run-fixture.ts";
+import { readSnapshot, writeSnapshot } from "./journal/snapshot.ts";
+import { viewExecution } from "./view.ts";
 
 const wait = (name: string, more: object = {}) => ({
   name,
@@ -96,9 +98,130 @@ describe("a signal", () => {
     }
   });
 
-  test("to an execution that is over is refused", () => {
-    const run = new KernelRun([{ name: "a" }]);
-    expect(run.signal("go")).toMatchObject({ kind: "rejection", code: "wrong_status" });
+  test("to an execution that is over is refused, but a repeat of an accepted one is not", () => {
+    const run = new KernelRun([wait("a")]);
+    run.signal("other", 1, "early");
+    run.signal("go", 1, "s");
+    expect(run.status).toBe("done");
+    expect(run.signal("go")).toMatchObject({ kind: "rejection", code: "gone" });
+    expect(run.signal("go", 1, "s")).toMatchObject({ kind: "applied", signal: "delivered" });
+    expect(run.signal("other", 1, "early")).toMatchObject({ kind: "applied", signal: "kept" });
+  });
+
+  test("is delivered if a wait takes it, and kept otherwise; a repeat says how it stands by then", () => {
+    const run = new KernelRun([phase("a"), wait("b"), phase("c")]);
+    expect(run.signal("go", 1, "s")).toMatchObject({ kind: "applied", signal: "kept" });
+    run.done("a", 0);
+    expect(run.signal("go", 1, "s")).toMatchObject({ kind: "applied", signal: "delivered" });
+    expect(run.phase).toBe("c");
+    const waiting = new KernelRun([wait("a"), phase("b")]);
+    expect(waiting.signal("go")).toMatchObject({ kind: "applied", signal: "delivered" });
+  });
+});
+
+describe("a start with a signal", () => {
+  test("journals both in one step, and the first wait takes the signal", () => {
+    const signal = { kind: "signal", id: "s", signal: "go", data: "7" } as const;
+    const run = new KernelRun([wait("a"), phase("b")], { signal });
+    expect(run.kinds().slice(0, 2)).toEqual(["created", "signalled"]);
+    expect(run.phase).toBe("b");
+    expect(values(run)).toEqual(["7"]);
+    expect(run.signal("go", 7, "s")).toEqual({ kind: "applied", seq: 2, signal: "delivered" });
+  });
+});
+
+describe("unread signals", () => {
+  /** Reads items one by one, and flushes each; `unread` sends it back to `read`. */
+  const reader = (more: object = {}) => ({
+    name: "w",
+    phases: [{ name: "read", handlers: { read: { waitFor: "item" } } }, phase("flush"), phase("close")],
+    unread: { item: "read" },
+    finally: "close",
+    ...more,
+  });
+  const entered = (run: KernelRun) =>
+    run.of("phase.started").map(({ phase: name, visit }) => `${name}/${visit}`);
+
+  test("are listed by name and count when it has ended, in its view, and not if there are none", () => {
+    const run = new KernelRun([wait("a")]);
+    for (const name of ["x", "y", "x"]) run.signal(name);
+    run.signal("go");
+    const unread = [
+      { signal: "x", count: 2 },
+      { signal: "y", count: 1 },
+    ];
+    expect(run.of("finished")).toMatchObject([{ status: "done", unread }]);
+    expect(viewExecution(run.execution, run.now).unread).toEqual(unread);
+    const read = new KernelRun([wait("a")]);
+    read.signal("go");
+    expect(read.of("finished")[0]).not.toHaveProperty("unread");
+    expect(viewExecution(read.execution, read.now)).not.toHaveProperty("unread");
+  });
+
+  test("that the definition names are read before it is done, one by one", () => {
+    const run = new KernelRun(reader());
+    run.signal("item", 1);
+    expect(run.phase).toBe("flush");
+    run.signal("item", 2);
+    run.signal("item", 3);
+    run.signal("other");
+    run.done("flush", 0);
+    expect([run.phase, run.execution.currentVisit().visit]).toEqual(["flush", 2]);
+    run.done("flush", 0);
+    run.done("flush", 0);
+    run.done("close", 0);
+    expect(run.status).toBe("done");
+    expect(entered(run)).toEqual(["read/1", "flush/1", "read/2", "flush/2", "read/3", "flush/3", "close/1"]);
+    expect(run.of("finished")).toMatchObject([{ unread: [{ signal: "other", count: 1 }] }]);
+  });
+
+  test("that come while the output is computed are read, and it is computed again", () => {
+    const run = new KernelRun(reader({ returns: { use: "w.returns" } }));
+    run.signal("item", 1);
+    run.signal("item", 2);
+    run.done("flush", 0);
+    run.done("flush", 0);
+    expect(run.phase).toBe("returns");
+    run.signal("item", 3);
+    run.receipt("returns", 0, { payload: '"old"' });
+    run.done("flush", 0);
+    run.receipt("returns", 0, { payload: '"new"' });
+    run.done("close", 0);
+    expect(entered(run).slice(4)).toEqual(["returns/1", "read/3", "flush/3", "returns/2", "close/1"]);
+    expect(run.execution.output).toBe('"new"');
+  });
+
+  test("cannot come any more once its work is done and it cleans up; others can", () => {
+    const run = new KernelRun(reader());
+    run.signal("item", 1);
+    run.done("flush", 0);
+    expect(run.phase).toBe("close");
+    expect(run.signal("item", 2)).toMatchObject({ kind: "rejection", code: "gone" });
+    expect(run.signal("other")).toMatchObject({ kind: "applied", signal: "kept" });
+  });
+
+  test("are left over where it fails or is cancelled, and listed", () => {
+    const ends: [string, (run: KernelRun) => unknown][] = [
+      ["failed", (run) => run.fail("flush", 0, { fatal: true })],
+      ["cancelled", (run) => run.control("cancel")],
+    ];
+    for (const [status, end] of ends) {
+      const run = new KernelRun(reader());
+      run.signal("item", 1);
+      run.signal("item", 2);
+      end(run);
+      run.drained();
+      run.done("close", 0);
+      expect(run.of("finished")).toMatchObject([{ status, unread: [{ signal: "item", count: 1 }] }]);
+    }
+  });
+
+  test("survive a snapshot", () => {
+    const run = new KernelRun(reader());
+    run.signal("item", 1);
+    run.signal("item", 2);
+    const restored = readSnapshot("e1", run.plan, writeSnapshot(run.execution));
+    expect(viewExecution(restored, run.now).unread).toEqual([{ signal: "item", count: 1 }]);
   });
 });
 

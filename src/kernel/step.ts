@@ -6,11 +6,12 @@ import { assert, unreachable } from "../std/assert.ts";
 import { advance, drained } from "./advance.ts";
 import { apply } from "./apply.ts";
 import { postOp, retryPostOp } from "./command/post-op.ts";
-import { control, signal } from "./control.ts";
+import { control } from "./control.ts";
 import type { Plan } from "./definition/plan.ts";
 import type { Created, Event, Recorded } from "./event.ts";
 import { Execution } from "./execution.ts";
 import type { Answer, Message, Sent, StartMessage } from "./message.ts";
+import { answerTo, keepSignal, signal } from "./signals.ts";
 import { cancelChildren, childEnded, startChildren } from "./tasks/children.ts";
 import { enumerationEnded, enumerationLost, page } from "./tasks/enumerate.ts";
 import { attemptsLost, attemptsStarted, receipts } from "./tasks/receipts.ts";
@@ -69,12 +70,19 @@ export function create(
   if (deadline !== undefined) created.deadline = deadline;
   if (trace !== undefined) created.trace = trace;
   step.emit(created);
+  // @plant start loses its signal
+  if (message.signal !== undefined) keepSignal(step, message.signal);
   if (execution.startAt !== null)
     step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });
   if (deadline !== undefined)
     step.emit({ kind: "timer.set", timer: "deadline", purpose: "deadline", due: deadline });
   advance(step);
-  return { execution, events: step.events, answer: { kind: "applied", seq: execution.seq }, sent: step.sent };
+  const { seq } = execution;
+  const answer: Answer =
+    message.signal === undefined
+      ? { kind: "applied", seq }
+      : answerTo(execution, message.signal, execution.applied.get(message.signal.id) ?? seq);
+  return { execution, events: step.events, answer, sent: step.sent };
 }
 
 /** Applies a message to an execution. */

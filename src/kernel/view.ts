@@ -2,6 +2,7 @@
 import type { Json } from "../std/json.ts";
 import type { ExecutionError, FinalStatus, Parent } from "./event.ts";
 import type { Execution, ExecutionStatus, HandlerState } from "./execution.ts";
+import { type UnreadSignals, unreadSignals } from "./unread.ts";
 
 /** A handler of a phase: how many of its tasks are in which state. */
 export interface HandlerView {
@@ -66,6 +67,8 @@ export interface ExecutionView {
   readonly error: ExecutionError | null;
   /** How it ends after its clean-up; only while it cleans up. */
   readonly ending?: { readonly status: FinalStatus; readonly error: ExecutionError | null };
+  /** Signals that it keeps and no wait has taken, by name; only if there are any. At most 100 names are listed. */
+  readonly unread?: readonly UnreadSignals[];
   /** Visits of phases in their order, then the phases that were not visited. */
   readonly phases: readonly PhaseView[];
   /** The tags of the execution. */
@@ -105,6 +108,7 @@ export function viewExecution(
     output: execution.output === null ? null : (JSON.parse(execution.output) as Json),
     error: execution.ended ? viewError(execution.error) : null,
     ...viewEnding(execution),
+    ...viewUnread(execution),
     phases: viewPhases(execution, now, running),
     tags: execution.tags,
     parent: viewParent(execution),
@@ -117,6 +121,11 @@ export function viewExecution(
 function viewEnding({ ending, ended }: Execution): Pick<ExecutionView, "ending"> {
   if (ending === null || ended) return {};
   return { ending: { status: ending.status, error: viewError(ending.error) } };
+}
+
+function viewUnread(execution: Execution): Pick<ExecutionView, "unread"> {
+  const unread = unreadSignals(execution);
+  return unread.length === 0 ? {} : { unread };
 }
 
 /** An error without `fatal`, which only concerns a child and its parent. */

@@ -77,6 +77,8 @@ export interface RequestAnswer {
   readonly status: string;
   /** For a start: whether the execution existed before. */
   readonly existed?: boolean;
+  /** For a signal: whether a wait took it, or it is kept for one. */
+  readonly state?: "delivered" | "kept";
 }
 
 /** Carries out requests. Resolves after the commit. */

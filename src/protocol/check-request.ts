@@ -95,6 +95,25 @@ export function checkSignal(name: unknown, id: unknown): Rejection | null {
   return refuseName(name, "name", "a signal's name") ?? refusal(optional(shortText), id, { path: "id" });
 }
 
+const ifExists = orElse(oneOf(["signal", "new"]), "signal");
+
+/** A checked start with a signal. */
+export type CheckedSignalStart = CheckedStart & {
+  readonly id: string;
+  readonly ifExists: "signal" | "new";
+};
+
+/** Decodes the options of a start with a signal. */
+export function checkSignalStart(options: unknown): CheckedSignalStart | Rejection {
+  const { ifExists: given, ...rest } = (isObject(options) ? options : { options }) as Record<string, unknown>;
+  const checked = checkStart(rest);
+  if (isRejection(checked)) return checked;
+  const id = decode(executionId, rest["id"], { path: "id" });
+  if (isRejection(id)) return id;
+  const asked = decode(ifExists, given, { path: "ifExists" });
+  return isRejection(asked) ? asked : { ...checked, id, ifExists: asked };
+}
+
 const sequenceNumber = where(
   "a sequence number",
   (value) => Number.isSafeInteger(value) && (value as number) >= 1,

@@ -1,12 +1,12 @@
 /** An execution's handle over the engine in this process. */
 import type { EnginePort } from "../engine/engine-port.ts";
 import type { Ending, Inspection } from "../engine/io.ts";
-import { LIMITS } from "../kernel/definition/definition.ts";
+import { signalMessage, signalState } from "../engine/signal-with-start.ts";
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ControlMessage } from "../kernel/message.ts";
 import { type ExecutionView, hasEnded, type ShownStatus } from "../kernel/view.ts";
-import { checkControl, checkFrom, checkSignal } from "../protocol/check-request.ts";
+import { checkControl, checkFrom } from "../protocol/check-request.ts";
 import { damagedRow, ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
   CancelOptions,
@@ -17,11 +17,11 @@ import type {
   LogsOptions,
   ResultOptions,
   SignalOptions,
+  SignalState,
 } from "../sdk/handle.ts";
 import type { Clock } from "../std/clock.ts";
 import { parseDuration } from "../std/duration.ts";
-import { newExecutionId } from "../std/id.ts";
-import { toStoredText } from "../std/json.ts";
+import { newMessageId } from "../std/id.ts";
 import type { Random } from "../std/random.ts";
 import { type Rejection, RondoError, reject, unwrap } from "../std/rejection.ts";
 import { SparseSet } from "../std/sparse.ts";
@@ -183,19 +183,11 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
     return (await this.#inspect()).why;
   }
 
-  async signal(name: string, data?: unknown, options: SignalOptions = {}): Promise<void> {
-    const wrong = checkSignal(name, options.id);
-    if (wrong !== null) throw new RondoError(wrong);
-    const text = unwrap(toStoredText(data, { bytesMax: LIMITS.resultBytes, what: "signal" }));
-    const unfit = (await this.#parts.checkSignal?.(this.id, name, text)) ?? null;
+  async signal(name: string, data?: unknown, options: SignalOptions = {}): Promise<SignalState> {
+    const message = unwrap(signalMessage(this.#parts, { name, data, ...options }));
+    const unfit = (await this.#parts.checkSignal?.(this.id, name, message.data)) ?? null;
     if (unfit !== null) throw new RondoError(unfit);
-    const reply = await this.#parts.engine.send(this.id, {
-      kind: "signal",
-      id: options.id ?? this.#newId(),
-      signal: name,
-      data: text,
-    });
-    unwrap(reply.answer);
+    return unwrap(signalState((await this.#parts.engine.send(this.id, message)).answer));
   }
 
   pause(options?: ControlOptions): Promise<void> {
@@ -235,7 +227,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 
   #newId(): string {
-    return newExecutionId(this.#parts.clock.now(), this.#parts.random).replace("ex_", "msg_");
+    return newMessageId(this.#parts.clock.now(), this.#parts.random);
   }
 
   /** Listens for the end until the execution ends or `stop` is called. */

@@ -1,5 +1,6 @@
 /** Rondo in this process: an engine over a store, and a worker that runs the workflows served here. `openRondo` returns it. */
 import { startExecution } from "../engine/engine-port.ts";
+import { signalMessage, signalState, signalWithStart } from "../engine/signal-with-start.ts";
 import { LIMITS } from "../kernel/definition/definition.ts";
 import { parseDefinition } from "../kernel/definition/parse-definition.ts";
 import { compilePlan, type Plan } from "../kernel/definition/plan.ts";
@@ -7,7 +8,7 @@ import { usableDefinition } from "../kernel/definition/read-definition.ts";
 import { Execution } from "../kernel/execution.ts";
 import { replay } from "../kernel/journal/replay.ts";
 import { type ExecutionView, viewExecution } from "../kernel/view.ts";
-import { checkList, checkStart } from "../protocol/check-request.ts";
+import { checkList, checkSignalStart, checkStart } from "../protocol/check-request.ts";
 import { SCRIPT_USE, type Serves } from "../protocol/work.ts";
 import { checkWorkflow } from "../sdk/check.ts";
 import type {
@@ -19,9 +20,10 @@ import type {
   LogsOptions,
   ResultOptions,
   RondoClient,
-  StartItem,
+  SignalledExecution,
+  SignalWithStartOptions,
   StartOptions,
-  StartOutcome,
+  StartSignal,
 } from "../sdk/handle.ts";
 import { validateInput } from "../sdk/validate-input.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
@@ -220,6 +222,24 @@ export class Rondo implements RondoClient {
       : handle.result(defined({ signal, timeout }));
   }
 
+  async signalWithStart<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    signal: StartSignal,
+    options: SignalWithStartOptions,
+  ): Promise<SignalledExecution<WorkflowOutput<W>>> {
+    const checked = unwrap(checkSignalStart(options));
+    const message = unwrap(signalMessage(this.#parts, signal));
+    const { plan, text } = unwrap(await this.#prepare(workflow, input));
+    const unfit = await this.#refusalOf(plan.definition.name, message.signal, message.data);
+    if (unfit !== null) throw new RondoError(unfit);
+    await this.#admit(plan, checked.project);
+    const given = { plan, input: text, signal: message };
+    const { id, reply } = unwrap(await signalWithStart(this.#options, given, checked));
+    const state = unwrap(signalState(reply.answer));
+    return { execution: this.execution<W>(id), started: !reply.existed, signal: state };
+  }
+
   execution<W extends AnyWorkflow = AnyWorkflow>(id: string): ExecutionHandle<WorkflowOutput<W>> {
     if (typeof id !== "string")
       throw new RondoError(reject("invalid_input", "id: must be a text", { path: "id" }));
@@ -289,10 +309,8 @@ export class Rondo implements RondoClient {
     const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
     const checked = unwrap(checkStart(options));
     const start = startExecution(this.#options, prepared.plan, prepared.text, checked);
-    const { commands } = prepared.plan;
-    const refusal = commands.length === 0 ? null : await this.#options.admit?.(checked.project, commands);
-    if (refusal !== null && refusal !== undefined) throw new RondoError(refusal);
-    if (!this.#isStored.has(prepared.plan.hash)) await this.#store(prepared.plan);
+    const admitted = this.#admit(prepared.plan, checked.project);
+    if (admitted !== null) await admitted;
     const handle = new LocalHandle<Output>(start.id, this.#parts);
     if (waits) handle.watchEnd();
     const reply = await start.send();
@@ -303,6 +321,19 @@ export class Rondo implements RondoClient {
     if (reply.existed && waits) return new LocalHandle<Output>(handle.id, this.#parts);
     handle.existed = reply.existed;
     return handle;
+  }
+
+  /** Checks the topics of a start and stores its definition. Null: there is nothing to wait for. Rejects a refused start. */
+  #admit(plan: Plan, project: string): Promise<void> | null {
+    const { commands, hash } = plan;
+    return commands.length === 0 && this.#isStored.has(hash) ? null : this.#admitSlowly(plan, project);
+  }
+
+  async #admitSlowly(plan: Plan, project: string): Promise<void> {
+    const { commands, hash } = plan;
+    const refusal = commands.length === 0 ? null : await this.#options.admit?.(project, commands);
+    if (refusal !== null && refusal !== undefined) throw new RondoError(refusal);
+    if (!this.#isStored.has(hash)) await this.#store(plan);
   }
 
   /** Returns the plan and the stored form of the input, or null if one of them needs waiting. */
@@ -356,18 +387,20 @@ export class Rondo implements RondoClient {
 
   /** Checks a signal against the schema of its wait, if this process knows the workflow. */
   async #checkSignal(execution: string, signal: string, data: string): Promise<Rejection | null> {
-    const waits = [...this.#served.values()].flatMap(({ workflow }) =>
-      workflow.handlers.flatMap(({ signal: wait }) =>
-        wait?.name === signal ? [{ workflow: workflow.name, check: wait.check }] : [],
-      ),
+    const isChecked = [...this.#served.values()].some(({ workflow }) =>
+      workflow.handlers.some(({ signal: wait }) => wait?.name === signal),
     );
-    if (waits.length === 0) return null;
+    if (!isChecked) return null;
     const found = await this.#options.engine.inspect(execution);
-    if (isRejection(found)) return found;
-    const own = waits.filter(({ workflow }) => workflow === found.view.workflow);
+    return isRejection(found) ? found : this.#refusalOf(found.view.workflow, signal, data);
+  }
+
+  /** The reason why no wait of a workflow accepts the data of a signal; null: one does, or none has a schema. */
+  async #refusalOf(workflow: string, signal: string, data: string): Promise<Rejection | null> {
     let refusal: Rejection | null = null;
-    for (const { check } of own) {
-      refusal = await check(JSON.parse(data));
+    for (const { signal: wait } of this.#served.get(workflow)?.workflow.handlers ?? []) {
+      if (wait?.name !== signal) continue;
+      refusal = await wait.check(JSON.parse(data));
       if (refusal === null) return null;
     }
     return refusal;

@@ -15,6 +15,7 @@ import {
   checkTimeout,
   checkUnique,
   invalid,
+  storedCopy,
 } from "./check.ts";
 import {
   ANSWER_OPTIONS,
@@ -85,8 +86,8 @@ export class WorkflowBuilder implements HostedWorkflow {
 
   /** The workflow before its first phase. */
   static begin(options: WorkflowOptions & { readonly input?: StandardSchema }): WorkflowBuilder {
-    checkFields(options, "workflow", ["name", "input", ...CLEANUPS, "cleanupTimeout", "defaults"]);
-    const { name, input, cleanupTimeout, defaults = {} } = options;
+    checkFields(options, "workflow", ["name", "input", "unread", ...CLEANUPS, "cleanupTimeout", "defaults"]);
+    const { name, input, unread, cleanupTimeout, defaults = {} } = options;
     checkName(name, "name");
     const named = defined(Object.fromEntries(CLEANUPS.map((field) => [field, options[field]])));
     for (const [field, phase] of Object.entries(named)) checkName(phase, field);
@@ -100,7 +101,8 @@ export class WorkflowBuilder implements HostedWorkflow {
         "give a schema of zod 4, valibot, arktype or the like",
       );
     const schema = input === undefined ? undefined : jsonSchemaOf(input);
-    const ends = { ...named, ...defined({ cleanupTimeout }) };
+    const given = unread === undefined ? undefined : (storedCopy(unread, "unread") as typeof unread);
+    const ends = { ...named, ...defined({ unread: given, cleanupTimeout }) };
     return new WorkflowBuilder(
       { rondo: 1, name, ...defined({ input: schema }), phases: [], ...ends },
       input,

@@ -178,6 +178,12 @@ export interface CancelOptions extends ControlOptions {
   readonly force?: boolean;
 }
 
+/**
+ * How a signal stands when it is accepted: a wait has taken it (`delivered`), or it is kept for a later wait (`kept`).
+ * Before version 0.3, nodes do not say it; then it is `kept`.
+ */
+export type SignalState = "delivered" | "kept";
+
 /** Options of `signal`. */
 export interface SignalOptions {
   /**
@@ -186,6 +192,47 @@ export interface SignalOptions {
    * @default a new id
    */
   readonly id?: string;
+}
+
+/** The signal of `signalWithStart`. */
+export interface StartSignal {
+  /** The name of the signal. */
+  readonly name: string;
+  /**
+   * The data of the signal: any JSON.
+   *
+   * @default null
+   */
+  readonly data?: unknown;
+  /**
+   * Names the signal: a second one with the same id changes nothing.
+   *
+   * @default a new id
+   */
+  readonly id?: string;
+}
+
+/** Options of `signalWithStart`: those of a start, which count only if it starts an execution. */
+export interface SignalWithStartOptions extends StartOptions {
+  /** The id of the execution. */
+  readonly id: string;
+  /**
+   * What happens if the execution has ended: `signal` refuses the signal with the code `gone`, `new` starts a new execution.
+   * The second execution of an id has the id `ID:2`, the third one `ID:3`.
+   *
+   * @default "signal"
+   */
+  readonly ifExists?: "signal" | "new";
+}
+
+/** The answer of `signalWithStart`. */
+export interface SignalledExecution<Output> {
+  /** The execution that has the signal. */
+  readonly execution: ExecutionHandle<Output>;
+  /** Whether it was started with the signal. */
+  readonly started: boolean;
+  /** How the signal stands. */
+  readonly signal: SignalState;
 }
 
 /**
@@ -231,12 +278,12 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
    */
   describe(): Promise<ExecutionView>;
   /**
-   * Sends a signal. The next `waitFor` of this name gets the data, also if it begins later.
+   * Sends a signal. The next `waitFor` of this name gets the data, also if it begins later. Says whether a wait has it.
    *
-   * @throws RondoError if the data does not fit the schema of the wait, or the execution has ended
-   * @example await execution.signal("approved", { by: "ada" });
+   * @throws RondoError if the data does not fit the schema of the wait; with the code `gone` if the execution has ended
+   * @example const state = await execution.signal("approved", { by: "ada" });
    */
-  signal(name: string, data?: unknown, options?: SignalOptions): Promise<void>;
+  signal(name: string, data?: unknown, options?: SignalOptions): Promise<SignalState>;
   /**
    * Pauses the execution: attempts that run end, and no other starts until `resume`.
    *
@@ -363,6 +410,19 @@ export interface RondoClient extends AsyncDisposable {
     input: WorkflowInput<NoInfer<W>>,
     options?: StartOptions & ResultOptions,
   ): Promise<WorkflowOutput<W>>;
+  /**
+   * Signals the execution of an id, or starts it with the signal if there is none. Both are one commit: the signal is never
+   * lost between the end of one execution and the start of the next.
+   *
+   * @throws RondoError with the code `gone` if it has ended and `ifExists` is not `new`, or as `start` and `signal` do
+   * @example await rondo.signalWithStart(digest, { user: 7 }, { name: "item", data: mail }, { id: "user-7", ifExists: "new" });
+   */
+  signalWithStart<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    input: WorkflowInput<NoInfer<W>>,
+    signal: StartSignal,
+    options: SignalWithStartOptions,
+  ): Promise<SignalledExecution<WorkflowOutput<W>>>;
   /**
    * Gives the handle of an execution. Its existence is checked when the handle is used.
    *

@@ -52,6 +52,13 @@ export interface WorkflowOptions {
   /** The name of the workflow. */
   readonly name: string;
   /**
+   * By the name of a signal: the phase to go on with, instead of the end, while such a signal is kept and no wait has taken
+   * it. So none of that name is left over when the execution is done.
+   *
+   * @default {}
+   */
+  readonly unread?: Readonly<Record<string, string>>;
+  /**
    * The phase that runs when the execution is cancelled or its deadline has passed, after what was done is compensated.
    *
    * @default none

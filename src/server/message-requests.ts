@@ -72,12 +72,15 @@ export class MessageRequests implements RequestPort {
     const { id, project } = await this.#meant(request, caller);
     if (isRejection(id)) return id;
     const change = { id, key, by, reason, project };
-    const view =
-      action === "signal"
-        ? await signalFor(this.#services, caller, { ...change, signal: signal ?? "", data })
-        : await controlFor(this.#services, caller, { ...change, action });
+    if (action === "signal") {
+      const sent = await signalFor(this.#services, caller, { ...change, signal: signal ?? "", data });
+      if (isRejection(sent)) return sent;
+      this.#note(caller, "execution.signal", `${id} ${signal}`, sent.view.project);
+      return { workflow_id: id, status: sent.view.status, state: sent.state };
+    }
+    const view = await controlFor(this.#services, caller, { ...change, action });
     if (isRejection(view)) return view;
-    this.#note(caller, `execution.${action}`, signal === undefined ? id : `${id} ${signal}`, view.project);
+    this.#note(caller, `execution.${action}`, id, view.project);
     return { workflow_id: id, status: view.status };
   }
 

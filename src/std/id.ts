@@ -12,6 +12,11 @@ export function newExecutionId(now: number, random: Random): string {
   return `ex_${base32(high >>> 0, low, third, random.u32())}`;
 }
 
+/** A new id of a message to an execution. */
+export function newMessageId(now: number, random: Random): string {
+  return newExecutionId(now, random).replace("ex_", "msg_");
+}
+
 /** 128 bits as 13 pairs of characters: two leading zero bits, then the words, the most significant first. */
 function base32(a: number, b: number, c: number, d: number): string {
   return (

@@ -9,6 +9,7 @@ export type RejectionCode =
   | "not_found"
   | "conflict"
   | "wrong_status"
+  | "gone"
   | "stale_attempt"
   | "too_large"
   | "not_owner"

@@ -10,6 +10,7 @@ import type {
   LogsOptions,
   ResultOptions,
   SignalOptions,
+  SignalState,
 } from "../sdk/handle.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { ENDED, type KillableProcess } from "./killable-process.ts";
@@ -83,7 +84,7 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
     return this.#ask((handle) => handle.why());
   }
 
-  signal(name: string, data?: unknown, options?: SignalOptions): Promise<void> {
+  signal(name: string, data?: unknown, options?: SignalOptions): Promise<SignalState> {
     return this.#ask((handle) => handle.signal(name, data, options));
   }
 

@@ -11,9 +11,10 @@ import type {
   LogsOptions,
   ResultOptions,
   RondoClient,
-  StartItem,
+  SignalledExecution,
+  SignalWithStartOptions,
   StartOptions,
-  StartOutcome,
+  StartSignal,
 } from "../sdk/handle.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
 import type { Clock } from "../std/clock.ts";
@@ -67,15 +68,15 @@ export class TestRondo implements RondoClient {
     return this.execution<W>(id);
   }
 
-  async startMany<W extends AnyWorkflow = AnyWorkflow>(
+  async signalWithStart<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
-    starts: readonly StartItem<WorkflowInput<NoInfer<W>>>[],
-  ): Promise<readonly StartOutcome<WorkflowOutput<W>>[]> {
+    input: WorkflowInput<NoInfer<W>>,
+    signal: StartSignal,
+    options: SignalWithStartOptions,
+  ): Promise<SignalledExecution<WorkflowOutput<W>>> {
     const run = await this.#life;
-    const outcomes = await orCrashed(run.rondo.startMany<W>(workflow, starts), run);
-    return outcomes.map((one) =>
-      one.execution === null ? one : { ...one, execution: this.execution<W>(one.execution.id) },
-    );
+    const signalled = await orCrashed(run.rondo.signalWithStart<W>(workflow, input, signal, options), run);
+    return { ...signalled, execution: this.execution<W>(signalled.execution.id) };
   }
 
   /** Starts an execution and waits for its output; time does not move by itself, see `testRondo`. */

@@ -210,6 +210,21 @@ describe("changing", () => {
     const sent = jsonLines<{ kind: string; data?: unknown }>((await rondo("events", "x", "--json")).stdout);
     expect(sent.filter(({ kind }) => kind === "workflow.signalled")).toMatchObject([{ data: { by: "jo" } }]);
     expect(await rondo("cancel", "x")).toMatchObject({ code: 4 });
+    expect(await rondo("signal", "x", "approved")).toMatchObject({ code: 4 });
+  });
+
+  test("a signal starts an execution that is not there, and the next one after its end", async () => {
+    const { rondo } = world();
+    const signal = (...more: string[]) =>
+      rondo("signal", "y", "approved", "-d", '{"by":"jo"}', "--start", "approval", ...more);
+    expect(await signal()).toMatchObject({
+      code: 0,
+      stderr: expect.stringContaining("execution y was started and has received the signal") as string,
+    });
+    await ok(rondo("wait", "y"));
+    expect(await signal()).toMatchObject({ code: 4 });
+    expect((await ok(signal("--new"))).stderr).toContain("execution y:2 was started");
+    expect(await rondo("signal", "y", "approved", "--new")).toMatchObject({ code: 2 });
   });
 
   test("what is not there is 3, what is wrong is 2, and nothing is on stdout", async () => {

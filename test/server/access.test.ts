@@ -153,6 +153,13 @@ describe("projects", () => {
       expect((await api.post(`/v1/executions/theirs/${action}`, {}, { token })).status).toBe(404);
     const signal = { name: "approved", data: { by: "x" } };
     expect((await api.post("/v1/executions/theirs/signals", signal, { token })).status).toBe(404);
+    const starting = { ...signal, start: { workflow: "approval" } };
+    expect((await api.post("/v1/executions/theirs/signals", starting, { token })).body).toMatchObject({
+      code: "conflict",
+      detail: "an execution with this id exists, from a different start",
+    });
+    const foreign = { ...signal, start: { workflow: "approval", project: "music" } };
+    expect((await api.post("/v1/executions/new/signals", foreign, { token })).status).toBe(403);
     const bulk = await api.post("/v1/executions/bulk", { action: "pause", filter: {} }, { token });
     expect(bulk.body).toMatchObject({ matched: 1, ids: ["ours"] });
     const others = await api.post(

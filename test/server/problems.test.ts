@@ -312,6 +312,7 @@ test("every code has a status of its own place, a title and a next step", () => 
     method_not_allowed: 405,
     request_timeout: 408,
     conflict: 409,
+    gone: 409,
     wrong_status: 409,
     stale_attempt: 409,
     too_large: 413,

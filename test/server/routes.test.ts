@@ -182,7 +182,7 @@ describe.each(STORES)("over a %s store", (_, store) => {
     );
     expect((await api.post("/v1/executions/a/resume")).body["status"]).toBe("running");
     const signal = await api.post("/v1/executions/a/signals", { name: "approved", data: { by: "ann" } });
-    expect(signal.body).toEqual({ execution: "a", signal: "approved" });
+    expect(signal.body).toEqual({ execution: "a", signal: "approved", state: "delivered" });
     expect(await ended(api, "a")).toMatchObject({ status: "done" });
 
     await api.post("/v1/executions", { workflow: "approval", id: "b" });

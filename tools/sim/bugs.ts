@@ -42,6 +42,9 @@ const ENGINE: readonly PlantedBug[] = [
   { name: "handler ends before it is sealed", seed: 1, change: "true" },
   { name: "phase ends while attempts are open", seed: 4, change: "false" },
   { name: "newest signal first", seed: 7, change: "const $key = $object?.pop();" },
+  { name: "kept signal lost at the end", seed: 12, change: "" },
+  { name: "start loses its signal", seed: 4, change: "" },
+  { name: "signal accepted after the end", seed: 3, change: "" },
   { name: "retry clears tasks that are done", seed: 25, change: "true" },
   {
     name: "unknown outcome taken for success",

@@ -1,7 +1,7 @@
 /** A simulated user: starts, pauses, signals, cancels and retries executions, and repeats requests without an answer. */
 import type { Request } from "../../src/engine/io.ts";
 import type { Plan } from "../../src/kernel/definition/plan.ts";
-import type { Answer, ControlMessage, StartMessage } from "../../src/kernel/message.ts";
+import type { Answer, ControlMessage, SignalMessage, StartMessage } from "../../src/kernel/message.ts";
 import type { SeededRandom } from "../../src/std/random.ts";
 import { FORCED } from "./check/cleanup-model.ts";
 import { must } from "./trace.ts";
@@ -20,6 +20,10 @@ export class SimClient {
   readonly #asked = new Map<number, Asked>();
   /** The number of planned further starts, by execution. */
   readonly #planned = new Map<string, number>();
+  /** Draws what concerns starts with signals, so that runs without them do not change. */
+  readonly #signalling: SeededRandom;
+  /** The starts of executions. */
+  readonly #starts = new Map<string, { readonly message: StartMessage; readonly plan: Plan }>();
   /** Messages that were answered as applied, by id; starts by the execution's id. */
   readonly acknowledged = new Map<string, { execution: string; kind: string; seq: number }>();
   #requests = 0;
@@ -28,11 +32,12 @@ export class SimClient {
   constructor(world: World, random: SeededRandom) {
     this.#world = world;
     this.#random = random;
+    this.#signalling = random.child("starts with signals");
   }
 
   start(execution: string, plan: Plan, times: { startAt?: number; deadline?: number }): void {
     const project = this.#random.pick(this.#world.drill?.projects ?? ["default", "other"]);
-    const message: StartMessage = {
+    const plain: StartMessage = {
       kind: "start",
       execution,
       workflow: plan.definition.name,
@@ -42,6 +47,8 @@ export class SimClient {
       tags: {},
       ...times,
     };
+    this.#starts.set(execution, { message: plain, plan });
+    const message = this.#signalling.chance(0.2) ? this.#withSignal(plain) : plain;
     this.#ask({ execution, message, plan });
     if (this.#random.chance(0.2)) {
       this.#planned.set(execution, (this.#planned.get(execution) ?? 0) + 1);
@@ -50,7 +57,11 @@ export class SimClient {
         this.#ask({ execution, message, plan });
       });
     }
-    if (this.#random.chance(0.1)) this.#conflict(execution, message, plan);
+    if (this.#random.chance(0.1)) this.#conflict(execution, plain, plan);
+  }
+
+  #withSignal(message: StartMessage): StartMessage {
+    return { ...message, signal: this.#signalOf(this.#signalling.pick(SIGNALS)) };
   }
 
   /** Whether the execution can be purged: no start of it is planned, and it is not kept as damaged. */
@@ -98,13 +109,19 @@ export class SimClient {
     this.#ask({ execution, message, plan: null });
   }
 
+  /** Signals an execution, sometimes by a start with the signal. */
   signal(execution: string, name: string): void {
+    const start = this.#starts.get(execution);
+    const signal = this.#signalOf(name);
+    const isOpen = this.#world.ledger.model(execution)?.ended === false;
+    if (start !== undefined && isOpen && this.#signalling.chance(0.3))
+      this.#ask({ execution, message: { ...start.message, signal }, plan: start.plan });
+    else this.#ask({ execution, message: signal, plan: null });
+  }
+
+  #signalOf(signal: string): SignalMessage {
     const id = `m${++this.#ids}`;
-    this.#ask({
-      execution,
-      message: { kind: "signal", id, signal: name, data: JSON.stringify({ id }) },
-      plan: null,
-    });
+    return { kind: "signal", id, signal, data: JSON.stringify({ id }) };
   }
 
   /** Now and then, requests a broadcast again that was given up. */
@@ -144,7 +161,8 @@ export class SimClient {
       return;
     }
     if (answer.kind === "rejection") {
-      must(message.kind !== "start", `${execution}: a start is not refused (${answer.message})`);
+      const isGone = message.kind === "start" && message.signal !== undefined && answer.code === "gone";
+      must(message.kind !== "start" || isGone, `${execution}: a start is not refused (${answer.message})`);
       return;
     }
     if (answer.kind !== "applied" || this.#world.ledger.wasPurged(execution)) return;
@@ -153,6 +171,8 @@ export class SimClient {
     const before = this.acknowledged.get(id);
     if (before !== undefined && message.kind !== "start")
       must(before.seq === answer.seq, `${id}: a repeat gets the first answer`);
+    if (message.kind === "start" && message.signal !== undefined)
+      this.acknowledged.set(message.signal.id, { execution, kind: "signal", seq: answer.seq });
     if (!existed || before === undefined)
       this.acknowledged.set(id, { execution, kind: message.kind, seq: answer.seq });
   }

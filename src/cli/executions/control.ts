@@ -1,7 +1,9 @@
 /** `rondo pause|resume|cancel|retry|drop ID` and `rondo signal ID NAME`: commands to an execution. */
 import { userInfo } from "node:os";
 import type { ExecutionView } from "../../kernel/view.ts";
+import type { SignalState } from "../../sdk/handle.ts";
 import { defined } from "../../std/defined.ts";
+import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
 import { printJson, printLine } from "../output/print.ts";
 import { readInput } from "../read-input.ts";
@@ -47,17 +49,44 @@ export interface SignalFlags extends ServerFlags {
   readonly data?: string;
   /** The id of the signal: a second signal with the same id changes nothing. */
   readonly id?: string;
+  /** The workflow that is started with the signal, if there is no execution. */
+  readonly start?: string;
+  readonly input?: string;
+  readonly project?: string;
+  /** If the execution has ended, starts a new one. */
+  readonly new?: boolean;
 }
 
-/** Sends a signal. */
+/** Sends a signal; with `--start`, to an execution that is started with it if there is none. */
 export async function signal(id: string, name: string, options: SignalFlags): Promise<ExitCode> {
   const data = options.data === undefined ? null : await readInput(options.data, printLine, "-d");
+  const { start, input, project } = options;
+  if (start === undefined && (input !== undefined || project !== undefined || options.new === true))
+    throw new CliError(EXIT.usage, "--input, --project and --new need --start", [
+      "give the workflow that is started with the signal: --start <workflow>",
+    ]);
+  const startWith = input === undefined ? null : await readInput(input, printLine);
   return withServer(options, async ({ rondo }) => {
-    const handle = rondo.execution(id);
-    await handle.signal(name, data, defined({ id: options.id }));
-    printChange(await handle.describe(), `has received the signal "${name}"`, options);
+    const named = defined({ id: options.id });
+    if (start === undefined) {
+      const handle = rondo.execution(id);
+      const state = await handle.signal(name, data, named);
+      printChange(await handle.describe(), signalled(name, state), options);
+      return EXIT.ok;
+    }
+    const ifExists = options.new === true ? ("new" as const) : undefined;
+    const given = { id, ...defined({ project, ifExists }) };
+    const sent = await rondo.signalWithStart(start, startWith, { name, data, ...named }, given);
+    const what = signalled(name, sent.signal);
+    const view = await sent.execution.describe();
+    printChange(view, sent.started ? `was started and ${what}` : what, options);
     return EXIT.ok;
   });
+}
+
+function signalled(name: string, state: SignalState): string {
+  const how = state === "delivered" ? "a wait has taken it" : "it is kept until something waits for it";
+  return `has received the signal "${name}" (${how})`;
 }
 
 function printChange(view: ExecutionView, what: string, options: ServerFlags): void {

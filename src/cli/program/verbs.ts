@@ -258,6 +258,10 @@ const CHANGING_VERBS: readonly Verb[] = [
     flags: [
       ["-d, --data <json>", "the data of the signal: JSON, @file, or - for stdin"],
       ["--id <id>", "the id of the signal; a second signal with the same id changes nothing"],
+      ["--start <workflow>", "if there is no such execution, start one of this workflow with the signal"],
+      ["-i, --input <json>", "with --start: the input: JSON, @file, or - for stdin"],
+      ["--project <name>", "with --start: the project that the execution belongs to"],
+      ["--new", "with --start: if the execution has ended, start a new one, with the id <id>:2, <id>:3, ..."],
     ],
     load: async () => (await import("../executions/control.ts")).signal,
   },

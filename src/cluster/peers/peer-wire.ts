@@ -85,6 +85,8 @@ const parent = z.strictObject({
   since: whole.optional(),
 });
 
+const signal = z.strictObject({ kind: z.literal("signal"), id, signal: text, data: text });
+
 const message = z.discriminatedUnion("kind", [
   z.strictObject({
     kind: z.literal("start"),
@@ -99,6 +101,7 @@ const message = z.discriminatedUnion("kind", [
     startAt: whole.optional(),
     deadline: whole.optional(),
     trace: text.optional(),
+    signal: signal.optional(),
   }),
   z.strictObject({
     kind: z.enum(["pause", "resume", "cancel", "retry"]),
@@ -106,8 +109,9 @@ const message = z.discriminatedUnion("kind", [
     by: text,
     reason: text.nullable(),
     fromParent: z.boolean().optional(),
+    force: z.boolean().optional(),
   }),
-  z.strictObject({ kind: z.literal("signal"), id, signal: text, data: text }),
+  signal,
   z.strictObject({
     kind: z.literal("postop.retry"),
     id,

@@ -4,7 +4,7 @@ import { EVENT_VERSION, type Recorded, type TasksSettled } from "../../kernel/ev
 import type { Execution } from "../../kernel/execution.ts";
 import { encodeEntries, versionNeeded } from "../../kernel/journal/journal-entry.ts";
 import { snapshotKey, writeSnapshot } from "../../kernel/journal/snapshot.ts";
-import type { Answer, Message, Sent, StartMessage } from "../../kernel/message.ts";
+import type { Answer, Message, Sent, SignalMessage, StartMessage } from "../../kernel/message.ts";
 import { create, step } from "../../kernel/step.ts";
 import { assert } from "../../std/assert.ts";
 import { canonicalJson } from "../../std/canonical-json.ts";
@@ -173,6 +173,8 @@ function stepOne(
     return { answer: run(node, slot, message, into), existed: false };
   }
   if (slot.execution !== null) {
+    if (message.signal !== undefined)
+      return { answer: signalInstead(node, slot, message, into), existed: true };
     const answer = repeatedStart(slot.execution, message);
     if (queued.mail !== undefined) rejoin(node, slot, { message, letter: queued.mail, answer }, into);
     return { answer, existed: true };
@@ -206,6 +208,16 @@ function run(node: NodeState, slot: Slot, message: Exclude<Message, StartMessage
   for (const sent of stepped.sent) into.effects.sent.push(sent);
   slot.refreshQueues();
   return stepped.answer;
+}
+
+/** Signals an existing execution in place of a start with a signal. Its input may be another one. */
+function signalInstead(node: NodeState, slot: Slot, message: StartMessage, into: Collected): Answer {
+  const { id, plan, project } = slot.execution as Execution;
+  if (plan.definition.name !== message.workflow || project !== message.project) {
+    const what = `the workflow "${plan.definition.name}" in the project "${project}"`;
+    return reject("conflict", `execution ${id} exists with ${what}`, { hint: "choose another id" });
+  }
+  return run(node, slot, message.signal as SignalMessage, into);
 }
 
 /** The answer to a start of an existing execution: a repeat is applied, another input is a conflict. */

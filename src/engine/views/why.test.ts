@@ -175,6 +175,18 @@ describe("an execution says why it waits:", () => {
     expect(why(failed)).toBe("It is failed: boom.");
   });
 
+  test("it keeps signals that nothing has read, also after its end", () => {
+    const bench = started([{ name: "a", handlers: { a: { waitFor: "go" } } }]);
+    for (const name of ["x", "x", "y"]) bench.signal("e1", name);
+    bench.settle();
+    expect(why(bench)).toBe(
+      '"a" waits for the signal "go". It keeps 2 signals "x", 1 signal "y", which nothing has read.',
+    );
+    bench.signal("e1", "go");
+    bench.settle();
+    expect(why(bench)).toBe('It is done. Nothing has read 2 signals "x", 1 signal "y".');
+  });
+
   test("attempts from before a restart may still run", () => {
     const bench = new NodeFixture({ suspectMs: 30_000 });
     bench.join("w1", ["w.a"], { local: false });

@@ -4,6 +4,7 @@ import { commandAt, type OwedOp } from "../../kernel/command/owed-op.ts";
 import { topicOf } from "../../kernel/command/topic-rules.ts";
 import { SCRIPT_USE, type Wanted } from "../../kernel/definition/plan.ts";
 import type { Execution } from "../../kernel/execution.ts";
+import { unreadSignals } from "../../kernel/unread.ts";
 import { showDuration } from "../../std/duration.ts";
 import type { Slot } from "../cache/slot.ts";
 import type { HandlerQueue } from "../dispatch/handler-queue.ts";
@@ -11,9 +12,31 @@ import { ENUMERATION } from "../leases/lease.ts";
 import { projectScope, rateName } from "../limits/limits.ts";
 import type { NodeState } from "../node-state.ts";
 
+/** The most names of unread signals that are shown. */
+const UNREAD_SHOWN = 5;
+
 export function whyWaiting(node: NodeState, slot: Slot): string {
   const { execution } = slot;
   if (execution === null) return "It does not exist.";
+  const unread = whyUnread(execution);
+  return unread === null ? whyNow(node, slot, execution) : `${whyNow(node, slot, execution)} ${unread}`;
+}
+
+/** The signals that no wait has taken; null: there are none. */
+function whyUnread(execution: Execution): string | null {
+  const unread = unreadSignals(execution);
+  if (unread.length === 0) return null;
+  const shown = unread
+    .slice(0, UNREAD_SHOWN)
+    .map(({ signal, count }) => `${count} ${count === 1 ? "signal" : "signals"} "${signal}"`);
+  const more = execution.signals.size - shown.length;
+  if (more > 0) shown.push(`signals of ${more} more ${more === 1 ? "name" : "names"}`);
+  return execution.ended
+    ? `Nothing has read ${shown.join(", ")}.`
+    : `It keeps ${shown.join(", ")}, which nothing has read.`;
+}
+
+function whyNow(node: NodeState, slot: Slot, execution: Execution): string {
   if (execution.ended) {
     const owed = whyStillOwed(execution, node.now);
     return `It is ${execution.status}${execution.error ? `: ${execution.error.message}` : ""}${owed === null ? "" : `; ${owed}`}.`;

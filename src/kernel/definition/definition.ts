@@ -16,6 +16,8 @@ export interface Definition {
   readonly input?: Json;
   readonly phases: readonly PhaseDefinition[];
   readonly returns?: AnswerDefinition;
+  /** By the name of a signal: the phase that reads kept ones before the execution can be done. */
+  readonly unread?: { readonly [signal: string]: string };
   /** The phase that runs after a cancel or a deadline, and the one that runs after a failure. */
   readonly onCancel?: string;
   readonly onFailure?: string;

@@ -2,7 +2,7 @@
  * Parses untrusted data into a canonical `Definition`, or a rejection with the place, the reason and a hint. This file,
  * parse-phase.ts and parse-option.ts check everything that the kernel assumes about a definition.
  */
-import { at, type Fields, optional, show } from "../../std/decode.ts";
+import { at, type Fields, mapOf, optional, show } from "../../std/decode.ts";
 import { defined } from "../../std/defined.ts";
 import { durationMs } from "../../std/duration.ts";
 import type { Json } from "../../std/json.ts";
@@ -44,6 +44,7 @@ const definitionFields = known([
   "input",
   "phases",
   "returns",
+  "unread",
   ...CLEANUPS,
   "cleanupTimeout",
 ]);
@@ -68,8 +69,35 @@ function definition(data: unknown, known: readonly GivenVersion[]): Definition {
     name,
     ...defined({ input: fields["input"] as Json | undefined, returns }),
     phases,
+    ...defined({ unread: unreadBy(fields["unread"], phases, Object.values(ends)) }),
     ...ends,
   };
+}
+
+const unreadFields = mapOf(parseName, { key: parseName, max: LIMITS.phases });
+
+/** Decodes the phases that read signals before the execution can be done. */
+function unreadBy(
+  data: unknown,
+  phases: readonly PhaseDefinition[],
+  ends: readonly unknown[],
+): Definition["unread"] {
+  const unread = at("unread", optional(unreadFields), data);
+  for (const [signal, name] of Object.entries(unread ?? {})) {
+    if (!phases.some((phase) => phase.name === name))
+      throw wrong(
+        `unread.${signal}`,
+        `names the phase "${name}", which does not exist`,
+        `the phases are: ${phases.map((phase) => phase.name).join(", ")}`,
+      );
+    if (ends.includes(name))
+      throw wrong(
+        `unread.${signal}`,
+        `names the phase "${name}", which only the end of the execution enters`,
+        "name a phase of the work",
+      );
+  }
+  return unread === undefined || Object.keys(unread).length === 0 ? undefined : unread;
 }
 
 type Cleanup = Pick<Definition, (typeof CLEANUPS)[number] | "cleanupTimeout">;

@@ -104,6 +104,8 @@ export interface Plan {
   readonly compensations: readonly PhasePlan[];
   /** Index of the first phase. */
   readonly first: number;
+  /** By the name of a signal: the phase that reads kept ones before the execution can be done. */
+  readonly unread: ReadonlyMap<string, PhasePlan>;
   /** The phases of the clean-up. */
   readonly onCancel: PhasePlan | null;
   readonly onFailure: PhasePlan | null;
@@ -168,7 +170,8 @@ export function compilePlan(definition: Definition): Plan {
       next: -1,
       onError: -1,
       final: true,
-      maxVisits: DEFAULTS.maxVisits,
+      // It is visited again after a phase of `unread`, and those are counted.
+      maxVisits: Number.POSITIVE_INFINITY,
       compensates: null,
     });
   }
@@ -190,6 +193,12 @@ export function compilePlan(definition: Definition): Plan {
     byName,
     compensations,
     first: inOrder(0),
+    unread: new Map(
+      Object.entries(definition.unread ?? {}).map(([signal, name]) => [
+        signal,
+        phases[at(name)] as PhasePlan,
+      ]),
+    ),
     onCancel: named(definition.onCancel),
     onFailure: named(definition.onFailure),
     finally: named(definition.finally),

@@ -2,6 +2,7 @@
  * Public events: kinds with the prefix `workflow.`, payloads as values. A summary has counts and ranges of tasks, a full
  * event has a row for each task.
  */
+import { defined } from "../../std/defined.ts";
 import type { Json } from "../../std/json.ts";
 import { procErr } from "../command/command-state.ts";
 import {
@@ -51,8 +52,8 @@ export function publicEvent(execution: string, { seq, at, event }: Recorded, det
   };
 }
 
-function finished({ status, output, error, round }: Finished): Record<string, unknown> {
-  return { status, output: parse(output), error: viewError(error), round };
+function finished({ status, output, error, round, unread }: Finished): Record<string, unknown> {
+  return { status, output: parse(output), error: viewError(error), round, ...defined({ unread }) };
 }
 
 function fields(event: Event, detail: Detail): Record<string, unknown> {

@@ -32,6 +32,7 @@ export const PROBLEMS: Readonly<
     hint: "send the request again, without pauses",
   },
   conflict: { status: 409, title: "Conflict", hint: "use another id, or the existing execution" },
+  gone: { status: 409, title: "It has ended", hint: "start another execution" },
   wrong_status: { status: 409, title: "Not in this status", hint: "look at its status first" },
   stale_attempt: { status: 409, title: "The attempt is over", hint: "stop working on it" },
   too_large: { status: 413, title: "Too large", hint: "send less, or a reference to the data" },

@@ -1,10 +1,13 @@
 /** Routes that control executions: cancel, pause, resume, retry, signal, and the same in bulk. */
 import { z } from "@hono/zod-openapi";
 import { dropDamaged } from "../../engine/cache/damages.ts";
+import { signalMessage } from "../../engine/signal-with-start.ts";
 import type { ControlMessage } from "../../kernel/message.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
-import { checkList } from "../../protocol/check-request.ts";
+import { checkList, checkSignalStart } from "../../protocol/check-request.ts";
+import type { SignalState } from "../../sdk/handle.ts";
 import { defined } from "../../std/defined.ts";
+import type { Json } from "../../std/json.ts";
 import { isRejection, type Rejection, RondoError, reject } from "../../std/rejection.ts";
 import { listOrSearch } from "../../store/search-heads.ts";
 import type { Caller } from "../auth/caller.ts";
@@ -16,10 +19,14 @@ import {
   cancelSchema,
   controlSchema,
   executionSchema,
+  signalledSchema,
+  signalledStartSchema,
   signalSchema,
 } from "../schemas/execution.ts";
 import { executionParams } from "../schemas/paging.ts";
-import { inspectFor, projectFor, route, type Services } from "./services.ts";
+import { refusedSignal } from "../services/start-executions.ts";
+import { startOptionsFor } from "./executions.ts";
+import { idTaken, inspectFor, projectFor, route, type Services } from "./services.ts";
 
 const TAG = "executions";
 /** The most executions that one bulk request changes at the same time. */
@@ -86,23 +93,41 @@ const signalRoute = route({
   tag: TAG,
   summary: "Send a signal",
   description:
-    "Signals are kept in order until a wait takes them, at most 1,000. The payload is checked by the schema of the wait.",
+    "Signals are kept in order until a wait takes them, at most 1,000. The payload is checked by the schema of the wait. With `start`, an execution that does not exist is started with the signal, in one commit. After the end of the execution it is refused as `gone`.",
   access: "operator",
   params: executionParams,
   body: signalSchema,
   headers: { "Idempotency-Key": "the id of the signal: repeating it changes nothing" },
   answers: {
-    200: { description: "it is stored", schema: z.object({ execution: z.string(), signal: z.string() }) },
+    200: {
+      description: "the signal is stored",
+      schema: signalledSchema.extend(signalledStartSchema.partial().shape),
+    },
+    201: { description: "the execution is started with the signal", schema: signalledStartSchema },
   },
-  refusals: ["wrong_status", "not_storable"],
+  refusals: ["gone", "conflict", "not_storable"],
   audit: "execution.signal",
   async handle(ask, services) {
     const { id } = ask.params;
-    const { name: signal, data, id: key = ask.idempotencyKey } = ask.body;
-    const view = await signalFor(services, ask.caller, { id, key, signal, data });
-    if (isRejection(view)) return view;
-    ask.target(`${id} ${signal}`, view.project);
-    return json({ execution: id, signal });
+    const { name: signal, data, start } = ask.body;
+    const messageId = ask.body.id ?? ask.idempotencyKey ?? undefined;
+    if (start !== undefined) {
+      const { caller, trace } = ask;
+      const { workflow, input, ...options } = start;
+      const given = startOptionsFor({ ...options, id }, caller);
+      const checked = isRejection(given) ? given : checkSignalStart(given);
+      if (isRejection(checked)) return checked;
+      const message = signalMessage(services, { name: signal, data, ...defined({ id: messageId }) });
+      if (isRejection(message)) return message;
+      const sent = await services.starts.signal({ ...checked, workflow, input, trace }, message);
+      if (isRejection(sent)) return sent.code === "conflict" ? idTaken(caller, sent) : sent;
+      ask.target(`${sent.execution} ${signal}`, checked.project);
+      return json(sent, { status: sent.started ? 201 : 200 });
+    }
+    const sent = await signalFor(services, ask.caller, { id, key: messageId ?? null, signal, data });
+    if (isRejection(sent)) return sent;
+    ask.target(`${id} ${signal}`, sent.view.project);
+    return json({ execution: id, signal, state: sent.state });
   },
 });
 
@@ -138,19 +163,20 @@ export async function controlFor(
   return isRejection(after) ? after : after.view;
 }
 
-/** Sends a signal for a caller. Returns the view of the execution before the signal. */
+/** Sends a signal for a caller. Returns the view of the execution before the signal, and whether a wait took the signal. */
 export async function signalFor(
   services: Services,
   caller: Caller,
   change: Change & { readonly signal: string; readonly data: unknown },
-): Promise<ExecutionView | Rejection> {
+): Promise<{ readonly view: ExecutionView; readonly state: SignalState } | Rejection> {
   const { id, key, signal, data } = change;
   const found = await findFor(services, caller, change);
   if (isRejection(found)) return found;
-  const wrong = await checkSignal(services, found.workflowHash, { signal, data });
+  const known = await services.definitions.byHash(found.workflowHash);
+  const wrong = isRejection(known) ? null : await refusedSignal(known, signal, (data ?? null) as Json);
   if (wrong !== null) return wrong;
-  await services.rondo.execution(id).signal(signal, data, key === null ? {} : { id: key });
-  return found;
+  const state = await services.rondo.execution(id).signal(signal, data, key === null ? {} : { id: key });
+  return { view: found, state };
 }
 
 async function findFor(
@@ -164,22 +190,6 @@ async function findFor(
   return isMeant
     ? found.view
     : reject("not_found", `there is no execution ${id} in the project "${project}"`);
-}
-
-/** A payload must fit the schema of one of the waits for its signal. */
-async function checkSignal(
-  { definitions }: Services,
-  hash: string,
-  { signal, data }: { signal: string; data: unknown },
-): Promise<Rejection | null> {
-  const known = await definitions.byHash(hash);
-  if (isRejection(known)) return null;
-  let wrong: Rejection | null = null;
-  for (const check of known.signals.get(signal) ?? []) {
-    wrong = await check.check((data ?? null) as never, "data");
-    if (wrong === null) return null;
-  }
-  return wrong;
 }
 
 const bulkRoute = route({

@@ -250,10 +250,21 @@ type StartOptions = Omit<z.output<typeof startSchema>, "workflow" | "input">;
 
 /** The options of a start, with the id that is derived from the idempotency key. */
 function checkOptions(
-  { startAt, deadline, ...options }: StartOptions,
+  options: StartOptions,
   caller: Caller,
   key: string | null,
 ): ReturnType<typeof checkStart> {
+  const given = startOptionsFor(options, caller);
+  const checked = isRejection(given) ? given : checkStart(given);
+  if (isRejection(checked) || checked.id !== undefined || key === null) return checked;
+  return { ...checked, id: keyedId(checked.project, key) };
+}
+
+/** The options of a start in the project of its caller, with times in milliseconds. */
+export function startOptionsFor(
+  { startAt, deadline, ...options }: StartOptions,
+  caller: Caller,
+): object | Rejection {
   const own = caller.project;
   if (own !== null && options.project !== undefined && options.project !== own)
     return reject("forbidden", `${caller.name} is bound to the project "${own}"`, { path: "project" });
@@ -263,9 +274,7 @@ function checkOptions(
     if (isRejection(ms)) return ms;
     if (ms !== undefined) times[field] = ms;
   }
-  const checked = checkStart({ ...options, ...times, ...(own === null ? {} : { project: own }) });
-  if (isRejection(checked) || checked.id !== undefined || key === null) return checked;
-  return { ...checked, id: keyedId(checked.project, key) };
+  return { ...options, ...times, ...(own === null ? {} : { project: own }) };
 }
 
 async function listExecutions(services: Services, caller: Caller, query: z.output<typeof listQuery>) {

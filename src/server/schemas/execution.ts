@@ -99,6 +99,10 @@ export const executionSchema = z
       .object({ status: z.enum(["done", "failed", "cancelled"]), error: errorSchema.nullable() })
       .optional()
       .openapi({ description: "how it ends after its clean-up; only while it cleans up" }),
+    unread: z
+      .array(z.object({ signal: z.string(), count }))
+      .optional()
+      .openapi({ description: "signals that it keeps and no wait has taken, at most 100 names" }),
     phases: z.array(phaseSchema),
     tags,
     parent: parentSchema
@@ -259,8 +263,40 @@ export const signalSchema = z
     name: z.string().openapi({ example: "approved" }),
     data: anyJson.optional(),
     id: z.string().optional().openapi({ description: "makes repeating it harmless, like Idempotency-Key" }),
+    start: startSchema
+      .omit({ id: true })
+      .extend({
+        ifExists: z.enum(["signal", "new"]).optional().openapi({
+          description:
+            "if the execution has ended: `signal` refuses the signal as `gone`, `new` starts a new execution, with the id `ID:2`, `ID:3`, ...",
+        }),
+      })
+      .optional()
+      .openapi({
+        description: "if there is no execution of this id, start it with the signal, in one commit",
+      }),
   })
   .openapi("Signal", { example: { name: "approved", data: { by: "jo" } } });
+
+/** The answer to a signal. */
+export const signalledSchema = z
+  .object({
+    execution: executionId,
+    signal: z.string(),
+    state: z
+      .enum(["delivered", "kept"])
+      .openapi({ description: "`delivered`: a wait has taken it; `kept`: it is kept for a later wait" }),
+  })
+  .openapi("Signalled");
+export type Signalled = Shape<typeof signalledSchema>;
+
+/** The answer to a signal with `start`. */
+export const signalledStartSchema = signalledSchema
+  .extend({
+    started: z.boolean().openapi({ description: "whether the execution was started with the signal" }),
+  })
+  .openapi("SignalledStart");
+export type SignalledStart = Shape<typeof signalledStartSchema>;
 
 export const droppedSchema = z
   .object({

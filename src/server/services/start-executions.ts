@@ -1,7 +1,9 @@
 /** Starts executions for the API: by the name of a workflow, with the input checked against its schema. */
 import type { TopicGuard } from "../../commands/topic-guard.ts";
 import { type EnginePort, startExecution } from "../../engine/engine-port.ts";
+import { type SignalWithStart, signalState, signalWithStart } from "../../engine/signal-with-start.ts";
 import { LIMITS } from "../../kernel/definition/definition.ts";
+import type { SignalMessage } from "../../kernel/message.ts";
 import type { ExecutionView } from "../../kernel/view.ts";
 import type { CheckedStart } from "../../protocol/check-request.ts";
 import { canonicalJson } from "../../std/canonical-json.ts";
@@ -9,6 +11,7 @@ import type { Clock } from "../../std/clock.ts";
 import { type Json, toStoredText } from "../../std/json.ts";
 import type { Random } from "../../std/random.ts";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
+import type { SignalledStart as Signalled } from "../schemas/execution.ts";
 import type { Definitions, KnownDefinition } from "./definitions.ts";
 
 export interface StartRequest extends CheckedStart {
@@ -77,45 +80,27 @@ export class ExecutionStarter {
     return isRejection(found) ? found : { id, existed, view: found.view };
   }
 
-  /**
-   * Starts executions of one workflow, or finds those that equal requests started before. All starts are sent in one turn of
-   * the event loop, so that they share commits. Returns an answer for each start, in their order, or one rejection for all.
-   */
-  async startMany(
-    { workflow, project }: Pick<StartRequest, "workflow" | "project">,
-    requests: readonly (Omit<StartRequest, "workflow"> | Rejection)[],
-  ): Promise<readonly (Pick<Started, "id" | "existed"> | Rejection)[] | Rejection> {
-    const { engine, definitions, topics } = this.#parts;
-    const known = await definitions.newest(workflow);
-    if (isRejection(known)) return known;
-    const refusal = await topics.admit(project, known.plan.commands);
+  /** Signals an execution, or starts it with the signal. Resolves when it is durable. */
+  async signal(
+    request: StartRequest & SignalWithStart,
+    signal: SignalMessage,
+  ): Promise<Signalled | Rejection> {
+    const prepared = await this.#prepare(request);
+    if (isRejection(prepared)) return prepared;
+    const { known, text } = prepared;
+    const refusal =
+      (await refusedSignal(known, signal.signal, JSON.parse(signal.data) as Json)) ??
+      (await this.#parts.topics.admit(request.project, known.plan.commands));
     if (refusal !== null) return refusal;
-    // All inputs are checked before the first start is sent.
-    const texts = await Promise.all(
-      requests.map(async (request) => (isRejection(request) ? request : textOf(known, request.input))),
-    );
-    return Promise.all(
-      requests.map(async (request, i) => {
-        const text = texts[i] as string | Rejection;
-        if (isRejection(request)) return request;
-        if (isRejection(text))
-          return text.code === "invalid_input"
-            ? ((await this.#repeated({ ...request, workflow })) ?? text)
-            : text;
-        const start = startExecution(this.#parts, known.plan, text, request);
-        const { answer, existed } = await start.send();
-        if (isRejection(answer)) return answer;
-        if (!existed) return { id: start.id, existed };
-        const found = await engine.inspect(start.id);
-        if (isRejection(found)) return found;
-        return found.view.project === project
-          ? { id: start.id, existed }
-          : reject("conflict", `execution ${start.id} exists in another project`);
-      }),
-    );
+    const sent = await signalWithStart(this.#parts, { plan: known.plan, input: text, signal }, request);
+    if (isRejection(sent)) return sent;
+    const { id, reply } = sent;
+    const state = signalState(reply.answer);
+    if (isRejection(state)) return state;
+    return { execution: id, signal: signal.signal, state, started: !reply.existed };
   }
 
-  /** Finds the execution that an equal request started under an older definition; null if there is none. */
+  /** The execution of an equal start under an older definition; null if there is none. */
   async #repeated({ id, workflow, input }: StartRequest): Promise<Started | null> {
     if (id === undefined) return null;
     const found = await this.#parts.engine.inspect(id);
@@ -137,14 +122,21 @@ export class ExecutionStarter {
   }
 }
 
-/** The input in its stored form, or the reason why the engine would refuse it. */
-function textOf(known: KnownDefinition, input: unknown): string | Rejection | Promise<string | Rejection> {
-  const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
-  if (isRejection(text) || known.input === null) return text;
-  return known.input.check((input ?? null) as Json, "input").then((wrong) => wrong ?? text);
+/** The reason why the data of a signal fits the schema of none of its waits; null: it fits one, or none has a schema. */
+export async function refusedSignal(
+  { signals }: KnownDefinition,
+  signal: string,
+  data: Json,
+): Promise<Rejection | null> {
+  let refusal: Rejection | null = null;
+  for (const check of signals.get(signal) ?? []) {
+    refusal = await check.check(data, "data");
+    if (refusal === null) return null;
+  }
+  return refusal;
 }
 
-/** Parses a time of the API: ISO 8601 with a zone, or milliseconds since 1970. */
+/** A time in the API: ISO 8601 with a zone, or milliseconds since 1970. */
 export function timeOf(time: string | number, path: string): number | Rejection {
   const ms = typeof time === "number" ? time : Date.parse(time);
   return Number.isNaN(ms) ? reject("invalid_input", `${path}: "${time}" is not a time`, { path }) : ms;

@@ -45,7 +45,7 @@ describe("an execution of another node", () => {
     expect(await a.cluster.inspect(id)).toMatchObject({ kind: "rejection", code: "not_found" });
     await start(a, id);
     expect((await a.cluster.send(id, cancel("c1"))).answer).toMatchObject({ kind: "applied" });
-    expect((await a.cluster.send(id, go("m1"))).answer).toMatchObject({ code: "wrong_status" });
+    expect((await a.cluster.send(id, go("m1"))).answer).toMatchObject({ code: "gone" });
     expect((await a.cluster.send(id, cancel("c1"))).answer).toMatchObject({ kind: "applied" });
   });
 

@@ -107,13 +107,38 @@ describe("an execution", () => {
     await execution.pause({ by: "jo", reason: "lunch" });
     expect(await execution.why()).toContain("paused by jo (lunch)");
     await execution.resume();
-    await execution.signal("approved", { by: "jo" }, { id: "once" });
-    await execution.signal("approved", { by: "jo" }, { id: "once" });
+    expect(await execution.signal("other")).toBe("kept");
+    expect(await execution.why()).toContain('It keeps 1 signal "other", which nothing has read.');
+    expect(await execution.signal("approved", { by: "jo" }, { id: "once" })).toBe("delivered");
+    expect(await execution.signal("approved", { by: "jo" }, { id: "once" })).toBe("delivered");
     expect(await execution.result()).toEqual({ by: "jo" });
     const kinds: string[] = [];
     for await (const { kind } of execution.events()) kinds.push(kind);
-    expect(kinds.filter((kind) => kind === "workflow.signalled")).toHaveLength(1);
+    expect(kinds.filter((kind) => kind === "workflow.signalled")).toHaveLength(2);
     expect(kinds.at(-1)).toBe("workflow.finished");
+    expect((await execution.describe()).unread).toEqual([{ signal: "other", count: 1 }]);
+    await expect(execution.signal("other")).rejects.toMatchObject({ code: "gone" });
+  });
+
+  test("is started with a signal, or gets it, or is followed by the next one", async () => {
+    const { url } = await serve();
+    const client = connect({ url });
+    const send = async (by: string, options: object = {}) => {
+      const signal = { name: "approved", data: { by }, id: by };
+      const sent = await client.signalWithStart("approval", null, signal, { id: "a/1", ...options });
+      return { id: sent.execution.id, started: sent.started, signal: sent.signal };
+    };
+    expect(await send("ann")).toEqual({ id: "a/1", started: true, signal: "delivered" });
+    expect(await client.execution("a/1").result()).toEqual({ by: "ann" });
+    expect(await send("ann")).toEqual({ id: "a/1", started: false, signal: "delivered" });
+    await expect(send("bob")).rejects.toMatchObject({ code: "gone" });
+    const next = { id: "a/1:2", started: true, signal: "delivered" };
+    expect(await send("bob", { ifExists: "new" })).toEqual(next);
+    expect(await client.execution("a/1:2").result()).toEqual({ by: "bob" });
+    expect(await send("bob", { ifExists: "new" })).toEqual({ ...next, started: false });
+    await client.start("approval", null, { id: "b" });
+    const open = await client.signalWithStart("approval", { n: 1 }, { name: "other" }, { id: "b" });
+    expect([open.started, open.signal]).toEqual([false, "kept"]);
   });
 
   test("takes a signal once for each id, and ids are its own", async () => {

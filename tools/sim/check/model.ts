@@ -4,7 +4,7 @@
  */
 
 import { NEXT, type Plan } from "../../../src/kernel/definition/plan.ts";
-import type { Event, Parent, Recorded } from "../../../src/kernel/event.ts";
+import type { Event, Finished, Parent, Recorded } from "../../../src/kernel/event.ts";
 import { assert } from "../../../src/std/assert.ts";
 import { must } from "../trace.ts";
 import { CleanupModel } from "./cleanup-model.ts";
@@ -277,12 +277,25 @@ export class Model {
           `${this.id}: finishes with no timer armed (${[...this.#timers.keys()].join()})`,
         );
         this.cleanup.finish(event, { round: this.round, hasBegun: this.#visits.size > 0 });
+        this.#readUnread(event);
         this.status = event.status;
         this.output = event.output;
         return;
       default:
         return;
     }
+  }
+
+  #readUnread({ status, unread = [] }: Finished): void {
+    const kept = [...this.#signals].filter(([, queue]) => queue.length > 0);
+    const counts = kept.map(([signal, queue]) => `${queue.length} ${signal}`).sort();
+    const told = unread.map(({ signal, count }) => `${count} ${signal}`).sort();
+    must(told.join() === counts.join(), `${this.id}: says that it kept ${told.join()}, not ${counts.join()}`);
+    for (const [signal] of kept)
+      must(
+        status !== "done" || !this.plan.unread.has(signal),
+        `${this.id}: is done with the signal ${signal} unread`,
+      );
   }
 
   #timer(event: Extract<Event, { kind: "timer.set" | "timer.fired" | "timer.cleared" }>): void {

@@ -7,6 +7,7 @@ import { compilePlan, type Plan } from "../../../src/kernel/definition/plan.ts";
 import { assert } from "../../../src/std/assert.ts";
 import type { SeededRandom } from "../../../src/std/random.ts";
 import { isRejection } from "../../../src/std/rejection.ts";
+import { SIGNALS } from "./program.ts";
 import { addReferences, randomCommand } from "./random-command.ts";
 import { randomEndings } from "./random-endings.ts";
 import { randomHandler } from "./random-handler.ts";
@@ -71,6 +72,9 @@ function randomPlan(random: SeededRandom, asked: Asked): Plan {
       ...(random.chance(0.5) ? { final: "failed" } : {}),
     });
   }
+  const own = random.child(`unread signals of ${name}`);
+  const unread = own.chance(0.25) ? own.pick(SIGNALS) : null;
+  if (unread !== null) addCollecting(phases, unread);
   addReferences(phases, random.child("references"));
   const ends = asked.hasEndings ? randomEndings(random.child("endings"), prefix, phases) : {};
   const data = {
@@ -79,11 +83,19 @@ function randomPlan(random: SeededRandom, asked: Asked): Plan {
     phases,
     ...ends,
     ...(random.chance(0.5) ? { returns: { use: `${prefix}.returns` } } : {}),
+    ...(unread === null ? {} : { unread: { [unread]: "collect" } }),
   };
   // Drawn from a child generator: both versions mean the same, so the run is the same.
   const parsed = parseDefinition(random.child(`version of ${name}`).chance(0.5) ? asVersion2(data) : data);
   assert(!isRejection(parsed), `the grammar makes valid definitions: ${JSON.stringify(parsed)}`);
   return compilePlan(parsed);
+}
+
+/** Adds a phase that only unread signals lead to, and that takes one of them in each visit. */
+function addCollecting(phases: Record<string, unknown>[], signal: string): void {
+  const last = phases.at(-1) as Record<string, unknown>;
+  if (last["next"] === undefined && last["final"] === undefined) last["final"] = true;
+  phases.push({ name: "collect", handlers: { h0: { waitFor: signal } }, final: true, maxVisits: 100 });
 }
 
 /** The same definition in the form of version 2. */

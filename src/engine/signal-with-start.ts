@@ -1,0 +1,75 @@
+/** Signals: their messages, and the start with a signal, which is one message, so that both are in one commit. */
+
+import { LIMITS } from "../kernel/definition/definition.ts";
+import { executionId } from "../kernel/definition/names.ts";
+import type { Plan } from "../kernel/definition/plan.ts";
+import type { Answer, SignalMessage } from "../kernel/message.ts";
+import { checkSignal } from "../protocol/check-request.ts";
+import { decode } from "../std/decode.ts";
+import { newMessageId } from "../std/id.ts";
+import { toStoredText } from "../std/json.ts";
+import { isRejection, type Rejection } from "../std/rejection.ts";
+import type { Reply } from "./driver-options.ts";
+import { type EnginePort, type StartOptions, type StartParts, startExecution } from "./engine-port.ts";
+
+/** The message of a signal, or why its name, id or data is refused. */
+export function signalMessage(
+  { clock, random }: Pick<StartParts, "clock" | "random">,
+  { name, data, id }: { readonly name: string; readonly data?: unknown; readonly id?: string },
+): SignalMessage | Rejection {
+  const wrong = checkSignal(name, id);
+  if (wrong !== null) return wrong;
+  const text = toStoredText(data, { bytesMax: LIMITS.resultBytes, what: "signal" });
+  if (isRejection(text)) return text;
+  return { kind: "signal", id: id ?? newMessageId(clock.now(), random), signal: name, data: text };
+}
+
+/** How a signal stands that was sent, or why it was refused. A node of version 0.2 does not say whether a wait has it. */
+export function signalState(answer: Answer): "delivered" | "kept" | Rejection {
+  if (isRejection(answer)) return answer;
+  return (answer.kind === "applied" && answer.signal) || "kept";
+}
+
+/** What happens if the execution exists: it is signalled; with `new`, one that has ended is followed by a new one. */
+export type IfExists = "signal" | "new";
+
+export interface SignalWithStart extends StartOptions {
+  readonly id: string;
+  readonly ifExists: IfExists;
+}
+
+/** Signals the execution of this id, or starts it. The id is that of the execution that was signalled. */
+export async function signalWithStart(
+  parts: StartParts,
+  { plan, input, signal }: { readonly plan: Plan; readonly input: string; readonly signal: SignalMessage },
+  { ifExists, ...options }: SignalWithStart,
+): Promise<{ readonly id: string; readonly reply: Reply } | Rejection> {
+  for (let n = 1; ; ) {
+    const id = decode(executionId, numbered(options.id, n), { path: "id" });
+    if (isRejection(id)) return id;
+    const reply = await startExecution(parts, plan, input, { ...options, id, signal }).send();
+    const isGone = isRejection(reply.answer) && reply.answer.code === "gone";
+    if (!isGone || ifExists === "signal") return { id, reply };
+    // The last one that has ended is asked too: this signal may be a repeat, and may have reached it.
+    const last = await lastEnded(parts.engine, options.id, n);
+    n = last > n ? last : n + 1;
+  }
+}
+
+/** The id of the n-th execution that was started under an id. */
+function numbered(id: string, n: number): string {
+  return n === 1 ? id : `${id}:${n}`;
+}
+
+/** The highest number of an execution that has ended. Each begins after the end of the one before, so this is a binary search. */
+async function lastEnded(engine: EnginePort, id: string, known: number): Promise<number> {
+  const hasEnded = async (n: number) => {
+    const found = await engine.inspect(numbered(id, n));
+    return !isRejection(found) && found.view.finishedAt !== null;
+  };
+  let ended = known;
+  let step = 1;
+  for (; await hasEnded(ended + step); step *= 2) ended += step;
+  for (; step > 1; step = step / 2) if (await hasEnded(ended + step / 2)) ended += step / 2;
+  return ended;
+}

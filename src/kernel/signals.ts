@@ -1,0 +1,98 @@
+/**
+ * Signals: each is applied once by its id, and kept in order until a wait takes it. After the end of an execution it is
+ * refused. A kept signal that the definition lists in `unread` keeps the execution from ending as done.
+ */
+import { byteLength } from "../std/json.ts";
+import { type Rejection, reject } from "../std/rejection.ts";
+import { advance } from "./advance.ts";
+import { LIMITS } from "./definition/definition.ts";
+import type { Execution, HandlerState, Visit } from "./execution.ts";
+import type { Answer, SignalMessage } from "./message.ts";
+import type { Step } from "./step.ts";
+import { giveSignal } from "./tasks/task-waits.ts";
+import { takeKept } from "./timers.ts";
+
+/** Keeps a signal, and gives it to a wait that is open. */
+export function signal(step: Step, message: SignalMessage): Answer {
+  const { execution } = step;
+  // @plant repeated messages applied again 2
+  const before = execution.applied.get(message.id);
+  if (before !== undefined) return answerTo(execution, message, before);
+  // @plant signal accepted after the end
+  if (execution.ended) return gone(execution, message);
+  const visit = execution.current;
+  const isOpen =
+    visit !== null &&
+    visit.status === "running" &&
+    visit.failing === null &&
+    execution.status !== "cancelling";
+  const waiting = isOpen
+    ? visit.handlers.find(
+        (handler) => handler.plan.definition.waitFor === message.signal && handler.tasks.settled.size === 0,
+      )
+    : undefined;
+  const waiter = isOpen && waiting === undefined ? taskWaiter(visit, message.signal) : undefined;
+  // A signal that an open wait consumes at once is not kept, so it needs no room.
+  const refusal = waiting === undefined && waiter === undefined ? whyNotKept(execution, message) : null;
+  if (refusal !== null) return refusal;
+  keepSignal(step, message);
+  const { seq } = execution;
+  if (waiting !== undefined) takeKept(step, waiting, message.signal);
+  else if (waiter !== undefined) giveSignal(step, waiter.handler, waiter.task, message.signal);
+  if (isOpen) advance(step);
+  return answerTo(execution, message, seq);
+}
+
+/** Journals a signal. */
+export function keepSignal(step: Step, { signal: name, id, data }: SignalMessage): void {
+  step.emit({ kind: "signalled", signal: name, id, data });
+}
+
+/** The answer to a signal that was accepted: whether a wait has taken it by now. */
+export function answerTo(execution: Execution, { id, signal: name }: SignalMessage, seq: number): Answer {
+  const isKept = execution.signals.get(name)?.some((kept) => kept.id === id) === true;
+  return { kind: "applied", seq, signal: isKept ? "kept" : "delivered" };
+}
+
+function gone(execution: Execution, { signal: name }: SignalMessage): Rejection {
+  const what = execution.ended ? `is ${execution.status}` : "is done with its work and cleans up";
+  return reject("gone", `execution ${execution.id} ${what}, so nothing would read the signal "${name}"`, {
+    hint: "start another execution with the signal",
+  });
+}
+
+/** Why a signal that no wait takes now is refused; null: it is kept. Signals of one name leave room for those of other names. */
+function whyNotKept(execution: Execution, message: SignalMessage): Rejection | null {
+  const { signal: name, data } = message;
+  // The work does not go on, so the phase that would read it cannot run.
+  if (execution.ending?.status === "done" && execution.plan.unread.has(name)) return gone(execution, message);
+  const bytes = byteLength(data);
+  const same = execution.signals.get(name) ?? [];
+  const isSmall = execution.signalBytes + bytes <= LIMITS.signalBytesKept;
+  const sameBytes = isSmall ? 0 : same.reduce((sum, kept) => sum + byteLength(kept.data), 0);
+  if (same.length >= LIMITS.signalsKept || sameBytes + bytes > LIMITS.signalBytesKept)
+    return reject(
+      "rate_limited",
+      `execution ${execution.id} already keeps ${same.length} signals "${name}" that nothing has waited for`,
+      {
+        hint: `of one name at most ${LIMITS.signalsKept} signals or ${LIMITS.signalBytesKept} bytes are kept`,
+      },
+    );
+  const { signalsKeptInAll, signalBytesKeptInAll } = LIMITS;
+  if (execution.signalCount < signalsKeptInAll && execution.signalBytes + bytes <= signalBytesKeptInAll)
+    return null;
+  return reject(
+    "rate_limited",
+    `execution ${execution.id} already keeps ${execution.signalCount} signals (${execution.signalBytes} bytes) that nothing has waited for`,
+    { hint: `at most ${signalsKeptInAll} signals or ${signalBytesKeptInAll} bytes are kept` },
+  );
+}
+
+/** The task that has waited longest for a signal inside `process`. */
+function taskWaiter(visit: Visit, name: string): { handler: HandlerState; task: number } | undefined {
+  for (const handler of visit.handlers) {
+    const task = handler.progress.firstWaitingFor(name);
+    if (task !== undefined) return { handler, task };
+  }
+  return undefined;
+}

@@ -1,0 +1,106 @@
+// A start with a signal: it starts, or signals what is open, or says that it has ended; nothing accepted is lost.
+import { workflow } from "rondo";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { effort } from "../../fixtures/long.ts";
+import { failure, open } from "../../fixtures/sdk/open-rondo-fixture.ts";
+import { until } from "../../fixtures/until.ts";
+
+const once = workflow<{ n: number }>({ name: "once" })
+  .waitFor("item", { schema: z.object({ text: z.string() }) })
+  .returns(({ phases, input }) => `${phases.item.value.text} ${input.n}`);
+
+const twice = workflow<{ n: number }>({ name: "twice" })
+  .waitFor("first", { signal: "item" })
+  .waitFor("second", { signal: "item" })
+  .returns(({ phases }) => [phases.first.value, phases.second.value]);
+
+describe("signalWithStart", () => {
+  test("starts an execution that is not there, signals one that is open, and refuses one that has ended", async () => {
+    const rondo = await open([twice]);
+    const first = await rondo.signalWithStart(twice, { n: 1 }, { name: "item", data: 1 }, { id: "e" });
+    expect([first.execution.id, first.started, first.signal]).toEqual(["e", true, "delivered"]);
+    const other = { name: "item", data: 2, id: "two" };
+    const second = await rondo.signalWithStart(twice, { n: 2 }, other, { id: "e" });
+    expect([second.execution.id, second.started, second.signal]).toEqual(["e", false, "delivered"]);
+    expect(await second.execution.result()).toEqual([1, 2]);
+    expect((await second.execution.describe()).input).toEqual({ n: 1 });
+    const late = await failure(rondo.signalWithStart(twice, { n: 3 }, { name: "item" }, { id: "e" }));
+    expect(late.code).toBe("gone");
+    const repeat = await rondo.signalWithStart(twice, { n: 2 }, other, { id: "e" });
+    expect([repeat.started, repeat.signal]).toEqual([false, "delivered"]);
+    expect((await failure(first.execution.signal("item", 4))).code).toBe("gone");
+  });
+
+  test("starts the next execution of an id that has ended, if ifExists asks for it", async () => {
+    const rondo = await open([once]);
+    const ids: string[] = [];
+    for (let n = 1; n <= 12; n++) {
+      const signal = { name: "item", data: { text: "t" }, id: `s${n}` };
+      const sent = await rondo.signalWithStart(once, { n }, signal, { id: "e", ifExists: "new" });
+      expect(sent.started).toBe(true);
+      expect(await sent.execution.result()).toBe(`t ${n}`);
+      const repeat = await rondo.signalWithStart(once, { n }, signal, { id: "e", ifExists: "new" });
+      expect([repeat.execution.id, repeat.started]).toEqual([sent.execution.id, false]);
+      ids.push(sent.execution.id);
+    }
+    expect(ids).toEqual(["e", ...Array.from({ length: 11 }, (_, i) => `e:${i + 2}`)]);
+  });
+
+  test("refuses data that no wait takes, another workflow or project under the id, and wrong options", async () => {
+    const rondo = await open([once, twice]);
+    const item = { name: "item", data: { text: "t" } };
+    const codes = async (sent: Promise<unknown>) => {
+      const { code, path } = await failure(sent);
+      return [code, path];
+    };
+    const wrong = rondo.signalWithStart(once, { n: 1 }, { name: "item", data: 5 }, { id: "e" });
+    expect((await failure(wrong)).code).toBe("invalid_input");
+    expect((await failure(rondo.execution("e").describe())).code).toBe("not_found");
+    await rondo.signalWithStart(twice, { n: 1 }, item, { id: "e" });
+    expect(await codes(rondo.signalWithStart(once, { n: 1 }, item, { id: "e" }))).toEqual([
+      "conflict",
+      undefined,
+    ]);
+    const elsewhere = rondo.signalWithStart(twice, { n: 1 }, item, { id: "e", project: "other" });
+    expect((await failure(elsewhere)).code).toBe("conflict");
+    const misspelt = rondo.signalWithStart(twice, { n: 1 }, item, { id: "f", ifExists: "again" as never });
+    expect(await codes(misspelt)).toEqual(["invalid_input", "ifExists"]);
+    const nameless = rondo.signalWithStart(twice, { n: 1 }, item, {} as never);
+    expect(await codes(nameless)).toEqual(["invalid_input", "id"]);
+  });
+});
+
+test("a debounce loses no signal in a race with the end of its execution", async () => {
+  const races = effort({ usual: 200, long: 10_000 });
+  const flushed = new Map<string, number>();
+  const debounce = workflow({ name: "debounce", unread: { item: "collect" } })
+    .waitFor("collect", { signal: "item", schema: z.string() })
+    .phase("flush", {
+      process: ({ phases }) => {
+        const item = phases.collect.value;
+        flushed.set(item, (flushed.get(item) ?? 0) + 1);
+      },
+    })
+    .returns(() => null);
+  const rondo = await open([debounce]);
+  const outcomes = new Map<string, number>();
+  const send = async (race: number, n: number): Promise<void> => {
+    const signal = { name: "item", data: `${race}/${n}` };
+    const sent = await rondo.signalWithStart(debounce, null, signal, { id: `r${race}`, ifExists: "new" });
+    const outcome = `${sent.execution.id === `r${race}` ? "first" : "next"} ${sent.started ? "started" : sent.signal}`;
+    outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1);
+  };
+  const race = async (number: number): Promise<void> => {
+    await send(number, 0);
+    // From at once to well after the end of the execution.
+    for (let turn = number % 24; turn > 0; turn--) await new Promise((resolve) => setImmediate(resolve));
+    await Promise.all([send(number, 1), send(number, 2)]);
+  };
+  for (let from = 0; from < races; from += 40)
+    await Promise.all(Array.from({ length: Math.min(40, races - from) }, (_, i) => race(from + i)));
+  await until("every item is flushed", () => flushed.size === races * 3);
+  expect([...flushed.values()].every((times) => times === 1)).toBe(true);
+  for (const outcome of ["first started", "first kept", "next started"])
+    expect(outcomes.get(outcome) ?? 0, outcome).toBeGreaterThan(0);
+}, 600_000);
