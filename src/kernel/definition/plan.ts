@@ -17,8 +17,8 @@ import {
 
 export { NEXT, RETURNS };
 
-/** The version of events with which definitions got a clean-up. */
-const CLEANUP_VERSION = 5;
+/** The version of events with which definitions got a clean-up, `unread`, and options of `next` and `returns`. */
+const SINCE_5 = 5;
 
 /** The name under which workers serve script tasks. */
 export const SCRIPT_USE = "~script";
@@ -184,10 +184,9 @@ export function compilePlan(definition: Definition): Plan {
   const byName = new Map([...phases, ...compensations].map((phase) => [phase.name, phase]));
   const named = (name: string | undefined): PhasePlan | null =>
     name === undefined ? null : (byName.get(name) ?? null);
-  const hasCleanup = compensations.length > 0 || cleanups.some((name) => name !== undefined);
   return {
     hash: definitionHash(definition),
-    version: hasCleanup ? CLEANUP_VERSION : 1,
+    version: compensations.length > 0 || isSince5(definition) ? SINCE_5 : 1,
     definition,
     phases,
     byName,
@@ -207,6 +206,13 @@ export function compilePlan(definition: Definition): Plan {
     referred: planReferred(commands.flatMap(({ command }) => command.references)),
     returns,
   };
+}
+
+/** Whether a definition has fields besides compensations that came with version 5. */
+function isSince5({ phases, returns, unread, onCancel, onFailure, finally: last }: Definition): boolean {
+  if ([unread, onCancel, onFailure, last].some((field) => field !== undefined)) return true;
+  const answers = [returns, ...phases.map(({ next }) => (typeof next === "object" ? next : undefined))];
+  return answers.some((answer) => answer?.retry !== undefined || answer?.timeout !== undefined);
 }
 
 /** The phase that compensates the visits of another one, if it has handlers that are compensated. */
