@@ -14,6 +14,7 @@ export type { RetryDefinition } from "./kernel/definition/definition.ts";
 export type { ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
 export type { ExecutionStatus } from "./kernel/execution.ts";
 export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
+export type { RetriedTasks } from "./kernel/message.ts";
 export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export type {
@@ -39,6 +40,7 @@ export type {
   LogEntry,
   LogsOptions,
   ResultOptions,
+  RetryTasksOptions,
   RondoClient,
   SignalledExecution,
   SignalOptions,
@@ -46,6 +48,7 @@ export type {
   SignalWithStartOptions,
   StartOptions,
   StartSignal,
+  TaskChoice,
 } from "./sdk/handle.ts";
 export type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "./sdk/workflow.ts";
 export type { Duration } from "./std/duration.ts";

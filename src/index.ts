@@ -14,6 +14,7 @@ export { type OpenOptions, openRondo, type ProjectLimits } from "./compose/compo
 export type { ExecutionError, FinalStatus, Parent } from "./kernel/event.ts";
 export type { ExecutionStatus } from "./kernel/execution.ts";
 export type { Detail, PublicEvent } from "./kernel/journal/public-event.ts";
+export type { RetriedTasks } from "./kernel/message.ts";
 export type { UnreadSignals } from "./kernel/unread.ts";
 export type { ExecutionView, HandlerView, PhaseView, ShownStatus } from "./kernel/view.ts";
 export { DirectoryInUse, type DirectoryOwner } from "./rondo/directory-in-use.ts";
@@ -38,6 +39,7 @@ export type {
   LogEntry,
   LogsOptions,
   ResultOptions,
+  RetryTasksOptions,
   RondoClient,
   SignalledExecution,
   SignalOptions,
@@ -45,6 +47,7 @@ export type {
   SignalWithStartOptions,
   StartOptions,
   StartSignal,
+  TaskChoice,
 } from "./sdk/handle.ts";
 export {
   type AnswerOptions,

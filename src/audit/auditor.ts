@@ -4,7 +4,7 @@
  * needs a few bits of memory for each task.
  */
 import { COMPENSATION, type Definition } from "../kernel/definition/definition.ts";
-import type { Event, Place, Recorded } from "../kernel/event.ts";
+import type { Event, Place, Recorded, TasksRetried } from "../kernel/event.ts";
 import type { ExecutionView } from "../kernel/view.ts";
 import { Bitset } from "../std/bitset.ts";
 import type { PageBounds } from "./derived.ts";
@@ -217,6 +217,8 @@ export class Auditor {
         return;
       case "retried":
         return this.#retried(seq, event);
+      case "tasks.retried":
+        return this.#tasksRetried(seq, event);
       case "finished":
         return this.#finished(seq, event.status);
       default:
@@ -382,6 +384,22 @@ export class Auditor {
     this.#next = null;
   }
 
+  /** Failed tasks are open again; in an execution that is done, so is their visit. */
+  #tasksRetried(seq: number, { phase, visit, handler, tasks }: TasksRetried): void {
+    const tally = this.#visits.get(keyOf(phase, visit));
+    const own = tally?.handlers.get(handler);
+    if (tally === undefined || own === undefined)
+      return this.#find("order", seq, `tasks of ${phase}/${handler} are retried, which has not begun`);
+    for (const task of tasks)
+      if (!own.failed.delete(task)) this.#find("counts", seq, `task ${task} is retried and had not failed`);
+    own.isFinished = false;
+    if (!this.#isOver) return;
+    this.#isOver = false;
+    this.#status = "running";
+    this.#current = tally;
+    tally.status = "running";
+  }
+
   #finished(seq: number, status: string): void {
     if (this.#current?.status === "running")
       this.#find("order", seq, `finished while the phase ${this.#current.phase} runs`);
@@ -463,7 +481,7 @@ function reopened(tally: VisitTally): VisitTally {
   return tally;
 }
 
-const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.late|retried)$/;
+const MAY_FOLLOW = /^(?:postop\.\w+|tasks\.(?:late|retried)|retried)$/;
 const STATUS_AFTER = { paused: "paused", resumed: "running", cancelling: "cancelling" } as const;
 
 function keyOf(phase: string, visit: number): string {

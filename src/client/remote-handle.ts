@@ -1,5 +1,6 @@
 /** An execution's handle over HTTP. */
 import type { PublicEvent } from "../kernel/journal/public-event.ts";
+import type { RetriedTasks } from "../kernel/message.ts";
 import { type ExecutionView, hasEnded, type ShownStatus } from "../kernel/view.ts";
 import { ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
@@ -10,8 +11,10 @@ import type {
   LogEntry,
   LogsOptions,
   ResultOptions,
+  RetryTasksOptions,
   SignalOptions,
   SignalState,
+  TaskChoice,
 } from "../sdk/handle.ts";
 import type { Signalled, Why } from "../server/schemas/execution.ts";
 import type { Clock } from "../std/clock.ts";
@@ -119,6 +122,10 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
 
   retry(options?: ControlOptions): Promise<void> {
     return this.#control("retry", options);
+  }
+
+  retryTasks(choice: TaskChoice, { id, ...options }: RetryTasksOptions = {}): Promise<RetriedTasks> {
+    return this.#post<RetriedTasks>("tasks/retry", { ...choice, ...defined(options) }, id);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

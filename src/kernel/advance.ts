@@ -205,12 +205,12 @@ function finishPhase(step: Step, visit: Visit): void {
 
 function nextPhase(execution: Execution, visit: Visit): PhasePlan | null {
   const { plan } = visit;
-  if (plan.decision !== null) {
+  if (plan.decision !== null && !visit.isRetried) {
     const chosen = execution.plan.byName.get(JSON.parse(visit.answer ?? "null") as string);
     assert(chosen !== undefined, "a decision that settled done names a phase");
     return chosen;
   }
-  if (plan.next >= 0) return execution.plan.phases[plan.next] as PhasePlan;
+  if (plan.next >= 0 && !visit.isRetried) return execution.plan.phases[plan.next] as PhasePlan;
   if (plan.final === "failed") return null;
   const unread = unreadPhase(execution);
   if (unread !== null) return unread;

@@ -19,6 +19,7 @@ import type {
   TasksEnumerated,
   TasksLate,
   TasksLost,
+  TasksRetried,
   TasksRetrying,
   TasksSettled,
   TasksStarted,
@@ -75,6 +76,8 @@ function fold(execution: Execution, event: Event): void {
       return tasksLost(execution, event);
     case "tasks.late":
       return tasksLate(execution, event);
+    case "tasks.retried":
+      return tasksRetried(execution, event);
     case "tasks.waiting":
       return tasksWaiting(execution, event);
     case "task.step":
@@ -221,10 +224,11 @@ function phaseFinished(execution: Execution, event: EventOf<"phase.finished">): 
   }
 }
 
-/** Keeps a visit whose tasks matter to the clean-up. */
+/** Keeps a visit whose tasks matter to the clean-up, or with failed tasks that can be retried. */
 function keepVisit(execution: Execution, visit: Visit): void {
   const isCompensated = visit.handlers.some(({ plan }) => plan.isCompensated);
-  if (isCompensated || (execution.ending !== null && visit.status !== "done")) execution.kept.push(visit);
+  const isCleanupLeft = execution.ending !== null && visit.status !== "done";
+  if (isCompensated || isCleanupLeft || visit.hasFailures) execution.kept.push(visit);
 }
 
 /** An attempt to enumerate has ended without sealing the handler. */
@@ -329,7 +333,7 @@ function tasksSettled(execution: Execution, event: TasksSettled): void {
     handler.notices.delete(task);
     if (handler.plan.command !== null)
       settleCommand(execution, handler, { task, status, payload: event.payloads[i] as string });
-    if (status === "done" && handler.plan.isCompensated) tasks.noteResult(task, execution.seq);
+    if (status === "failed" || handler.plan.isCompensated) tasks.noteResult(task, execution.seq);
     if (status === "done") handler.progress.forget(task);
     else handler.progress.settle(task, event.payloads[i] as string);
     if (handler.plan.mode === "waitFor" && status === "done") handler.value = event.payloads[i] as string;
@@ -456,10 +460,40 @@ function retried(execution: Execution, event: EventOf<"retried">): void {
   if (isReopened) reopen(execution, visit);
 }
 
-/** Begins another round of a visit: every task that is not done is pending again. */
-function reopen(execution: Execution, visit: Visit): void {
+/** Makes failed tasks pending again. If the execution is done, this begins another round of their visit. */
+function tasksRetried(execution: Execution, event: TasksRetried): void {
+  execution.applied.set(event.id, execution.seq);
+  const visit = execution.visitAt(event);
+  const handler = visit?.handler(event.handler);
+  assert(visit !== undefined && handler !== undefined, "the visit of a failed task is known");
+  if (execution.ended) {
+    forgetKept(execution, visit);
+    execution.round = event.round;
+    execution.status = "running";
+    execution.output = null;
+    execution.finishedAt = null;
+    execution.current = visit;
+    execution.origin = null;
+    visit.round = event.round;
+    visit.status = "running";
+    visit.isRetried = true;
+  }
+  handler.finished = false;
+  for (const task of event.tasks) {
+    handler.tasks.retry(task, execution.now);
+    handler.progress.reopenTask(task);
+  }
+  if (handler.plan.command !== null) reopenCommands(execution, visit, handler);
+}
+
+function forgetKept(execution: Execution, visit: Visit): void {
   const kept = execution.keptVisit(visit.plan.name, visit.visit);
   execution.kept = execution.kept.filter((other) => other !== kept);
+}
+
+/** Begins another round of a visit: every task that is not done is pending again. */
+function reopen(execution: Execution, visit: Visit): void {
+  forgetKept(execution, visit);
   visit.round = execution.round;
   visit.status = "running";
   visit.failing = null;

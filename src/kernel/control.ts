@@ -2,11 +2,12 @@
 import { reject } from "../std/rejection.ts";
 import { advance, armWaits, notifyParent, startCleanupTimer } from "./advance.ts";
 import { nextCleanup } from "./cleanup.ts";
+import { LIMITS, RETURNS } from "./definition/definition.ts";
 import type { Ending, Execution, Visit } from "./execution.ts";
-import type { Answer, ControlMessage } from "./message.ts";
+import type { Answer, ChosenTasks, ControlMessage } from "./message.ts";
 import type { Step } from "./step.ts";
 import { notifyChildren } from "./tasks/children.ts";
-import { clearTimers } from "./timers.ts";
+import { arm, clearTimers } from "./timers.ts";
 
 /** Applies a control message. */
 export function control(step: Step, message: ControlMessage): Answer {
@@ -72,8 +73,9 @@ function cancel(step: Step, message: ControlMessage): Answer {
   return { kind: "applied", seq: execution.applied.get(id) ?? execution.seq };
 }
 
-function retry(step: Step, { by, id, fromParent }: ControlMessage): Answer {
+function retry(step: Step, { by, id, fromParent, tasks }: ControlMessage): Answer {
   const { execution } = step;
+  if (tasks !== undefined) return retryTasks(step, tasks, { by, id });
   if (execution.parent !== null && fromParent !== true)
     return wrongStatus(
       execution,
@@ -90,12 +92,63 @@ function retry(step: Step, { by, id, fromParent }: ControlMessage): Answer {
   const { seq } = execution;
   if (execution.startAt !== null)
     step.emit({ kind: "timer.set", timer: "start", purpose: "start", due: execution.startAt });
-  // A deadline that has passed does not count for the retry, which was asked for after it.
-  if (execution.deadline !== null && execution.deadline > step.now)
-    step.emit({ kind: "timer.set", timer: "deadline", purpose: "deadline", due: execution.deadline });
+  restoreDeadline(step);
   if (execution.current?.status === "running") armWaits(step, execution.current);
   advance(step);
   return { kind: "applied", seq };
+}
+
+/** Runs chosen tasks again that failed for good, of the open visit or of an execution that is done. */
+function retryTasks(step: Step, chosen: ChosenTasks, { by, id }: { by: string; id: string }): Answer {
+  const { execution } = step;
+  const what = "retried task by task";
+  if (execution.ending !== null)
+    return wrongStatus(execution, what, "its clean-up has begun: start a new one");
+  if (execution.ended && execution.status !== "done")
+    return wrongStatus(execution, what, "retry it as a whole: all tasks that are not done run again");
+  if (execution.ended && execution.parent !== null)
+    return wrongStatus(
+      execution,
+      what,
+      `it is a child of ${execution.parent.execution}, which has its output`,
+    );
+  const visit = execution.visitAt(chosen);
+  const handler = visit?.handler(chosen.handler);
+  if (visit === undefined || handler === undefined)
+    return reject("not_found", `phase "${chosen.phase}" has no failed tasks of "${chosen.handler}"`);
+  if (execution.draining) return wrongStatus(execution, what, "wait until it has ended");
+  if (!execution.ended && visit.status !== "running")
+    return wrongStatus(execution, what, `the phase "${chosen.phase}" is over: wait until it has ended`);
+  const failed = chosen.numbers ?? Array.from({ length: handler.total }, (_, task) => task);
+  const tasks = [...new Set(failed)].filter((task) => handler.tasks.failed.has(task));
+  if (tasks.length === 0) return wrongStatus(execution, what, "none of these tasks has failed");
+  const retried = { tasks: tasks.length, skipped: execution.ended ? phasesAfter(execution, visit) : [] };
+  if (chosen.dryRun === true) return { kind: "ignored", why: "it is a dry run", retried };
+  const hasEnded = execution.ended;
+  const round = hasEnded ? execution.round + 1 : execution.round;
+  const place = visit.place(handler.plan.name);
+  for (let from = 0; from < tasks.length; from += LIMITS.rowItems) {
+    const some = tasks.slice(from, from + LIMITS.rowItems);
+    const failures = some.map((task) => handler.tasks.resultOf(task));
+    step.emit({ kind: "tasks.retried", ...place, tasks: some, failures, round, by, id });
+  }
+  const seq = execution.applied.get(id) ?? execution.seq;
+  if (hasEnded) restoreDeadline(step);
+  if (handler.plan.waits) arm(step, handler);
+  return { kind: "applied", seq, retried };
+}
+
+/** The phases that were visited after a visit, without `returns`, which runs again. */
+function phasesAfter({ visited }: Execution, { firstSeq }: Visit): string[] {
+  const after = visited.filter((one) => one.firstSeq > firstSeq && one.phase !== RETURNS);
+  return [...new Set(after.map(({ phase }) => phase))];
+}
+
+/** Sets the timer of the deadline again. One that has passed does not count for a retry, which was asked for after it. */
+function restoreDeadline(step: Step): void {
+  const { deadline } = step.execution;
+  if (deadline !== null && deadline > step.now)
+    step.emit({ kind: "timer.set", timer: "deadline", purpose: "deadline", due: deadline });
 }
 
 /** Runs the tasks of the clean-up that are not done. The work itself does not go on. */

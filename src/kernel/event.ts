@@ -18,10 +18,16 @@ const SINCE_2: readonly string[] = [
 const SINCE_3: readonly string[] = ["command.receipted", "postop.done", "postop.failed", "postop.retried"];
 
 /**
- * After `ending` comes a clean-up, whose phases and timers older versions do not know. The others are facts about runs: they
- * change no outcome, but an older version cannot read a row that holds them.
+ * After `ending` comes a clean-up, whose phases and timers older versions do not know, and `tasks.retried` opens a round. The
+ * others are facts about runs: they change no outcome, but an older version cannot read a row that holds them.
  */
-const SINCE_5: readonly string[] = ["ending", "tasks.accepted", "task.run.started", "task.run.crashed"];
+const SINCE_5: readonly string[] = [
+  "ending",
+  "tasks.retried",
+  "tasks.accepted",
+  "task.run.started",
+  "task.run.crashed",
+];
 
 /** The first version that knows the kind. */
 export function versionOf(kind: string): number {
@@ -155,6 +161,17 @@ export interface TasksLost extends Place {
   readonly tasks: readonly number[];
   readonly attempts: readonly number[];
   readonly workers: readonly string[];
+}
+
+/** A user retries tasks that had failed for good. In an execution that is done, this opens a round of their visit. */
+export interface TasksRetried extends Place {
+  readonly kind: "tasks.retried";
+  readonly tasks: readonly number[];
+  /** Sequence numbers of the events in which they failed. */
+  readonly failures: readonly number[];
+  readonly round: number;
+  readonly by: string;
+  readonly id: string;
 }
 
 export interface TasksLate extends Place {
@@ -352,6 +369,7 @@ export type Event =
   | TasksSettled
   | TasksLost
   | TasksLate
+  | TasksRetried
   | TasksWaiting
   | TaskStep
   | TaskRun

@@ -183,6 +183,8 @@ export class Visit {
   handlers: HandlerState[] = [];
   /** The answer of the decision or of `returns` in this visit, as JSON text. */
   answer: string | null = null;
+  /** Whether chosen tasks of it were retried after the end of the execution: then later phases do not run again. */
+  isRetried = false;
   /** Whether this visit was entered by another's onError. */
   readonly repair: boolean;
   readonly firstSeq: number;
@@ -365,6 +367,17 @@ export class Execution {
   /** The visit with this name and number that is kept for the clean-up. */
   keptVisit(phase: string, visit: number): Visit | undefined {
     return this.kept.find((one) => one.plan.name === phase && one.visit === visit);
+  }
+
+  /** The current visit or an ended one with failed tasks, by its place; without a number the last one of its phase. */
+  visitAt({ phase, visit }: { readonly phase: string; readonly visit?: number }): Visit | undefined {
+    const all = this.current === null ? this.kept : [this.current, ...this.kept];
+    const found = all.filter((one) => one.plan.name === phase);
+    if (visit !== undefined) return found.find((one) => one.visit === visit);
+    return found.reduce<Visit | undefined>(
+      (last, one) => (last === undefined || one.visit > last.visit ? one : last),
+      undefined,
+    );
   }
 
   currentVisit(): Visit {

@@ -150,6 +150,28 @@ export interface ControlMessage {
   readonly fromParent?: boolean;
   /** Cancel only: the rest of a clean-up that is under way is left out. */
   readonly force?: boolean;
+  /** Retry only: the tasks that run again; all that are not done if it is left out. */
+  readonly tasks?: ChosenTasks;
+}
+
+/** Failed tasks of a handler. */
+export interface ChosenTasks {
+  readonly phase: string;
+  /** The visit of the phase; the last one if it is left out. */
+  readonly visit?: number;
+  readonly handler: string;
+  /** The numbers of the tasks; all failed ones if it is left out. */
+  readonly numbers?: readonly number[];
+  /** Only count them. */
+  readonly dryRun?: boolean;
+}
+
+/** The answer to a retry of chosen tasks. */
+export interface RetriedTasks {
+  /** How many tasks run again. */
+  readonly tasks: number;
+  /** The phases after theirs, which do not run again. */
+  readonly skipped: readonly string[];
 }
 
 export interface SignalMessage {
@@ -289,6 +311,13 @@ export type Answer =
       readonly verdicts?: readonly Verdict[];
       /** For a signal only: whether a wait has taken it, or it is kept for a later one. */
       readonly signal?: "delivered" | "kept";
+      /** For a retry of chosen tasks only. */
+      readonly retried?: RetriedTasks;
     }
-  | { readonly kind: "ignored"; readonly why: string; readonly verdicts?: readonly Verdict[] }
+  | {
+      readonly kind: "ignored";
+      readonly why: string;
+      readonly verdicts?: readonly Verdict[];
+      readonly retried?: RetriedTasks;
+    }
   | Rejection;

@@ -1,6 +1,7 @@
 /** Decodes requests of programs and of the network, before they reach an engine. */
 import { DEFAULT_PROJECT } from "../kernel/definition/definition.ts";
 import { composedName, executionId, refuseName, writtenName } from "../kernel/definition/names.ts";
+import type { ChosenTasks } from "../kernel/message.ts";
 import {
   type Decode,
   type Decoded,
@@ -8,6 +9,7 @@ import {
   flag,
   integer,
   isObject,
+  listOf,
   mapOf,
   mapped,
   object,
@@ -88,6 +90,23 @@ const control = object(
 /** Decodes the options of pause, resume, cancel and retry. */
 export function checkControl(options: unknown): Decoded<typeof control> | Rejection {
   return decode(control, options, { whole: "options" });
+}
+
+const chosen = object({
+  phase: text({ min: 1, max: 200 }),
+  visit: optional(integer(1, Number.MAX_SAFE_INTEGER)),
+  handler: optional(text({ min: 1, max: 200 })),
+  numbers: optional(listOf(integer(0, Number.MAX_SAFE_INTEGER), { max: 100_000 })),
+});
+
+/** Decodes the tasks of a retry. */
+export function checkChosen(choice: unknown, dryRun: unknown): ChosenTasks | Rejection {
+  const given = decode(chosen, choice, { whole: "tasks" });
+  if (isRejection(given)) return given;
+  const { phase, handler = phase, visit, numbers } = given;
+  const isDry = decode(orElse(flag, false), dryRun, { path: "dryRun" });
+  if (isRejection(isDry)) return isDry;
+  return { phase, handler, ...defined({ visit, numbers }), ...(isDry ? { dryRun: true } : {}) };
 }
 
 /** Checks a signal's name, and the id under which the signal is applied once. */

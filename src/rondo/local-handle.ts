@@ -4,9 +4,9 @@ import type { Ending, Inspection } from "../engine/io.ts";
 import { signalMessage, signalState } from "../engine/signal-with-start.ts";
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
-import type { ControlMessage } from "../kernel/message.ts";
+import type { ControlMessage, RetriedTasks } from "../kernel/message.ts";
 import { type ExecutionView, hasEnded, type ShownStatus } from "../kernel/view.ts";
-import { checkControl, checkFrom } from "../protocol/check-request.ts";
+import { checkChosen, checkControl, checkFrom } from "../protocol/check-request.ts";
 import { damagedRow, ExecutionFailed, notEndedWithin, outputOf } from "../sdk/errors.ts";
 import type {
   CancelOptions,
@@ -16,8 +16,10 @@ import type {
   LogEntry,
   LogsOptions,
   ResultOptions,
+  RetryTasksOptions,
   SignalOptions,
   SignalState,
+  TaskChoice,
 } from "../sdk/handle.ts";
 import type { Clock } from "../std/clock.ts";
 import { parseDuration } from "../std/duration.ts";
@@ -204,6 +206,14 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
 
   retry(options?: ControlOptions): Promise<void> {
     return this.#control("retry", options);
+  }
+
+  async retryTasks(choice: TaskChoice, options: RetryTasksOptions = {}): Promise<RetriedTasks> {
+    const tasks = unwrap(checkChosen(choice, options.dryRun));
+    const { id, by, reason } = unwrap(checkControl(options));
+    const message = { kind: "retry", id: id ?? this.#newId(), by, reason, tasks } as const;
+    const answer = unwrap((await this.#parts.engine.send(this.id, message)).answer);
+    return answer.retried ?? { tasks: 0, skipped: [] };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

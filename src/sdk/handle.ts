@@ -1,5 +1,6 @@
 /** The interfaces that a program uses: Rondo, and an execution. The engine in this process and the HTTP client implement them. */
 import type { Detail, PublicEvent } from "../kernel/journal/public-event.ts";
+import type { RetriedTasks } from "../kernel/message.ts";
 import type { ExecutionView, ShownStatus } from "../kernel/view.ts";
 import type { Duration } from "../std/duration.ts";
 import type { RondoError } from "../std/rejection.ts";
@@ -178,6 +179,40 @@ export interface CancelOptions extends ControlOptions {
   readonly force?: boolean;
 }
 
+/** Failed tasks of a handler, for `retryTasks`. */
+export interface TaskChoice {
+  /** The name of the phase. */
+  readonly phase: string;
+  /**
+   * The number of the visit of the phase.
+   *
+   * @default the last one
+   */
+  readonly visit?: number;
+  /**
+   * The name of the handler.
+   *
+   * @default the name of the phase
+   */
+  readonly handler?: string;
+  /**
+   * The numbers of the tasks. Those that have not failed are left out.
+   *
+   * @default all failed ones of the handler
+   */
+  readonly numbers?: readonly number[];
+}
+
+/** Options of `retryTasks`. */
+export interface RetryTasksOptions extends Omit<ControlOptions, "reason"> {
+  /**
+   * Only counts the tasks.
+   *
+   * @default false
+   */
+  readonly dryRun?: boolean;
+}
+
 /**
  * How a signal stands when it is accepted: a wait has taken it (`delivered`), or it is kept for a later wait (`kept`).
  * Before version 0.3, nodes do not say it; then it is `kept`.
@@ -308,6 +343,14 @@ export interface ExecutionHandle<Output> extends AsyncDisposable {
    * @throws RondoError with the code `wrong_status` if it neither failed nor was cancelled
    */
   retry(options?: ControlOptions): Promise<void>;
+  /**
+   * Runs chosen tasks again that failed for good: in the phase that runs, or in an execution that is done though some of its
+   * tasks failed. Then phases after theirs do not run again; `returns` does, and its output replaces the old one.
+   *
+   * @throws RondoError with the code `wrong_status` if none of the tasks has failed, or the execution failed or was cancelled
+   * @example const { tasks } = await execution.retryTasks({ phase: "charge", numbers: [3, 17] });
+   */
+  retryTasks(choice: TaskChoice, options?: RetryTasksOptions): Promise<RetriedTasks>;
   /** Explains in one sentence what the execution waits for. */
   why(): Promise<string>;
 }

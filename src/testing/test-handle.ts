@@ -1,5 +1,7 @@
 /** A handle that survives crashes: each call asks the engine that is up, and a wait goes on after a crash. */
+
 import type { PublicEvent } from "../kernel/journal/public-event.ts";
+import type { RetriedTasks } from "../kernel/message.ts";
 import type { ExecutionView, ShownStatus } from "../kernel/view.ts";
 import type { Rondo } from "../rondo/rondo.ts";
 import type {
@@ -9,8 +11,10 @@ import type {
   LogEntry,
   LogsOptions,
   ResultOptions,
+  RetryTasksOptions,
   SignalOptions,
   SignalState,
+  TaskChoice,
 } from "../sdk/handle.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { ENDED, type KillableProcess } from "./killable-process.ts";
@@ -102,6 +106,10 @@ export class TestHandle<Output> implements ExecutionHandle<Output> {
 
   retry(options?: ControlOptions): Promise<void> {
     return this.#ask((handle) => handle.retry(options));
+  }
+
+  retryTasks(choice: TaskChoice, options?: RetryTasksOptions): Promise<RetriedTasks> {
+    return this.#ask((handle) => handle.retryTasks(choice, options));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {}

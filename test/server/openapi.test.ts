@@ -75,6 +75,7 @@ post /v1/executions/{id}/pause
 post /v1/executions/{id}/resume
 post /v1/executions/{id}/retry
 post /v1/executions/{id}/signals
+post /v1/executions/{id}/tasks/retry
 post /v1/projects/{project}/workflows
 post /v1/schedules
 post /v1/schedules/{id}/pause

@@ -176,6 +176,7 @@ const ALL_KINDS = [
   "tasks.enumerated",
   "tasks.late",
   "tasks.lost",
+  "tasks.retried",
   "tasks.retrying",
   "tasks.settled",
   "tasks.started",

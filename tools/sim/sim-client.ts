@@ -124,6 +124,19 @@ export class SimClient {
     return { kind: "signal", id, signal, data: JSON.stringify({ id }) };
   }
 
+  /** Retries some failed tasks of an execution, or all failed ones of a handler. */
+  retryTasks(execution: string, random: SeededRandom): void {
+    const places = this.#world.ledger.model(execution)?.failures ?? [];
+    if (places.length === 0) return;
+    const { numbers, ...place } = random.pick(places);
+    const tasks = random.chance(0.5) ? place : { ...place, numbers: [random.pick(numbers)] };
+    this.#ask({
+      execution,
+      message: { kind: "retry", id: `m${++this.#ids}`, by: "user", reason: null, tasks },
+      plan: null,
+    });
+  }
+
   /** Now and then, requests a broadcast again that was given up. */
   tellAgain(random: SeededRandom): void {
     const { timeline, ledger } = this.#world;

@@ -376,6 +376,7 @@ export class World {
       if (children.length > 0) this.client.act(random.pick(children).id);
     });
     repeat("purges", 2_500, () => this.#purgeSome(random));
+    this.#retryTasksAgain(this.#random.child("chosen tasks"));
     this.garbled.schedule(this, this.#random.child("damage"));
     this.client.tellAgain(this.#random.child("again"));
   }
@@ -384,6 +385,16 @@ export class World {
   #cancelAfter(execution: string, seq: number): void {
     if (execution !== "e0" || seq !== 1 + (this.#options.seed % CANCEL_AFTER_MAX)) return;
     if (this.has("controls")) this.client.control(execution, "cancel");
+  }
+
+  /** Now and then, retries chosen tasks. */
+  #retryTasksAgain(random: SeededRandom): void {
+    if (!this.has("controls") || this.#isHealed) return;
+    this.timeline.after(random.below(3_000), () => {
+      this.ledger.sync();
+      this.client.retryTasks(random.pick([...this.#executions.keys()]), random);
+      this.#retryTasksAgain(random);
+    });
   }
 
   /** Purges some executions that have ended, even if requests about them may still come. */

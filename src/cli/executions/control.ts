@@ -1,7 +1,7 @@
 /** `rondo pause|resume|cancel|retry|drop ID` and `rondo signal ID NAME`: commands to an execution. */
 import { userInfo } from "node:os";
 import type { ExecutionView } from "../../kernel/view.ts";
-import type { SignalState } from "../../sdk/handle.ts";
+import type { ExecutionHandle, SignalState } from "../../sdk/handle.ts";
 import { defined } from "../../std/defined.ts";
 import { CliError } from "../cli-error.ts";
 import { EXIT, type ExitCode } from "../exit-code.ts";
@@ -13,6 +13,12 @@ export interface ControlFlags extends ServerFlags {
   readonly reason?: string;
   /** Whether to leave out the rest of a clean-up that is under way; for cancel only. */
   readonly force?: boolean;
+  /** Retry only: chosen tasks. */
+  readonly phase?: string;
+  readonly visit?: string;
+  readonly handler?: string;
+  readonly tasks?: string;
+  readonly dryRun?: boolean;
 }
 
 export type Control = "pause" | "resume" | "cancel" | "retry";
@@ -26,12 +32,40 @@ const SAYS: Readonly<Record<Control, string>> = {
 
 /** Pauses, resumes, cancels or retries an execution. */
 export async function control(kind: Control, id: string, options: ControlFlags): Promise<ExitCode> {
+  const { visit, handler, tasks, dryRun } = options;
+  if (options.phase === undefined && [visit, handler, tasks, dryRun].some((given) => given !== undefined))
+    throw new CliError(EXIT.usage, "--visit, --handler, --tasks and --dry-run need --phase");
   return withServer(options, async ({ rondo }) => {
     const handle = rondo.execution(id);
+    if (kind === "retry" && options.phase !== undefined) return retryTasks(handle, options.phase, options);
     await handle[kind](defined({ reason: options.reason, by: whoAmI(), force: options.force }));
     printChange(await handle.describe(), SAYS[kind], options);
     return EXIT.ok;
   });
+}
+
+/** Retries chosen tasks of an execution. */
+async function retryTasks(
+  handle: ExecutionHandle<unknown>,
+  phase: string,
+  { visit, handler, tasks, dryRun, json }: ControlFlags,
+): Promise<ExitCode> {
+  const numbers = tasks?.split(",").map(Number);
+  const choice = {
+    phase,
+    ...defined({ visit: visit === undefined ? undefined : Number(visit), handler, numbers }),
+  };
+  const retried = await handle.retryTasks(choice, defined({ by: whoAmI(), dryRun }));
+  if (json) printJson(retried);
+  else {
+    const count = `${retried.tasks} ${retried.tasks === 1 ? "task" : "tasks"} of "${phase}"`;
+    printLine(
+      dryRun === true ? `${count} would run again` : `${count} ${retried.tasks === 1 ? "runs" : "run"} again`,
+    );
+    if (retried.skipped.length > 0)
+      printLine(`  these phases do not run again: ${retried.skipped.join(", ")}`);
+  }
+  return EXIT.ok;
 }
 
 /** Deletes a damaged execution. */

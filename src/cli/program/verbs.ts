@@ -236,6 +236,15 @@ const CONTROLS: readonly Verb[] = (
     ...(kind === "cancel"
       ? [["--force", "leave out the rest of a clean-up that is under way"] as const]
       : []),
+    ...(kind === "retry"
+      ? ([
+          ["--phase <name>", "only failed tasks of this phase, of an execution that runs or is done"],
+          ["--visit <n>", "with --phase: of this visit of the phase (default: the last)"],
+          ["--handler <name>", "with --phase: of this handler (default: the name of the phase)"],
+          ["--tasks <numbers>", "with --phase: these tasks, such as 3,17 (default: all failed ones)"],
+          ["--dry-run", "with --phase: only count the tasks"],
+        ] as const)
+      : []),
   ],
   load: async () => {
     const { control } = await import("../executions/control.ts");

@@ -83,6 +83,11 @@ export class Progress {
         phase.failed = 0;
         phase.cancelled = 0;
         return phase;
+      case "tasks.retried":
+        phase.status = "running";
+        phase.finishedAt = null;
+        phase.failed = Math.max(0, phase.failed - (event["count"] as number));
+        return null;
       default:
         if (event["handler"] !== NEXT) count(phase, kind, event);
         return null;

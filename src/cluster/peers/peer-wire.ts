@@ -110,6 +110,15 @@ const message = z.discriminatedUnion("kind", [
     reason: text.nullable(),
     fromParent: z.boolean().optional(),
     force: z.boolean().optional(),
+    tasks: z
+      .strictObject({
+        phase: text,
+        visit: whole.optional(),
+        handler: text,
+        numbers: z.array(whole).optional(),
+        dryRun: z.boolean().optional(),
+      })
+      .optional(),
   }),
   signal,
   z.strictObject({

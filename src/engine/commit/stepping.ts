@@ -298,6 +298,8 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   const timersCleared: string[] = [...parts.stale];
   let deadLetters: DeadLetter[] = [];
   let clearedFrom = 0;
+  /** The first failure of tasks that were chosen for a retry. */
+  let chosenFrom = Number.POSITIVE_INFINITY;
   for (const { seq, event } of parts.events) {
     if (event.kind === "tasks.settled") {
       const tasks = failedIn(event);
@@ -312,10 +314,17 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
       // @plant retry forgets broadcasts that were given up
       for (const { seq: failed, task } of execution.undeliveredAtRetry)
         if (failed >= clearedFrom) deadLetters.push({ seq: failed, tasks: [task] });
+    } else if (event.kind === "tasks.retried") {
+      chosenFrom = Math.min(chosenFrom, ...event.failures);
     } else if (event.kind === "timer.set")
       // @plant timer not stored
       timersSet.push({ timer: event.timer, due: event.due });
     else if (event.kind === "timer.fired" || event.kind === "timer.cleared") timersCleared.push(event.timer);
+  }
+  if (chosenFrom < Number.POSITIVE_INFINITY) {
+    clearedFrom = clearedFrom === 0 ? chosenFrom : Math.min(clearedFrom, chosenFrom);
+    deadLetters = deadLetters.filter(({ seq }) => seq < clearedFrom);
+    deadLetters.push(...deadLettersFrom(execution, clearedFrom));
   }
   const opened = markOpened(node, slot, parts.marks);
   const want = slot.computeWant(node.now);
@@ -379,6 +388,22 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   // @plant retry leaves dead letters
   if (clearedFrom > 0) write.deadLettersCleared = clearedFrom;
   return write;
+}
+
+/** The dead letters of an execution from an event on, derived from its state. */
+function deadLettersFrom(execution: Execution, from: number): DeadLetter[] {
+  const bySeq = new Map<number, number[]>();
+  const add = (seq: number, task: number) => {
+    if (seq >= from) bySeq.set(seq, [...(bySeq.get(seq) ?? []), task]);
+  };
+  const { current, kept } = execution;
+  const isKept = current !== null && execution.keptVisit(current.plan.name, current.visit) !== undefined;
+  for (const { handlers } of current === null || isKept ? kept : [current, ...kept])
+    for (const { tasks, total } of handlers)
+      for (let task = 0; tasks.failed.size > 0 && task < total; task++)
+        if (tasks.failed.has(task)) add(tasks.resultOf(task), task);
+  for (const { seq, task } of execution.undelivered.values()) add(seq, task);
+  return Array.from(bySeq, ([seq, tasks]) => ({ seq, tasks })).sort((a, b) => a.seq - b.seq);
 }
 
 /** Whether the timer is a row of the engine, which is not part of the execution's state. */

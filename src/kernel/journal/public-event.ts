@@ -112,6 +112,10 @@ function fields(event: Event, detail: Detail): Record<string, unknown> {
           };
         }),
       };
+    case "tasks.retried": {
+      const { tasks, round, by, id } = event;
+      return { ...place(event), round, by, id, ...list(tasks, detail, () => ({})) };
+    }
     case "tasks.late":
       return {
         ...place(event),

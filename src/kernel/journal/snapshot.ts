@@ -21,7 +21,7 @@ import { IdentitySet } from "../tasks/identity-set.ts";
 import type { Notices } from "../tasks/run-notices.ts";
 import { TaskTable, type TaskTableSnapshot } from "../tasks/task-table.ts";
 
-export const FOLD_VERSION = 6;
+export const FOLD_VERSION = 7;
 
 /** Fields that are plain data, copied as they are. */
 const PLAIN = [
@@ -77,6 +77,7 @@ interface VisitSnapshot {
   readonly failing: Visit["failing"];
   readonly status: Visit["status"];
   readonly answer: string | null;
+  readonly isRetried?: true;
   readonly firstSeq: number;
   readonly lastSeq: number;
   readonly handlers: readonly HandlerSnapshot[];
@@ -153,6 +154,7 @@ function writeVisit(visit: Visit): VisitSnapshot {
     failing: visit.failing,
     status: visit.status,
     answer: visit.answer,
+    ...(visit.isRetried ? { isRetried: true } : {}),
     firstSeq: visit.firstSeq,
     lastSeq: visit.lastSeq,
     handlers: visit.handlers.map((handler) => ({
@@ -182,6 +184,7 @@ function readVisit(plan: Plan, data: VisitSnapshot): Visit {
   visit.failing = data.failing;
   visit.status = data.status;
   visit.answer = data.answer;
+  visit.isRetried = data.isRetried === true;
   visit.lastSeq = data.lastSeq;
   visit.handlers = data.handlers.map((saved) => {
     const handlerPlan = [...phase.handlers, ...(phase.decision ? [phase.decision] : [])].find(

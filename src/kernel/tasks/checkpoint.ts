@@ -118,12 +118,15 @@ export class ProgressTable {
 
   /** Begins a new round: no task waits, finished checkpoints stay, and waits that timed out are waited for again. */
   reopen(): void {
-    for (const [task, progress] of this.tasks) {
-      this.stopWaiting(task);
-      progress.checkpoints = progress.checkpoints.filter(
-        (one) => one.kind !== "step" || one.timedOut !== true,
-      );
-    }
+    for (const task of this.tasks.keys()) this.reopenTask(task);
+  }
+
+  /** The same for one task. */
+  reopenTask(task: number): void {
+    this.stopWaiting(task);
+    const progress = this.tasks.get(task);
+    if (progress === undefined) return;
+    progress.checkpoints = progress.checkpoints.filter((one) => one.kind !== "step" || one.timedOut !== true);
   }
 
   /** The task that has waited longest for the signal. */

@@ -38,7 +38,7 @@ export class TaskTable {
   #lost: Set<number> | null = null;
   /** Tasks that count as settled from the begin, because there is nothing to do for them. They are not done. */
   exempt = 0;
-  /** Sequence numbers of the events with the results, in chunks; kept only for tasks that may be compensated. */
+  /** Sequence numbers of the events with the outcomes, in chunks; kept only for failed tasks and those that may be compensated. */
   #results: (Uint32Array | undefined)[] | null = null;
 
   /** The start of the task that is journaled and has not ended. */
@@ -88,7 +88,7 @@ export class TaskTable {
     if (this.settled.add(task)) this.exempt++;
   }
 
-  /** The sequence number of the event with the result of the task; 0: it is not known. */
+  /** The sequence number of the event with the result or the failure of the task; 0: it is not known. */
   resultOf(task: number): number {
     return this.#results?.[Math.floor(task / CHUNK)]?.[task % CHUNK] ?? 0;
   }
@@ -238,6 +238,16 @@ export class TaskTable {
     }
     this.#started = null;
     this.#nextDue = Number.POSITIVE_INFINITY;
+  }
+
+  /** Makes a failed task pending again with fresh budgets, due now. */
+  retry(task: number, now: number): void {
+    this.failed.delete(task);
+    this.settled.delete(task);
+    const trouble = this.#grow(task);
+    trouble.fails[task % CHUNK] = 0;
+    trouble.crashes[task % CHUNK] = 0;
+    this.release(task, now);
   }
 
   toSnapshot(): TaskTableSnapshot {

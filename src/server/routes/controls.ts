@@ -19,6 +19,8 @@ import {
   cancelSchema,
   controlSchema,
   executionSchema,
+  retriedTasksSchema,
+  retryTasksSchema,
   signalledSchema,
   signalledStartSchema,
   signalSchema,
@@ -86,6 +88,35 @@ function controlRoute(action: ControlMessage["kind"]) {
     },
   });
 }
+
+const retryTasksRoute = route({
+  id: "retryTasks",
+  request: "POST /v1/executions/{id}/tasks/retry",
+  tag: TAG,
+  summary: "Retry chosen tasks that failed for good",
+  description:
+    "In the phase that runs, or in an execution that is done though some of its tasks failed: then phases after theirs do not run again, `returns` does, and its output replaces the old one.",
+  access: "operator",
+  params: executionParams,
+  body: retryTasksSchema,
+  headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
+  answers: { 200: { description: "the number of tasks", schema: retriedTasksSchema } },
+  refusals: ["wrong_status"],
+  audit: "execution.retry-tasks",
+  async handle(ask, services) {
+    const { id } = ask.params;
+    const found = await inspectFor(services, ask.caller, id);
+    if (isRejection(found)) return found;
+    const { phase, visit, handler, numbers, dryRun, by = ask.caller.name } = ask.body;
+    const choice = { phase, ...defined({ visit, handler, numbers }) };
+    const messageId = ask.body.id ?? ask.idempotencyKey ?? undefined;
+    const retried = await services.rondo
+      .execution(id)
+      .retryTasks(choice, { by, ...defined({ dryRun, id: messageId }) });
+    ask.target(`${id} ${phase}`, found.view.project);
+    return json(retried);
+  },
+});
 
 const signalRoute = route({
   id: "signalExecution",
@@ -249,6 +280,7 @@ async function change(
 
 export const controlRoutes = [
   ...ACTIONS.map((action) => controlRoute(action)),
+  retryTasksRoute,
   signalRoute,
   dropRoute,
   bulkRoute,

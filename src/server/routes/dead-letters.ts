@@ -72,7 +72,7 @@ const retryRoute = route({
   tag: TAG,
   summary: "Retry the tasks or the broadcast of a dead letter",
   description:
-    "For tasks: begins the next round of their execution, in which all unfinished tasks run again, and removes its dead letters. For a broadcast: only the broadcast is sent again.",
+    "For tasks of an execution that failed or was cancelled: begins its next round, in which all unfinished tasks run again, and removes its dead letters. For tasks of one that runs or is done: only they run again. For a broadcast: only the broadcast is sent again.",
   access: "operator",
   params,
   headers: { "Idempotency-Key": "the id of the message: repeating it changes nothing" },
@@ -85,7 +85,14 @@ const retryRoute = route({
     const { execution, project } = letter;
     const by = { by: ask.caller.name, ...(ask.idempotencyKey === null ? {} : { id: ask.idempotencyKey }) };
     const event = (await eventOf(services, letter))?.event;
-    if (event?.kind !== "postop.failed") await services.rondo.execution(execution).retry(by);
+    const found = await services.engine.inspect(execution);
+    if (isRejection(found)) return found;
+    const isWhole = ["failed", "cancelled"].includes(found.view.status);
+    if (event?.kind === "tasks.settled" && !isWhole) {
+      const { phase, visit, handler } = event;
+      const choice = { phase, visit, handler, numbers: letter.tasks };
+      await services.rondo.execution(execution).retryTasks(choice, by);
+    } else if (event?.kind !== "postop.failed") await services.rondo.execution(execution).retry(by);
     else {
       const { phase, visit, handler, task, step, op, index, receipt } = event;
       const { answer } = await services.engine.send(execution, {

@@ -257,6 +257,32 @@ export const cancelSchema = controlSchema
   })
   .openapi("Cancel");
 
+/** The body of a retry of chosen tasks. */
+export const retryTasksSchema = controlSchema
+  .omit({ reason: true })
+  .extend({
+    phase: z.string().openapi({ example: "charge" }),
+    visit: z.number().int().optional().openapi({ description: "the last one by default" }),
+    handler: z.string().optional().openapi({ description: "the name of the phase by default" }),
+    numbers: z
+      .array(z.number().int())
+      .max(100_000)
+      .optional()
+      .openapi({ description: "all failed tasks of the handler by default", example: [3, 17] }),
+    dryRun: z.boolean().optional().openapi({ description: "only count them" }),
+  })
+  .openapi("RetryTasks", { example: { phase: "charge", numbers: [3, 17] } });
+
+/** The answer to a retry of chosen tasks. */
+export const retriedTasksSchema = z
+  .object({
+    tasks: count.openapi({ description: "how many tasks run again" }),
+    skipped: z
+      .array(z.string())
+      .openapi({ description: "phases after theirs, which do not run again; `returns` does" }),
+  })
+  .openapi("RetriedTasks");
+
 /** The body of a signal. */
 export const signalSchema = z
   .strictObject({

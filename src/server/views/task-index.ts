@@ -137,7 +137,17 @@ export class TaskIndex {
     this.#place[task] = news.place ?? 0;
   }
 
-  /** Applies one event with the columns of many settled attempts. Journals consist mostly of these events. */
+  /** Failed tasks are pending again. */
+  retry(tasks: readonly number[]): void {
+    for (const task of tasks)
+      this.note(task, {
+        state: TASK_STATES[this.#initial] ?? "pending",
+        attempt: this.#attempts[task] ?? 0,
+        reason: null,
+      });
+  }
+
+  /** Notes settled attempts, which come as the columns of one event. Journals consist mostly of these. */
   settle(event: TasksSettled, { at, seq }: When): void {
     const { tasks, attempts, statuses } = event;
     let last = -1;

@@ -105,6 +105,10 @@ export class TaskScan {
         return index.note(task, { state: "waiting", attempt, worker, at: since });
       }
       default:
+        if (event.kind === "tasks.retried") {
+          scanned.endedAt = null;
+          return index.retry(event.tasks);
+        }
         if ("tasks" in event) foldTasks(index, event, { seq, at: since });
         if (event.kind === "tasks.settled" && scanned.receipted.size > 0)
           event.tasks.forEach((task, i) => event.statuses[i] === "done" && scanned.receipted.delete(task));
@@ -119,7 +123,10 @@ export class TaskScan {
   }
 }
 
-type TaskLists = Exclude<Extract<Event, { readonly tasks: readonly number[] }>, { kind: "tasks.enumerated" }>;
+type TaskLists = Exclude<
+  Extract<Event, { readonly tasks: readonly number[] }>,
+  { kind: "tasks.enumerated" | "tasks.retried" }
+>;
 
 function foldTasks(index: TaskIndex, event: TaskLists, { seq, at }: { seq: number; at: number }): void {
   if (event.kind === "tasks.settled") return index.settle(event, { seq, at });

@@ -355,6 +355,26 @@ export class HandlerModel {
   }
 
   /** A new round: unfinished tasks are pending again. Checkpoints stay, except for waits that timed out. */
+  /** Failed tasks are pending again with fresh budgets. */
+  retry(tasks: readonly number[], now: number): void {
+    this.finished = false;
+    for (const task of tasks) {
+      const settled = this.settled.get(task);
+      must(settled?.status === "failed", `${this.#at}#${task}: is retried and had not failed`);
+      this.settled.delete(task);
+      this.ended.set(task, Math.max(this.ended.get(task) ?? 0, settled.attempt));
+      this.fails.delete(task);
+      this.crashes.delete(task);
+      this.waiting.delete(task);
+      this.until.set(task, now);
+      const progress = this.progress.get(task);
+      if (progress !== undefined)
+        progress.checkpoints = progress.checkpoints.filter(
+          ({ kind, text }) => kind !== "step" || text !== null,
+        );
+    }
+  }
+
   reopen(): void {
     this.finished = false;
     this.isHopeless = false;

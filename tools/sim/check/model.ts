@@ -3,8 +3,8 @@
  * handlers.
  */
 
-import { NEXT, type Plan } from "../../../src/kernel/definition/plan.ts";
-import type { Event, Finished, Parent, Recorded } from "../../../src/kernel/event.ts";
+import { NEXT, type Plan, RETURNS } from "../../../src/kernel/definition/plan.ts";
+import type { Event, Finished, Parent, Recorded, TasksRetried } from "../../../src/kernel/event.ts";
 import { assert } from "../../../src/std/assert.ts";
 import { must } from "../trace.ts";
 import { CleanupModel } from "./cleanup-model.ts";
@@ -44,8 +44,12 @@ export class Model {
   readonly kinds = new Set<string>();
   readonly #signals = new Map<string, string[]>();
   /** Tasks that failed for good and that a retry leaves out, by the event that failed them. */
-  deadLetters: { seq: number; tasks: number[] }[] = [];
+  deadLetters: { seq: number; tasks: number[]; isBroadcast?: true }[] = [];
   #next: string | null | undefined;
+  /** Visits that have ended. */
+  readonly #ended: VisitModel[] = [];
+  /** The open visit was reopened for chosen tasks after the execution was done. */
+  #isRetried = false;
   /** The clean-up after the work. */
   readonly cleanup: CleanupModel;
 
@@ -83,6 +87,19 @@ export class Model {
     return visit.handlers.get(place.handler);
   }
 
+  /** Failed tasks by their places. */
+  get failures(): { phase: string; visit: number; handler: string; numbers: number[] }[] {
+    const found = [];
+    for (const { phase, visit, handlers } of this.#ended.length === 0 && this.visit !== null
+      ? [this.visit]
+      : this.#ended)
+      for (const [handler, { settled }] of handlers) {
+        const numbers = [...settled].flatMap(([task, { status }]) => (status === "failed" ? [task] : []));
+        if (numbers.length > 0) found.push({ phase, visit, handler, numbers });
+      }
+    return found;
+  }
+
   /** The signals that are awaited without a time limit. */
   get awaited(): Set<string> {
     const names = new Set<string>();
@@ -104,7 +121,10 @@ export class Model {
     this.kinds.add(event.kind);
     if (this.ended)
       must(
-        event.kind === "tasks.late" || event.kind === "retried" || event.kind.startsWith("postop."),
+        event.kind === "tasks.late" ||
+          event.kind === "retried" ||
+          event.kind === "tasks.retried" ||
+          event.kind.startsWith("postop."),
         `${this.id}: ${event.kind} after finished`,
       );
     this.#read(event);
@@ -203,7 +223,7 @@ export class Model {
       case "postop.failed": {
         this.owes.ended(event, this.seq, this.at);
         const isGivenUp = event.kind === "postop.failed" && event.until === null && event.op === "broadcast";
-        if (isGivenUp) this.deadLetters.push({ seq: this.seq, tasks: [event.task] });
+        if (isGivenUp) this.deadLetters.push({ seq: this.seq, tasks: [event.task], isBroadcast: true });
         return;
       }
       case "postop.retried":
@@ -211,6 +231,8 @@ export class Model {
         return this.owes.again(event, this.at);
       case "tasks.late":
         return this.handler(event)?.late(event);
+      case "tasks.retried":
+        return this.#tasksRetried(event);
       case "tasks.waiting":
         must(!this.isDraining, `${this.id}: nothing begins to wait while it drains`);
         return this.#at(event).wait(event, this.at);
@@ -398,9 +420,47 @@ export class Model {
     must(!this.owes.holdsAny, `${this.id}: ${event.phase} ends while post-operations hold tasks open`);
     visit.open = false;
     visit.status = event.status;
+    if (this.#isRetried)
+      must(
+        event.next === null || event.next === RETURNS || this.plan.unread.size > 0 || event.status !== "done",
+        `${this.id}: ${event.next} would run again after a retry of chosen tasks`,
+      );
+    this.#isRetried = false;
+    if (!this.#ended.includes(visit)) this.#ended.push(visit);
     this.#next = event.next;
     this.cleanup.ended(visit);
     if (event.status === "failed") this.#origins.set(`${event.phase}/${event.visit}`, visit);
+  }
+
+  #tasksRetried(event: TasksRetried): void {
+    if (!this.ids.has(event.id)) this.ids.set(event.id, this.seq);
+    const { phase, visit: number, tasks, failures } = event;
+    const visit = [this.visit, ...this.#ended].find((one) => one?.phase === phase && one.visit === number);
+    const handler = visit?.handlers.get(event.handler);
+    must(visit != null && handler !== undefined, `${this.id}: tasks of a visit that was are retried`);
+    if (this.ended) {
+      must(this.status === "done", `${this.id}: chosen tasks are retried only after done`);
+      must(event.round === this.round + 1, `${this.id}: rounds are numbered`);
+      this.round = event.round;
+      this.status = "running";
+      this.visit = visit;
+      visit.open = true;
+      visit.round = event.round;
+      this.#isRetried = true;
+    } else
+      must(visit === this.visit && visit.open, `${this.id}: only an open visit is retried while it runs`);
+    handler.retry(tasks, this.at);
+    tasks.forEach((task, i) => {
+      for (const letter of this.deadLetters)
+        if (letter.seq === failures[i]) letter.tasks = letter.tasks.filter((one) => one !== task);
+    });
+    // The rest is written again from the first failure on, with the broadcasts that are still undelivered.
+    const from = Math.min(...failures);
+    const undelivered = [...this.owes.undelivered.values()].map(({ seq }) => seq);
+    this.deadLetters = this.deadLetters.filter(
+      ({ seq, tasks: left, isBroadcast }) =>
+        left.length > 0 && (isBroadcast !== true || seq < from || undelivered.includes(seq)),
+    );
   }
 
   #retried(event: { phase: string; visit: number; round: number }): void {
