@@ -1,0 +1,42 @@
+// Chosen tasks of an execution that is done are retried over HTTP, by number or by their dead letter.
+import { connect } from "rondo/client";
+import { expect, test } from "vitest";
+import { MemoryStore } from "../../src/store/memory/memory-store.ts";
+import { type Attempt, NodeFixture } from "../fixtures/engine/node-fixture.ts";
+import { phase } from "../fixtures/kernel/kernel-run-fixture.ts";
+import { serve } from "../fixtures/server/api-fixture.ts";
+
+/** A store with an execution that is done; tasks 1 and 2 of 3 failed, each in an event of its own. */
+function doneWithFailures(): NodeFixture {
+  const bench = new NodeFixture();
+  bench.join("w1", ["w.a", "w.b"], { capacity: 10 });
+  bench.start(bench.plan([phase("a", { tasks: [0, 1, 2], tolerate: 2 }), phase("b")]), "e1");
+  bench.settle();
+  const fatal = { status: "failed", payload: '{"name":"Error","message":"boom"}', fatal: true } as const;
+  for (const [i, attempt] of (bench.attempts() as Attempt[]).entries()) {
+    bench.receipt(attempt, i === 0 ? { payload: "1" } : fatal);
+    bench.settle();
+  }
+  bench.receipt(bench.attempts().at(-1) as Attempt, { payload: "2" });
+  bench.settle();
+  bench.tables.close(bench.fence, { clean: true });
+  return bench;
+}
+
+test("they are counted, retried and taken from the dead letters; the others stay there", async () => {
+  const { tables } = doneWithFailures();
+  const api = await serve({ store: new MemoryStore(tables) });
+  const letters = async () => (await api.get("/v1/dead-letters")).body["data"] as unknown as { id: number }[];
+  expect(await letters()).toHaveLength(2);
+  const path = "/v1/executions/e1/tasks/retry";
+  const counted = await api.post(path, { phase: "a", dryRun: true });
+  expect(counted.body).toEqual({ tasks: 2, skipped: ["b"] });
+  expect((await api.post(path, { phase: "a", numbers: [0] })).body).toMatchObject({ code: "wrong_status" });
+  const handle = connect({ url: api.url }).execution("e1");
+  expect(await handle.retryTasks({ phase: "a", numbers: [1] })).toEqual({ tasks: 1, skipped: ["b"] });
+  expect(await handle.status()).toBe("running");
+  const [left, ...others] = await letters();
+  expect(others).toEqual([]);
+  expect((await api.post(`/v1/dead-letters/${left?.id}/retry`)).body).toMatchObject({ status: "running" });
+  expect(await letters()).toEqual([]);
+});
