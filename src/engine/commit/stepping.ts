@@ -324,6 +324,7 @@ function buildWrite(node: NodeState, slot: Slot, parts: Parts): ExecutionWrite |
   if (chosenFrom < Number.POSITIVE_INFINITY) {
     clearedFrom = clearedFrom === 0 ? chosenFrom : Math.min(clearedFrom, chosenFrom);
     deadLetters = deadLetters.filter(({ seq }) => seq < clearedFrom);
+    // @plant chosen retry forgets other dead letters
     deadLetters.push(...deadLettersFrom(execution, clearedFrom));
   }
   const opened = markOpened(node, slot, parts.marks);
