@@ -13,7 +13,7 @@ function doneWithFailures(): NodeFixture {
   bench.start(bench.plan([phase("a", { tasks: [0, 1, 2], tolerate: 2 }), phase("b")]), "e1");
   bench.settle();
   const fatal = { status: "failed", payload: '{"name":"Error","message":"boom"}', fatal: true } as const;
-  for (const [i, attempt] of (bench.attempts() as Attempt[]).entries()) {
+  for (const [i, attempt] of bench.attempts().entries()) {
     bench.receipt(attempt, i === 0 ? { payload: "1" } : fatal);
     bench.settle();
   }

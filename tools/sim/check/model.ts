@@ -435,9 +435,14 @@ export class Model {
   #tasksRetried(event: TasksRetried): void {
     if (!this.ids.has(event.id)) this.ids.set(event.id, this.seq);
     const { phase, visit: number, tasks, failures } = event;
-    const visit = [this.visit, ...this.#ended].find((one) => one?.phase === phase && one.visit === number);
+    const visit = [this.visit, ...this.#ended].find(
+      (one) => one !== null && one.phase === phase && one.visit === number,
+    );
     const handler = visit?.handlers.get(event.handler);
-    must(visit != null && handler !== undefined, `${this.id}: tasks of a visit that was are retried`);
+    must(
+      visit !== undefined && visit !== null && handler !== undefined,
+      `${this.id}: retried tasks belong to a visit that began`,
+    );
     if (this.ended) {
       must(this.status === "done", `${this.id}: chosen tasks are retried only after done`);
       must(event.round === this.round + 1, `${this.id}: rounds are numbered`);
