@@ -165,6 +165,7 @@ test("the table gives every refusal of the API the exit code of its status", () 
     not_found: 3,
     conflict: 4,
     wrong_status: 4,
+    gone: 4,
     stale_attempt: 4,
     not_owner: 6,
     rate_limited: 6,
