@@ -46,7 +46,9 @@ export type {
   SignalOptions,
   SignalState,
   SignalWithStartOptions,
+  StartItem,
   StartOptions,
+  StartOutcome,
   StartSignal,
   TaskChoice,
 } from "./sdk/handle.ts";

@@ -45,7 +45,9 @@ export type {
   SignalOptions,
   SignalState,
   SignalWithStartOptions,
+  StartItem,
   StartOptions,
+  StartOutcome,
   StartSignal,
   TaskChoice,
 } from "./sdk/handle.ts";

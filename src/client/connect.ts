@@ -18,7 +18,9 @@ import type {
   RondoClient,
   SignalledExecution,
   SignalWithStartOptions,
+  StartItem,
   StartOptions,
+  StartOutcome,
   StartSignal,
 } from "../sdk/handle.ts";
 import { validateInput } from "../sdk/validate-input.ts";
@@ -118,6 +120,28 @@ export class RemoteRondo implements RemoteClient {
       isRepeatable: true,
     });
     return { execution: this.execution<W>(execution), started, signal: state };
+  }
+
+  async startMany<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    starts: readonly StartItem<WorkflowInput<NoInfer<W>>>[],
+  ): Promise<readonly StartOutcome<WorkflowOutput<W>>[]> {
+    const isName = typeof workflow === "string";
+    if (!isName) checkWorkflow(workflow);
+    const { clock, random, requester } = this.#parts;
+    const schema = isName ? { inputSchema: undefined } : workflow;
+    const texts = await Promise.all(
+      starts.map(({ input, ...options }) =>
+        startText(schema, input, options, newExecutionId(clock.now(), random)),
+      ),
+    );
+    if (!isName) await this.register(workflow);
+    const answers = await sendStarts(requester, isName ? workflow : workflow.name, texts);
+    return answers.map((answer) =>
+      isRejection(answer)
+        ? { execution: null, existed: false, error: new RondoError(answer) }
+        : { execution: this.execution<W>(answer.id), existed: answer.existed, error: null },
+    );
   }
 
   async run<W extends AnyWorkflow = AnyWorkflow>(

@@ -22,7 +22,9 @@ import type {
   RondoClient,
   SignalledExecution,
   SignalWithStartOptions,
+  StartItem,
   StartOptions,
+  StartOutcome,
   StartSignal,
 } from "../sdk/handle.ts";
 import { validateInput } from "../sdk/validate-input.ts";

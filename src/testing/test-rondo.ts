@@ -13,7 +13,9 @@ import type {
   RondoClient,
   SignalledExecution,
   SignalWithStartOptions,
+  StartItem,
   StartOptions,
+  StartOutcome,
   StartSignal,
 } from "../sdk/handle.ts";
 import type { AnyWorkflow, WorkflowInput, WorkflowOutput } from "../sdk/workflow.ts";
@@ -77,6 +79,17 @@ export class TestRondo implements RondoClient {
     const run = await this.#life;
     const signalled = await orCrashed(run.rondo.signalWithStart<W>(workflow, input, signal, options), run);
     return { ...signalled, execution: this.execution<W>(signalled.execution.id) };
+  }
+
+  async startMany<W extends AnyWorkflow = AnyWorkflow>(
+    workflow: W | string,
+    starts: readonly StartItem<WorkflowInput<NoInfer<W>>>[],
+  ): Promise<readonly StartOutcome<WorkflowOutput<W>>[]> {
+    const run = await this.#life;
+    const outcomes = await orCrashed(run.rondo.startMany<W>(workflow, starts), run);
+    return outcomes.map((one) =>
+      one.execution === null ? one : { ...one, execution: this.execution<W>(one.execution.id) },
+    );
   }
 
   /** Starts an execution and waits for its output; time does not move by itself, see `testRondo`. */

@@ -68,7 +68,7 @@ export function toRejection(thrown: unknown): Rejection | null {
   return reject(code, bare, defined({ hint, path }));
 }
 
-/** A refusal with any problem code. */
+/** A refusal of a request, with any problem code. */
 export interface Refusal {
   readonly code: ProblemCode;
   readonly message: string;

@@ -100,7 +100,45 @@ export class ExecutionStarter {
     return { execution: id, signal: signal.signal, state, started: !reply.existed };
   }
 
-  /** The execution of an equal start under an older definition; null if there is none. */
+  /**
+   * Starts executions of one workflow, or finds those that equal requests started before. All starts are sent in one turn of
+   * the event loop, so that they share commits. Returns an answer for each start, in their order, or one rejection for all.
+   */
+  async startMany(
+    { workflow, project }: Pick<StartRequest, "workflow" | "project">,
+    requests: readonly (Omit<StartRequest, "workflow"> | Rejection)[],
+  ): Promise<readonly (Pick<Started, "id" | "existed"> | Rejection)[] | Rejection> {
+    const { engine, definitions, topics } = this.#parts;
+    const known = await definitions.newest(workflow);
+    if (isRejection(known)) return known;
+    const refusal = await topics.admit(project, known.plan.commands);
+    if (refusal !== null) return refusal;
+    // All inputs are checked before the first start is sent.
+    const texts = await Promise.all(
+      requests.map(async (request) => (isRejection(request) ? request : textOf(known, request.input))),
+    );
+    return Promise.all(
+      requests.map(async (request, i) => {
+        const text = texts[i] as string | Rejection;
+        if (isRejection(request)) return request;
+        if (isRejection(text))
+          return text.code === "invalid_input"
+            ? ((await this.#repeated({ ...request, workflow })) ?? text)
+            : text;
+        const start = startExecution(this.#parts, known.plan, text, request);
+        const { answer, existed } = await start.send();
+        if (isRejection(answer)) return answer;
+        if (!existed) return { id: start.id, existed };
+        const found = await engine.inspect(start.id);
+        if (isRejection(found)) return found;
+        return found.view.project === project
+          ? { id: start.id, existed }
+          : reject("conflict", `execution ${start.id} exists in another project`);
+      }),
+    );
+  }
+
+  /** Finds the execution that an equal request started under an older definition; null if there is none. */
   async #repeated({ id, workflow, input }: StartRequest): Promise<Started | null> {
     if (id === undefined) return null;
     const found = await this.#parts.engine.inspect(id);
@@ -136,7 +174,14 @@ export async function refusedSignal(
   return refusal;
 }
 
-/** A time in the API: ISO 8601 with a zone, or milliseconds since 1970. */
+/** The input in its stored form, or the reason why the engine would refuse it. */
+function textOf(known: KnownDefinition, input: unknown): string | Rejection | Promise<string | Rejection> {
+  const text = toStoredText(input, { bytesMax: LIMITS.inputBytes, what: "input" });
+  if (isRejection(text) || known.input === null) return text;
+  return known.input.check((input ?? null) as Json, "input").then((wrong) => wrong ?? text);
+}
+
+/** Parses a time of the API: ISO 8601 with a zone, or milliseconds since 1970. */
 export function timeOf(time: string | number, path: string): number | Rejection {
   const ms = typeof time === "number" ? time : Date.parse(time);
   return Number.isNaN(ms) ? reject("invalid_input", `${path}: "${time}" is not a time`, { path }) : ms;

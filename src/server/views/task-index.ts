@@ -147,7 +147,7 @@ export class TaskIndex {
       });
   }
 
-  /** Notes settled attempts, which come as the columns of one event. Journals consist mostly of these. */
+  /** Applies one event with the columns of many settled attempts. Journals consist mostly of these events. */
   settle(event: TasksSettled, { at, seq }: When): void {
     const { tasks, attempts, statuses } = event;
     let last = -1;
