@@ -40,6 +40,16 @@ function hasLimits(plan: Plan): boolean {
   );
 }
 
+/** Attempts of an execution that may still run though there is no lease for them here. */
+export interface Suspects {
+  /** The handlers concerned; null: all. */
+  readonly handlers: readonly string[] | null;
+  /** When this owner dropped their leases, because the execution could not be read; null: they are of a former owner. */
+  readonly droppedAt: number | null;
+  /** From this time on, the next owner need not know of them; Infinity: it must, until their loss is journaled. */
+  readonly until: number;
+}
+
 export class NodeState {
   readonly settings: Settings;
   readonly tenures: Tenures;
@@ -57,8 +67,8 @@ export class NodeState {
   readonly handedOver = new Map<string, HandedLease[]>();
   /** Receivers of damaged mailbox messages, as the last scan found them. */
   readonly damagedMail = new Map<string, Damage>();
-  /** Executions that left memory while attempts of a former owner may still run, with their handlers. */
-  readonly suspects = new Map<string, readonly string[]>();
+  /** Executions that left memory while attempts may still run whose leases are not in memory. */
+  readonly suspects = new Map<string, Suspects>();
   /** Leases of adopted attempts that quota servers have not confirmed yet, with their executions. */
   readonly unconfirmed = new Map<Lease, string>();
   /** Slots with messages to step, in the order they got them. */
@@ -211,6 +221,12 @@ export class NodeState {
   /** The silence after which an attempt of the handler is lost. */
   heartbeatMs(plan: HandlerPlan): number {
     return plan.heartbeatMs ?? this.settings.heartbeatMs;
+  }
+
+  /** Whether attempts without leases may still run in executions that left memory. */
+  hasSuspects(isOf: (execution: string) => boolean): boolean {
+    for (const [execution, { until }] of this.suspects) if (until > this.now && isOf(execution)) return true;
+    return false;
   }
 
   get openLeases(): number {

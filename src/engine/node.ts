@@ -215,8 +215,8 @@ export class EngineNode {
 
   /** Whether attempts of a former owner may still run; then an end now is not clean. */
   get hasSuspects(): boolean {
-    const { suspects, slots } = this.#node;
-    return suspects.size > 0 || [...slots.values()].some((slot) => slot.suspects.length > 0);
+    const { slots } = this.#node;
+    return this.#node.hasSuspects(() => true) || [...slots.values()].some((slot) => slot.suspects.length > 0);
   }
 
   epochOf(execution: string): number | null {

@@ -169,6 +169,12 @@ const DAMAGE: readonly PlantedBug[] = [
   },
   { name: "damaged journal reads as empty", seed: 2, change: ["return $callee@2($2);", "$"] },
   { name: "damaged data stops the node", seed: 2, change: "if (!($test)) throw $left; $" },
+  { name: "damaged execution mended by its snapshot", seed: 142, change: "" },
+  {
+    name: "refused receipts of a damaged execution keep their leases",
+    seed: 142,
+    change: "if (!lease.reported) $",
+  },
   { name: "timers of a mended execution do not fire", seed: 1_098, change: "" },
   { name: "messages to a mended execution not scanned", seed: 285_252, change: "" },
 ];

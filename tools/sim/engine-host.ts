@@ -365,6 +365,7 @@ export abstract class EngineHost {
       case "grant": {
         const { grant } = output;
         this.grants();
+        if (!this.world.isCluster) this.world.garbled.checkGrant(grant.execution);
         const items = grant.items.map((item) => `${item.number}.${item.attempt}.${item.claim}`).join(" ");
         const place = `${grant.execution}/${grant.phase}.${grant.visit}/${grant.handler}`;
         trace.note(timeline.now, `${this.name}grant ${output.worker} ${grant.do} ${place} ${items}`);

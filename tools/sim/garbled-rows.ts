@@ -20,6 +20,8 @@ export class GarbledRows {
   readonly #rows = new Map<string, number>();
   /** Executions that ever had such a row. */
   readonly #ever = new Set<string>();
+  /** Executions that were marked as damaged while they had such a row. */
+  readonly #marked = new Set<string>();
 
   constructor(tables: MemoryTables) {
     this.#tables = tables;
@@ -53,6 +55,7 @@ export class GarbledRows {
   /** Restores all rows. */
   restore(): void {
     this.#rows.clear();
+    this.#marked.clear();
   }
 
   /** Reads all executions that are still marked as damaged, so that they go on. */
@@ -106,5 +109,11 @@ export class GarbledRows {
   /** A node marks an execution as damaged. */
   checkDamaged(head: Pick<StoredHead, "id" | "error">): void {
     must(this.mayBeDamaged(head.id), `${head.id}: is called damaged, and nothing damaged it: ${head.error}`);
+    if (this.#rows.has(head.id)) this.#marked.add(head.id);
+  }
+
+  /** The single node grants work of an execution. */
+  checkGrant(execution: string): void {
+    must(!this.#marked.has(execution), `${execution}: is given out while it is damaged`);
   }
 }

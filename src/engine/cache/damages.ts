@@ -31,7 +31,7 @@ export function declareDamaged(node: NodeState, slot: Slot, found: Found): void 
   }
   const inspection = inspectDamaged(found, node.now);
   for (const { request } of slot.inspections.splice(0)) node.emit({ kind: "inspected", request, inspection });
-  endAll(node, slot);
+  dropAttempts(node, slot);
 }
 
 /** The view of a damaged execution: its readable state, and the damage. */
@@ -77,15 +77,25 @@ function viewDamaged(found: Found, now: number): ExecutionView {
   }
 }
 
-/** Ends open leases of the execution, leases that a former owner handed over, and pending beats. */
-function endAll(node: NodeState, slot: Slot): void {
+/**
+ * Ends open leases of an execution that leaves memory unreadable, leases that a former owner handed over, and pending beats.
+ * Their workers are told so, including those whose reports are refused. Attempts may go on until they notice. If the
+ * execution becomes readable in this tenure, it treats them like attempts of an owner that ended now.
+ */
+export function dropAttempts(node: NodeState, slot: Slot): void {
+  let isOpen = slot.suspects.length > 0;
+  let silenceMs = Math.max(node.settings.suspectMs, node.settings.heartbeatMs);
   for (const queue of slot.allQueues)
     for (const lease of [...queue.leases.values()]) {
-      if (!lease.reported) requestStop(node, slot, { queue, lease }, "lost");
+      isOpen = true;
+      silenceMs = Math.max(silenceMs, node.heartbeatMs(queue.state.plan));
+      // @plant refused receipts of a damaged execution keep their leases
+      requestStop(node, slot, { queue, lease }, "lost");
       node.endLease(queue, lease, null);
     }
   for (const handed of node.handedOver.get(slot.id) ?? []) {
     const { execution, phase, visit, handler, round, epoch, task, attempt, claim, worker, permits } = handed;
+    isOpen = true;
     for (const permit of permits) node.limits.release(permit);
     const attempts = [
       { execution, phase, visit, handler, round, epoch, attempts: [{ task, attempt, claim }] },
@@ -93,8 +103,10 @@ function endAll(node: NodeState, slot: Slot): void {
     node.emit({ kind: "cancel", worker, attempts, why: "lost" });
   }
   node.handedOver.delete(slot.id);
-  node.suspects.delete(slot.id);
-  // If the execution is repaired in this tenure, its attempts are granted again, under other claim numbers.
+  slot.suspect = false;
+  if (isOpen)
+    node.suspects.set(slot.id, { handlers: null, droppedAt: node.now, until: node.now + silenceMs });
+  // Attempts that are granted again get other claim numbers.
   slot.tenure.lapses++;
   const told = new Set(slot.beats.map(({ worker }) => worker));
   for (const worker of told) {

@@ -10,7 +10,7 @@ import { forgetSent, SentSlots } from "../dispatch/sent-commands.ts";
 import { isServed, mayBeServed } from "../dispatch/served.ts";
 import type { NodeState } from "../node-state.ts";
 import { StoreScan } from "../store-scan.ts";
-import { declareDamaged, type Found, refuseDamaged } from "./damages.ts";
+import { declareDamaged, dropAttempts, type Found, refuseDamaged } from "./damages.ts";
 import { canWant, hashInJournal, restoreSlot } from "./restore-execution.ts";
 import { type Queued, Slot } from "./slot.ts";
 
@@ -156,6 +156,7 @@ export class ExecutionCache {
   purged(ids: readonly string[]): void {
     for (const id of ids) {
       this.#purging.delete(id);
+      this.#node.suspects.delete(id);
       const tenure = this.#node.tenures.of(id);
       if (tenure !== undefined) tenure.lapses++;
     }
@@ -238,10 +239,14 @@ export class ExecutionCache {
     if (slot === undefined || slot.status !== "loading" || slot.load !== load) return;
     if (loaded === null) {
       this.#node.damagedMail.delete(id);
+      this.#node.suspects.delete(id);
       return this.#ready(slot);
     }
     const { head, damage } = loaded;
     if (damage !== undefined) return this.#damaged(slot, { damage, head, readable: null });
+    // The damaged row may be one that the snapshot covers: only the whole journal shows that it is repaired.
+    // @plant damaged execution mended by its snapshot
+    if (head.status === DAMAGED && loaded.snapshot !== null && !slot.isDoubted) return this.#doubt(slot);
     const hash = slot.isDoubted ? hashInJournal(loaded) : head.hash;
     const plan = this.#node.plans.get(hash);
     if (plan !== undefined) return this.#restore(slot, loaded, plan);
@@ -350,7 +355,12 @@ export class ExecutionCache {
     slot.tenure.slots.delete(slot);
     this.#node.dispatcher.withdraw(slot);
     const { suspects } = slot;
-    if (suspects.length > 0) this.#node.suspects.set(slot.id, suspects);
+    if (suspects.length > 0)
+      this.#node.suspects.set(slot.id, {
+        handlers: suspects,
+        droppedAt: slot.droppedAt,
+        until: Number.POSITIVE_INFINITY,
+      });
     this.#uncount(slot);
     slot.status = "loading";
     for (const queue of slot.queues)
@@ -373,14 +383,16 @@ export class ExecutionCache {
 
   /** Reloads the whole journal once, without a snapshot, before the execution is declared damaged. */
   #damaged(slot: Slot, found: Found): void {
-    if (!slot.isDoubted) {
-      slot.isDoubted = true;
-      return this.drop(slot);
-    }
+    if (!slot.isDoubted) return this.#doubt(slot);
     // @plant damaged journal reads as empty
     declareDamaged(this.#node, slot, found);
     for (const queued of slot.queue.splice(0)) this.#ownership().refuse(queued, refuseDamaged(found));
     this.evict(slot);
+  }
+
+  #doubt(slot: Slot): void {
+    slot.isDoubted = true;
+    this.drop(slot);
   }
 
   #loadWaiting(): void {
@@ -406,6 +418,7 @@ export class ExecutionCache {
         node.emit({ kind: "reply", request: queued.request, answer });
       else this.#ownership().turnAway(slot.id, queued);
     }
+    dropAttempts(node, slot);
     this.evict(slot);
   }
 }

@@ -58,8 +58,13 @@ export function restoreSlot(
   const isSuspect = loaded.epoch <= uncleanEpoch || loaded.epoch > epoch;
   // The leases of a damaged execution were dropped, and its attempts may still run.
   const isMended = loaded.head.status === DAMAGED;
+  slot.droppedAt ??= suspects?.droppedAt ?? (isMended ? node.now : null);
   if (suspects !== undefined || isSuspect || isMended)
-    suspect(node, slot, { committedIn: Math.min(loaded.epoch, uncleanEpoch), handlers: suspects, isMended });
+    suspect(node, slot, {
+      committedIn: Math.min(loaded.epoch, uncleanEpoch),
+      handlers: suspects?.handlers ?? null,
+      isOurs: typeof suspects?.droppedAt === "number",
+    });
   restoreHandedOver(node, slot);
   restoreSent(node, slot);
   return null;
@@ -107,27 +112,27 @@ export function hashInJournal({ head, entries }: LoadedExecution): string {
 interface Suspicion {
   /** The last epoch in which the execution was committed. */
   readonly committedIn: number;
-  /** The handlers concerned; undefined: all. */
-  readonly handlers: readonly string[] | undefined;
-  /** The execution was damaged: its leases were dropped just now, as far as is known. */
-  readonly isMended: boolean;
+  /** The handlers concerned; null: all. */
+  readonly handlers: readonly string[] | null;
+  /** Whether this owner dropped the leases: attempts of its own process may still run, too. */
+  readonly isOurs: boolean;
 }
 
 /**
  * Handles open leases of a former owner. Attempts with a recorded start are lost if they are silent for a heartbeat after the
  * last owner ended; other tasks are leased again then, from then on with recorded starts.
  */
-function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isMended }: Suspicion): void {
+function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isOurs }: Suspicion): void {
   const { settings } = node;
-  const { tenure } = slot;
+  const { tenure, droppedAt } = slot;
   slot.suspect = true;
   for (const queue of slot.queues) {
     if (queue.state.finished || queue.state.plan.waits) continue;
     const isChildren = queue.state.plan.mode === "workflow" && queue.state.plan.enumerateUse === null;
     const unclean = uncleanEndFrom(tenure, tenure.uncleanEpoch);
-    const last = isMended ? { epoch: tenure.epoch, at: node.now } : unclean;
+    const last = droppedAt === null ? unclean : { epoch: tenure.epoch, at: droppedAt };
     const free =
-      node.roster.queued === null && !isMended
+      node.roster.queued === null && droppedAt === null
         ? uncleanEndFrom(tenure, freeSince(slot, queue, committedIn))
         : last;
     if (!isChildren) {
@@ -138,11 +143,11 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isMended 
       slot.carefulMarks[freeBelowMark(queue)] = queue.carefulBelow;
     }
     // The other handlers were decided before the slot was evicted.
-    if (handlers !== undefined && !handlers.includes(queue.key)) {
+    if (handlers !== null && !handlers.includes(queue.key)) {
       queue.suspectsJudged = true;
       continue;
     }
-    if (isChildren || settings.suspectMs === 0) continue;
+    if (isChildren || (settings.suspectMs === 0 && !isOurs)) continue;
     const silenceMs = Math.max(settings.suspectMs, node.heartbeatMs(queue.state.plan));
     queue.lostAt = last.at + silenceMs;
     const { sealed, enumeration } = queue.state;

@@ -83,6 +83,8 @@ export class Slot {
   carefulMarks: Record<string, number> = {};
   /** Loaded after an unclean stop: leases of a former owner may be open. */
   suspect = false;
+  /** When its leases were dropped, because it could not be read; null: they were not. */
+  droppedAt: number | null = null;
   /** Whether the slot is in the node's list of slots with messages to step. */
   isRunnable = false;
   /** The retry wake-up in the node's heap; 0: none. */

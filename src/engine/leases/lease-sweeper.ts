@@ -33,7 +33,14 @@ export function sweepLeases(node: NodeState): Slot[] | null {
 /** Extends all leases after the clock was set forward, since workers were not silent in that time. */
 export function extendLeases(node: NodeState, ms: number): void {
   node.tenures.extend(ms);
+  for (const [execution, { handlers, droppedAt, until }] of node.suspects)
+    node.suspects.set(execution, {
+      handlers,
+      droppedAt: droppedAt === null ? null : droppedAt + ms,
+      until: until + ms,
+    });
   for (const slot of node.slots.values()) {
+    if (slot.droppedAt !== null) slot.droppedAt += ms;
     for (const queue of slot.queues) {
       for (const lease of queue.leases.values()) {
         lease.until += ms;

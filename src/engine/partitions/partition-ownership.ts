@@ -116,9 +116,7 @@ export class PartitionOwnership {
   /** Whether attempts of a former owner may still run there. */
   #hasSuspects(tenure: Tenure): boolean {
     for (const slot of tenure.slots) if (slot.suspects.length > 0) return true;
-    for (const execution of this.#node.suspects.keys())
-      if (this.#node.tenures.of(execution) === tenure) return true;
-    return false;
+    return this.#node.hasSuspects((execution) => this.#node.tenures.of(execution) === tenure);
   }
 
   lost(partitions: readonly number[]): void {
