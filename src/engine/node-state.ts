@@ -333,7 +333,7 @@ export class NodeState {
     queue.leases.delete(lease.task);
     if (!lease.reported) this.noteReported(queue, lease);
     // A quota server takes the permit of an adopted attempt from the dead node, and may then give it to another node.
-    const isOwed = lease.isUnconfirmed === true && this.limits.shares !== null && moves === null;
+    const isOwed = lease.confirmBy !== undefined && this.limits.shares !== null && moves === null;
     if (isOwed) lease.isEnded = true;
     else this.endPermits(lease, moves);
   }

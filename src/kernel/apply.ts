@@ -287,7 +287,11 @@ function tasksAccepted(execution: Execution, event: TasksAccepted): void {
 function tasksStarted(execution: Execution, event: TasksStarted): void {
   const { tasks } = at(execution, event);
   event.tasks.forEach((task, i) =>
-    tasks.recordStart(task, { attempt: event.attempts[i] as number, worker: event.workers[i] as string }),
+    tasks.recordStart(task, {
+      attempt: event.attempts[i] as number,
+      worker: event.workers[i] as string,
+      epoch: event.epoch,
+    }),
   );
 }
 

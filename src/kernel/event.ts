@@ -122,6 +122,8 @@ export interface TasksStarted extends Place {
   readonly tasks: readonly number[];
   readonly attempts: readonly number[];
   readonly workers: readonly string[];
+  /** The epoch of the owner that holds their leases. An owner that adopts attempts records them again. Undefined: not known. */
+  readonly epoch?: number;
 }
 
 /** Workers have accepted these attempts; they may not have begun yet. */

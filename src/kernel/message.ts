@@ -126,6 +126,8 @@ export interface AcceptedMessage extends Attempts {
 /** Attempts that began. */
 export interface StartedMessage extends Attempts {
   readonly kind: "started";
+  /** The epoch of the owner that holds their leases. */
+  readonly epoch?: number;
 }
 
 /** Attempts whose workers went silent, or died. */

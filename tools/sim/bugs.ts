@@ -170,11 +170,6 @@ const DAMAGE: readonly PlantedBug[] = [
   { name: "damaged journal reads as empty", seed: 2, change: ["return $callee@2($2);", "$"] },
   { name: "damaged data stops the node", seed: 2, change: "if (!($test)) throw $left; $" },
   { name: "damaged execution mended by its snapshot", seed: 142, change: "" },
-  {
-    name: "refused receipts of a damaged execution keep their leases",
-    seed: 142,
-    change: "if (!lease.reported) $",
-  },
   { name: "timers of a mended execution do not fire", seed: 1_098, change: "" },
   { name: "messages to a mended execution not scanned", seed: 285_252, change: "" },
 ];
@@ -197,6 +192,11 @@ const CLUSTER: readonly PlantedBug[] = [
   { name: "end of the node's lease ignored", seed: 14, change: "$left = Number.POSITIVE_INFINITY;" },
   { name: "lease table written before commits end", seed: 566, change: "" },
   { name: "suspects handed over as clean", seed: 71, change: "$key: $else" },
+  {
+    name: "attempt adopted after its permit was given back",
+    seed: 1,
+    change: "const $key = isRecorded ? queue.lostAt : queue.suspectUntil;",
+  },
   { name: "suspects treated as clean after a takeover", seed: 2, change: "const $key = $right;" },
   { name: "handed-over leases forgotten", seed: 20, change: "" },
   { name: "timers of one partition scanned", seed: 114, change: "$key: $value?.slice(0, 1) ?? null" },

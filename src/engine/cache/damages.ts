@@ -89,7 +89,6 @@ export function dropAttempts(node: NodeState, slot: Slot): void {
     for (const lease of [...queue.leases.values()]) {
       isOpen = true;
       silenceMs = Math.max(silenceMs, node.heartbeatMs(queue.state.plan));
-      // @plant refused receipts of a damaged execution keep their leases
       requestStop(node, slot, { queue, lease }, "lost");
       node.endLease(queue, lease, null);
     }

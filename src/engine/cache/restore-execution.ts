@@ -150,6 +150,9 @@ function suspect(node: NodeState, slot: Slot, { committedIn, handlers, isOurs }:
     if (isChildren || (settings.suspectMs === 0 && !isOurs)) continue;
     const silenceMs = Math.max(settings.suspectMs, node.heartbeatMs(queue.state.plan));
     queue.lostAt = last.at + silenceMs;
+    queue.adoptable = tenure.uncleanEnds
+      .filter(({ epoch }) => epoch <= tenure.uncleanEpoch)
+      .map(({ epoch, at }) => ({ epoch, at: at + silenceMs }));
     const { sealed, enumeration } = queue.state;
     const isEnumerating = !sealed && slot.opened[enumerationMark(queue)] === enumeration.ended + 1;
     queue.suspectUntil = isEnumerating ? queue.lostAt : free.at + silenceMs;

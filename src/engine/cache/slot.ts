@@ -243,7 +243,7 @@ export class Slot {
     for (const queue of this.queues) {
       due = Math.min(due, queue.receiptDue(now, checkMs));
       if (isRunning) due = Math.min(due, queue.nextDue(now));
-      else for (const at of [queue.suspectUntil, queue.lostAt]) if (at > now) due = Math.min(due, at);
+      else due = Math.min(due, queue.nextSuspectEnd(now));
     }
     for (const { until } of this.execution?.postops.values() ?? [])
       if (until > now) due = Math.min(due, until);

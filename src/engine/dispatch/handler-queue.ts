@@ -1,10 +1,12 @@
 /** The queue of a handler in the current visit: fresh tasks by a cursor, requeued tasks, parked tasks, and the leases. */
 import type { Place } from "../../kernel/event.ts";
 import type { HandlerState, Visit } from "../../kernel/execution.ts";
+import type { RecordedStart } from "../../kernel/tasks/task-table.ts";
 import type { PhaseCounts, ReportPlace } from "../../protocol/work.ts";
 import { backOffMs } from "../../std/back-off.ts";
 import { Heap } from "../../std/heap.ts";
 import { SparseMap, SparseSet } from "../../std/sparse.ts";
+import type { UncleanEnd } from "../../store/store.ts";
 import type { Page } from "../cache/page-cache.ts";
 import { ENUMERATION, isSent, type Lease } from "../leases/lease.ts";
 
@@ -36,6 +38,8 @@ export class HandlerQueue {
   suspectUntil = 0;
   /** Until this time, attempts whose starts a former owner recorded may beat. */
   lostAt = 0;
+  /** When attempts with recorded starts can no longer be adopted, by the epoch whose owner held them last. */
+  adoptable: readonly UncleanEnd[] = [];
   suspectsJudged = false;
   /** Whether the loss of attempts of a former owner is being journaled: until then nothing is leased. */
   isLosing = false;
@@ -290,9 +294,26 @@ export class HandlerQueue {
     let next = Number.POSITIVE_INFINITY;
     for (const { until } of this.#aside?.values() ?? []) if (until > now && until < next) next = until;
     const enumerationAt = state.sealed ? 0 : state.enumeration.until;
-    for (const at of [state.tasks.nextDue(), enumerationAt, this.suspectUntil, this.lostAt])
-      if (at > now && at < next) next = at;
+    for (const at of [state.tasks.nextDue(), enumerationAt]) if (at > now && at < next) next = at;
+    return Math.min(next, this.nextSuspectEnd(now));
+  }
+
+  /** When fewer attempts of former owners can be adopted, after `now`; Infinity: never. */
+  nextSuspectEnd(now: number): number {
+    let next = Number.POSITIVE_INFINITY;
+    for (const at of [this.suspectUntil, this.lostAt]) if (at > now && at < next) next = at;
+    if (this.lostAt > now) for (const { at } of this.adoptable) if (at > now && at < next) next = at;
     return next;
+  }
+
+  /**
+   * Until when an attempt with a recorded start can be adopted. Its permits come back a heartbeat after the end of the last
+   * owner that held it: the one that recorded it last, or the one that granted it in `epoch`. Later owners did not adopt it.
+   */
+  adoptableUntil(start: RecordedStart, epoch: number): number {
+    if (start.epoch === undefined) return this.lostAt;
+    const heldIn = Math.max(start.epoch, epoch);
+    return Math.min(this.lostAt, this.adoptable.find((one) => one.epoch >= heldIn)?.at ?? this.lostAt);
   }
 
   /** Inherits the leases of a queue for the same handler, visit and round whose state was dropped. */
@@ -305,6 +326,7 @@ export class HandlerQueue {
     this.carefulBelow = before.carefulBelow;
     this.suspectUntil = before.suspectUntil;
     this.lostAt = before.lostAt;
+    this.adoptable = before.adoptable;
     this.suspectsJudged = before.suspectsJudged;
     this.isLosing = before.isLosing;
   }

@@ -285,7 +285,7 @@ function recordThenGrant(node: NodeState, slot: Slot, worker: RosterEntry, grant
   const attempts = grant.items.map(({ number, attempt }) => ({ task: number, attempt, worker: worker.id }));
   node.enqueue(slot, {
     kind: "message",
-    message: { kind: "started", phase, visit, handler, round, attempts },
+    message: { kind: "started", phase, visit, handler, round, attempts, epoch: slot.tenure.epoch },
     request: null,
     held: { worker: worker.id, grant },
   });

@@ -45,9 +45,11 @@ export function extendLeases(node: NodeState, ms: number): void {
       for (const lease of queue.leases.values()) {
         lease.until += ms;
         lease.dueAt += ms;
+        if (lease.confirmBy !== undefined) lease.confirmBy += ms;
       }
       if (queue.suspectUntil > 0) queue.suspectUntil += ms;
       if (queue.lostAt > 0) queue.lostAt += ms;
+      queue.adoptable = queue.adoptable.map(({ epoch, at }) => ({ epoch, at: at + ms }));
     }
   }
 }
@@ -74,13 +76,12 @@ function ask(node: NodeState, slot: Slot, queue: HandlerQueue, silent: readonly 
 export function loseUnconfirmed(node: NodeState, slot: Slot, queue: HandlerQueue): void {
   if (node.unconfirmed.size === 0) return;
   recordConfirmed(node);
-  const late = [...queue.leases.values()].filter(({ isUnconfirmed, recorded, reported }) => {
-    const until = recorded ? queue.lostAt : queue.suspectUntil;
-    return isUnconfirmed === true && !reported && until <= node.now;
-  });
+  const late = [...queue.leases.values()].filter(
+    ({ confirmBy, reported }) => confirmBy !== undefined && !reported && confirmBy <= node.now,
+  );
   for (const lease of late) {
     node.unconfirmed.delete(lease);
-    lease.isUnconfirmed = undefined;
+    lease.confirmBy = undefined;
   }
   if (late.length > 0) lose(node, slot, queue, late);
 }

@@ -28,8 +28,11 @@ export interface Lease {
   accepted?: "said" | "recorded";
   /** Whether the start is journaled or about to be. */
   recorded: boolean;
-  /** It was adopted, and the quota servers of its limits have not confirmed that yet; its start is not recorded before. */
-  isUnconfirmed?: true | undefined;
+  /**
+   * It was adopted, and the quota servers of its limits must confirm that before this time; its start is not recorded before.
+   * Undefined: it is confirmed, or was not adopted.
+   */
+  confirmBy?: number | undefined;
   /** It was adopted from a node that died. */
   isAdopted?: true;
   /** It ended before the quota servers confirmed it; its permits are kept until then. */

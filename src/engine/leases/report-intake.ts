@@ -236,10 +236,13 @@ function unrecorded(
     if (queue.openLeases === 0) continue;
     const attempts: AttemptRef[] = [];
     for (const lease of queue.leases.values()) {
-      if (lease.reported || lease.task === ENUMERATION || lease.isUnconfirmed === true) continue;
+      if (lease.reported || lease.task === ENUMERATION || lease.confirmBy !== undefined) continue;
       if (isDue(lease)) attempts.push(lease);
     }
-    if (attempts.length > 0) messages.push({ kind, ...queue.place, round: queue.visit.round, attempts });
+    if (attempts.length === 0) continue;
+    const { epoch } = slot.tenure;
+    const said = { ...queue.place, round: queue.visit.round, attempts };
+    messages.push(kind === "started" ? { kind, ...said, epoch } : { kind, ...said });
   }
   return messages;
 }
@@ -294,7 +297,6 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
   const stopped: typeof gone = [];
   // Committed: of a cancel that is on its way to the journal nobody is told yet.
   const isDraining = slot.status === "clean" && slot.execution?.draining === true;
-  let isAdopted = false;
   for (const attempt of beat.attempts) {
     const known = queue?.leases.get(attempt.task);
     const isKnown = known !== undefined && isSameAttempt(known, attempt.attempt, attempt.claim, beat.epoch);
@@ -304,13 +306,12 @@ export function beat(node: NodeState, slot: Slot, beat: Beat, worker: string): v
     }
     const lease = queue?.leases.get(attempt.task);
     if (queue === undefined || lease === undefined) continue;
-    isAdopted ||= !isKnown;
     start(node, queue, lease);
     if (isDraining) lease.cancelled = true;
     // Said again: whoever was to pass it on may have forgotten the attempt, or was not there.
     if (lease.cancelled) stopped.push(attempt);
   }
-  if (isAdopted) recordConfirmed(node);
+  if (node.unconfirmed.size > 0) recordConfirmed(node);
   if (gone.length > 0)
     node.emit({ kind: "cancel", worker, attempts: [{ ...placeOf(beat), attempts: gone }], why: "lost" });
   if (stopped.length > 0)
@@ -388,10 +389,15 @@ function adopt(
 ): boolean {
   const queue = queueOf(slot, place);
   if (queue === undefined || at.task < 0 || place.epoch >= slot.tenure.epoch) return false;
+  // The attempts of a damaged execution were told to stop, and their permits are given back.
+  if (slot.droppedAt !== null) return false;
   const { tasks } = queue.state;
-  const isRecorded = tasks.startOf(at.task)?.attempt === at.attempt;
-  if ((isRecorded ? queue.lostAt : queue.suspectUntil) <= node.now) return false;
-  const begunBy = tasks.startOf(at.task)?.worker;
+  const start = tasks.startOf(at.task);
+  const isRecorded = start?.attempt === at.attempt;
+  // @plant attempt adopted after its permit was given back
+  const until = isRecorded ? queue.adoptableUntil(start, place.epoch) : queue.suspectUntil;
+  if (until <= node.now) return false;
+  const begunBy = start?.worker;
   const worker = at.worker === UNKNOWN_WORKER ? (begunBy ?? UNKNOWN_WORKER) : at.worker;
   if (
     queue.state.isClosed(at.task) ||
@@ -415,11 +421,12 @@ function adopt(
     startedAt: node.now,
     until: queued ? Number.POSITIVE_INFINITY : node.now + node.heartbeatMs(queue.state.plan),
     dueAt: receiptDueAt(node, queue, { task: at.task, from: node.now, queued }),
-    recorded: begunBy !== undefined,
+    // In a cluster it is recorded again, as held by this owner.
+    recorded: begunBy !== undefined && node.limits.shares === null,
     permits: adoptedPermits(node, slot, queue, at.task),
   });
   lease.isAdopted = true;
-  lease.isUnconfirmed = true;
+  lease.confirmBy = until;
   node.unconfirmed.set(lease, slot.id);
   return true;
 }
@@ -435,7 +442,7 @@ export function recordConfirmed(node: NodeState): void {
     const isConfirmed = lease.permits.every((permit) => limits.shares?.isConfirmed(permit) !== false);
     if (!isConfirmed) continue;
     unconfirmed.delete(lease);
-    lease.isUnconfirmed = undefined;
+    lease.confirmBy = undefined;
     if (lease.isEnded === true) node.endPermits(lease, null);
     else if (!lease.recorded) recorded.add(execution);
   }

@@ -1,6 +1,7 @@
 // Receipts: every outcome counted once; the late rule; the two budgets (DESIGN 3.2).
 import { describe, expect, test } from "vitest";
 import { KernelRun, phase } from "../../../test/fixtures/kernel/kernel-run-fixture.ts";
+import { readSnapshot, writeSnapshot } from "../journal/snapshot.ts";
 import type { Outcome, Verdict } from "../message.ts";
 
 const STATUSES = ["done", "failed", "crashed", "killed", "exception", "cancelled"] as const;
@@ -222,6 +223,28 @@ describe("starts", () => {
     ]);
     run.started("a", 0, 1);
     expect(run.last).toHaveLength(0);
+  });
+
+  test("are recorded again by a later owner that holds them, and keep its epoch", () => {
+    const run = new KernelRun([listed(2)]);
+    const attempts = [{ task: 0, attempt: 1, worker: "w1" }];
+    const place = { phase: "a", visit: 1, handler: "a", round: 1 };
+    const begin = (epoch: number | undefined, given = attempts) =>
+      run.send({ kind: "started", ...place, attempts: given, ...(epoch === undefined ? {} : { epoch }) });
+    begin(2);
+    expect(run.last).toMatchObject([{ event: { kind: "tasks.started", tasks: [0], epoch: 2 } }]);
+    for (const epoch of [2, 1, undefined]) {
+      expect(begin(epoch)).toMatchObject({ kind: "applied" });
+      expect(run.last).toEqual([]);
+    }
+    // The start of another attempt is not this one.
+    begin(3, [{ task: 0, attempt: 2, worker: "w2" }]);
+    expect(run.last).toEqual([]);
+    begin(3);
+    expect(run.last).toMatchObject([{ event: { kind: "tasks.started", attempts: [1], epoch: 3 } }]);
+    expect(run.handler("a").tasks.starts()).toEqual([[0, { attempt: 1, worker: "w1", epoch: 3 }]]);
+    const copy = readSnapshot("e1", run.plan, writeSnapshot(run.execution));
+    expect(copy.current?.handlers[0]?.tasks.startOf(0)).toEqual({ attempt: 1, worker: "w1", epoch: 3 });
   });
 
   test("end with the attempt: settled, failed, lost or handed back", () => {

@@ -25,6 +25,7 @@ import { CHECKPOINTS_MAX } from "./checkpoint.ts";
 import { delayMs } from "./retry.ts";
 import { closeRun } from "./run-notices.ts";
 import { finishedRuns } from "./script-runs.ts";
+import type { RecordedStart } from "./task-table.ts";
 import { armTask } from "./task-waits.ts";
 
 /** Applies a batch of receipts for one handler. */
@@ -72,15 +73,18 @@ function receiptsOfKept(step: Step, handler: HandlerState, message: ReceiptsMess
   return { kind: "applied", seq: step.execution.seq, verdicts };
 }
 
-/** Records the starts of open tasks. */
+/** Records the starts of open tasks. A start that a former owner recorded is recorded again by one that holds it now. */
 export function attemptsStarted(step: Step, message: StartedMessage): Answer {
   const handler = openHandler(step, message);
   if (handler === null) return { kind: "ignored", why: "the phase is over" };
+  const { epoch } = message;
+  const isNew = (start: RecordedStart | undefined, attempt: number) =>
+    start === undefined || (start.attempt === attempt && (start.epoch ?? 0) < (epoch ?? 0));
   const begun = message.attempts.filter(
     ({ task, attempt }) =>
       isOpen(handler, task) &&
       attempt > handler.tasks.ended(task) &&
-      handler.tasks.startOf(task) === undefined,
+      isNew(handler.tasks.startOf(task), attempt),
   );
   if (begun.length === 0) {
     // An earlier commit of unknown outcome may have recorded the start; that is as good.
@@ -97,6 +101,7 @@ export function attemptsStarted(step: Step, message: StartedMessage): Answer {
     tasks: begun.map(({ task }) => task),
     attempts: begun.map(({ attempt }) => attempt),
     workers: begun.map(({ worker }) => worker),
+    ...(epoch === undefined ? {} : { epoch }),
   });
   return { kind: "applied", seq: step.execution.seq };
 }

@@ -25,6 +25,8 @@ interface Trouble {
 export interface RecordedStart {
   readonly attempt: number;
   readonly worker: string;
+  /** The epoch of the last owner that held its lease; undefined: not known. */
+  readonly epoch?: number | undefined;
 }
 
 export class TaskTable {
@@ -273,7 +275,9 @@ export class TaskTable {
       settled: this.settled.toText(),
       failed: this.failed.toText(),
       trouble,
-      started: this.starts().map(([task, { attempt, worker }]) => [task, attempt, worker]),
+      started: this.starts().map(([task, { attempt, worker, epoch }]) =>
+        epoch === undefined ? [task, attempt, worker] : [task, attempt, worker, epoch],
+      ),
       lostOpen: [...(this.#lost ?? [])],
       ...(this.exempt === 0 ? {} : { exempt: this.exempt }),
       ...(this.#results === null ? {} : { results: this.#resultRuns() }),
@@ -306,7 +310,8 @@ export class TaskTable {
       chunk.until[i] = until;
       if (until > 0 && until < NEVER) table.#expect(chunk, until);
     }
-    for (const [task, attempt, worker] of data.started) table.recordStart(task, { attempt, worker });
+    for (const [task, attempt, worker, epoch] of data.started)
+      table.recordStart(task, { attempt, worker, epoch });
     if (data.lostOpen.length > 0) table.#lost = new Set(data.lostOpen);
     table.exempt = data.exempt ?? 0;
     for (const [first, count, seq] of data.results ?? [])
@@ -345,7 +350,7 @@ export interface TaskTableSnapshot {
   readonly settled: string;
   readonly failed: string;
   readonly trouble: readonly (readonly [number, number, number, number, number])[];
-  readonly started: readonly (readonly [number, number, string])[];
+  readonly started: readonly (readonly [task: number, attempt: number, worker: string, epoch?: number])[];
   readonly lostOpen: readonly number[];
   readonly exempt?: number;
   readonly results?: readonly ResultRun[];
