@@ -195,6 +195,7 @@ const CLUSTER: readonly PlantedBug[] = [
   {
     name: "attempt adopted after its permit was given back",
     seed: 1,
+    drill: true,
     change: "const $key = isRecorded ? queue.lostAt : queue.suspectUntil;",
   },
   { name: "suspects treated as clean after a takeover", seed: 2, change: "const $key = $right;" },

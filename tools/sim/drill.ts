@@ -21,10 +21,15 @@ const LOOK_EVERY_MS = 10;
 const TASKS = 200;
 const EXECUTIONS = 6;
 const NODES = 3;
+const SILENCE: readonly Fault[] = ["frozen-workers"];
 
-/** The world of a seed's drill. The limit is 7 for an even seed, else 1. For every fourth seed, a project with a limit of 1 takes part. */
+/**
+ * The world of a seed's drill. The limit is 7 for an even seed, else 1. For every fourth seed, a project with a limit of 1 takes
+ * part. For every fifth one, workers are silent now and then, for longer than a heartbeat.
+ */
 export function drillWorld(seed: number, show: ((line: string) => void) | null): World {
   const concurrency = seed % 2 === 0 ? 7 : 1;
+  const isSilent = seed % 5 === 3;
   const projects = seed % 4 === 0 ? ["default", "other"] : ["default"];
   const tasks = Array.from({ length: TASKS }, (_, i) => i);
   const handlers = { h: { use: "lim.do", tasks, concurrency, retry: { crashes: 50 } } };
@@ -33,7 +38,7 @@ export function drillWorld(seed: number, show: ((line: string) => void) | null):
     seed,
     executions: EXECUTIONS,
     nodes: NODES,
-    faults: new Set<Fault>(["lost-replies", "lost-messages"]),
+    faults: new Set<Fault>(["lost-replies", "lost-messages", ...(isSilent ? SILENCE : [])]),
     show,
     drill: {
       plan: compilePlan(unwrap(definition)),
@@ -43,9 +48,9 @@ export function drillWorld(seed: number, show: ((line: string) => void) | null):
       projects,
     },
   });
-  // A node may die when it has just got the only permit: then there is one more wait.
+  // Silent workers take no work. A node may die when it has just got the only permit: then there is one more wait.
   const waits = concurrency === 1 || projects.length > 1 ? 2 : 1;
-  watch(world, waits * LEASE_AND_HEARTBEAT_MS + MORE_MS);
+  if (!isSilent) watch(world, waits * LEASE_AND_HEARTBEAT_MS + MORE_MS);
   return world;
 }
 

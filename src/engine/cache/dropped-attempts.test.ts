@@ -17,9 +17,7 @@ function garble(bench: NodeFixture, id: string): () => void {
   const garbled = (loaded: LoadedExecution | null) => {
     if (loaded === null || loaded.head.id !== id) return loaded;
     const entries = loaded.entries.map((entry) =>
-      entry.seq === 1
-        ? checkedEntry({ ...entry, body: entry.body.replace('"kind"', '"kinb"') }, id)
-        : entry,
+      entry.seq === 1 ? checkedEntry({ ...entry, body: entry.body.replace('"kind"', '"kinb"') }, id) : entry,
     );
     return { ...loaded, entries };
   };
