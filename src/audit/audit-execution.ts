@@ -10,15 +10,15 @@ import { type Audit, Auditor } from "./auditor.ts";
 import { compareDerived } from "./derived.ts";
 
 const PIECE = { rowsMax: 64, charsMax: 1_048_576, chains: true };
-/** How often the node is asked again: it may be a moment behind the store. */
+/** How often the auditor asks the node again: the node may be a moment behind the store. */
 const LOOKS_MAX = 20;
 
-/** The parts of a store that are read. Without definitions, runs of scripts are checked by their order only. */
+/** The methods of a store that the auditor uses. Without definitions, runs of scripts are checked by their order only. */
 type AuditedStore = Pick<Store, "readJournal" | "load"> &
   Partial<Pick<Store, "getDefinition" | "timersOf" | "putDerived">>;
 
 /**
- * Audits an execution. `inspect` gives the state that the node shows. With `repair`, derived data that differs (head, timers,
+ * Audits an execution. `inspect` returns the state that the node shows. With `repair`, derived data that differs (head, timers,
  * marks of opened pages) is rewritten; otherwise nothing is changed.
  */
 export async function auditExecution(
@@ -32,7 +32,7 @@ export async function auditExecution(
   await reading.learn();
   await reading.readTo(Number.MAX_SAFE_INTEGER);
   if (reading.end === 0) auditor.find("chain", 0, "there is a head of this execution, but no journal");
-  // Read before the node is asked, because the node may update a head.
+  // The execution is read before the node is asked, because the node may update a head.
   const [loaded] = await store.load([id]);
   const timers = (await store.timersOf?.(id)) ?? null;
   const end = loaded === null || loaded === undefined ? -1 : endOf(loaded);
@@ -47,7 +47,7 @@ export async function auditExecution(
     auditor.find("damaged", 0, view.error?.message ?? "it is damaged");
     return auditor.end(null);
   }
-  // The timers of the journal at the moment when the stored ones were read.
+  // The timers according to the journal, at the moment when the stored timers were read.
   const [told, pages] = [auditor.timers, auditor.pages];
   const isStill = view !== null && view.revision === end && reading.end === end;
   if (!isStill && loaded && end === reading.end && loaded.head.status !== DAMAGED)
@@ -69,7 +69,7 @@ class Reading {
   readonly #store: AuditedStore;
   readonly #execution: string;
   readonly #chain = new ChainCheck();
-  /** The last event that was read. */
+  /** The number of the last event that was read. */
   end = 0;
 
   constructor(store: AuditedStore, execution: string) {
@@ -78,7 +78,7 @@ class Reading {
     this.auditor = new Auditor(execution);
   }
 
-  /** Reads the definition of the execution. Without one, its runs are checked by their order only. */
+  /** Reads the definition of the execution. Without a definition, the runs of scripts are checked by their order only. */
   async learn(): Promise<void> {
     const [first] = await this.#store.readJournal({ execution: this.#execution, from: 1, to: 1, rowsMax: 1 });
     const found = first === undefined ? null : await this.#store.getDefinition?.({ hash: hashOf(first) });
@@ -138,12 +138,12 @@ const HEX = 32;
 class ChainCheck {
   #hash: Hash = createHash("sha256");
 
-  /** Takes the next row; false if it, or a row since the last hash, was changed. */
+  /** Checks the next row; false if this row, or a row since the last stored hash, was changed. */
   check({ seq, body, chain }: JournalRow): boolean {
     this.#hash.update(`\n${seq} ${body}`);
     if (chain === null || chain === undefined) return true;
     const made = this.#hash.digest("hex").slice(0, HEX);
-    // The next row is compared with the stored hash, so that it is not blamed for this difference.
+    // The check continues from the stored hash, so that the next row is not blamed for this difference.
     this.#hash = createHash("sha256").update(chain);
     return made === chain;
   }

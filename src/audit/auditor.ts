@@ -23,10 +23,10 @@ export const CODES = [
   "damaged",
 ] as const;
 
-/** A violation. */
+/** A violation that the auditor has found. */
 export interface Finding {
   readonly code: (typeof CODES)[number];
-  /** The event number; 0 if it is not in the journal. */
+  /** The number of the event; 0 if the finding is not about an event. */
   readonly seq: number;
   readonly message: string;
   /** Whether the finding was about derived data, which was repaired. */
@@ -38,9 +38,9 @@ export interface Audit {
   readonly events: number;
   readonly tasks: number;
   readonly settled: number;
-  /** Tasks without an outcome in a visit that ended as done. */
+  /** The number of tasks without an outcome in a visit that ended as done. */
   readonly lost: number;
-  /** Tasks with more than one outcome. */
+  /** The number of tasks with more than one outcome. */
   readonly countedTwice: number;
   readonly findings: readonly Finding[];
   /** The number of findings that are not listed. */
@@ -58,7 +58,7 @@ interface VisitTally {
 
 export class Auditor {
   readonly #execution: string;
-  /** Scripts of the definition; null if it is not known. */
+  /** Scripts of the definition; null if the definition is not known. */
   #scripts: Scripts | null = null;
   readonly #findings: Finding[] = [];
   #more = 0;
@@ -66,18 +66,18 @@ export class Auditor {
   #lost = 0;
   #twice = 0;
   #status = "";
-  /** How it ends after its clean-up; null: the clean-up has not begun. */
+  /** The status with which the execution ends after its clean-up; null if the clean-up has not begun. */
   #ending: string | null = null;
-  /** Whether the clean-up was ended before its time. */
+  /** Whether the clean-up was ended before it was complete. */
   #isCutShort = false;
   #isOver = false;
   #isWhole = true;
-  /** The phase that must start next; null if none must. */
+  /** The phase that must start next; null if no phase must. */
   #next: string | null = null;
   #current: VisitTally | null = null;
   readonly #visits = new Map<string, VisitTally>();
   readonly #visitCounts = new Map<string, number>();
-  /** Handlers that are compensated, by phase and name; empty if the definition is not known. */
+  /** Handlers with a compensation, by phase and name; empty if the definition is not known. */
   #compensated: ReadonlySet<string> = new Set();
   readonly #timers = new Map<string, number>();
   readonly #children = new Map<string, number>();
@@ -107,7 +107,7 @@ export class Auditor {
     this.#compensated = compensatedIn(definition);
   }
 
-  /** Whether every event was there, and no row was changed. */
+  /** Whether the journal has every event and no row was changed. */
   get isWhole(): boolean {
     return this.#isWhole;
   }
@@ -127,18 +127,18 @@ export class Auditor {
     return bounds;
   }
 
-  /** Skips events that cannot be read. */
+  /** Skips events that cannot be read, up to this number. */
   skipTo(seq: number): void {
     this.#seq = seq;
   }
 
-  /** Adds a finding of the reader of the journal. */
+  /** Adds a finding of the code that reads the journal. */
   find(code: Finding["code"], seq: number, message: string, isRepaired?: boolean): void {
     if (code === "chain") this.#isWhole = false;
     this.#find(code, seq, message, isRepaired);
   }
 
-  /** Compares the head of the same revision with the counts. */
+  /** Compares the stored head of the same revision with the counts. */
   compareHead({ status }: { readonly status: string }): void {
     if (status !== this.#status)
       this.#find("differs", 0, `lists show the status ${status}; the journal says ${this.#status}`);
@@ -284,7 +284,7 @@ export class Auditor {
     tally.handlers.set(handler, origin?.compensating() ?? new HandlerTally());
   }
 
-  /** Attempts of these tasks have begun, or ended. */
+  /** Records that attempts at these tasks have begun. */
   #begun(seq: number, place: Place, tasks: readonly number[]): void {
     const tally = this.#visitOf(seq, place)?.handlers.get(place.handler);
     for (const task of tasks) tally?.begun.add(task);
@@ -378,7 +378,7 @@ export class Auditor {
     this.#status = this.#ending === null ? "running" : "cleaning";
     if (this.#ending !== null) return;
     const tally = this.#visits.get(keyOf(phase, visit));
-    // If the next phase had not started yet, there is nothing to reopen.
+    // If the next phase had not started yet, the retry reopens no visit.
     if (tally === undefined || (tally.status === "done" && this.#next !== null)) return;
     this.#current = reopened(tally);
     this.#next = null;
@@ -405,7 +405,7 @@ export class Auditor {
       this.#find("order", seq, `finished while the phase ${this.#current.phase} runs`);
     if (this.#next !== null && status === "done")
       this.#find("order", seq, `finished while the phase ${this.#next} was next`);
-    // An execution that failed before its next phase continues there when it is retried.
+    // If an execution failed before its next phase started, a retry continues with that phase.
     if (status === "done") this.#next = null;
     for (const timer of this.#timers.keys()) this.#find("timer", seq, `timer ${timer} is still set`);
     if (this.#ending !== null && this.#ending !== status)
@@ -415,7 +415,10 @@ export class Auditor {
     this.#isOver = true;
   }
 
-  /** Every task that is done or may have begun, of a handler that is compensated, has one compensation that ended. */
+  /**
+   * Checks that every task that is done or may have begun, of a handler with a compensation, has exactly one ended
+   * compensation.
+   */
   #checkCompensated(seq: number): void {
     for (const { phase, visit, handlers } of this.#visits.values())
       for (const [name, tally] of handlers) {
@@ -448,7 +451,7 @@ export class Auditor {
     }
   }
 
-  /** The tally of the current visit, which an event must belong to. */
+  /** The tally of the current visit. An event must belong to it. */
   #visitOf(seq: number, { phase, visit }: { phase: string; visit: number }): VisitTally | null {
     const current = this.#current;
     if (current?.phase === phase && current.visit === visit && current.status === "running") return current;
@@ -474,7 +477,7 @@ function compensatedIn(definition: string): ReadonlySet<string> {
   return new Set(found);
 }
 
-/** Begins another round of a visit. */
+/** Makes the tally of a visit for another round. */
 function reopened(tally: VisitTally): VisitTally {
   tally.status = "running";
   for (const handler of tally.handlers.values()) handler.reopen();
@@ -488,19 +491,19 @@ function keyOf(phase: string, visit: number): string {
   return `${phase}/${visit}`;
 }
 
-/** Counts the tasks of one handler in one visit: those that exist, and those that are settled. */
+/** Counts the tasks of one handler in one visit: which exist, and which are settled. */
 class HandlerTally {
-  /** Enumerated tasks. */
+  /** The number of enumerated tasks. */
   enumerated = 0;
   hasPages = false;
-  /** The total that the enumeration reported; null before its end. */
+  /** The total that the enumeration reported; null before the enumeration ended. */
   total: number | null = null;
   readonly done = new Bitset();
   readonly failed = new Bitset();
   readonly cancelled = new Bitset();
-  /** Tasks of which an attempt has begun, or may have. */
+  /** Tasks with an attempt that has begun, or may have. */
   readonly begun = new Bitset();
-  /** In a compensation: tasks that never began, so that there is nothing to undo. */
+  /** In a compensation: tasks that never began, so that there is nothing to compensate. */
   readonly exempt = new Bitset();
   isFinished = false;
   readonly runs = new RunTally();
@@ -511,10 +514,10 @@ class HandlerTally {
   }
 
   #highest = -1;
-  /** The highest task that is done. */
+  /** The highest number of a task that is done. */
   highestDone = -1;
 
-  /** Notes an outcome; true if the task had one already. */
+  /** Counts the outcome of a task; true if the task had one already. */
   settle(task: number, status: "done" | "failed" | "cancelled"): boolean {
     this.#highest = Math.max(this.#highest, task);
     const isSettled = this.done.has(task) || this.failed.has(task) || this.cancelled.has(task);
@@ -525,7 +528,7 @@ class HandlerTally {
     return isSettled;
   }
 
-  /** The tally of the handler that compensates these tasks. */
+  /** Makes the tally of the handler that compensates these tasks. */
   compensating(): HandlerTally {
     const tally = new HandlerTally();
     tally.total = this.size;

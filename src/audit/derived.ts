@@ -1,7 +1,7 @@
 /**
  * Data that is derived from a journal and stored beside it: the head, timers, and marks of opened pages. The journal gives only
- * bounds for a mark. If a mark is outside its bounds, all pages count as opened: a task that may have begun is then started
- * carefully, which is always safe.
+ * bounds for a mark. If a mark is outside its bounds, all pages count as opened: a task that may have begun then gets a careful
+ * start, which is always safe.
  */
 import type { ExecutionView } from "../kernel/view.ts";
 import type { Derived, Head, StoredHead } from "../store/store.ts";
@@ -25,7 +25,7 @@ interface Timer {
   readonly due: number;
 }
 
-/** How far pages of a handler can have been opened. */
+/** The bounds for the number of opened pages of a handler. */
 export interface PageBounds {
   readonly least: number;
   readonly most: number;
@@ -72,7 +72,7 @@ export function compareDerived(
   return { derived, wrong: [...wrong, ...wrongMarks] };
 }
 
-/** The mark of published events. */
+/** The name of the mark for published events. */
 const EVENTS = "~events";
 /** Suffixes of a handler's mark: careful starts, enumeration, or the marks of a command at a broker. */
 const MARK = /^(?<handler>.*?)(?<kind>|\?(?:below|epoch)?|!|@\d+[#%]?)$/;
@@ -89,7 +89,7 @@ function isPossible(name: string, value: number, { view, pages }: Said): boolean
   return (kind !== "?" && kind !== "?below") || value <= bounds.most;
 }
 
-/** Keeps marks within their bounds and replaces the others by "all pages opened". Events are published again. */
+/** Keeps marks that are within their bounds, and replaces the others by "all pages opened". Events are published again. */
 function marksOf(stored: Readonly<Record<string, number>>, said: Said): Record<string, number> {
   const right = Object.entries(stored).filter(([name, value]) => isPossible(name, value, said));
   const opened = [...said.pages].map(([name, { most }]) => [name, most] as const);
@@ -114,7 +114,7 @@ function headOf(view: ExecutionView, partition: number, stored: StoredHead): Hea
   const isKnown = stored.want === "work" || stored.want === "time" || (isOver && stored.want === "nothing");
   return {
     ...{ id, partition, workflow, hash, project, status, phase, createdAt, finishedAt, tags },
-    // The owner loads the execution and finds out what it wants.
+    // The owner loads the execution and finds out what it needs.
     want: isKnown ? stored.want : "work",
     priority: 0,
     error: isOver && error !== null ? `${error.code}: ${error.message}`.slice(0, ERROR_CHARS) : null,

@@ -35,7 +35,7 @@ export class RunTally {
   readonly #tasks = new Map<number, { attempt: number; round: number; finished: number }>();
   #round = 0;
 
-  /** Notes a finished run. Returns what is wrong with it, or null. `scripts` is null if the definition is not known. */
+  /** Counts a finished run. Returns what is wrong with it, or null. `scripts` is null if the definition is not known. */
   note({ phase, handler, task, attempt, index, name }: TaskRun, scripts: Scripts | null): string | null {
     const at = `task ${task} of ${phase}/${handler}`;
     const script = scripts?.get(`${phase}/${handler}`);
@@ -53,7 +53,7 @@ export class RunTally {
     return isNext ? null : `${at}: run ${index} (${name}) comes after ${finished} finished ones`;
   }
 
-  /** The task is settled: no more runs are expected, unless a retry reopens it. */
+  /** Called when the task is settled: no more runs are expected, unless a retry reopens it. */
   settled(task: number, isDone: boolean): void {
     if (isDone) this.#tasks.delete(task);
   }

@@ -82,7 +82,7 @@ export function commandClient({ requester, clock, random }: RemoteParts): Comman
   };
 }
 
-/** Whether a submission is a single workflow, not a whole project document. */
+/** Whether a submission is a single workflow instead of a whole project document. */
 function isWorkflow(given: unknown): given is WorkflowSubmission {
   return typeof given === "object" && given !== null && "steps" in given;
 }

@@ -1,4 +1,7 @@
-/** The options of `connect`. They are checked at the call, so that a mistake is not reported as an unreachable server. */
+/**
+ * The options of `connect`. They are checked when `connect` is called, so that a mistake is not reported as an unreachable
+ * server.
+ */
 import { anyFunction, type Called, checkOptions } from "../protocol/check-options.ts";
 import { type Decode, object, optional, secret, where } from "../std/decode.ts";
 import { RondoError, reject } from "../std/rejection.ts";

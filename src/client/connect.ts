@@ -92,7 +92,7 @@ export class RemoteRondo implements RemoteClient {
   ): Promise<ExecutionHandle<WorkflowOutput<W>>> {
     const { clock, random } = this.#parts;
     const start = await this.#startOf(workflow, input, options);
-    // The id is made before the first try, so that a repeated request finds the same execution.
+    // The id is made before the first request, so that a repeated request finds the same execution.
     const body = { ...start, id: options.id ?? newExecutionId(clock.now(), random) };
     const view = await this.requester.json<ExecutionView>("/v1/executions", {
       method: "POST",
@@ -216,7 +216,7 @@ export class RemoteRondo implements RemoteClient {
     };
   }
 
-  /** Sends the definition of a workflow to the server, once. Later starts by name use it. */
+  /** Sends the definition of a workflow to the server, once. Later starts by name use this definition. */
   register(workflow: AnyWorkflow): Promise<unknown> {
     let registered = this.#registered.get(workflow);
     if (registered === undefined) {

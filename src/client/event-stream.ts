@@ -10,13 +10,16 @@ export interface ServerEvent {
   readonly data: string;
 }
 
-/** No event of a Rondo server is this long. */
+/** The most characters of one event: no event of a Rondo server is this long. */
 const BUFFER_CHARS_MAX = 64 * 1_048_576;
 
-/** The events of an answer, until it ends; leaving early closes it. Throws if the connection breaks. */
+/**
+ * Yields the server-sent events of an answer until it ends. Leaving the loop early closes the connection. Throws if the
+ * connection breaks.
+ */
 export async function* readServerEvents(
   response: HttpResponse,
-  /** Called for every piece of the body, also for comments: the connection is alive. */
+  /** Called for every piece of the body, comments included, because each shows that the connection is alive. */
   onChunk: () => void = () => {},
 ): AsyncGenerator<ServerEvent> {
   const reader = response.body?.getReader();
@@ -38,7 +41,7 @@ export async function* readServerEvents(
   }
 }
 
-/** Returns a function that takes a piece of text and returns the events that it completes. */
+/** Returns a function that accepts a piece of text and returns the events that it completes. */
 export function eventParser(): (text: string) => readonly ServerEvent[] {
   let events: ServerEvent[] = [];
   let lastId = "";

@@ -14,19 +14,21 @@ export interface FollowOptions {
   readonly query: Readonly<Record<string, string | number | boolean | undefined>>;
   readonly clock: Clock;
   readonly random: Random;
-  /** Ends the stream without an error. */
+  /** A signal that ends the stream without an error. */
   readonly signal: AbortSignal;
   /** How long to retry without a connection before the stream throws. */
   readonly reconnectMs: number;
 }
 
 const RETRY = { minMs: 50, maxMs: 5_000 } as const;
-/** A connection that is silent for this long counts as broken. Servers send a comment far more often. */
+/** A connection without any bytes for this time counts as broken. Servers send a comment far more often. */
 const SILENCE_MAX_MS = 60_000;
-/** Codes of refusals that are retried, because they may be over in a moment. */
+/** Codes of refusals that are retried, because their cause may soon be over. */
 const PASSING = new Set(["not_ready", "store_unavailable", "not_owner", "rate_limited"]);
 
-/** Yields the events, and `ended` each time the server ends the stream; asking for more opens a new one. */
+/**
+ * Yields the events of a stream, and `ended` each time the server ends it; if the caller continues, a new stream is opened.
+ */
 export async function* followStream(options: FollowOptions): AsyncGenerator<ServerEvent | "ended"> {
   const { requester, path, query, clock, signal } = options;
   let lastId = "";
@@ -65,7 +67,7 @@ export async function* followStream(options: FollowOptions): AsyncGenerator<Serv
   }
 }
 
-/** Closes a connection that is silent for too long. Not armed while the reader handles an event. */
+/** Closes a connection that is silent for too long. Its timer does not run while the reader handles an event. */
 class Watch {
   readonly #clock: Clock;
   readonly #silent = new AbortController();

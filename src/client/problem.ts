@@ -19,7 +19,7 @@ const CODE_BY_STATUS: Readonly<Record<number, RejectionCode>> = {
   504: "timeout",
 };
 
-/** All codes that Rondo servers send. Other codes come from another server. */
+/** All problem codes that Rondo servers send. Another code means that the answer is from another server. */
 const CODES: ReadonlySet<string> = new Set<RejectionCode>([
   "invalid_json",
   "unauthorised",

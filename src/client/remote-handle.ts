@@ -73,7 +73,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
         return outputOf<Output>(await this.#describe(giveUp.signal));
       }
       giveUp.signal.throwIfAborted();
-      // The execution ended between the first read and the start of the stream.
+      // The execution ended after the first read and before the stream began.
       return outputOf<Output>(await this.#describe(giveUp.signal));
     } finally {
       giveUp.stop();
@@ -140,10 +140,10 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     return newMessageId(this.#parts.clock.now(), this.#parts.random);
   }
 
-  /** Sends a request with an id that is made here, so that the request can be repeated. */
+  /** Sends a request with an id that is generated here, so that the request can be repeated. */
   #post<Answer>(path: string, body: object, id = this.#newId()): Promise<Answer> {
     const { requester } = this.#parts;
-    // Not sent as an Idempotency-Key: the id belongs to this execution, and other executions may use the same id.
+    // The id is not sent as an Idempotency-Key, because other executions may use the same id.
     return requester.json<Answer>(`${this.#path}/${path}`, {
       method: "POST",
       body: { ...body, id },
@@ -210,7 +210,7 @@ export class RemoteHandle<Output> implements ExecutionHandle<Output> {
     }
   }
 
-  /** A signal that aborts when the caller's signal, its timeout or the closing of the handle ends the wait. */
+  /** A signal that is aborted by the caller's signal, by its timeout, or when the handle is closed. */
   #giveUp({ signal, timeout }: ResultOptions): { signal: AbortSignal; stop: () => void } {
     const late = new AbortController();
     const ms = timeout === undefined ? null : unwrap(parseDuration(timeout, "timeout"));

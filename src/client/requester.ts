@@ -21,19 +21,19 @@ export interface RequestOptions {
   readonly body?: unknown;
   /** The request body, if it is JSON text already. */
   readonly text?: string;
-  /** Allows a POST to be repeated: the server applies it once for each key. */
+  /** A key with which the server applies the request only once, so that a POST can be repeated. */
   readonly idempotencyKey?: string;
-  /** Allows a POST to be repeated: its body contains an id. */
+  /** Whether a POST can be repeated because its body contains an id. */
   readonly isRepeatable?: boolean;
   readonly headers?: Readonly<Record<string, string>>;
   readonly signal?: AbortSignal;
 }
 
-/** HTTP statuses after which the next address is tried. */
+/** HTTP statuses after which the request is sent to the next address. */
 const PASS_ON: readonly number[] = [421, 502, 503];
 /** A proxy got no answer, so the server may have handled the request. */
 const NO_ANSWER = 502;
-/** Error codes of the system if no connection was made. */
+/** System error codes that mean that no connection was made. */
 const REFUSED = new Set(["ECONNREFUSED", "ENOENT", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
 
 export class Requester {
@@ -59,16 +59,16 @@ export class Requester {
     }
   }
 
-  /** Returns a response with a success status; throws otherwise. */
+  /** Sends a request; returns a response with a success status, and throws otherwise. */
   async send(path: string, options: RequestOptions = {}): Promise<HttpResponse> {
     const { urls } = this.#options;
-    // A single address is tried twice, because a kept-alive connection may have been closed meanwhile.
+    // A single address is tried twice, because the server may have closed a kept-alive connection meanwhile.
     const triesMax = Math.max(2, urls.length);
     const mayRepeat =
       options.method !== "POST" || options.idempotencyKey !== undefined || options.isRepeatable === true;
     let failure: RondoError | null = null;
     let thrown: unknown = null;
-    // Other requests change `#current` meanwhile; this request still tries all addresses.
+    // Other requests may change `#current` during this loop; this request still tries all addresses.
     const first = this.#current;
     for (let tried = 0; tried < triesMax; tried++) {
       const index = (first + tried) % urls.length;
@@ -119,7 +119,10 @@ export class Requester {
   }
 }
 
-/** Whether no connection was made, so nothing was sent. `fetch` hides the reason in the `cause` of its error. */
+/**
+ * Whether no connection was made, so that no byte of the request was sent. `fetch` hides the reason in the `cause` of its
+ * error.
+ */
 function wasRefused(error: unknown): boolean {
   const { code, cause } = error as { code?: string; cause?: { code?: string } };
   return REFUSED.has(code ?? "") || REFUSED.has(cause?.code ?? "");

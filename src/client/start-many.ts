@@ -8,7 +8,7 @@ import { defined } from "../std/defined.ts";
 import { isRejection, type Rejection, type RejectionCode, reject } from "../std/rejection.ts";
 import type { Requester } from "./requester.ts";
 
-/** A checked start as JSON text, with its project, which is that of the whole request. */
+/** A checked start as JSON text, with its project. All starts of one request have the same project. */
 export interface StartText {
   readonly project: string;
   readonly text: string;
@@ -17,10 +17,10 @@ export interface StartText {
 /** The answer to one start. */
 export type StartAnswer = { readonly id: string; readonly existed: boolean } | Rejection;
 
-/** The limits of one request: far below those of the server. */
+/** The limits of one request, which are far below those of the server. */
 const STARTS_MAX = 1_000;
 const CHARS_MAX = 1_000_000;
-/** The requests under way at a time: the server reads one while it stores the other. */
+/** The most open requests: the server reads one while it stores the other. */
 const REQUESTS_MAX = 2;
 
 /** Checks one start, as `start` does. `newId` is used if the start has no id, so that a repeated request finds the same execution. */
@@ -40,7 +40,7 @@ export async function startText(
   return { project, text: `{"input":${text},${rest.slice(1)}` };
 }
 
-/** Sends starts; those that are rejected already keep their place and are not sent. */
+/** Sends starts. Starts that were rejected before keep their place in the result and are not sent. */
 export async function sendStarts(
   requester: Requester,
   workflow: string,

@@ -1,29 +1,29 @@
-/** A request as `Fetch` gets it. */
+/** A request in the form that `Fetch` gets. */
 export interface HttpRequest {
   /** `GET`, `POST` or `DELETE`. */
   readonly method: string;
-  /** The headers. */
+  /** The headers of the request. */
   readonly headers: Readonly<Record<string, string>>;
-  /** The body, as JSON. */
+  /** The body of the request, as JSON text. */
   readonly body?: string;
-  /** Aborts the request. */
+  /** A signal that aborts the request. */
   readonly signal?: AbortSignal;
 }
 
-/** A response as `Fetch` gives it: the part of the standard `Response` that the client uses. */
+/** A response in the form that `Fetch` returns: the part of the standard `Response` that the client uses. */
 export interface HttpResponse {
-  /** The HTTP status. */
+  /** The HTTP status of the response. */
   readonly status: number;
-  /** The headers. */
+  /** The headers of the response. */
   readonly headers: { get(name: string): string | null };
-  /** The body as a stream, for server-sent events. */
+  /** The body of the response as a stream, for server-sent events. */
   readonly body: {
     getReader(): {
       read(): Promise<{ readonly done: boolean; readonly value?: Uint8Array | string | undefined }>;
       cancel(): Promise<unknown>;
     };
   } | null;
-  /** The whole body. */
+  /** Reads the whole body of the response. */
   text(): Promise<string>;
 }
 

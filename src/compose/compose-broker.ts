@@ -52,7 +52,7 @@ interface Beside {
   readonly clock: Clock;
   readonly random: Random;
   readonly onFault: (fault: Error) => void;
-  /** In a cluster: the other nodes, which are asked for their attempts. */
+  /** The other nodes of a cluster, which are asked for their attempts. */
   readonly otherNodes?: OtherNodes | undefined;
 }
 
@@ -66,7 +66,7 @@ export function engineSettings({
   return { outbox: broker !== undefined && broker !== null, prefix, ...defined({ projects }), ...settings };
 }
 
-/** Returns a function that finds the open command of a receipt without an attempt id, on any node. */
+/** Returns a function that finds the open command of a receipt without an attempt id, on whichever node the command is. */
 async function finderOf(
   nodes: { readonly engine: EnginePort; readonly otherNodes?: OtherNodes },
   store: Store,
@@ -89,7 +89,7 @@ async function finderOf(
   });
 }
 
-/** Returns a function that reads a plan by its hash; null: no definition that this version can read. */
+/** Returns a function that reads a plan by its hash; null if this version can read no definition with that hash. */
 function planOf(store: Store): (hash: string) => Promise<Plan | null> {
   return async (hash) => {
     const found = await store.getDefinition({ hash });
@@ -98,7 +98,9 @@ function planOf(store: Store): (hash: string) => Promise<Plan | null> {
   };
 }
 
-/** Makes the guard that checks topics before a workflow starts. It asks the broker of `brokerOf`, if there is one yet. */
+/**
+ * Makes the guard that checks topics before a workflow starts. It asks the broker that `brokerOf` returns, if there is one.
+ */
 export function topicGuard(
   options: EngineOptions,
   registry: TopicRegistry,
@@ -111,7 +113,7 @@ export function topicGuard(
   });
 }
 
-/** Opens the bridge to the broker. Null: no broker is configured. */
+/** Opens the bridge to the broker; null if no broker is configured. */
 export async function openBroker(
   engine: EnginePort,
   {
@@ -127,7 +129,7 @@ export async function openBroker(
     import("../broker/bridge.ts"),
     import("../server/remote-mark.ts"),
   ]);
-  // In a cluster, remote workers are always possible, so nothing is stored.
+  // In a cluster, remote workers are always possible, so the mark of remote workers is not stored.
   if (engine.info.partitions === 1) await noteRemote(beside.store, engine.info);
   const settings = defined({ settings: brokerSettings });
   const bridge = new AmqpBridge({
@@ -140,7 +142,7 @@ export async function openBroker(
     { engine, ...defined({ otherNodes: beside.otherNodes }) },
     beside.store,
   );
-  // Connects in the background, also if the broker is not up yet.
+  // The bridge connects in the background, even if the broker is not running yet.
   void bridge.start();
   return bridge;
 }

@@ -28,7 +28,7 @@ export interface ClusterOptions extends PartOptions {
   readonly store: string;
   /** The address at which the other nodes reach this one. */
   readonly url: string;
-  /** RONDO_SECRET, the same on all nodes; null: the key in the store is used. */
+  /** RONDO_SECRET, the same on all nodes; null to use the key in the store. */
   readonly secret?: string | null;
   /** How long this node stays a member without renewing its lease. */
   readonly leaseMs?: number;
@@ -48,7 +48,7 @@ export async function assembleCluster(
     onLine: shared.onFaultLine,
     ...defined({ leaseMs: options.leaseMs }),
   });
-  // Without a given clock, time is that of the store.
+  // If no clock is given, the time is that of the store.
   const storeClock = options.clock === undefined ? new StoreClock(shared.clock) : null;
   const parts = storeClock === null ? shared : { ...shared, clock: storeClock };
   const { decorator = UNDECORATED } = options;
@@ -89,7 +89,7 @@ function workerFor(node: ClusterNode, options: ClusterOptions, parts: SharedPart
     random,
     scripts: scriptsOf(options.unsafeNoJail === true),
     onLog: (grant, item, level, said) => onLog?.({ ...loggedBy(grant, item), level, parts: said }),
-    // The ring detects an unreachable node; here only the reason is logged.
+    // The ring detects an unreachable node, so only the reason is logged here.
     onTrouble: (what) => (what === null ? undefined : onFault(new Error(`work for other nodes: ${what}`))),
     onBug: (thrown) => onStop(thrown instanceof Error ? thrown : new Error(String(thrown))),
     ...defined({ secrets }),

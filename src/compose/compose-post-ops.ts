@@ -1,4 +1,4 @@
-/** Opens post-operations by their settings. The settings are checked when Rondo opens; code is loaded on first use. */
+/** Opens post-operations with their settings. The settings are checked when Rondo opens; the code is loaded on first use. */
 import type { Performer } from "../commands/post-ops/post-op-performer.ts";
 import type { WebhookSecretsGiven } from "../commands/post-ops/webhook-secrets.ts";
 import type { StateStoreGiven } from "../commands/state/state-settings.ts";
@@ -52,12 +52,12 @@ export class LazyPostOps implements PostOps {
     return (await this.loaded()).perform(task, signal);
   }
 
-  /** Reads the value at a place of a state store; null: there is none. */
+  /** Reads the value at a place of a state store; null if there is none. */
   async readState(place: StatePlace): Promise<StateEntry | null | Rejection> {
     return (await this.loaded()).readState(place);
   }
 
-  /** The reason why no value can be stored at a place, judged by the place and the settings; null: it may be stored. */
+  /** Why no value can be stored at a place, judged by the place and the settings; null if one can be stored there. */
   async refusalOf(place: StatePlace): Promise<Rejection | null> {
     return (await this.loaded()).refusalOf(place);
   }
@@ -67,7 +67,7 @@ export class LazyPostOps implements PostOps {
     await (await this.#loaded)?.close();
   }
 
-  /** Loads the performer. Throws if the settings are wrong. */
+  /** Loads the performer of post-operations. Throws if the settings are wrong. */
   loaded(): Promise<Performer> {
     this.#loaded ??= this.#load();
     return this.#loaded;

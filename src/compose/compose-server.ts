@@ -1,4 +1,6 @@
-/** Opens a node with its HTTP API. A module of its own, so that programs that run Rondo in process do not load the server. */
+/**
+ * Opens a node with its HTTP API. It is a separate module, so that programs that run Rondo in process do not load the server.
+ */
 import type { ClusterNode } from "../cluster/cluster-node.ts";
 import type { RingSettings } from "../cluster/ring/settings.ts";
 import { packageRoot, readManifest } from "../package-root.ts";
@@ -23,7 +25,7 @@ import {
 export interface ServerOptions extends PartOptions {
   /** The address to listen on; 127.0.0.1 by default. Other addresses need a token. */
   readonly host?: string;
-  /** The port; 7777 by default. 0: any free port. Null: only the socket in the store's directory. */
+  /** The port; 7777 by default. 0 is any free port; null listens only on the socket in the store's directory. */
   readonly port?: number | null;
   /** The address at which other nodes and clients reach this server. */
   readonly advertise?: string | null;
@@ -40,9 +42,9 @@ export interface ServerOptions extends PartOptions {
   readonly leaseMs?: number;
   /** Settings of the ring of a cluster that differ from the default. */
   readonly ring?: Partial<RingSettings>;
-  /** The silence after which an attempt of a remote worker is lost. */
+  /** The silence of a remote worker after which its attempt is lost. */
   readonly heartbeatMs?: number;
-  /** How long ended executions are kept; 30 days by default. 0: forever. */
+  /** How long ended executions are kept; 30 days by default, 0 for ever. */
   readonly retentionMs?: number;
   /** The effective configuration, for `GET /v1/config`. */
   readonly shown?: ApiConfig["settings"];
@@ -54,7 +56,7 @@ const REMOTE = { claimLeaseMs: 30_000, suspectMs: 30_000, sweepMs: 10_000 };
 
 /** Opens a node and serves its API. It runs no user code unless workflows are given to its `rondo`. */
 export async function openServer(options: ServerOptions = {}): Promise<RondoServer> {
-  // Imported here, so that programs that run Rondo in process do not load the server.
+  // The server is imported here, so that programs that run Rondo in process do not load it.
   const [{ Metrics, withMetrics }] = await Promise.all([
     import("../server/metrics.ts"),
     import("../server/serve.ts"),
@@ -73,7 +75,7 @@ export async function openServer(options: ServerOptions = {}): Promise<RondoServ
   }
 }
 
-/** Opens a node of a cluster. It serves its API before it joins the others. */
+/** Opens a node of a cluster. The node serves its API before it joins the other nodes. */
 async function openNode(
   options: ServerOptions,
   metrics: Metrics,
@@ -106,7 +108,7 @@ async function openNode(
     const server = await serveOwner(assembled, { ...options, port }, { metrics, node });
     let closed: Promise<void> | null = null;
     let graceMs: number | undefined;
-    // However the node is closed: the engine hands over its partitions at once, while open requests end.
+    // Whichever way the node is closed, the engine hands over its partitions at once, while open requests end.
     node.beforeLeave = () => server.quiesce();
     node.onLeave = () => server.close(defined({ graceMs }));
     node.start();
@@ -124,14 +126,14 @@ async function openNode(
   }
 }
 
-/** A node in this process whose API can be served later. */
+/** A node in this process. Its API can be served later. */
 export interface Owner {
   readonly rondo: Rondo;
   /** Starts to serve the node's API. Closing the returned server closes the node too. */
   serve(options: ServerOptions, metrics?: Metrics): Promise<RondoServer>;
 }
 
-/** Opens a node whose tasks workers of other processes may have had, and may get again. */
+/** Opens a node whose tasks may have been at workers of other processes, and may go there again. */
 export async function openOwner(
   options: PartOptions & Pick<ServerOptions, "heartbeatMs"> & { readonly decorator?: StoreDecorator },
 ): Promise<Owner> {

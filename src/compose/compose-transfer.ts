@@ -35,11 +35,11 @@ import type { Moved } from "../transfer/tally.ts";
 export type { Restored } from "../transfer/restore-damaged.ts";
 export type { Moved } from "../transfer/tally.ts";
 
-/** The store to export or import. */
+/** The place of a store to export or to import into. */
 export interface TransferPlace {
   /** The URL of the store: `file:<directory>` or `postgres://...`. */
   readonly store: string;
-  /** The schema that holds the store, in a database. */
+  /** The schema that holds the store, if the store is a database. */
   readonly schema?: string;
   readonly signal?: AbortSignal;
 }
@@ -56,7 +56,7 @@ export async function exportFrom(
   return exportStore({ store: await existing(place), clock, rondo, write, ...(signal && { signal }) });
 }
 
-/** Imports a file into a new store. The file is read twice: first it is checked, then imported. */
+/** Imports a file into a new store. The file is read twice: the first read checks it, the second imports it. */
 export async function importInto(place: TransferPlace & { readonly file: string }): Promise<Moved> {
   const { file, signal } = place;
   const target = await targetOf(place);
@@ -82,7 +82,7 @@ export async function restoreDamagedIn(place: TransferPlace & { readonly file: s
   return restoreDamaged({ store, clock, lines: readLines(file), ...(signal && { signal }) });
 }
 
-/** Migrates a database's schema; returns the versions. `restored`: earlier leases and attempt tokens are void. */
+/** Migrates a database's schema; returns the versions. `restored`: earlier leases and attempt tokens become invalid. */
 export async function migrateDatabase(
   place: Pick<TransferPlace, "store" | "schema"> & { readonly restored?: boolean },
 ): Promise<{ readonly from: number; readonly to: number }> {
@@ -114,7 +114,7 @@ export function isDatabase(store: string): boolean {
   return /^postgres(?:ql)?:\/\//.test(store);
 }
 
-/** The place of an import. */
+/** The store that an import goes to. */
 interface Target {
   /** Opens the staging store, which no other process uses. */
   staged(): Store;
@@ -128,7 +128,7 @@ async function targetOf(place: TransferPlace): Promise<Target> {
   return isDatabase(place.store) ? schemaTarget(schemaPlace(place)) : directoryTarget(directoryOf(place));
 }
 
-/** Opens an empty staging store. Throws if another import into the same place is under way. */
+/** Opens an empty staging store. Throws if another import into the same place is running. */
 async function openStaging(target: Target): Promise<OwnedStore> {
   const clock = systemClock({ hold: true });
   const owned = await openOwned(target.staged(), clock);
@@ -162,7 +162,8 @@ function directoryTarget(directory: string): Target {
       makeDirectory(directory, 0o700);
       return openSqliteStore({ directory: staging });
     },
-    // The store counts as one that ended uncleanly, in a new generation. It is durable before it gets its name.
+    // The imported store counts as one that ended uncleanly, in a new generation. Its data is durable before the store gets its
+    // name.
     publish: () => restoreBackup({ file: join(staging, DATABASE), directory }),
     async drop() {
       rmSync(staging, { recursive: true, force: true });

@@ -107,7 +107,7 @@ export type ProjectLimits = Readonly<
   Record<string, { readonly concurrency?: number; readonly topics?: readonly string[] }>
 >;
 
-/** Options of Rondo's parts: those of `openRondo`, and the doubles and engine settings of servers, tools and tests. */
+/** Options of Rondo's parts: those of `openRondo`, and the test doubles and engine settings of servers, tools and tests. */
 export interface PartOptions extends Omit<OpenOptions, "store"> {
   readonly store?: string | Store;
   readonly clock?: Clock;
@@ -116,7 +116,7 @@ export interface PartOptions extends Omit<OpenOptions, "store"> {
   readonly brokerSettings?: Partial<BrokerSettings>;
 }
 
-/** The default capacity of a worker, in tasks. */
+/** The default capacity of a worker in tasks. */
 export const CAPACITY = 2_000;
 /** The default silence after which an attempt of a remote worker is lost. */
 const REMOTE_SILENCE_MS = 30_000;
@@ -178,7 +178,7 @@ export async function openInProcess(options: PartOptions): Promise<Rondo> {
     return (await openServer({ ...options, port: 0 })).rondo;
   }
   const settingsFor = async (info: StoreInfo, store: Store): Promise<Partial<Settings>> => {
-    // After an unclean stop, workers of a server may still run tasks that this process does not know.
+    // After an unclean stop of a server, its workers may still run tasks that this process does not know.
     if (info.owned.every(({ uncleanEpoch }) => uncleanEpoch === 0)) return {};
     const { mayRunRemotely } = await import("../server/remote-mark.ts");
     const suspectMs = options.settings?.heartbeatMs ?? REMOTE_SILENCE_MS;
@@ -211,7 +211,7 @@ export interface Assembled {
   readonly topics: TopicGuard;
 }
 
-/** Decorates the store before it is opened. */
+/** A function that decorates the store before it is opened. */
 export type StoreDecorator = <S extends Store>(store: S, clock: Clock) => S;
 
 export const UNDECORATED: StoreDecorator = (store) => store;
@@ -243,18 +243,18 @@ export async function assemble(
   return assembleOn(engine, { ...options, store, postOps }, parts);
 }
 
-/** The parts that the engine and everything above it share. */
+/** The parts that the engine and all code above it share. */
 export type SharedParts = Pick<Assembled, "clock" | "random" | "onFault"> & {
   readonly onStop: (reason: Error) => void;
   /** Logs a line about the store. */
   readonly onFaultLine: (line: string) => void;
-  /** Decorates a store so that the log of faults learns when an outage is over. */
+  /** Decorates a store so that the fault log is notified when an outage is over. */
   readonly watched: <S extends Store>(store: S) => S;
 };
 
 /** Makes the shared parts from the options. */
 export function sharedParts(options: PartOptions): SharedParts {
-  // Throws if a secret is too short, before anything is opened.
+  // A secret that is too short throws here, before anything is opened.
   new Secrets(options.secrets);
   const clock = options.clock ?? systemClock({ hold: true });
   const { onFaultLine = (line) => console.error(`rondo: ${line}`) } = options;
@@ -307,7 +307,7 @@ export async function assembleOn(
   return { engine, store, clock, random, rondo, onFault, broker, postOps, topics };
 }
 
-/** Decorates the engine so that it closes the bridge to the broker first. */
+/** Decorates the engine so that closing it closes the bridge to the broker first. */
 function closedAfter(engine: EnginePort, broker: AmqpBridge): EnginePort {
   return decorate(engine, {
     close: async () => {
@@ -317,7 +317,7 @@ function closedAfter(engine: EnginePort, broker: AmqpBridge): EnginePort {
   });
 }
 
-/** How a worker of this process runs scripts. The sandbox is loaded with the first script. */
+/** The options with which a worker of this process runs scripts. The sandbox is loaded with the first script. */
 export function scriptsOf(unsafeNoJail: boolean): ScriptOptions {
   return {
     atOnce: availableParallelism(),
@@ -328,7 +328,7 @@ export function scriptsOf(unsafeNoJail: boolean): ScriptOptions {
   };
 }
 
-/** Opens the store of a URL. */
+/** Opens the store that a URL names. */
 export function storeOf(url: string): Store {
   if (url === "memory:") return new MemoryStore();
   if (url.startsWith("file:") && url.length > 5)

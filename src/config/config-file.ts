@@ -5,18 +5,18 @@ import { basename, extname, join, resolve } from "node:path";
 import { fieldsOf } from "../std/decode.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 
-/** Loads a module, in JavaScript or TypeScript. Its error says where and why a module fails to load. */
+/** Loads a module in JavaScript or TypeScript. If the module fails to load, the error says where and why. */
 export type LoadModule = (path: string) => Promise<Readonly<Record<string, unknown>>>;
 
 export interface ConfigFile {
-  /** The absolute path of the file. */
+  /** The absolute path of the configuration file. */
   readonly path: string;
   readonly fields: Readonly<Record<string, unknown>>;
 }
 
 const NAMES = ["rondo.config.ts", "rondo.config.js", "rondo.config.json"];
 
-/** Reads the file that `named` (RONDO_CONFIG) names, else the one in the folder; null if there is none. */
+/** Reads the configuration file that RONDO_CONFIG (`named`) names, else the one in the folder; null if there is none. */
 export async function readConfigFile(options: {
   readonly cwd: string;
   readonly named: string | undefined;

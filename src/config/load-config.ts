@@ -1,4 +1,7 @@
-/** Computes the configuration: flag over environment over file over default. Every given value is checked. */
+/**
+ * Computes the configuration. A flag overrides the environment, which overrides the file, which overrides the default. Every
+ * given value is checked.
+ */
 import { basename, dirname, relative, resolve } from "node:path";
 import { anything, decode, object, refusal } from "../std/decode.ts";
 import { isRejection, RondoError } from "../std/rejection.ts";
@@ -6,7 +9,7 @@ import { type ConfigFile, type LoadModule, readConfigFile } from "./config-file.
 import type { Setting } from "./setting.ts";
 import { type Config, SETTINGS, type SettingName } from "./settings.ts";
 
-/** The origin of a value. */
+/** The origin of a setting's value. */
 export type Origin =
   | { readonly kind: "flag"; readonly name: string }
   | { readonly kind: "environment"; readonly name: string }
@@ -47,7 +50,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
   };
 }
 
-/** The origin of a value, as text for error messages. */
+/** The origin of a setting's value, as text for error messages. */
 export function showOrigin(origin: Origin): string {
   switch (origin.kind) {
     case "flag":
@@ -75,7 +78,7 @@ function refuseUnknown(file: ConfigFile): void {
   });
 }
 
-/** Returns the value with the strongest origin. The values of weaker origins are checked too. */
+/** Returns the value with the strongest origin. Values of weaker origins are checked too. */
 async function settle(
   name: SettingName,
   setting: Setting<unknown>,
@@ -106,7 +109,9 @@ async function settle(
   return [value, origin];
 }
 
-/** Decodes a value. `path` names the setting and its origin. The error about a secret does not repeat it. */
+/**
+ * Decodes the value of a setting. `path` names the setting and its origin. An error about a secret does not contain the secret.
+ */
 async function decoded(setting: Setting<unknown>, value: unknown, path: string): Promise<unknown> {
   const found = decode(await setting.decoder(), value, { path });
   if (!isRejection(found)) return found;

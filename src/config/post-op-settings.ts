@@ -8,7 +8,7 @@ import { settingName, texts } from "./setting.ts";
 
 const named = mapOf(anything, { key: settingName });
 
-/** State stores by name. */
+/** Decodes the setting `stateStores`: state stores by name. */
 export const givenStores: Decode<Readonly<Record<string, StateStoreGiven>>> = (value) => {
   const given = typeof value === "string" ? fromJson(value) : value;
   stateStores(given);
@@ -20,10 +20,10 @@ const targets = checked(texts, (given) => {
   return isRejection(list) ? list : null;
 });
 
-/** Targets outside the public internet that broadcasts may reach. */
+/** Decodes the setting `allowTargets`: targets outside the public internet that broadcasts may reach. */
 export const allowTargets: Decode<readonly string[]> = (value) => targets(splitList(value));
 
-/** Secrets that sign broadcasts. No error shows them. */
+/** Decodes the secrets that sign broadcasts. No error contains them. */
 export const webhookSecrets: Decode<WebhookSecretsGiven> = (value) => {
   const isJson = typeof value === "string" && value.startsWith("{");
   const given = isJson ? fromJson(value) : splitList(value);
@@ -39,7 +39,7 @@ function splitList(value: unknown): unknown {
     .filter((text) => text !== "");
 }
 
-/** Parses JSON. The parser's message is left out: it repeats the text, which may be a secret. */
+/** Parses JSON. The parser's own message is left out of the error: it repeats the text, which may be a secret. */
 function fromJson(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;

@@ -21,10 +21,10 @@ export interface Setting<T> {
   readonly decoder: () => Decode<T> | Promise<Decode<T>>;
 }
 
-/** A non-empty string. */
+/** Decodes a non-empty string. */
 export const filledText = text({ min: 1, what: "a text" });
 
-/** A TCP port as a number or a string. 0 means any free port. */
+/** Decodes a TCP port, given as a number or a string. 0 means any free port. */
 export const port: Decode<number> = mapped(
   where<string | number>(
     "a port",
@@ -37,7 +37,7 @@ export const port: Decode<number> = mapped(
   Number,
 );
 
-/** An http or https URL, without trailing slashes. */
+/** Decodes an http or https URL, without trailing slashes. */
 export const httpUrl: Decode<string> = mapped(
   where<string>(
     "an address",
@@ -47,19 +47,19 @@ export const httpUrl: Decode<string> = mapped(
   (url) => url.replace(/\/+$/, ""),
 );
 
-/** A duration of at least `minMs`, in milliseconds. In the environment, plain digits are milliseconds too. */
+/** Decodes a duration of at least `minMs` to milliseconds. In the environment, plain digits are milliseconds too. */
 export function durationFrom(minMs: number): Decode<number> {
   const read = durationMs(minMs);
   return (value) => read(typeof value === "string" && /^\d+$/.test(value) ? Number(value) : value);
 }
 
-/** A list of non-empty strings. */
+/** Decodes a list of non-empty strings. */
 export const texts: Decode<readonly string[]> = mapped(
   where("a list of texts", Array.isArray, 'such as ["a", "b"]'),
   listOf(filledText),
 );
 
-/** A whole number above zero. */
+/** Decodes a whole number above zero. */
 export function count(hint?: string): Decode<number> {
   return where(
     "a whole number above zero",
@@ -68,7 +68,7 @@ export function count(hint?: string): Decode<number> {
   );
 }
 
-/** The name of a project or a state store. */
+/** Decodes the name of a project or a state store. */
 export const settingName: Decode<string> = text({
   pattern: NAME_PATTERN,
   what: "a name: a letter, then up to 39 letters, digits, _ or -",

@@ -35,19 +35,22 @@ export interface ProjectSettings {
   readonly topics?: readonly string[];
 }
 
-/** Limits on the requests of one client. A limit that is left out has its default. */
+/** Limits on the requests of one client. A missing limit has its default. */
 export interface LimitSettings {
   /** The largest request body: in bytes, and in keys. */
   readonly bodyBytes?: number;
   readonly bodyKeys?: number;
-  /** Requests per second, by token or address. */
+  /** The most requests a second, by token or client address. */
   readonly requestsPerSecond?: number;
   /** The longest time for the headers, for the whole request, and for the answer. */
   readonly headerMs?: number;
   readonly requestMs?: number;
   readonly answerMs?: number;
   readonly connections?: number;
-  /** Streams that are open at a time, bytes buffered for one, and how long a client may read nothing of it. */
+  /**
+   * The most streams that are open at a time, the most bytes buffered for one stream, and how long a client may read nothing of
+   * it.
+   */
   readonly streams?: number;
   readonly streamBytes?: number;
   readonly streamStallMs?: number;

@@ -2,7 +2,7 @@
  * Checks the name by which a request reached the server, against DNS rebinding: a page of another site can make a browser send
  * requests to this server under a name that resolves to this machine. So the Host header must be a loopback name, the
  * advertised address, a configured name, or the IP address of the connection (a page can choose names, not addresses). If a
- * browser names the requesting site (Origin), it must be the same host.
+ * browser names the requesting site (Origin), that site must be the same host.
  */
 import { isIP } from "node:net";
 import { type Rejection, reject } from "../std/rejection.ts";
@@ -44,7 +44,7 @@ export class HostCheck {
     for (const name of hosts) this.#names.add(nameOf(name));
   }
 
-  /** The reason to refuse a request; null: it is allowed. */
+  /** Why a request is refused because of its Host or Origin header; null if it is allowed. */
   check({ host, origin }: AskedHost, localAddress?: string): Rejection | null {
     if (host === undefined) return reject("forbidden", "a request needs a Host header");
     const name = nameOf(host);

@@ -1,4 +1,6 @@
-/** HTTP to one server, over TCP or a unix socket, with kept-alive connections. Only a missing answer is an `HttpFault`. */
+/**
+ * HTTP requests to one server, over TCP or a unix socket, with kept-alive connections. Only a missing answer is an `HttpFault`.
+ */
 import http, { type IncomingHttpHeaders, type IncomingMessage, type RequestOptions } from "node:http";
 import https from "node:https";
 import { systemClock } from "../std/clock.ts";
@@ -8,11 +10,11 @@ export interface HttpRequest {
   readonly method: string;
   /** The path from the server's root, with its query. */
   readonly path: string;
-  /** Sent as JSON unless the headers name another type. */
+  /** The body of the request. It is sent as JSON unless the headers name another type. */
   readonly body?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly timeoutMs?: number;
-  /** The longest silence: before the head of the answer, or between two parts of its body. */
+  /** The longest time without bytes: before the head of the answer, or between two parts of its body. */
   readonly silenceMs?: number;
   /** Called with each part of the answer's body. */
   readonly onPart?: () => void;
@@ -25,7 +27,7 @@ export interface HttpAnswer {
   readonly text: string;
 }
 
-/** An answer whose body is read as it comes. Reading it to its end, or `cancel`, frees the connection. */
+/** An answer whose body is read as it arrives. Reading it to its end, or `cancel`, frees the connection. */
 export interface OpenAnswer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -65,7 +67,7 @@ export class HttpConnection {
     this.#agent = isSecure ? new https.Agent({ keepAlive: true }) : new http.Agent({ keepAlive: true });
   }
 
-  /** This side's address as the server sees it, after the first request; null: unknown, or a unix socket. */
+  /** The address of this side as the server sees it, after the first request; null if it is unknown, or for a unix socket. */
   get localAddress(): string | null {
     return this.#localAddress;
   }
@@ -97,7 +99,7 @@ export class HttpConnection {
           );
       }
     } catch (thrown) {
-      // While an answer is read, an abort looks like a cut connection.
+      // While an answer is read, an abort looks like a broken connection.
       throw this.#fault(silence.signal?.aborted === true ? silence.signal.reason : thrown, request);
     }
     const text =
@@ -105,7 +107,7 @@ export class HttpConnection {
     return { status: message.statusCode ?? 0, headers: message.headers, text };
   }
 
-  /** Sends a request; the body of the answer is read as it comes. */
+  /** Sends a request; the caller reads the body of the answer as it arrives. */
   async open(request: HttpRequest): Promise<OpenAnswer> {
     const message = await this.#start(request);
     message.setEncoding("utf8");
@@ -131,7 +133,7 @@ export class HttpConnection {
       for (const socket of [...(sockets ?? [])]) socket.destroy();
   }
 
-  /** Closes all connections; requests under way fail. */
+  /** Closes all connections; open requests fail. */
   close(): void {
     this.#agent.destroy();
   }

@@ -5,7 +5,10 @@
 import { sha256 } from "../std/hash.ts";
 import type { PhaseCounts } from "./work.ts";
 
-/** Names under a prefix. The queues of one visit are not here: only the engine forms their names, and sends them in messages. */
+/**
+ * Names of queues and exchanges under a prefix. The names of a visit's queues are not here: only the engine makes them, and
+ * sends them in messages.
+ */
 export function amqpNames(prefix: string): {
   enumerate(use: string): string;
   process(use: string): string;
@@ -16,7 +19,7 @@ export function amqpNames(prefix: string): {
   readonly control: string;
   readonly cancelConsumer: string;
   readonly events: string;
-  /** The dead-letter exchange, and its queue. */
+  /** The name of the dead-letter exchange and its queue. */
   readonly dead: string;
 } {
   return {
@@ -32,16 +35,16 @@ export function amqpNames(prefix: string): {
   };
 }
 
-/** The longest property of a message, in bytes. */
+/** The longest property of an AMQP message, in bytes. */
 const PROPERTY_BYTES_MAX = 255;
 const HASHED = "sha256:";
 
-/** An id (ASCII) as the property of a message: the hash replaces an id that is too long. */
+/** An id (ASCII) in the form in which a message property holds it: if the id is too long, its hash replaces it. */
 export function messageIdOf(id: string): string {
   return id.length <= PROPERTY_BYTES_MAX ? id : `${HASHED}${sha256(id)}`;
 }
 
-/** Whether a property holds the hash of an id. */
+/** Whether a message property holds the hash of an id. */
 export function isHashedId(messageId: string): boolean {
   return messageId.startsWith(HASHED);
 }
@@ -72,7 +75,7 @@ interface OfAttempt extends OfHandler {
   readonly token: string;
 }
 
-/** The queues of a visit. */
+/** The queues of one handler of a visit. */
 interface OfVisit extends OfHandler {
   /** The workflow's name. */
   readonly workflow: string;
@@ -85,7 +88,7 @@ interface OfVisit extends OfHandler {
 /** `enumerate`: asks one worker to enumerate. `task_queue` is the intake of this attempt. */
 export interface EnumerateMessage extends OfVisit, OfAttempt {
   readonly input: unknown;
-  /** The tasks that are journaled already. */
+  /** The tasks that earlier attempts have journaled. */
   readonly resume?: { readonly count: number; readonly last: unknown; readonly checksum: number };
   readonly timeout_ms?: number;
 }
@@ -97,32 +100,32 @@ export interface IntakeItem {
   readonly identity?: string;
 }
 
-/** The enumeration of tasks in an intake; `position` counts from 0 (from `resume.count` for code that resumes). */
+/** The place of tasks in an enumeration; `position` counts from 0 (from `resume.count` for code that resumes). */
 interface IntakePlace extends OfHandler, Partial<Pick<OfAttempt, "attempt" | "token">> {
   readonly position: number;
 }
 
-/** A message of an intake: one task, or several, of which the first has the position. */
+/** A message in an intake queue: one task, or several tasks, where the position is that of the first. */
 export type IntakeMessage = IntakePlace & (IntakeItem | { readonly items: readonly IntakeItem[] });
 
 /** The end of an enumeration: with `total` it is done, with `error` it failed. */
 export interface EnumeratedMessage extends OfAttempt, Pick<OfVisit, "task_queue" | "finished_queue"> {
   readonly total?: number;
-  /** `done` if absent. */
+  /** The status of the enumeration; `done` if it is missing. */
   readonly status?: "done" | "failed" | "cancelled" | "crashed" | "killed";
   readonly error?: WireError;
 }
 
 /** `process`: announces a task queue to every worker, repeatedly while the visit is open. */
 export interface ProcessMessage extends OfVisit {
-  /** The execution's input, which handlers get beside the task. */
+  /** The execution's input, which handlers get in addition to the task. */
   readonly input?: unknown;
   /** The most tasks of this queue that a worker may have at a time, if limited. */
   readonly prefetch?: number;
   /** The number of tasks in one batch, if the handler processes batches. */
   readonly batch?: number;
   readonly timeout_ms?: number;
-  /** Workers answer this roll call, with the token, in the finished queue (`RollCallMessage`). */
+  /** The number of a roll call. Workers answer it, with its token, in the receipt queue (`RollCallMessage`). */
   readonly roll_call?: number;
   readonly token?: string;
 }
@@ -136,7 +139,7 @@ export interface RollCallMessage {
   readonly worker: string;
   /** Whether the worker consumes the queue; a worker that stops does not. */
   readonly consumes: boolean;
-  /** The attempts that it has not acknowledged. */
+  /** The attempts that the worker has not acknowledged. */
   readonly held: readonly string[];
 }
 
@@ -148,15 +151,15 @@ export function rollCallId(taskQueue: string, rollCall: number): string {
   return `roll-call ${rollCall} ${taskQueue}`;
 }
 
-/** A task. */
+/** The message of a task. */
 export interface TaskMessage extends OfAttempt, Pick<OfVisit, "visit" | "finished_queue"> {
   /** The task's number. */
   readonly task: number;
   readonly data: unknown;
   readonly idempotency_key: string;
   /**
-   * For code that decides or returns instead of running a task; it reads the counts of the phases so far. `script`: the
-   * worker gets the runs from the server, by the token (`GET /v1/attempts/:id/runs`).
+   * For code that decides or returns instead of running a task; it reads the counts of the phases so far. `script`: the worker
+   * gets the runs from the server with the attempt's token (`GET /v1/attempts/:id/runs`).
    */
   readonly do?: "next" | "returns" | "script";
   readonly phases?: PhaseCounts;

@@ -15,21 +15,24 @@ const PATTERN = new RegExp(
   `^${[EXECUTION, PHASE, COUNT, NAME, COUNT, "(-1|0|[1-9][0-9]{0,14})", COUNT, COUNT, COUNT].join("\\.")}$`,
 );
 
-/** Longer than any id: an execution's id of 200 bytes, all of them encoded, and the other parts. */
+/**
+ * The most characters of an attempt's id. No id is this long: an execution's id has 200 bytes at most, all of them encoded, and
+ * the other parts are short.
+ */
 export const ATTEMPT_ID_CHARS_MAX = 1_000;
 
 /** The hint for a token that does not match the id. */
 export const ATTEMPT_HINT =
   "send the token that came with this attempt; percent-encode its id in the URL, so that each % in it is %25";
 
-/** The attempt of an item of a grant. */
+/** Makes the attempt of an item in a grant. */
 export function reportedAttempt(place: ReportPlace, item: GrantItem): ReportedAttempt {
   const { execution, phase, visit, handler, round, epoch } = place;
   const { number: task, attempt, claim } = item;
   return { execution, phase, visit, handler, round, epoch, task, attempt, claim };
 }
 
-/** Groups attempts into beats, by handler of a visit and epoch. */
+/** Groups attempts into heartbeats, by handler of a visit and epoch. */
 export function beatsOf(attempts: Iterable<ReportedAttempt>): Beat[] {
   const byPlace = new Map<string, Beat & { attempts: Beat["attempts"][number][] }>();
   for (const { task, attempt, claim, ...place } of attempts) {
@@ -41,7 +44,7 @@ export function beatsOf(attempts: Iterable<ReportedAttempt>): Beat[] {
   return [...byPlace.values()];
 }
 
-/** The id as text. `task` is -1 for the enumeration. */
+/** Encodes an attempt as its id. `task` is -1 for the enumeration. */
 export function encodeAttempt(at: ReportedAttempt): string {
   return `${attemptPrefix(at)}${at.task}.${at.attempt}.${at.claim}.${at.epoch}`;
 }
@@ -51,7 +54,7 @@ export function attemptPrefix({ execution, phase, visit, handler, round }: Repor
   return `${encodeName(execution)}.${phase}.${visit}.${handler}.${round}.`;
 }
 
-/** Decodes an id; null: invalid. */
+/** Decodes the id of an attempt; null if it is invalid. */
 export function decodeAttempt(id: string): ReportedAttempt | null {
   const parts = id.length > ATTEMPT_ID_CHARS_MAX ? null : PATTERN.exec(id);
   const execution = parts === null ? null : decodeName(parts[1] as string);
@@ -69,7 +72,7 @@ export function decodeAttempt(id: string): ReportedAttempt | null {
   };
 }
 
-/** The token of an attempt. */
+/** Computes the token of an attempt. */
 export function signAttempt(key: string, id: string): string {
   return createHmac("sha256", key).update(id).digest("base64url");
 }

@@ -7,7 +7,7 @@ export function isBrokerUrl(text: unknown): boolean {
   return (protocol === "amqp:" || protocol === "amqps:") && hostname !== "";
 }
 
-/** The address without user and password. */
+/** The URL of a broker without user and password. */
 export function showBroker(url: string): string {
   const { protocol, hostname, port, pathname } = new URL(url);
   const usual = protocol === "amqps:" ? "5671" : "5672";
@@ -27,7 +27,7 @@ function explain(at: { message: string; code: unknown; vhost: string; user: stri
   const { message, code, vhost, user } = at;
   if (code === "ECONNREFUSED") return "nothing listens there; check that RabbitMQ runs, and the port";
   if (code === "ENOTFOUND" || code === "EAI_AGAIN") return `the host name is not known (${message})`;
-  // RabbitMQ closes the connection where the client expects that the virtual host is opened.
+  // RabbitMQ closes the connection at the point where the client expects it to open the virtual host.
   if (/ConnectionOpenOk/.test(message))
     return (
       `the virtual host "${vhost}" does not exist, or the user "${user}" may not use it; ` +

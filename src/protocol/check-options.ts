@@ -9,7 +9,7 @@ export interface Called {
   readonly options: Decode<unknown>;
 }
 
-/** The rejection of invalid options; null: they are valid. An undefined option counts as not given. */
+/** The rejection of invalid options; null if they are valid. An undefined option counts as missing. */
 export function checkOptions(given: unknown, { name, example, options }: Called): Rejection | null {
   if (!isObject(given))
     return reject("invalid_input", `${name} takes an object of options`, { hint: example });

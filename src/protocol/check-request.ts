@@ -25,9 +25,9 @@ import { defined } from "../std/defined.ts";
 import { isRejection, type Rejection } from "../std/rejection.ts";
 
 const TAGS_MAX = 64;
-/** The latest time that can be shown as a date. */
+/** The latest time that can be shown as a date, in milliseconds since 1970. */
 const TIME_MAX = 8_640_000_000_000_000;
-/** The longest search text. */
+/** The most characters of a search text. */
 export const Q_CHARS_MAX = 200;
 
 const shortText = text({ min: 1, max: 200 });
@@ -47,7 +47,7 @@ const time: Decode<number> = mapped(
 const tagName = composedName("the name of a tag");
 const tagText = composedName("a tag");
 
-/** Tags with short values; an empty one is allowed. */
+/** Decodes tags with short values; an empty value is allowed. */
 function tagsOf<T>(value: Decode<T>): Decode<Readonly<Record<string, T>>> {
   const key = where("a name for a tag", (name) => name !== "__proto__");
   return mapOf(value, { key: (name) => tagName(key(name)), max: TAGS_MAX });
@@ -56,10 +56,10 @@ function tagsOf<T>(value: Decode<T>): Decode<Readonly<Record<string, T>>> {
 const tag: Decode<string> = (value) => (value === "" ? value : tagText(value));
 const tags = tagsOf(tag);
 
-/** The project and the tags of a start. */
+/** Decodes the project and the tags of a start. */
 export const startLabels = {
   project: orElse(writtenName("a project's name"), DEFAULT_PROJECT),
-  // A copy, because the caller may change its object later.
+  // The tags are copied, because the caller may change its object later.
   tags: mapped(orElse(tags, {}), (given) => ({ ...given })),
 };
 
@@ -72,7 +72,7 @@ export type CheckedStart = Decoded<typeof start>;
 
 /** Decodes the options of a start. */
 export function checkStart(options: unknown): CheckedStart | Rejection {
-  // Most starts have no options, and a start is on the hot path.
+  // Most starts have no options, and starts are on the hot path, so this case comes first.
   if (isObject(options) && Object.keys(options).length === 0) return { project: DEFAULT_PROJECT, tags: {} };
   return decode(start, options, { whole: "options" });
 }
@@ -162,7 +162,7 @@ const list = object(
 export interface CheckedList {
   readonly filter: { readonly project?: string; readonly workflow?: string; readonly status?: string };
   readonly q: string;
-  /** A tag with null matches any value. */
+  /** Tags that an execution must have; null as a value matches any value. */
   readonly tags: Readonly<Record<string, string | null>>;
   readonly max: number;
   readonly before: number | null;

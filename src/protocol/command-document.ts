@@ -64,11 +64,11 @@ export interface OwedDocument {
   readonly error: string | null;
 }
 
-/** A step of a workflow: a command and how far it is. */
+/** A step of a workflow: a command and its progress. */
 export interface StepDocument {
   /** The command. */
   readonly cmd: CommandDocument;
-  /** Where it goes and how far it is. */
+  /** The topics of the command, and its progress. */
   readonly proc: ProcDocument;
 }
 
@@ -100,7 +100,7 @@ export interface StepSubmission {
     readonly cmd_metadata?: { readonly [key: string]: Json };
     readonly cmd_result?: unknown;
   };
-  /** Where it goes. */
+  /** The topics and options of the command. */
   readonly proc: {
     readonly target_topic_name: string;
     /** The topic of its receipt; by default derived from the target topic. */
@@ -132,9 +132,9 @@ export interface WorkflowSubmission {
    * @default a new id
    */
   readonly workflow_id?: string;
-  /** Ignored. */
+  /** This field is ignored: it is only read. */
   readonly workflow_hash?: unknown;
-  /** Ignored. */
+  /** This field is ignored: it is only read. */
   readonly dead_letters?: unknown;
   /** The steps, in their order. */
   readonly steps: readonly StepSubmission[];

@@ -10,14 +10,14 @@ export interface CommandMark {
   readonly step: number;
   /** The number of the task within its step. */
   readonly task: number;
-  /** The attempt's id. */
+  /** The id of the command's attempt. */
   readonly attempt: string;
   readonly token: string;
   /** A key that is the same for all attempts of the task. */
   readonly idempotency_key: string;
 }
 
-/** The command of an attempt with its mark, as JSON text. */
+/** Writes the command of an attempt with its mark, as JSON text. */
 export function markCommand(
   grant: Grant,
   item: GrantItem,

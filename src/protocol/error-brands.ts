@@ -3,10 +3,10 @@
  * so that two copies of this package in one process work together.
  */
 
-/** True on an error: the task fails for good, without further attempts. */
+/** A brand with the value true: the task fails for good, without further attempts. */
 export const FATAL: unique symbol = Symbol.for("rondo.fatal") as never;
 
-/** On an error: milliseconds until the next attempt. */
+/** A brand whose value is the number of milliseconds until the next attempt. */
 export const RETRY_AFTER: unique symbol = Symbol.for("rondo.retryAfter") as never;
 
 /** Marks the error as fatal and returns it. */

@@ -6,7 +6,7 @@ import { COMPENSATION } from "../kernel/definition/definition.ts";
 import { encodeName } from "../kernel/definition/names.ts";
 import type { Grant } from "./work.ts";
 
-/** The key of a task of this grant. */
+/** Computes the idempotency key of a task of this grant. */
 export function idempotencyKey(grant: Grant, task: number): string {
   return `${idempotencyPrefix(grant)}${task}`;
 }

@@ -1,4 +1,4 @@
-/** Reads bodies of messages at a broker: JSON objects, or a rejection with a reason that shows no values. */
+/** Reads bodies of messages at a broker as JSON objects. A rejection gives a reason that shows no values. */
 import { isUtf8 } from "node:buffer";
 import { type Decode, decode, type Fields, fieldsOf, secret } from "../std/decode.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
@@ -6,7 +6,7 @@ import { decodeAttempt } from "./attempt-id.ts";
 
 const QUEUE_BYTES_MAX = 255;
 
-/** Decoders of fields. */
+/** Decoders of the fields of messages. */
 export const string = secret<string>("a text", (value) => typeof value === "string");
 export const bool = secret<boolean>("true or false", (value) => typeof value === "boolean");
 export const count = secret<number>("a whole number from 0", isCount);
@@ -21,7 +21,7 @@ export const queueName = secret<string>(
   (value) => typeof value === "string" && value !== "" && Buffer.byteLength(value) <= QUEUE_BYTES_MAX,
 );
 
-/** The fields of a message's body. */
+/** Reads the fields of a message's body. */
 export function readFields(body: Buffer): Fields | Rejection {
   if (!isUtf8(body)) return reject("invalid_json", "the message is not UTF-8");
   try {

@@ -12,7 +12,7 @@ export interface Grant extends Place {
   readonly workflow: string;
   readonly project: string;
   readonly use: string;
-  /** The version of the code, chosen among the served ones; null: code without a version. */
+  /** The version of the code, chosen among the versions that workers serve; null for code without a version. */
   readonly version: string | null;
   readonly round: number;
   readonly epoch: number;
@@ -21,21 +21,23 @@ export interface Grant extends Place {
   readonly timeoutMs: number | null;
   readonly heartbeatMs: number;
   readonly items: readonly GrantItem[];
-  /** Enumeration only: the tasks that are journaled already. */
+  /** For an enumeration: the tasks that are journaled already. */
   readonly resume: { readonly count: number; readonly last: string; readonly checksum: number } | null;
-  /** Enumeration only: the definition identifies tasks by identities. Without it, identities from a worker are ignored. */
+  /**
+   * For an enumeration: whether the definition identifies tasks by identities. If not, identities from a worker are ignored.
+   */
   readonly byIdentity?: true;
   /** The counts of the phases so far, for code that reads earlier results. */
   readonly phases: PhaseCounts;
-  /** The most tasks in one call of `processBatch`; 1: no batches. */
+  /** The most tasks in one call of `processBatch`; 1 means no batches. */
   readonly batch: number;
   /** The runs of a script task, and the state before the first run if the task is not the state. */
   readonly script: ScriptWork | null;
-  /** Commands only: the command and its topics. The items' tasks are the commands, with references resolved. */
+  /** For commands: the command and its topics. The items' tasks are the commands, with references resolved. */
   readonly command: CommandWork | null;
-  /** W3C trace context of the start. */
+  /** The W3C trace context of the execution's start. */
   readonly trace: string | null;
-  /** By the definition, the input is the single task. Code that enumerates must not get it. */
+  /** Whether the definition makes the input the single task. Code that enumerates must not get this task. */
   readonly single?: true;
 }
 
@@ -52,9 +54,9 @@ export interface ScriptWork {
     readonly expression: string;
     readonly timeoutMs: number | null;
   }[];
-  /** The state before the first run, as JSON text; null: the task is the state. */
+  /** The state before the first run, as JSON text; null if the task is the state. */
   readonly state: string | null;
-  /** Whether a new attempt continues after the last finished run; false: it begins with the first run. */
+  /** Whether a new attempt continues after the last finished run; if not, it begins with the first run. */
   readonly resume: boolean;
 }
 
@@ -68,17 +70,17 @@ export interface SentAt {
   readonly project: string;
 }
 
-/** The worker name of the broker, the same in every engine. */
+/** The worker name of the broker, which is the same in every engine. */
 export const BROKER_WORKER = "broker";
 
 /** The worker name where only an attempt's token is known. It cannot be registered. */
 export const UNKNOWN_WORKER = "unknown";
 
-/** What a task that compensates another one is about. */
+/** Facts for a task that compensates another task. */
 export interface Compensation {
-  /** `unknown`: the task may have begun, and is not done. */
+  /** How the compensated task ended; `unknown` means that it may have begun and is not done. */
   readonly outcome: "done" | "unknown";
-  /** The result of the task as JSON text; null: it is not done. */
+  /** The result of the compensated task as JSON text; null if it is not done. */
   readonly result: string | null;
 }
 
@@ -89,7 +91,7 @@ export function compensationJson({ compensates }: GrantItem): string {
   return result === null ? `,"outcome":"${outcome}"` : `,"outcome":"${outcome}","result":${result}`;
 }
 
-/** The content of those fields; undefined: it is another task. */
+/** Decodes the fields about a compensated task; undefined for other tasks. */
 export function readCompensation({ outcome, result }: CompensationFields): Compensation | undefined {
   if (outcome === undefined) return undefined;
   return { outcome, result: outcome === "done" ? JSON.stringify(result ?? null) : null };
@@ -103,19 +105,19 @@ interface CompensationFields {
 export interface GrantItem {
   readonly number: number;
   readonly attempt: number;
-  /** Distinguishes claims of the same attempt number within one epoch. */
+  /** The number of the claim, which distinguishes claims of the same attempt number within one epoch. */
   readonly claim: number;
   /** The task as JSON text; null for an enumeration, a decision or `returns`. */
   readonly task: string | null;
-  /** The checkpoints of earlier attempts; null: none. */
+  /** The checkpoints of earlier attempts; null if there are none. */
   readonly checkpoints: readonly Checkpoint[] | null;
-  /** The task crashed a process before, so it must run alone. */
+  /** Whether the task crashed a process before, so that it must run alone. */
   readonly alone?: true;
-  /** Only in a compensation. */
+  /** Facts about the compensated task, in a compensation only. */
   readonly compensates?: Compensation;
 }
 
-/** Every visit of every phase so far (visit 0: none yet), the newest last, with counts and ranges of rows. */
+/** Every visit of every phase so far (visit 0 if there is none yet), the newest last, with counts and ranges of rows. */
 export type PhaseCounts = readonly {
   readonly phase: string;
   readonly visit: number;
@@ -130,7 +132,7 @@ export type PhaseCounts = readonly {
   }[];
 }[];
 
-/** The place of the attempts in a report: one grant. */
+/** The place of the attempts in a report. All of them belong to one grant. */
 export interface ReportPlace extends Place {
   readonly execution: string;
   readonly round: number;
@@ -147,7 +149,7 @@ export interface ReportedReceipt {
 
 /** The reports of workers about their attempts. */
 export type Report =
-  /** A worker has the attempts, and will begin them. */
+  /** A worker has accepted the attempts and will begin them. */
   | (Beat & { readonly kind: "accepted" })
   | (Beat & { readonly kind: "started" })
   | (ReportPlace & { readonly kind: "receipts"; readonly receipts: readonly ReportedReceipt[] })
@@ -167,13 +169,13 @@ export type Report =
       readonly ms: number;
       readonly outcome: EnumerationOutcome;
     })
-  /** A step of a task is done: its result is journaled before the code goes on. */
+  /** A step of a task is done. Its result is journaled before the code continues. */
   | (ReportedAttempt & { readonly kind: "step"; readonly name: string; readonly result: string })
   /** A run of a script task is finished. */
   | (ReportedAttempt & {
       readonly kind: "run";
       readonly name: string;
-      /** The index of the run among the runs of the script, from 0; null: found by its name. */
+      /** The index of the run among the runs of the script, from 0; null if the name identifies the run. */
       readonly index: number | null;
       readonly state: string;
       /** Whether the state is larger than the limit above which states are marked. It is stored whole. */
@@ -193,7 +195,7 @@ export interface ReportedAttempt extends ReportPlace {
 }
 
 export interface ReportedLine {
-  /** The number of the event that brought it, within its attempt, from 1. */
+  /** The number, within its attempt, of the event that contained the line; from 1. */
   readonly n: number;
   readonly at: number;
   readonly level: string;
@@ -201,7 +203,7 @@ export interface ReportedLine {
   readonly run?: string;
 }
 
-/** A beat for attempts of one grant; `task` -1 is the enumeration. */
+/** A heartbeat for attempts of one grant; `task` -1 is the enumeration. */
 export interface Beat extends ReportPlace {
   readonly attempts: readonly { task: number; attempt: number; claim: number }[];
 }
@@ -210,9 +212,9 @@ export interface Serves {
   readonly use: string;
   readonly version?: string;
   /**
-   * Whether the code enumerates tasks. True: it never gets the input as the single task of a definition without an enumeration.
-   * False: it never gets an enumeration. Left out: it gets what the definition says; enumerations only while no worker has true
-   * here.
+   * Whether the code enumerates tasks. If true, the code never gets the input as the single task of a definition without an
+   * enumeration. If false, it never gets an enumeration. If missing, the definition decides; such code gets enumerations only
+   * while no worker has true here.
    */
   readonly enumerates?: boolean;
 }

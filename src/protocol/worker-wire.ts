@@ -5,7 +5,7 @@
 import type { Verdict } from "../kernel/message.ts";
 import type { PhaseCounts } from "./work.ts";
 
-/** `POST /v1/workers`; sent again with the same `worker` after a reconnect. */
+/** The body of `POST /v1/workers`; a worker sends it again with the same `worker` after a reconnect. */
 export interface Registration {
   readonly name: string;
   readonly worker?: string;
@@ -15,9 +15,12 @@ export interface Registration {
     readonly enumerates?: boolean;
   }[];
   readonly topics?: readonly string[];
-  /** The most attempts at a time, including those of claims under way. */
+  /** The most attempts at a time, including those of open claims. */
   readonly capacity: number;
-  /** The worker's own status API, at the address it connects from; on the server's machine also on loopback. */
+  /**
+   * The URL of the worker's status API, at the address from which the worker connects; on the server's machine also on
+   * loopback.
+   */
   readonly url?: string;
   /** The version of the worker's program, for display. */
   readonly version?: string;
@@ -25,17 +28,17 @@ export interface Registration {
 
 export interface Registered {
   readonly worker: string;
-  /** A started attempt is lost after this silence by default. Workers send a heartbeat every third of it. */
+  /** By default, a started attempt is lost after this silence. Workers send a heartbeat every third of this time. */
   readonly heartbeatMs: number;
   /** How long a claimed attempt may take to start. */
   readonly leaseMs: number;
-  /** The URLs of the live nodes; a worker registers at each, under the same id. Left out: only this server. */
+  /** The URLs of the live nodes; a worker registers at each, under the same id. Missing if there is only this server. */
   readonly nodes?: readonly string[];
 }
 
-/** `POST /v1/workers/:id/claim`. */
+/** The body of `POST /v1/workers/:id/claim`. */
 export interface ClaimRequest {
-  /** The most attempts to claim; 0: claims no work, and only waits for cancellations. */
+  /** The most attempts to claim; a claim with 0 gets no work, and only waits for cancellations. */
   readonly max: number;
   readonly waitMs: number;
 }
@@ -44,28 +47,28 @@ export interface Claimed {
   readonly work: readonly WorkItem[];
   /** The inputs of the executions in `work`, once each. */
   readonly inputs: Readonly<Record<string, unknown>>;
-  /** The counts of their phases so far. */
+  /** The counts of the phases so far of these executions. */
   readonly phases: Readonly<Record<string, PhaseCounts>>;
   /** Attempts to cancel. Each still ends with its receipt. */
   readonly cancel: readonly string[];
   /** Attempts whose leases are lost. */
   readonly lost: readonly string[];
-  /** True: claim no more work, finish what is under way, and deregister. */
+  /** True if the worker must claim no more work, finish its attempts, and deregister. */
   readonly drain?: boolean;
-  /** The nodes of the cluster now, as at registration. */
+  /** The URLs of the present nodes of the cluster, as at registration. */
   readonly nodes?: readonly string[];
 }
 
-/** An earlier event, or earlier tasks of an enumeration, are missing. The event was not stored. */
+/** The verdict if an earlier event, or earlier tasks of an enumeration, are missing. The event was not stored. */
 export type Gap = "gap";
 
-/** Another node owns the attempt. Nothing was stored here, and the event must be sent to that node. */
+/** The verdict if another node owns the attempt. This node stored nothing, and the event must be sent to that node. */
 export type NotOwner = "not_owner";
 
 export interface WorkItem {
   readonly attempt: string;
   readonly token: string;
-  /** The claim ends at this time unless the attempt has started. */
+  /** The time at which the claim ends unless the attempt has started. */
   readonly leaseUntil: number;
   readonly do: "enumerate" | "process" | "next" | "returns" | "command" | "script";
   readonly execution: string;
@@ -76,7 +79,7 @@ export interface WorkItem {
   readonly handler: string;
   readonly use: string;
   readonly version: string | null;
-  /** The task's number; -1: the enumeration. */
+  /** The number of the task; -1 for the enumeration. */
   readonly number: number;
   readonly task: unknown;
   readonly idempotencyKey: string;
@@ -85,11 +88,11 @@ export interface WorkItem {
   readonly timeoutMs: number | null;
   readonly heartbeatMs: number;
   readonly batch: number;
-  /** Enumeration: the tasks that are journaled already. */
+  /** For an enumeration: the tasks that are journaled already. */
   readonly resume?: { readonly count: number; readonly last: unknown; readonly checksum: number };
   /** The checkpoints of earlier attempts of the task. */
   readonly steps?: readonly StepDone[];
-  /** Script: the runs to do, the number of finished runs before them, and the state before the first. */
+  /** For a script: the runs to do, the number of finished runs before them, and the state before the first of them. */
   readonly runs?: readonly {
     readonly name: string;
     readonly expression: string;
@@ -99,21 +102,21 @@ export interface WorkItem {
   readonly state?: unknown;
   /** The counts of the phases so far, for `next` and `returns`. */
   readonly phases?: PhaseCounts;
-  /** W3C trace context of the start. */
+  /** The W3C trace context of the execution's start. */
   readonly traceparent?: string;
   /** Only in a compensation: how the task that is compensated ended, and its result if it is done. */
   readonly outcome?: "done" | "unknown";
   readonly result?: unknown;
 }
 
-/** A step or a wait with its result or error; a sleep that is over, or that lasts `until` a time. */
+/** A finished step or wait with its result or error; or a sleep, which is over or lasts `until` a time. */
 export type StepDone =
   | { readonly name: string; readonly result: unknown }
   | { readonly name: string; readonly error: unknown }
   | { readonly name: string; readonly until: number }
   | { readonly name: string };
 
-/** `POST /v1/workers/:id/events`. */
+/** The body of `POST /v1/workers/:id/events`. */
 export interface EventsRequest {
   readonly tokens: Readonly<Record<string, string>>;
   /**
@@ -150,7 +153,7 @@ export type WireEventBody =
       readonly kind: "run_finished";
       readonly run: string;
       readonly state: unknown;
-      /** The index of the run among all runs of the script, from 0; left out: the next one. */
+      /** The index of the run among all runs of the script, from 0; by default that of the next run. */
       readonly index?: number;
       readonly oversized?: boolean;
       readonly stats?: RunStats;
@@ -173,13 +176,13 @@ export interface WireReceipt {
   readonly kind: "receipt";
   readonly status: (typeof RECEIPT_STATUSES)[number];
   readonly result?: unknown;
-  /** Enumeration: the number of tasks. */
+  /** For an enumeration: the number of tasks. */
   readonly total?: number;
-  /** Suspended: the reason. Its outcome comes back in `steps`. */
+  /** Why the attempt is suspended. The outcome of the wait comes back in `steps`. */
   readonly wait?: {
     readonly name: string;
     readonly untilMs?: number;
-    /** The length of the wait, independent of clocks. It replaces `untilMs`. */
+    /** The length of the wait in milliseconds, independent of clocks. It replaces `untilMs`. */
     readonly forMs?: number;
     readonly signal?: string;
     readonly timeoutMs?: number;
@@ -205,7 +208,7 @@ export interface WireError {
   readonly stack?: string;
   readonly hint?: string;
   readonly path?: string;
-  /** For a script: the run and the line in it. */
+  /** For a script: the failed run, and the line in it. */
   readonly run?: string;
   readonly line?: number;
   readonly fatal?: boolean;
@@ -213,14 +216,17 @@ export interface WireError {
 }
 
 export interface EventsAnswer {
-  /** The last stored event of each attempt. A repeated event is acknowledged; an event after a gap is not. */
+  /** The number of the last stored event of each attempt. A repeated event is acknowledged; an event after a gap is not. */
   readonly stored: Readonly<Record<string, number>>;
-  /** The verdict on the receipt; before it, whether the attempt is still wanted. `stored` tells what is stored. */
+  /**
+   * The verdict on the attempt's receipt; before the receipt, whether the attempt is still wanted. `stored` tells which events
+   * are stored.
+   */
   readonly verdicts: Readonly<Record<string, WireVerdict | NotOwner | Gap>>;
   /**
-   * Refused events, by attempt. Nothing of them is journaled, and the attempt keeps its lease. Their verdict is `stale`, or the
-   * one of the receipt that came with them. The number of a refused event is used up: sent again, it is refused again. Left
-   * out: none was refused.
+   * Refused events, by attempt. Nothing of them is journaled, and the attempt keeps its lease. Their verdict is `stale`, or
+   * that of the receipt that arrived with them. The number of a refused event is used up: if it is sent again, it is refused
+   * again. Missing if no event was refused.
    */
   readonly refused?: Readonly<Record<string, RefusedEvent>>;
 }
@@ -229,7 +235,7 @@ export type WireVerdict = Exclude<Verdict, "elsewhere" | object>;
 
 /** Why an event was refused. */
 export interface RefusedEvent {
-  /** The number of the event; null: it had none. */
+  /** The number of the event; null if it had none. */
   readonly n: number | null;
   readonly code: string;
   readonly message: string;
@@ -237,20 +243,20 @@ export interface RefusedEvent {
   readonly path?: string;
 }
 
-/** `POST /v1/workers/:id/heartbeat`. */
+/** The body of `POST /v1/workers/:id/heartbeat`. */
 export interface HeartbeatRequest {
   readonly tokens: Readonly<Record<string, string>>;
 }
 
 export type HeartbeatAnswer = Readonly<Record<string, "continue" | "cancel" | "lost" | NotOwner>>;
 
-/** The largest body of an events request. */
+/** The largest body of a request with events, in bytes. */
 export const EVENTS_BYTES_MAX = 4 * 1_048_576;
 /** The highest number of an event. */
 export const EVENT_NUMBER_MAX = 2_147_483_647;
-/** The header with the memory of the worker's process, in bytes. */
+/** The header with the memory that the worker's process uses, in bytes. */
 export const MEMORY_HEADER = "rondo-memory";
-/** The header of a claim: the interval of keep-alive bytes (spaces before the JSON). Version 0.2 ignores it. */
+/** The header of a claim with the interval of keep-alive bytes (spaces before the JSON). Version 0.2 ignores it. */
 export const KEEP_ALIVE_HEADER = "rondo-keep-alive";
 /** The longest wait of a claim. */
 export const WAIT_MS_MAX = 60_000;

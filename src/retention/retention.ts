@@ -1,8 +1,8 @@
 /**
- * Deletes data that has been over for longer than the retention: executions (through the engine that owns them), their
- * generated definitions, and the audit log. A round runs once a minute and does a bounded amount, in pages with pauses, so that
- * it does not disturb other work. If a round leaves a rest, the next round comes soon.
- * Every node of a cluster deletes its own data and skips the data of other nodes.
+ * Deletes data that ended longer ago than the retention: executions (through the engine that owns them), their generated
+ * definitions, and the audit log. A round runs once a minute and does a bounded amount, in pages with pauses, so that it does
+ * not disturb other work. If a round leaves a rest, the next round follows soon. Every node of a cluster deletes its own data
+ * and skips the data of other nodes.
  */
 import type { Clock } from "../std/clock.ts";
 import { sleep } from "../std/within.ts";
@@ -12,15 +12,15 @@ import { type MadeNames, UnusedDefinitions, type UnusedDefinitionsOptions } from
 export interface RetentionOptions {
   readonly clock: Clock;
   readonly store: Pick<Store, "listEnded"> & UnusedDefinitionsOptions["store"];
-  /** Names of definitions that were generated for executions and are deleted after them. Left out: there are none. */
+  /** Names of definitions that were generated for executions and are deleted after them. Missing if there are none. */
   readonly made?: MadeNames;
-  /** Deletes executions that are over and not in use. */
+  /** Deletes executions that have ended and are not in use. */
   readonly purge: (ids: readonly string[]) => void | Promise<void>;
-  /** Whether this node owns an execution. Left out: it owns all. */
+  /** Whether this node owns an execution. By default, it owns all. */
   readonly isMine?: (id: string) => boolean;
-  /** How long ended executions are kept; 0 or Infinity: for ever. Default: 30 days. */
+  /** How long ended executions are kept; 0 or Infinity for ever. The default is 30 days. */
   readonly retentionMs?: number;
-  /** The store failed; the next round tries again. */
+  /** Called when the store failed; the next round tries again. */
   readonly onFault?: (fault: Error) => void;
 }
 
@@ -55,7 +55,7 @@ export class Retention {
     if (this.#retentionMs !== Number.POSITIVE_INFINITY) this.#after(ROUND_MS);
   }
 
-  /** Stops; resolves when the round under way has ended. */
+  /** Stops the rounds; resolves when the running round has ended. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancel?.();
@@ -86,7 +86,7 @@ export class Retention {
     }
   }
 
-  /** Runs pages until one is not full; true: there may be more than one round does. */
+  /** Runs pages until one is not full; true if there may be more than one round does. */
   async #inPages(page: () => Promise<boolean>): Promise<boolean> {
     for (let n = 0; n < PAGES_MAX && !this.#isClosed; n++) {
       if (!(await page())) return false;
@@ -95,7 +95,7 @@ export class Retention {
     return true;
   }
 
-  /** Deletes executions; true: there may be more. Each page is asked for once per round. */
+  /** Deletes executions; true if there may be more. Each page is requested once per round. */
   async #purge(finishedBefore: number): Promise<boolean> {
     let [first, asked] = ["", 0];
     const isLeft = await this.#inPages(async () => {
@@ -110,7 +110,7 @@ export class Retention {
     return isLeft && asked > 1;
   }
 
-  /** The oldest ended executions of this node, after any number of other nodes' executions. */
+  /** Reads the oldest ended executions of this node, skipping a bounded number of other nodes' executions. */
   async #ownPage(finishedBefore: number): Promise<readonly string[]> {
     const { store, isMine = () => true } = this.#options;
     for (let max = PAGE; ; max *= 2) {

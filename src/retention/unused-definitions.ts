@@ -31,7 +31,9 @@ export interface UnusedDefinitionsOptions {
   readonly isMine: (name: string) => boolean;
 }
 
-/** A definition that another one of the same name replaced. It is deleted with the name. */
+/**
+ * The kind of documents about a definition that another one of the same name replaced. It is deleted together with the name.
+ */
 const REPLACED = "replaced-definition";
 
 /** Stores that this definition of a name is about to be replaced. */
@@ -49,7 +51,7 @@ const REPLACED_MAX = 100;
 
 export class UnusedDefinitions {
   readonly #options: UnusedDefinitionsOptions;
-  /** Names without executions, and when that was first seen. */
+  /** Names without executions, each with the time at which that was first seen. */
   readonly #unused = new Map<string, number>();
   #after: string;
 
@@ -58,7 +60,7 @@ export class UnusedDefinitions {
     this.#after = options.made.prefix;
   }
 
-  /** Checks the next names. */
+  /** Checks the next names in order. */
   async round(): Promise<void> {
     const { store, made, isMine } = this.#options;
     const page = await store.listDefinitions({ after: this.#after, max: NAMES_A_ROUND });
@@ -97,7 +99,7 @@ export class UnusedDefinitions {
       max: REPLACED_MAX,
     });
     await store.dropDefinition(name, hash);
-    // An execution has just started with it: the definition is stored again before it is needed.
+    // An execution has just started with the definition, so the definition is stored again before it is needed.
     if (found !== null && (await this.#isUsed(name))) return store.putDefinition(name, hash, found.body);
     for (const { id } of replaced) {
       await store.dropDefinition(name, id.slice(name.length + 1));

@@ -7,7 +7,7 @@ import type { ResultsSource } from "../worker/results-reader.ts";
 const ROWS = 64;
 const CHARS = 1_048_576;
 
-/** Events from `from` on, up to the end of the journal or to `to`. */
+/** Reads events from `from` on, up to the end of the journal or up to `to`. */
 export async function* readEvents(
   store: Store,
   execution: string,

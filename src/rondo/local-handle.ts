@@ -36,7 +36,7 @@ export interface LocalParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  /** The reason why the payload of a signal does not match the schema of its wait; null: it matches. */
+  /** Why the payload of a signal does not match the schema of its wait; null if it matches. */
   readonly checkSignal?: (execution: string, signal: string, data: string) => Promise<Rejection | null>;
 }
 
@@ -47,7 +47,7 @@ interface Listening {
 
 export class LocalHandle<Output> implements ExecutionHandle<Output> {
   readonly id: string;
-  /** Whether the start that made this handle found an execution of an equal start. */
+  /** Whether the execution existed before the start that made this handle, because of an equal start. */
   existed = false;
   readonly #parts: LocalParts;
   /** Functions that stop a running `result`, `events` or `logs` when the handle is disposed. */
@@ -116,7 +116,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
             await this.#throwIfDamaged();
             throw new RondoError(damagedRow(fault));
           }
-          // If the handle is closed during a read, the events end here, as if it were closed between two reads.
+          // If the handle is closed during a read, the iteration ends here, as if the handle were closed between two reads.
           if (!bell.isStopped || !(fault instanceof StoreFault)) throw fault;
         }
         // The rows are readable, but another part of the execution is damaged.
@@ -281,7 +281,7 @@ export class LocalHandle<Output> implements ExecutionHandle<Output> {
   }
 }
 
-/** A condition variable for one reader: `ring` when there is something new, `stop` when nothing more comes. */
+/** A condition variable for one reader: `ring` announces news, `stop` ends the waiting for good. */
 class Bell {
   #isRung = true;
   #isStopped = false;

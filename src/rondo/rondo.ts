@@ -49,9 +49,9 @@ import { resultsOf } from "./journal-reader.ts";
 import { LocalHandle, type LocalParts } from "./local-handle.ts";
 
 export interface RondoParts extends LocalParts {
-  /** The most tasks at the worker: half of them run, half wait. */
+  /** The most tasks that the worker holds: half of them run, half wait. */
   readonly capacity: number;
-  /** How scripts run. Without it, scripts do not run here. */
+  /** The options of scripts. Without them, scripts do not run in this process. */
   readonly scripts?: ScriptOptions;
   /** In a cluster: the worker that runs the served workflows for other nodes too. */
   readonly elsewhere?: Elsewhere;
@@ -59,11 +59,11 @@ export interface RondoParts extends LocalParts {
   readonly secrets?: readonly string[];
   readonly onLog: (line: LogLine) => void;
   readonly onBug: (thrown: unknown) => void;
-  /** The reason why a name is reserved and cannot be a topic; null: it is not reserved. */
+  /** Why a name is reserved and cannot be a topic; null if it is not reserved. */
   readonly reserved?: (topic: string) => Rejection | null;
-  /** The reason why a project cannot start a workflow with these commands; null: it can. */
+  /** Why a project cannot start a workflow with these commands; null if it can. */
   readonly admit?: (project: string, commands: Plan["commands"]) => Promise<Rejection | null>;
-  /** Closes the parts that belong to the engine, after it is closed. */
+  /** Closes the parts that belong to the engine, after the engine is closed. */
   readonly onClosed?: () => Promise<void>;
 }
 
@@ -74,7 +74,7 @@ export interface Elsewhere {
   stop(graceMs: number): Promise<void>;
 }
 
-/** A line that a handler logs, when it is logged. */
+/** A line that a handler logs, at the moment when it is logged. */
 export interface LogLine {
   /** The id of the execution. */
   readonly execution: string;
@@ -108,7 +108,7 @@ export class Rondo implements RondoClient {
   readonly #worker: Worker;
   readonly #workerId: string;
   readonly #served = new Map<string, Served>();
-  /** All workflows ever served here, by wire name and version. Executions of older definitions go on. */
+  /** All workflows that this process has ever served, by wire name and version. Executions of older definitions go on. */
   readonly #serves = new Map<string, Serves>();
   readonly #stored = new Map<string, Promise<void>>();
   readonly #isStored = new Set<string>();
@@ -193,7 +193,7 @@ export class Rondo implements RondoClient {
     return this.#start<WorkflowOutput<W>>(workflow, input, options, false);
   }
 
-  /** Sent in one turn, so that they share commits. */
+  /** All starts are sent in one turn of the event loop, so that they share commits. */
   startMany<W extends AnyWorkflow = AnyWorkflow>(
     workflow: W | string,
     starts: readonly StartItem<WorkflowInput<NoInfer<W>>>[],
@@ -204,7 +204,7 @@ export class Rondo implements RondoClient {
           const execution = await this.#start<WorkflowOutput<W>>(workflow, input, options, false);
           return { execution, existed: execution.existed, error: null };
         } catch (error) {
-          // A missing workflow concerns all starts.
+          // A missing workflow concerns all starts, so its error is thrown.
           if (!(error instanceof RondoError) || error.code === "not_found") throw error;
           return { execution: null, existed: false, error };
         }
@@ -300,14 +300,16 @@ export class Rondo implements RondoClient {
     return this.close();
   }
 
-  /** Many starts wait at a time. Variables in scope here stay in memory until the start is durable. */
+  /**
+   * Starts an execution. Many starts wait at a time, and variables in scope here stay in memory until the start is durable.
+   */
   async #start<Output>(
     workflow: AnyWorkflow | string,
     input: unknown,
     options: StartOptions,
     waits: boolean,
   ): Promise<LocalHandle<Output>> {
-    // Only awaited if needed, so that a plain start is sent in the turn of its call.
+    // A promise is awaited only if needed, so that a plain start is sent in the turn of its call.
     const prepared = unwrap(this.#prepareNow(workflow, input) ?? (await this.#prepare(workflow, input)));
     const checked = unwrap(checkStart(options));
     const start = startExecution(this.#options, prepared.plan, prepared.text, checked);
@@ -338,7 +340,7 @@ export class Rondo implements RondoClient {
     if (!this.#isStored.has(hash)) await this.#store(plan);
   }
 
-  /** Returns the plan and the stored form of the input, or null if one of them needs waiting. */
+  /** Returns the plan and the stored form of the input; null if one of them is not available yet. */
   #prepareNow(
     workflow: AnyWorkflow | string,
     input: unknown,
@@ -408,7 +410,7 @@ export class Rondo implements RondoClient {
     return refusal;
   }
 
-  /** Stores the definition, once. */
+  /** Stores the definition of a plan, once. */
   #store(plan: Plan): Promise<void> {
     let stored = this.#stored.get(plan.hash);
     if (stored === undefined) {

@@ -1,4 +1,6 @@
-/** Alarms by name. Each rings once, never early. One timer checks at least once a minute, because clocks are set. */
+/**
+ * Alarms by name. Each rings once, never early. A timer checks at least once a minute, because the machine's clock can be set.
+ */
 import type { Clock } from "../std/clock.ts";
 import { Heap } from "../std/heap.ts";
 
@@ -29,7 +31,7 @@ export class Alarms {
     return this.#current.size;
   }
 
-  /** Sets the alarm of a name, and replaces its former one. */
+  /** Sets the alarm with this name, and replaces the former one. */
   set(name: string, at: number): void {
     if (this.#isClosed || this.#current.get(name)?.at === at) return;
     const alarm = { name, at, order: this.#order++ };

@@ -10,10 +10,10 @@ import { type Rejection, reject } from "../std/rejection.ts";
 import { TimeZone } from "./time-zone.ts";
 
 const SECOND_MS = 1_000;
-/** Clocks go back by less than this. */
+/** The most by which clocks go back at a change. */
 const BACK_MAX_MS = 3 * 3_600_000;
 const CRON_CHARS_MAX = 200;
-/** A compiled expression is large, and many schedules share one. */
+/** The most compiled expressions in the cache. A compiled expression is large, and many schedules share one. */
 const COMPILED_MAX = 200;
 
 /** Nicknames of usual times. They are stored as the fields that they stand for, which every version reads. */
@@ -48,7 +48,7 @@ export class CronTimes {
     this.#zone = zone;
   }
 
-  /** The due times of an expression, or a rejection of the expression or the zone. */
+  /** Parses an expression and a time zone, or returns a rejection of one of them. */
   static parse(cron: unknown, timeZone: unknown): CronTimes | Rejection {
     const wrong = checkCron(cron);
     if (wrong !== null) return wrong;
@@ -81,7 +81,7 @@ export class CronTimes {
   latest(after: number, until: number): number | null {
     const first = this.next(after);
     if (first === null || first > until) return null;
-    // No due time is later than `high`, and `low` is one.
+    // `low` is a due time, and no due time is later than `high`.
     let [low, high] = [first, until];
     while (high - low >= SECOND_MS) {
       const middle = low + Math.ceil((high - low) / 2);
@@ -100,7 +100,7 @@ export class CronTimes {
     return counted;
   }
 
-  /** If the clocks go back soon: the first matching time that they show again. */
+  /** The first matching time that the clocks show again, if they go back soon after this instant. */
   #nextAfterGoingBack(cron: Cron, after: number): number | null {
     const zone = this.#zone;
     const later = zone.offsetAt(after + BACK_MAX_MS);

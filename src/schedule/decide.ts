@@ -1,28 +1,31 @@
-/** Decides what a schedule does now, from its stored state and the present moment. It starts and stores nothing. */
+/** Decides what a schedule does now, from its stored state and the present time. It starts and stores nothing. */
 import { assert } from "../std/assert.ts";
 import { type Rejection, unwrap } from "../std/rejection.ts";
 import { CronTimes } from "./cron-times.ts";
 import { executionOf, type Misfires, type Schedule, type ScheduleState } from "./schedule.ts";
 
-/** A due time that is noticed later than this was missed, as were those before the runner was opened. */
+/** A due time that is noticed later than this counts as missed. So do all due times before the runner was opened. */
 const LATE_MS = 30_000;
 /** The most missed due times that fire. */
 const CATCH_UP_MAX = 1_000;
 /** The pause between two missed due times that fire. */
 const CATCH_UP_PAUSE_MS = 100;
 
-/** Facts beside the stored schedule. */
+/** The facts of a decision besides the stored schedule. */
 export interface Moment {
   readonly now: number;
-  /** Since when due times are watched. */
+  /** When the runner began to watch due times. */
   readonly openedAt: number;
   /** When this schedule fired last since the runner was opened. */
   readonly firedAt: number | null;
-  /** Whether the last execution is open; not asked for if overlap is allowed. */
+  /** Whether the last execution is open; it is not determined if overlap is allowed. */
   readonly isLastOpen: boolean;
 }
 
-/** Start an execution. `begun` is stored before that where overlap matters, `started` after it is acknowledged. */
+/**
+ * The decision to start an execution. `begun` is the state to store before the start if overlap matters, `started` the state to
+ * store after it is acknowledged.
+ */
 export interface Fire {
   readonly kind: "fire";
   readonly due: number;
@@ -33,9 +36,9 @@ export interface Fire {
 
 export type Decision =
   | Fire
-  /** Store this state and decide again. */
+  /** The decision to store this state and decide again. */
   | { readonly kind: "note"; readonly state: ScheduleState }
-  /** Wait until this time (null: for ever), or until the last execution ends. */
+  /** The decision to wait until this time (null: for ever), or until the last execution ends. */
   | { readonly kind: "rest"; readonly until: number | null; readonly untilEnd: boolean };
 
 export function decide(schedule: Schedule, moment: Moment): Decision {
@@ -88,7 +91,7 @@ export function refused({ due, begun, started }: Fire, why: Rejection, at: numbe
   return { ...base, lastError: { due, at, code, message } };
 }
 
-/** Missed due times fire one by one, the oldest first. */
+/** Fires missed due times one by one, the oldest first. */
 function catchUp(schedule: Schedule, moment: Moment & { times: CronTimes; first: number }): Decision {
   const { state } = schedule;
   const { misfires } = state;

@@ -1,8 +1,8 @@
 /**
- * Fires schedules: the driver around `decide`. It reads a schedule when its alarm rings, does what is decided, and sets the
- * next alarm. Memory holds the alarms and little else.
- * A firing starts an execution whose id contains the schedule and the due time. The state is stored as fired after the start is
- * acknowledged. So a firing that is repeated after a crash finds the execution of the first try.
+ * Fires schedules: the driver of `decide`. It reads a schedule when its alarm rings, performs the decision, and sets the next
+ * alarm. It keeps hardly more than the alarms in memory. A firing starts an execution whose id contains the schedule and the
+ * due time. The state is stored as fired after the start is acknowledged. So a firing that is repeated after a crash finds the
+ * execution of the first try.
  */
 import { DamagedData } from "../kernel/journal/damage.ts";
 import { Bug } from "../std/assert.ts";
@@ -18,7 +18,7 @@ import type { Schedule, ScheduleState } from "./schedule.ts";
 import { damagedFault, damagedSchedule, type ScheduleStore, viewSchedule } from "./schedule-store.ts";
 import type { StoredSchedule } from "./stored-schedule.ts";
 
-/** The start of a firing. */
+/** The execution that a firing starts. */
 export interface ScheduledStart {
   readonly id: string;
   readonly workflow: string;
@@ -27,14 +27,16 @@ export interface ScheduledStart {
   readonly tags: Readonly<Record<string, string>>;
 }
 
-/** The engine, as the runner uses it. */
+/** The methods of the engine that the runner uses. */
 export interface ScheduleEngine {
-  /** Starts an execution, or finds the one with this id. Resolves when it is durable; throws faults. */
+  /**
+   * Starts an execution, or finds the one with this id. Resolves when it is durable; throws if the store or the engine fails.
+   */
   start(request: ScheduledStart): Promise<Rejection | { readonly id: string }>;
   /** Whether an execution exists and has not ended. */
   isOpen(execution: string): Promise<boolean>;
   exists(execution: string): Promise<boolean>;
-  /** Calls back when an execution ends. Returns a function that stops this. */
+  /** Calls `ended` when an execution ends. Returns a function that cancels the call. */
   onEnd(execution: string, ended: () => void): () => void;
 }
 
@@ -44,7 +46,7 @@ export interface ScheduleRunnerOptions {
   readonly schedules: ScheduleStore;
   /** Serialises the work on each schedule. */
   readonly lanes: Lanes;
-  /** The store or the engine failed; the work is repeated. */
+  /** Called when the store or the engine failed; the work is repeated. */
   readonly onFault: (fault: Error) => void;
   /** Whether other nodes fire schedules too. */
   readonly isShared: boolean;
@@ -54,10 +56,10 @@ export interface ScheduleRunnerOptions {
 
 /** The most firings at a time. */
 const FIRING_MAX = 32;
-/** How often an awaited execution is checked, in case its end is not reported. */
+/** How often the runner checks an execution that it waits for, in case its end is not reported. */
 const LOOK_MS = 60_000;
 const RETRY = { minMs: 200, maxMs: 30_000 } as const;
-/** Temporary refusals. */
+/** Codes of temporary refusals. */
 const PASSING: readonly RejectionCode[] = [
   "not_ready",
   "store_unavailable",
@@ -66,13 +68,13 @@ const PASSING: readonly RejectionCode[] = [
   "not_owner",
 ];
 
-/** State of a schedule in memory. */
+/** The state of a schedule that is kept in memory. */
 interface Memory {
   /** A firing that must be finished before the next decision. */
   begun: Fire | null;
   firedAt: number | null;
   failures: number;
-  /** The execution whose end is awaited, and how to stop waiting. */
+  /** The execution whose end the schedule waits for, and a function that ends the wait. */
   awaited: string | null;
   unwatch: (() => void) | null;
 }
@@ -88,7 +90,7 @@ export class ScheduleRunner {
 
   constructor(options: ScheduleRunnerOptions) {
     this.#options = options;
-    // If another node may have watched before, only the lateness of a due time says whether it was missed.
+    // If another node may have watched before, only the lateness of a due time shows whether it was missed.
     this.#openedAt = options.isShared ? 0 : options.clock.now();
     this.#alarms = new Alarms(options.clock, (id) => {
       this.#ready.push(id);
@@ -105,7 +107,7 @@ export class ScheduleRunner {
     if (at !== undefined) this.#alarms.set(schedule.id, at);
   }
 
-  /** The schedule was changed, or belongs to this node now: a firing that has begun is decided again. */
+  /** Called when the schedule was changed, or belongs to this node from now on: a firing that has begun is decided again. */
   changed(id: string): void {
     if (!this.#options.isMine(id)) return this.drop(id);
     const memory = this.#memories.get(id);
@@ -113,7 +115,7 @@ export class ScheduleRunner {
     this.#alarms.set(id, this.#now);
   }
 
-  /** The schedule was removed, or belongs to another node. */
+  /** Called when the schedule was removed, or belongs to another node. */
   drop(id: string): void {
     const memory = this.#memories.get(id);
     if (memory !== undefined) this.#unwatch(memory);
@@ -121,7 +123,7 @@ export class ScheduleRunner {
     this.#alarms.clear(id);
   }
 
-  /** Begins no more firings. */
+  /** Stops: no more firings begin. */
   close(): void {
     this.#isClosed = true;
     this.#alarms.close();
@@ -163,7 +165,7 @@ export class ScheduleRunner {
         const state: ScheduleState =
           decision.kind === "note" ? decision.state : await this.#fire(stored, decision, memory);
         stored = { schedule: { ...schedule, state }, run };
-        // The node that owns it now finds the started execution and stores that.
+        // The node that owns the schedule now finds the started execution, and stores the firing.
         if (!this.#options.isMine(id)) break;
         await this.#options.schedules.writeProgress(stored);
         memory.begun = null;
@@ -191,7 +193,7 @@ export class ScheduleRunner {
   async #decide(schedule: Schedule, memory: Memory): Promise<Decision> {
     const { lastExecution } = schedule.state;
     const isAsked = schedule.overlap !== "allow" && lastExecution !== null;
-    // The watch begins before the question, so that no end is missed.
+    // The watch begins before `isOpen` is asked, so that no end is missed.
     if (isAsked && schedule.overlap === "queue") this.#awaitEnd(schedule.id, lastExecution, memory);
     const isLastOpen = isAsked && (await this.#options.engine.isOpen(lastExecution));
     return decide(schedule, {

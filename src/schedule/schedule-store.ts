@@ -20,18 +20,18 @@ import {
   type StoredSchedule,
 } from "./stored-schedule.ts";
 
-/** A document that changes whenever a schedule is changed. */
+/** The kind of the document that changes whenever a schedule is changed. */
 const MARK = "schedule-mark";
 const PAGE = 200;
 const LIST_MAX = 1_000;
-/** A page ends early when its inputs have about this many characters. */
+/** The number of characters at which a page ends early, if its inputs are large. */
 const LIST_CHARS = 4_194_304;
 const NEXT_SHOWN = 5;
 
 /** A schedule with its next due times. */
 export interface ScheduleView extends Schedule {
   readonly next: readonly number[];
-  /** Why a start would be refused now, for example an input that no longer matches the schema; null if it would not. */
+  /** Why a start would be refused now, for example because the input no longer matches the schema; null if it would not be. */
   readonly problem?: Problem;
 }
 
@@ -39,7 +39,7 @@ export interface ScheduleFilter {
   readonly project?: string;
   readonly workflow?: string;
   readonly limit?: number;
-  /** The `next` of a page. */
+  /** The cursor of the page: the `next` of the page before. */
   readonly cursor?: string;
 }
 
@@ -47,7 +47,7 @@ export interface ScheduleFilter {
 export interface SchedulePage {
   readonly data: readonly ScheduleView[];
   readonly next: string | null;
-  /** Damaged schedules on this page, which do not fire; missing if a filter asks for content. */
+  /** Damaged schedules on this page, which do not fire; missing if a filter asks for the content of schedules. */
   readonly damaged?: readonly DamagedSchedule[];
 }
 
@@ -111,7 +111,7 @@ export class ScheduleStore {
     return (await this.#store.getDocument(MARK, MARK)) ?? "";
   }
 
-  /** All schedules in the order of their ids, damaged ones included. */
+  /** All schedules in the order of their ids, including damaged ones. */
   async *all(from = ""): AsyncGenerator<Schedule | DamagedSchedule> {
     for await (const { id, bodies, damage } of this.#bodies(from)) {
       try {
@@ -130,7 +130,7 @@ export class ScheduleStore {
       yield { id, name: sha256(`${bodies.said}\n${bodies.run ?? ""}\n${damage?.message ?? ""}`) };
   }
 
-  /** The documents of each schedule. Documents without a schedule are left out. */
+  /** Reads the documents of each schedule. Documents without a schedule are left out. */
   async *#bodies(from: string): AsyncGenerator<Found> {
     // The main document of a schedule comes directly before its other two.
     let after = from === "" ? "" : partId(from, "state");
@@ -186,7 +186,7 @@ export class ScheduleStore {
   }
 }
 
-/** The documents of a schedule, and the damage of one that cannot be read. */
+/** The documents of a schedule, and the damage if one of them cannot be read. */
 interface Found {
   readonly id: string;
   readonly bodies: { -readonly [K in keyof Bodies]: Bodies[K] };
@@ -208,7 +208,7 @@ export function refuseDamaged(id: string, thrown: DamagedData): Rejection {
   return reject("wrong_status", `schedule "${id}" is damaged: ${damage}`, { path: "id", hint });
 }
 
-/** The view of a schedule. A paused one has no next due time. */
+/** The view of a schedule. A paused schedule has no next due time. */
 export function viewSchedule(schedule: Schedule, now: number, shown = NEXT_SHOWN): ScheduleView {
   const next: number[] = [];
   const times = CronTimes.parse(schedule.cron, schedule.timeZone);

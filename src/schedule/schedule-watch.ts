@@ -69,7 +69,7 @@ export class ScheduleWatch {
     const mark = await this.#options.schedules.readMark();
     if (mark === this.#mark && ++this.#looks < LOOKS_PER_READ) return;
     this.#looks = 0;
-    // A change during the reading has another mark, which the next poll finds.
+    // If schedules change during this read, the mark changes too, and the next poll finds that.
     this.#mark = mark;
     await this.#readAll();
   }

@@ -41,7 +41,7 @@ export interface Misfires {
   /** The number of missed due times, counted up to 1,000. */
   readonly missed: number;
   readonly fired: number;
-  /** How many more may fire (`all` only). */
+  /** How many more missed due times may fire (only for `all`). */
   readonly left: number;
 }
 
@@ -58,7 +58,7 @@ export interface ScheduleState {
   readonly paused: boolean;
   /** Due times up to this one are handled. */
   readonly after: number;
-  /** The due time that is being started; stored before the start unless overlap is allowed. */
+  /** The due time that is being started. It is stored before the start, unless overlap is allowed. */
   readonly starting: number | null;
   readonly lastDue: number | null;
   readonly lastExecution: string | null;
@@ -75,7 +75,7 @@ export interface ScheduleState {
 export interface Schedule extends ScheduleSpec {
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** Since when the schedule has its present times, if they were changed. */
+  /** Since when the schedule has its present times, if its times were changed. */
   readonly timedSince?: number;
   readonly state: ScheduleState;
 }
@@ -101,14 +101,14 @@ export function executionOf(schedule: string, due: number): string {
   return `${schedule}~${due}`;
 }
 
-/** The id of an execution that a user starts under a key. */
+/** The id of an execution that a user starts with a key. */
 export function keyedExecutionOf(schedule: string, key: string): string {
   return `${schedule}~key-${sha256(key).slice(0, 32)}`;
 }
 
 const schedule = object(
   {
-    // The id of an execution is this id, `~` and the due time.
+    // The id of the schedule. The id of an execution is this id, `~` and the due time.
     id: text({
       pattern: /^[A-Za-z][A-Za-z0-9_-]{0,59}$/,
       what: "a schedule's id",
@@ -141,7 +141,7 @@ export function checkSchedule(data: unknown): ScheduleSpec | Rejection {
   };
 }
 
-/** A stored document: the content with the version of its format. */
+/** Encodes a stored document: the content with the version of its format. */
 export function encode(content: object): string {
   return JSON.stringify({ v: VERSION, ...content });
 }

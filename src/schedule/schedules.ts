@@ -1,7 +1,6 @@
 /**
- * Operations on schedules: create, list, pause, run now. The runner fires them.
- * In a cluster every node takes requests, and a schedule is fired by the node that owns its id. Changes made at other nodes are
- * noticed a little later (schedule-watch.ts).
+ * Operations on schedules: create, list, pause, run now. The runner fires them. In a cluster every node accepts requests, and
+ * the node that owns a schedule's id fires it. Changes made at other nodes are noticed a little later (schedule-watch.ts).
  */
 import { DamagedData } from "../kernel/journal/damage.ts";
 import type { Clock } from "../std/clock.ts";
@@ -35,13 +34,16 @@ import type { StoredSchedule } from "./stored-schedule.ts";
 export interface SchedulesOptions extends ScheduleEngine {
   readonly clock: Clock;
   readonly store: Pick<Store, "putDocument" | "getDocument" | "listDocuments" | "getDefinition">;
-  /** Checks a request as a start would, without starting. */
+  /** Checks a request as a start would, without starting an execution. */
   readonly check?: (request: ScheduledStart) => Promise<Rejection | null>;
-  /** The store or the engine failed; the work is repeated. */
+  /** Called when the store or the engine failed; the work is repeated. */
   readonly onFault?: (fault: Error) => void;
-  /** Whether this node fires the schedule with this id. Without it, this node fires all, and no other node changes any. */
+  /**
+   * Whether this node fires the schedule with this id. Without this function, this node fires all schedules, and no other node
+   * changes any.
+   */
   readonly isMine?: (id: string) => boolean;
-  /** Calls back when schedules may have moved. Returns a function that stops this. */
+  /** Calls `listener` when schedules may have moved to another node. Returns a function that stops the calls. */
   readonly onMoved?: (listener: () => void) => () => void;
   readonly random?: Random;
 }
@@ -86,14 +88,14 @@ export class Schedules {
     return schedules;
   }
 
-  /** Creates or changes a schedule. If it is new or its times change, earlier due times do not fire. */
+  /** Creates or changes a schedule. If it is new or its times change, due times before now do not fire. */
   async put(data: unknown): Promise<{ schedule: ScheduleView; created: boolean } | Rejection> {
     const spec = checkSchedule(data);
     if (isRejection(spec)) return spec;
     const wrong = await this.#checkStart(spec);
     if (wrong !== null) return wrong;
     return this.#changeAny(spec.id, async (stored) => {
-      // The rest of a damaged schedule is removed first, and a new one begins.
+      // The remaining documents of a damaged schedule are removed first, and a new schedule begins.
       if (stored instanceof DamagedData) await this.#book.forgetParts(spec.id);
       const now = this.#now;
       const old = stored === null || stored instanceof DamagedData ? null : stored.schedule;
@@ -127,7 +129,7 @@ export class Schedules {
     return { ...page, data: await Promise.all(page.data.map((schedule) => this.#checked(schedule))) };
   }
 
-  /** Removes a schedule, also a damaged one. Its executions go on. */
+  /** Removes a schedule, even a damaged one. Its executions go on. */
   async remove(id: string): Promise<Rejection | null> {
     return this.#changeAny(id, async (old) => {
       if (old === null) return unknown(id);
@@ -140,7 +142,7 @@ export class Schedules {
     return this.#changeState(id, (state) => (state.paused ? state : { ...state, paused: true }));
   }
 
-  /** Resumes a schedule. Due times of the pause do not fire. */
+  /** Resumes a schedule. Due times during the pause do not fire. */
   async resume(id: string): Promise<ScheduleView | Rejection> {
     return this.#changeState(id, (state) =>
       state.paused ? { ...state, paused: false, after: Math.max(state.after, this.#now) } : state,
@@ -157,7 +159,8 @@ export class Schedules {
       const { schedule, run: before } = stored;
       const execution = key === null ? this.#idNow(schedule) : keyedExecutionOf(id, key);
       if (key !== null && (await this.#options.exists(execution))) return { execution, existed: true };
-      // Stored before the start, so that no due time overlaps with it. If the start fails, the entry does no harm.
+      // The manual run is stored before the start, so that no due time overlaps with it. If the start fails, the entry does no
+      // harm.
       if (schedule.overlap !== "allow") await this.#book.writeRun(schedule, { execution, isStarted: false });
       const answer = await this.#options.start(startOf(schedule, execution));
       if (isRejection(answer)) {
@@ -169,13 +172,13 @@ export class Schedules {
     });
   }
 
-  /** The id of an execution that is started now: like one that is due, but later than the last. */
+  /** The id of an execution that is started now: in the form of an execution at a due time, but later than the last. */
   #idNow({ id, state }: Schedule): string {
     const last = Number(/~(\d+)(?:-|$)/.exec(state.lastExecution ?? "")?.[1] ?? 0);
     const at = Math.max(this.#now, last + 1);
     // Due times are whole seconds, so this id belongs to no due time.
     const execution = executionOf(id, at % 1_000 === 0 ? at + 1 : at);
-    // Another node may get the same request at the same time.
+    // Another node may get the same request at the same time, so the id gets a random part.
     return this.#watch === null ? execution : `${execution}-${this.#draw()}`;
   }
 
@@ -202,7 +205,7 @@ export class Schedules {
     return (await check?.(startOf(spec, executionOf(spec.id, this.#now)))) ?? null;
   }
 
-  /** Adds why a start would be refused, because the workflow may have changed. */
+  /** Adds to a schedule why its start would be refused, because the workflow may have changed. */
   async #checked(schedule: ScheduleView): Promise<ScheduleView> {
     return { ...schedule, problem: await this.#checks.problemOf(schedule) };
   }
@@ -236,7 +239,7 @@ export class Schedules {
     }
   }
 
-  /** Changes a schedule in its lane, then decides about it again. */
+  /** Changes a schedule in its lane, then lets the runner decide about it again. */
   #changeAny<T>(
     id: string,
     change: (old: StoredSchedule | DamagedData | null) => Promise<T | Rejection>,

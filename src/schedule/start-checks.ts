@@ -1,16 +1,16 @@
-/** Checks whether starts of schedules would be refused by their workflows, with a cache of the results. */
+/** Checks whether the engine would refuse the starts of schedules, with a cache of the results. */
 import type { Rejection } from "../std/rejection.ts";
 import type { Store } from "../store/store.ts";
 import { executionOf, type Schedule } from "./schedule.ts";
 import { type ScheduledStart, startOf } from "./schedule-runner.ts";
 
-/** Why a start would be refused; null if it would not. */
+/** Why the engine would refuse a start; null if it would not. */
 export type Problem = Pick<Rejection, "code" | "message"> | null;
 
 const REMEMBERED_MAX = 10_000;
 
 interface Remembered {
-  /** The schedule and definition that were checked. */
+  /** The schedule and the definition that were checked. */
   readonly what: string;
   readonly problem: Problem;
 }

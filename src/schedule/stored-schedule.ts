@@ -27,7 +27,7 @@ export interface StoredSchedule {
   readonly run: ManualRun | null;
 }
 
-/** The bodies of a schedule's documents; null if there is none. */
+/** The bodies of a schedule's documents; null for a document that does not exist. */
 export interface Bodies {
   readonly said: string;
   readonly state: string | null;
@@ -76,7 +76,7 @@ const saidForm = object(
   KEPT,
 );
 
-/** The user's part. */
+/** The form of the user's part of a schedule. */
 const SAID = formOf<Schedule>(
   checked(saidForm, ({ cron, timeZone }) => {
     const times = CronTimes.parse(cron, timeZone);
@@ -104,7 +104,7 @@ function formOf<T>(read: Decode<unknown>): DocumentForm<T> {
   };
 }
 
-/** The id of the second or third document. */
+/** The id of the second or third document of a schedule. */
 export function partId(id: string, part: "run" | "state"): string {
   return `${id} ${part}`;
 }
@@ -145,14 +145,14 @@ function ownOf<T extends { readonly of: number }>({ createdAt }: Schedule, conte
   return content?.of === createdAt ? content : null;
 }
 
-/** Later changes by the user count; the rest is as the firing node stored it. */
+/** Joins the parts of a schedule: later changes by the user count; the rest is as the firing node stored it. */
 function join({ state: said, timedSince = 0, updatedAt }: Schedule, come: ScheduleState): ScheduleState {
   const { queued, lastError } = come;
   return {
     ...come,
     paused: said.paused,
     after: Math.max(said.after, come.after),
-    // A queued due time of former times is dropped.
+    // A queued due time from before the times were changed is dropped.
     queued: queued !== null && queued > timedSince ? queued : null,
     lastError: lastError !== null && lastError.at > updatedAt ? lastError : null,
   };

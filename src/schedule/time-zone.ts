@@ -30,7 +30,7 @@ export class TimeZone {
       throw thrown;
     }
     const zone = new TimeZone(format);
-    // There are about 600 names, and spellings that differ in case.
+    // The cache holds about 600 names, and spellings that differ in case.
     if (zones.size < 2_000) zones.set(name, zone);
     return zone;
   }

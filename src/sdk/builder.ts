@@ -250,7 +250,7 @@ export class WorkflowBuilder implements HostedWorkflow {
   }
 }
 
-/** Whether a child is given with its code. A child that is only named is served by other workers. */
+/** Whether a child is given with its code. Other workers serve a child that is only named. */
 function isHosted(workflow: unknown): workflow is HostedWorkflow {
   const { definition, handlers } = (workflow ?? {}) as Partial<HostedWorkflow>;
   return typeof definition === "object" && definition !== null && Array.isArray(handlers);

@@ -67,7 +67,7 @@ export function checkWorkflow(workflow: unknown): void {
   );
 }
 
-/** A copy of a value as JSON. Throws, with the path, if a part cannot be stored. */
+/** Copies a value as JSON. Throws, with the path, if a part of it cannot be stored. */
 export function storedCopy(value: unknown, what: string, bytesMax: number = LIMITS.taskBytes): Json {
   return JSON.parse(unwrap(toStoredText(value, { bytesMax, what }))) as Json;
 }

@@ -17,11 +17,11 @@ import { isStandardSchema, parseWithSchema } from "./standard-schema.ts";
 /** A handler of a definition, as data. */
 export type HandlerData = { readonly [option: string]: Json };
 
-/** Both halves of a handler. There is no code if no user function runs. */
+/** The data and the code of a handler. There is no code if no user function runs. */
 export interface CompiledHandler {
   readonly data: HandlerData;
   readonly code?: HandlerCode;
-  /** The code that compensates its tasks. */
+  /** The code that compensates the handler's tasks. */
   readonly compensation?: HandlerCode;
 }
 
@@ -37,7 +37,7 @@ export interface Surroundings {
   readonly parseInput: HandlerCode["parseInput"];
 }
 
-/** A spec of any mode, without its types. */
+/** A handler spec of any mode, without its types. */
 export type AnyEnumeration = EnumerationSpec<unknown, unknown, unknown> &
   Compensation<unknown, unknown, unknown, unknown>;
 
@@ -86,7 +86,7 @@ export function compileHandler(spec: AnySpec, around: Surroundings): CompiledHan
 
 const VERSION = /^\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?$/;
 
-/** The range of versions that executions ask for: this version of the code, or a later compatible one. */
+/** The range of versions that executions accept: this version of the code, or a later compatible one. */
 function compatibleWith(version: string, at: string): string {
   if (typeof version === "string" && VERSION.test(version) && version.length <= 100)
     return `^${version.split("+")[0]}`;
@@ -154,7 +154,7 @@ function compensatingUse(use: string): string {
   return `${use}.compensate`;
 }
 
-/** The `compensate` of a definition; undefined: nothing is undone. */
+/** The `compensate` part of a definition; undefined if the handler has no compensation. */
 function compensateData(
   spec: AnyEnumeration,
   {
@@ -178,7 +178,7 @@ function compensateData(
   };
 }
 
-/** The user's `compensate` as code of a worker. */
+/** Wraps the user's `compensate` as code for a worker. */
 function compensating(
   spec: AnyEnumeration,
   { use, parseInput }: Pick<Surroundings, "use" | "parseInput">,
@@ -193,7 +193,7 @@ function compensating(
   };
 }
 
-/** Whether its one task is the input as the schema parses it. */
+/** Whether the handler's single task is the input as the schema parses it. */
 function takesInput(spec: AnyEnumeration, parseInput: HandlerCode["parseInput"]): boolean {
   return spec.enumerate === undefined && spec.tasks === undefined && parseInput !== undefined;
 }

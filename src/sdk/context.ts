@@ -10,9 +10,9 @@ import type { Stored } from "./stored.ts";
 
 /** The context of all code of a workflow; `next` and `returns` get only this. */
 export interface Context<Input, Phases> extends Omit<untyped.AnswerContext, "input" | "phases"> {
-  /** The output of the input's schema; without one, the input as stored. */
+  /** The output of the input's schema; without a schema, the input as it is stored. */
   readonly input: Input;
-  /** The phases declared before this one, and in `next` this one too. */
+  /** The phases that are declared before this one, and in `next` this one too. */
   readonly phases: Phases;
 }
 
@@ -56,7 +56,7 @@ export interface TaskContext<Task, Input, Phases> extends Context<Input, Phases>
   ) => Promise<SchemaOutput<Schema>>;
 }
 
-/** What `compensate` gets: the context of a task, and how the task that it undoes ended. */
+/** The context of `compensate`: that of a task, and how the task that it undoes ended. */
 export type CompensateContext<Task, Result, Input, Phases> = TaskContext<Task, Input, Phases> &
   (
     | {

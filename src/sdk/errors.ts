@@ -42,7 +42,7 @@ export class ExecutionFailed extends Error {
   override name = "ExecutionFailed";
   /** Why the execution failed, such as `task_failed` or `wait_timeout`; `Damaged` if its data cannot be read. */
   readonly code: string;
-  /** The execution when it had failed. */
+  /** The execution as it was after it had failed. */
   readonly execution: ExecutionView;
   /** Made by Rondo. */
   constructor(execution: ExecutionView) {
@@ -64,7 +64,7 @@ export class ExecutionCancelled extends Error {
   override name = "ExecutionCancelled";
   /** Why the execution was cancelled, such as `cancelled` or `deadline`. */
   readonly code: string;
-  /** The execution when it was cancelled. */
+  /** The execution as it was after it was cancelled. */
   readonly execution: ExecutionView;
   /** Made by Rondo. */
   constructor(execution: ExecutionView) {
@@ -94,7 +94,7 @@ export function outputOf<Output>(view: ExecutionView): Output {
   return view.output as Output;
 }
 
-/** The error of a caller whose timeout is over before the execution has ended. */
+/** The error for a caller whose timeout passed before the execution ended. */
 export function notEndedWithin(execution: string, ms: number): RondoError {
   return new RondoError(
     reject("timeout", `execution ${execution} has not ended within ${ms} ms`, {

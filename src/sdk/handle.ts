@@ -53,13 +53,13 @@ export type StartOutcome<Output> =
       readonly execution: ExecutionHandle<Output>;
       /** Whether the execution existed before, from an equal start with the same id. */
       readonly existed: boolean;
-      /** Null: the start was not refused. */
+      /** Always null: the start was not refused. */
       readonly error: null;
     }
   | {
-      /** Null: there is no execution of this start. */
+      /** Always null: the refused start has no execution. */
       readonly execution: null;
-      /** False: the start was refused. */
+      /** Always false: the start was refused. */
       readonly existed: false;
       /** Why the start was refused. */
       readonly error: RondoError;
@@ -121,7 +121,7 @@ export interface LogsOptions {
 
 /** A stored log line of an attempt. */
 export interface LogEntry {
-  /** Grows in the order of storing. Lines that were stored together have the same number. */
+  /** The number of the line, which grows in the order of storing. Lines that were stored together have the same number. */
   readonly order: number;
   /** When the line was written, in milliseconds since 1970. */
   readonly at: number;

@@ -106,7 +106,7 @@ export type Items<Item> = Iterable<Item> | AsyncIterable<Item>;
 /** The type of the task in `process`: an item as stored, or the input. */
 export type TaskOf<Item, Input> = [Item] extends [NoItems] ? Input : Stored<Item>;
 
-/** Computes the key or identity of a task: a JSON Pointer into the task, or a function of it before it is stored. */
+/** The key or identity of a task: a JSON Pointer into the task, or a function of the task before it is stored. */
 type Naming<Item, Input> = string | ((task: [Item] extends [NoItems] ? Input : Item) => string | number);
 
 /** Options of a handler with many tasks. Write `enumerate` first: the types of the rest follow from it. */
@@ -186,14 +186,14 @@ export interface HandlerSpec<Input, Phases, Item, Result>
   ): readonly (Result | Error)[] | Promise<readonly (Result | Error)[]>;
 }
 
-/** A spec without its types. */
+/** A handler spec without its types. */
 export type AnySpec = HandlerSpec<unknown, unknown, unknown, unknown>;
 
 const SPEC: unique symbol = Symbol.for("rondo.handler") as never;
 
 /** A handler for a map of handlers, or for use in several workflows. */
 export interface Handler<Input, Phases, Result> {
-  /** The code and options. */
+  /** The code and options of the handler. */
   readonly [SPEC]: unknown;
   readonly "~types"?: { readonly given: (input: Input, phases: Phases) => void; readonly result: Result };
 }

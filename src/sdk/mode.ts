@@ -8,10 +8,10 @@ export interface Mode {
   readonly read: (spec: Given, at: string) => Given;
 }
 
-/** Unchecked fields by name. */
+/** Unchecked fields of a spec, by name. */
 export type Given = Readonly<Record<string, unknown>>;
 
-/** Sends a command to a topic. */
+/** The kind of handler that sends a command to a topic. */
 export const COMMAND: Mode = {
   fields: ["cmd", "topic", "receiptTopic"],
   read({ cmd, topic, receiptTopic }, at) {
@@ -19,7 +19,7 @@ export const COMMAND: Mode = {
   },
 };
 
-/** Runs expressions in a sandbox. */
+/** The kind of handler that runs expressions in a sandbox. */
 export const SCRIPT: Mode = {
   fields: ["runs", "state", "resume"],
   read({ runs, state, resume }, at) {
@@ -30,7 +30,7 @@ export const SCRIPT: Mode = {
   },
 };
 
-/** Starts executions of another workflow. */
+/** The kind of handler that starts executions of another workflow. */
 export function childOf(workflow: unknown): Mode {
   return {
     fields: [],

@@ -7,25 +7,26 @@ import type { Stored } from "./stored.ts";
 export interface HandlerReader<Result> extends Omit<ResultsReader, "results" | "reduce" | "visit" | "value"> {
   /** Results of done tasks, as stored, in journal order. */
   results(): AsyncIterable<Result>;
-  /** Folds the results. */
+  /** Folds the results into one value. */
   reduce<Sum>(fold: (sum: Sum, result: Result) => Sum | Promise<Sum>, initial: Sum): Promise<Sum>;
-  /** The same handler in an earlier visit of its phase. */
+  /** The results of the same handler in an earlier visit of its phase. */
   visit(n: number): HandlerReader<Result>;
 }
 
-/** A phase that waited for a signal. */
+/** The results of a phase that waited for a signal. */
 export interface WaitReader<Value> extends HandlerReader<Value> {
-  /** The signal's payload as stored; null if the wait is optional and ran out of time. */
+  /** The signal's payload as stored; null if the wait is optional and timed out. */
   readonly value: Value;
   visit(n: number): WaitReader<Value>;
 }
 
-/** The phase `Name` as later code sees it. */
+/** The reader of the phase `Name` that later code gets. */
 export type PhaseReader<Name extends string, Reader> = { readonly [Key in Name]: Reader };
 
 /**
- * The phase of a map of handlers: a reader by handler name. It is a conditional type so that it resolves: otherwise the
- * handlers' types, each with all earlier phases inside, would stay in the workflow's type and in its declaration file.
+ * The reader of a phase with a map of handlers: a reader by handler name. It is a conditional type so that it resolves:
+ * otherwise the handlers' types, each with all earlier phases inside, would stay in the workflow's type and in its declaration
+ * file.
  */
 export type MapReader<Handlers> = Handlers extends object
   ? { readonly [Name in keyof Handlers]: HandlerReader<Stored<ResultOf<Handlers[Name]>>> }

@@ -1,6 +1,6 @@
 /**
- * The used part of Standard Schema (standardschema.dev). Any library that implements it gives inputs and signals their types,
- * checks and, if it can, a JSON Schema.
+ * The part of Standard Schema (standardschema.dev) that Rondo uses. Any library that implements it gives inputs and signals
+ * their types, checks and, if it can, a JSON Schema.
  */
 import type { Json } from "../std/json.ts";
 import { isRejection, type Rejection, reject } from "../std/rejection.ts";
@@ -14,7 +14,7 @@ export interface StandardSchema<Input = unknown, Output = Input> {
     readonly vendor: string;
     readonly validate: (value: unknown) => SchemaResult<Output> | Promise<SchemaResult<Output>>;
     readonly types?: { readonly input: Input; readonly output: Output } | undefined;
-    /** The extension Standard JSON Schema. */
+    /** The conversion to JSON Schema, if the library implements the extension Standard JSON Schema. */
     readonly jsonSchema?: { readonly input: (options: { readonly target: string }) => unknown } | undefined;
   };
 }
@@ -25,7 +25,7 @@ export type SchemaInput<Schema extends StandardSchema> = NonNullable<Schema["~st
 /** The type of a schema's output. */
 export type SchemaOutput<Schema extends StandardSchema> = NonNullable<Schema["~standard"]["types"]>["output"];
 
-/** A valid value, or its issues. */
+/** The result of a validation: the valid value, or its issues. */
 export type SchemaResult<Output> =
   | { readonly value: Output; readonly issues?: undefined }
   | { readonly issues: readonly SchemaIssue[] };
@@ -52,7 +52,7 @@ export function parseWithSchema(
   return isThenable(result) ? result.then((settled) => verdict(settled, what)) : verdict(result, what);
 }
 
-/** Why a schema refuses a value; null: it does not. */
+/** Why a schema refuses a value; null if it accepts it. */
 export function refusalBy(
   schema: StandardSchema,
   value: unknown,

@@ -8,7 +8,7 @@ import type { HandlerCode, HostedTopic, Log, ProcessContext } from "../worker/ha
 
 /** The context of a topic's code. */
 export interface CommandContext<Data = unknown> {
-  /** The command, with references replaced by earlier results. */
+  /** The command, with references replaced by the earlier results that they name. */
   readonly cmd: {
     readonly cmd_type: string;
     readonly cmd_data: Data;
@@ -28,7 +28,7 @@ export interface CommandContext<Data = unknown> {
   readonly log: Log;
   /** Reports the progress of the command. */
   progress(done: number, total?: number): void;
-  /** Aborted when the attempt is cancelled, out of time, or its lease is lost. */
+  /** Aborted when the attempt is cancelled, exceeds its time limit, or loses its lease. */
   readonly signal: AbortSignal;
   /** Redacts this value in all logs and errors of this worker; returns the value. */
   readonly secret: (value: string) => string;

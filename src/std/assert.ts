@@ -1,4 +1,4 @@
-/** A broken invariant. No code catches it: the process stops, and another node takes over its partitions. */
+/** The error for a broken invariant. No code catches it: the process stops, and another node takes over its partitions. */
 export class Bug extends Error {
   override name = "Bug";
 }
@@ -8,7 +8,7 @@ export function assert(holds: unknown, invariant: string): asserts holds {
   if (!holds) throw new Bug(`invariant broken: ${invariant}`);
 }
 
-/** Marks a branch that is impossible by its types. */
+/** Marks a branch that cannot be reached according to its types. */
 export function unreachable(value: never): never {
   throw new Bug(`unreachable: ${JSON.stringify(value)}`);
 }

@@ -2,11 +2,11 @@
 import type { Random } from "./random.ts";
 
 export interface BackOffOptions {
-  /** The wait after the first failure; 100 ms if left out. */
+  /** The wait after the first failure; 100 ms by default. */
   readonly minMs?: number;
-  /** The longest wait; 10 s if left out. */
+  /** The longest wait; 10 s by default. */
   readonly maxMs?: number;
-  /** The source of jitter, which shortens a wait above `minMs` by up to half. Left out: no jitter. */
+  /** The source of jitter, which shortens a wait above `minMs` by up to half. Without it, there is no jitter. */
   readonly random?: Random;
 }
 
@@ -26,12 +26,12 @@ export class BackOff {
     this.#options = options;
   }
 
-  /** Failures since the last success. */
+  /** The number of failures since the last success. */
   get failures(): number {
     return this.#failures;
   }
 
-  /** Counts one more failure and returns the wait after it. */
+  /** Counts one more failure and returns the wait after that failure. */
   next(): number {
     return backOffMs(this.#failures++, this.#options);
   }

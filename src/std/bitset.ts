@@ -20,7 +20,7 @@ export class Bitset {
     return ((chunk[i >>> 5] as number) & (1 << (i & 31))) !== 0;
   }
 
-  /** Adds n; false if it was there already. */
+  /** Adds n to the set; false if the set had it already. */
   add(n: number): boolean {
     if (n < 32) {
       if (this.has(n)) return false;
@@ -44,7 +44,7 @@ export class Bitset {
     return true;
   }
 
-  /** Removes n; false if it was not there. */
+  /** Removes n from the set; false if the set did not have it. */
   delete(n: number): boolean {
     if (!this.has(n)) return false;
     this.size--;
@@ -82,7 +82,7 @@ export class Bitset {
     return -1;
   }
 
-  /** The words in order, for a snapshot: base64 of little-endian bytes without trailing zeros. */
+  /** Encodes the set as text for a snapshot: base64 of the words in order, as little-endian bytes without trailing zeros. */
   toText(): string {
     let words = this.#first === 0 ? 0 : 1;
     for (let c = 0; c < this.#chunks.length; c++) {

@@ -1,12 +1,12 @@
 import { SteadyTime } from "./steady-time.ts";
 
-/** The clock port. All code that needs time or a timer takes one; tests and the simulator have their own. */
+/** The clock port. All code that needs the time or a timer gets a clock; tests and the simulator have their own clocks. */
 export interface Clock {
   /** Wall time in integer milliseconds. */
   now(): number;
-  /** Calls `run` once after about `ms` milliseconds; the returned function cancels. */
+  /** Calls `run` once after about `ms` milliseconds; the returned function cancels the call. */
   after(ms: number, run: () => void): () => void;
-  /** Calls `run` soon, after pending input was handled. */
+  /** Calls `run` soon, after pending input of the process was handled. */
   soon(run: () => void): void;
   /** The total number of milliseconds by which `now` has jumped forward because the machine's clock was set. */
   stepped?(): number;
@@ -14,7 +14,10 @@ export interface Clock {
 
 const LONGEST_TIMER_MS = 2_000_000_000;
 
-/** Captured when this module is loaded: under the fake timers that a test may install later, nothing would run. */
+/**
+ * Node's timer functions, captured when this module is loaded: a test may install fake timers later, under which no timer would
+ * run.
+ */
 const real = {
   setTimeout: globalThis.setTimeout,
   clearTimeout: globalThis.clearTimeout,
@@ -31,7 +34,7 @@ export function systemClock(options: { hold?: boolean } = {}): Clock {
     stepped: () => time.stepped,
     after(ms, run) {
       let timer: NodeJS.Timeout;
-      // A wait above the maximum of a timer is split into several.
+      // A wait that is longer than the maximum of a timer is split into several.
       const arm = (left: number): void => {
         const piece = Math.min(left, LONGEST_TIMER_MS);
         timer = real.setTimeout(() => (left > piece ? arm(left - piece) : run()), piece);

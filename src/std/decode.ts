@@ -5,7 +5,7 @@
  */
 import { isRejection, type Rejection, type RejectionCode, reject } from "./rejection.ts";
 
-/** Names in a path are cut to this length. */
+/** The most characters of a name that a path shows. */
 const PART_MAX = 60;
 
 export type Decode<T> = (value: unknown) => T;
@@ -18,7 +18,7 @@ interface UndecodableOptions {
   readonly code?: RejectionCode | undefined;
 }
 
-/** A value does not have the wanted form. `path` leads to it from the decoded whole. */
+/** Thrown if a value does not have the wanted form. `path` leads from the decoded whole to the wrong part. */
 export class Undecodable extends Error {
   path: string;
   readonly hint: string | undefined;
@@ -30,22 +30,22 @@ export class Undecodable extends Error {
     this.code = code;
   }
 
-  /** The error in one sentence, with its path. */
+  /** The error in one sentence, with the path. */
   at(path = this.path): string {
     return path === "" ? this.message : `${path}: ${this.message}`;
   }
 }
 
 interface DecodeOptions {
-  /** The path of the value itself; by default it is the whole. */
+  /** The path of the decoded value within a larger value; by default it is the whole. */
   readonly path?: string;
   /** The path of an error that concerns the whole value. */
   readonly whole?: string;
-  /** The code of the rejection, where the decoder has none of its own. */
+  /** The code of the rejection, if the decoder has none of its own. */
   readonly code?: RejectionCode;
 }
 
-/** Decodes a value, or returns the rejection with its path. */
+/** Decodes a value, or returns a rejection with the path of the wrong part. */
 export function decode<T>(
   read: Decode<T>,
   value: unknown,
@@ -62,7 +62,7 @@ export function decode<T>(
   }
 }
 
-/** The rejection of a value; null if the value has the form. */
+/** Why a value does not have the form; null if it does. */
 export function refusal(read: Decode<unknown>, value: unknown, options?: DecodeOptions): Rejection | null {
   const decoded = decode(read, value, options);
   return isRejection(decoded) && decoded !== value ? decoded : null;
@@ -78,7 +78,7 @@ export function decodeOrNull<T>(read: Decode<T>, value: unknown): T | null {
   }
 }
 
-/** A decoder by a test of the value. `what` completes "... is not". */
+/** Makes a decoder from a test of the value. `what` completes the sentence "... is not". */
 export function where<T>(what: string, test: (value: unknown) => boolean, hint?: string): Decode<T> {
   return (value) => {
     if (test(value)) return value as T;
@@ -86,7 +86,7 @@ export function where<T>(what: string, test: (value: unknown) => boolean, hint?:
   };
 }
 
-/** Like `where`, for values that no error may show. */
+/** Makes a decoder like `where`, for values that no error may show. */
 export function secret<T>(what: string, test: (value: unknown) => boolean, hint?: string): Decode<T> {
   return (value) => {
     if (test(value)) return value as T;
@@ -103,7 +103,7 @@ interface TextOptions {
   readonly hint?: string;
 }
 
-/** A well-formed string. */
+/** Makes a decoder of well-formed strings. */
 export function text({
   min = 0,
   max = Number.POSITIVE_INFINITY,
@@ -129,7 +129,7 @@ export function text({
   );
 }
 
-/** A whole number within bounds. */
+/** Makes a decoder of whole numbers within bounds. */
 export function integer(min = 0, max = Number.MAX_SAFE_INTEGER, what?: string): Decode<number> {
   const range =
     max === Number.MAX_SAFE_INTEGER ? `a whole number from ${min}` : `a whole number from ${min} to ${max}`;
@@ -142,7 +142,7 @@ export function integer(min = 0, max = Number.MAX_SAFE_INTEGER, what?: string): 
   };
 }
 
-/** Any string, also one with half of a surrogate pair. */
+/** Decodes any string, even one with half of a surrogate pair. */
 export const string: Decode<string> = where("a text", (value) => typeof value === "string");
 export const number: Decode<number> = where("a number", (value) => Number.isFinite(value));
 export const flag: Decode<boolean> = where("true or false", (value) => typeof value === "boolean");
@@ -153,7 +153,7 @@ export function oneOf<const T extends string | number | boolean | null>(values: 
   return where(what, (value) => (values as readonly unknown[]).includes(value));
 }
 
-/** A list whose items are decoded each. */
+/** Makes a decoder of lists. Each item is decoded. */
 export function listOf<T>(
   item: Decode<T>,
   { min = 0, max = Number.POSITIVE_INFINITY } = {},
@@ -179,7 +179,7 @@ interface MapOptions {
   readonly max?: number;
 }
 
-/** An object with any keys, whose values are decoded each. `key` checks the keys. */
+/** Makes a decoder of objects with any keys, whose values are all decoded. `key` checks the keys. */
 export function mapOf<T>(
   item: Decode<T>,
   { key = anything, min = 0, max = Number.POSITIVE_INFINITY }: MapOptions = {},
@@ -204,27 +204,27 @@ export function mapOf<T>(
   };
 }
 
-/** Marks a field that may be missing. */
+/** Marks a field of an object that may be missing. */
 export function optional<T>(read: Decode<T>): Decode<T | undefined> {
   return (value) => (value === undefined ? undefined : read(value));
 }
 
-/** The decoded value, or null. */
+/** Makes a decoder that also accepts null. */
 export function orNull<T>(read: Decode<T>): Decode<T | null> {
   return (value) => (value === null ? null : read(value));
 }
 
-/** The decoded value; `otherwise` if it is missing. */
+/** Makes a decoder that returns `otherwise` if the value is missing. */
 export function orElse<T, const E>(read: Decode<T>, otherwise: E): Decode<T | E> {
   return (value) => (value === undefined ? otherwise : read(value));
 }
 
-/** The decoded value, turned into another. */
+/** Makes a decoder that converts the decoded value with a function. */
 export function mapped<T, U>(read: Decode<T>, to: (value: T) => U): Decode<U> {
   return (value) => to(read(value));
 }
 
-/** A decoded value that also passes a check. The check returns a rejection, or null. */
+/** Makes a decoder that also checks the decoded value. The check returns a rejection, or null. */
 export function checked<T>(read: Decode<T>, refuse: (value: T) => Rejection | null): Decode<T> {
   return (value) => {
     const decoded = read(value);
@@ -234,7 +234,10 @@ export function checked<T>(read: Decode<T>, refuse: (value: T) => Rejection | nu
   };
 }
 
-/** The decoded value, parsed by a function that may reject it. Paths of its rejections begin at the value. */
+/**
+ * Makes a decoder that parses the decoded value with a function, which may reject it. Paths of its rejections begin at the
+ * value.
+ */
 export function parsed<T, U>(read: Decode<T>, parse: (value: T) => U | Rejection): Decode<U> {
   return (value) => {
     const found = parse(read(value));
@@ -255,7 +258,7 @@ export type ObjectOf<F> = {
   readonly [K in keyof F as undefined extends Decoded<F[K]> ? K : never]?: Exclude<Decoded<F[K]>, undefined>;
 };
 
-/** The treatment of unknown fields of an object. */
+/** How unknown fields of an object are treated. */
 type Others = "refused" | "dropped" | "kept";
 
 /** The option of an object to which a later version may add fields. */
@@ -268,8 +271,8 @@ interface ObjectOptions {
 }
 
 /**
- * An object with these fields. Unknown fields are refused by default, since most of them are misspelt. `what` names the
- * object in that refusal. Fields that `ignores` names are accepted and dropped.
+ * Makes a decoder of objects with these fields. Unknown fields are refused by default, since most of them are misspelt. `what`
+ * names the object in that refusal. Fields that `ignores` names are accepted and dropped.
  */
 export function object<const F extends Readonly<Record<string, Decode<unknown>>>>(
   fields: F,
@@ -299,7 +302,7 @@ export function object<const F extends Readonly<Record<string, Decode<unknown>>>
   };
 }
 
-/** The rejection of a value at a path, for checks that are written by hand. */
+/** Makes the rejection of a value at a path, for checks that are written by hand. */
 export function invalid(path: string, why: string): Rejection {
   return reject("invalid_input", `${path}: ${why}`, { path });
 }
@@ -314,7 +317,7 @@ export function fieldsOf(value: unknown): Fields | null {
   return isObject(value) ? value : null;
 }
 
-/** The fields of a JSON text, which another program may have written; null if it is not JSON, or no object. */
+/** Parses the fields of a JSON text, which another program may have written; null if the text is not JSON, or no object. */
 export function jsonFields(text: string): Fields | null {
   try {
     return fieldsOf(JSON.parse(text));
@@ -324,7 +327,7 @@ export function jsonFields(text: string): Fields | null {
   }
 }
 
-/** A value in the text of an error, cut short. */
+/** Shows a value in the text of an error, cut to a bounded length. */
 export function show(value: unknown): string {
   const kind = typeof value === "object" ? "an object" : `a ${typeof value}`;
   const shown = value === undefined ? "nothing" : (jsonOf(value) ?? kind);
@@ -341,7 +344,7 @@ function jsonOf(value: unknown): string | undefined {
   }
 }
 
-/** Whether two names are equal but for case, or for one character that is missing, added, wrong or swapped. */
+/** Whether two names are equal except for case, or for one character that is missing, added, wrong or swapped. */
 export function isNear(a: string, b: string): boolean {
   const [x, y] = [a.toLowerCase(), b.toLowerCase()];
   let head = 0;
@@ -352,7 +355,7 @@ export function isNear(a: string, b: string): boolean {
   return isSwapped || p.slice(1) === q || p === q.slice(1) || p.slice(1) === q.slice(1);
 }
 
-/** Decodes a part of a value. The path of an error gets the name of the part. */
+/** Decodes a part of a value. The name of the part is added to the path of an error. */
 export function at<T>(part: string | number, read: Decode<T>, value: unknown): T {
   try {
     return read(value);
@@ -361,7 +364,7 @@ export function at<T>(part: string | number, read: Decode<T>, value: unknown): T
   }
 }
 
-/** The error with the name of the part before its path. */
+/** Adds the name of the part to the path of an error. */
 function within(part: string | number, thrown: unknown): unknown {
   if (thrown instanceof Undecodable)
     thrown.path = join(typeof part === "number" ? `[${part}]` : part.slice(0, PART_MAX), thrown.path);
@@ -378,7 +381,7 @@ function plainObject(value: unknown): Fields {
   return value;
 }
 
-/** The error of a field that is not known. */
+/** Makes the error for an unknown field. */
 export function unknownField(name: string, known: readonly string[], what?: string): Undecodable {
   const near = known.find((one) => isNear(name, one));
   const all = `known are: ${known.join(", ")}`;

@@ -9,7 +9,7 @@ const UNIT_MS: Record<string, number> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_0
 /** The longest duration: 100 years. */
 export const DURATION_MAX_MS = 100 * 366 * 86_400_000;
 
-/** Milliseconds of a duration, or a rejection that names `path`. */
+/** Converts a duration to milliseconds, or returns a rejection that names `path`. */
 export function parseDuration(value: unknown, path: string): number | Rejection {
   const bad = (why: string) =>
     reject("invalid_definition", `${path}: ${why}`, {
@@ -29,7 +29,7 @@ export function parseDuration(value: unknown, path: string): number | Rejection 
   return ms > DURATION_MAX_MS ? bad("longer than 100 years") : ms;
 }
 
-/** Decodes a duration within bounds, in milliseconds. */
+/** Makes a decoder of durations within bounds; the decoded value is in milliseconds. */
 export function durationMs(minMs = 0, maxMs = DURATION_MAX_MS): Decode<number> {
   return (value) => {
     const ms = parseDuration(value, "");
@@ -42,7 +42,7 @@ export function durationMs(minMs = 0, maxMs = DURATION_MAX_MS): Decode<number> {
   };
 }
 
-/** A duration for people, in its two largest units. */
+/** Shows a duration for people, in its two largest units. */
 export function showDuration(ms: number): string {
   if (ms < 1_000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 60_000) return `${Math.round(ms / 100) / 10} s`;

@@ -5,7 +5,7 @@ export function sha256(text: string): string {
   return createHash("sha256").update(text).digest("hex");
 }
 
-/** A running checksum over texts, which does not depend on the boundaries between the calls. */
+/** Adds a text to a running checksum, which does not depend on how the whole text is split into calls. */
 export function checksum(text: string, before: number): number {
   return crc32(text, before);
 }

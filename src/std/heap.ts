@@ -11,7 +11,7 @@ export class Heap<T> {
     return this.#items.length;
   }
 
-  /** Removes and yields the first items while the test holds. */
+  /** Removes and yields the smallest items while the test holds. */
   *popWhile(holds: (item: T) => boolean): Generator<T> {
     for (let top = this.peek(); top !== undefined && holds(top); top = this.peek()) {
       this.pop();
@@ -19,7 +19,7 @@ export class Heap<T> {
     }
   }
 
-  /** All items, in no particular order. */
+  /** All items of the heap, in no particular order. */
   items(): readonly T[] {
     return this.#items;
   }
@@ -59,7 +59,7 @@ export class Heap<T> {
     return top;
   }
 
-  /** Removes one item at any place. Slow, for rare use. */
+  /** Removes one item from any place of the heap. It is slow, for rare use. */
   remove(item: T): void {
     const rest = this.#items.filter((other) => other !== item);
     this.clear();

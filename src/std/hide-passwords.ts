@@ -1,6 +1,6 @@
 /** Hides passwords in settings that are shown: the URLs of stores and brokers contain them. */
 
-/** The text in place of a secret. */
+/** The text that is shown in place of a secret. */
 export const HIDDEN = "(secret)";
 
 /** Hides the password of every URL in a text: before the host, and in its parameters. */
@@ -14,7 +14,7 @@ export function isSecretName(name: string): boolean {
   return /secret|token|password/i.test(name);
 }
 
-/** A copy of the value in which the passwords of URLs and all fields with secret names are hidden. */
+/** Copies the value, with the passwords of URLs and all fields with secret names hidden. */
 export function hidePasswords(value: unknown): unknown {
   if (typeof value === "string") return withoutPassword(value);
   if (Array.isArray(value)) return value.map(hidePasswords);

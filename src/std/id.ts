@@ -1,10 +1,10 @@
 import type { Random } from "./random.ts";
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz";
-/** Two characters for every ten bits. */
+/** The two base32 characters for each value of ten bits. */
 const PAIRS = Array.from({ length: 1_024 }, (_, bits) => `${ALPHABET[bits >>> 5]}${ALPHABET[bits & 31]}`);
 
-/** `ex_` and a UUIDv7 in base32: ordered by time, and unique without coordination. */
+/** Makes an execution's id: `ex_` and a UUIDv7 in base32, which is ordered by time and unique without coordination. */
 export function newExecutionId(now: number, random: Random): string {
   const high = Math.floor(now / 0x10000);
   const low = ((now % 0x10000) * 0x10000 + (0x7000 | (random.u32() >>> 20))) >>> 0;
@@ -17,7 +17,7 @@ export function newMessageId(now: number, random: Random): string {
   return newExecutionId(now, random).replace("ex_", "msg_");
 }
 
-/** 128 bits as 13 pairs of characters: two leading zero bits, then the words, the most significant first. */
+/** Writes 128 bits as 13 pairs of characters: two leading zero bits, then the words, the most significant first. */
 function base32(a: number, b: number, c: number, d: number): string {
   return (
     pair(a >>> 24) +

@@ -10,7 +10,7 @@ export type Json = null | boolean | number | string | readonly Json[] | { readon
 /** The deepest nesting that is stored. */
 export const JSON_DEPTH_MAX = 100;
 
-/** The JSON text of a value, or a rejection with the path of the part that cannot be stored. */
+/** Writes a value as the JSON text that is stored, or returns a rejection with the path of the part that cannot be stored. */
 export function toStoredText(value: unknown, limits: { bytesMax: number; what: string }): string | Rejection {
   let text: string;
   try {
@@ -48,7 +48,7 @@ class Refused {
   }
 }
 
-/** The common case, checked without allocation: a plain object or primitive whose members are primitives. */
+/** Whether a value is plain or an object with primitive members only. This common case is checked without allocation. */
 function isFlatAndPlain(value: unknown): boolean {
   switch (typeof value) {
     case "string":
@@ -145,7 +145,7 @@ function walkArray(value: unknown[], path: string, depth: number, above: Set<obj
   return copy;
 }
 
-/** The kind of an object by the name of its class; generators have only a tag. */
+/** The kind of an object, by the name of its class. Generators have only a tag instead of a class. */
 function kindOf(value: object): string {
   const { constructor, [Symbol.toStringTag]: tag } = value as {
     constructor?: unknown;

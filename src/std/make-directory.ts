@@ -14,7 +14,7 @@ export function makeDirectory(path: string, mode = 0o777): string {
   return directory;
 }
 
-/** Makes one directory. Another process may have made it in the meantime. */
+/** Makes one directory. Another process may have made it meanwhile. */
 function makeOne(directory: string, mode: number): void {
   try {
     mkdirSync(directory, { mode });

@@ -1,4 +1,7 @@
-/** Milliseconds of a monotonic clock: for durations, never for dates. It may stand still while the machine sleeps. */
+/**
+ * The time of a monotonic clock in milliseconds: for durations, never for dates. The clock may stand still while the machine
+ * sleeps.
+ */
 export function monotonicMs(): number {
   return performance.now();
 }

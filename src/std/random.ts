@@ -1,10 +1,10 @@
 /** The random port, and a small seeded generator (xoshiro128** seeded by splitmix), so that a seed determines a whole run. */
 export interface Random {
-  /** An integer from 0 to 2^32 - 1. */
+  /** Draws an integer from 0 to 2^32 - 1. */
   u32(): number;
 }
 
-/** A random hexadecimal text of 8 digits for each word. */
+/** Draws a random hexadecimal text, with 8 digits for each word. */
 export function randomHex(random: Random, words: number): string {
   return Array.from({ length: words }, () => random.u32().toString(16).padStart(8, "0")).join("");
 }
@@ -45,17 +45,17 @@ export class SeededRandom implements Random {
     return result;
   }
 
-  /** A child generator whose draws do not depend on the use of its siblings. */
+  /** Makes a child generator whose draws do not depend on the use of its siblings. */
   child(name: string): SeededRandom {
     return new SeededRandom(hashText(`${this.#a}:${this.#b}:${this.#c}:${this.#d}:${name}`));
   }
 
-  /** An integer from 0 to n - 1. */
+  /** Draws an integer from 0 to n - 1. */
   below(n: number): number {
     return n <= 0 ? 0 : Math.floor((this.u32() / 4294967296) * n);
   }
 
-  /** An integer from low to high, both included. */
+  /** Draws an integer from low to high, both included. */
   between(low: number, high: number): number {
     return low + this.below(high - low + 1);
   }
@@ -81,7 +81,7 @@ export class SeededRandom implements Random {
 const pool = new Uint32Array(1_024);
 let used = pool.length;
 
-/** The machine's random source, read in blocks. */
+/** The machine's source of random numbers, read in blocks. */
 export const systemRandom: Random = {
   u32() {
     if (used === pool.length) {

@@ -25,7 +25,7 @@ export type RejectionCode =
 
 /** A refusal: what happened, where, and what to do next. */
 export interface Rejection {
-  /** Tells rejections from other values. */
+  /** Distinguishes rejections from other values. */
   readonly kind: "rejection";
   /** The kind of refusal. */
   readonly code: RejectionCode;

@@ -7,11 +7,14 @@ import { checksum } from "./hash.ts";
 
 const SYMBOLS = " \t\r\n";
 const LENGTH = 16;
-/** The four white-space characters of each byte. */
+/** The four white-space characters for each value of a byte. */
 const BYTES = Array.from({ length: 256 }, (_, byte) =>
   [0, 2, 4, 6].map((shift) => SYMBOLS[(byte >>> shift) & 3]).join(""),
 );
-/** JSON.stringify never ends a text with white space, so this much of it is a seal, perhaps a broken one. */
+/**
+ * JSON.stringify never ends a text with white space, so a text with this many white-space characters at its end has a seal,
+ * perhaps a broken one.
+ */
 const TRACES = 8;
 
 export function seal(text: string, key: string): string {
@@ -22,7 +25,7 @@ export function seal(text: string, key: string): string {
 /** `whole`: the checksum matches. `plain`: the text has no seal. `broken`: the text has changed since it was sealed. */
 export type SealState = "whole" | "plain" | "broken";
 
-/** The text without its seal, and the state of the seal. */
+/** Splits a stored text into the text without its seal, and the state of the seal. */
 export function unseal(stored: string, key: string): { readonly text: string; readonly state: SealState } {
   const from = stored.length - LENGTH;
   const traces = countWhiteSpace(stored, Math.max(0, from));
@@ -32,7 +35,7 @@ export function unseal(stored: string, key: string): { readonly text: string; re
   return { text, state: seal(text, key) === stored ? "whole" : "broken" };
 }
 
-/** The state of a seal, for texts that are read with it. */
+/** The state of the seal of a text. */
 export function sealState(stored: string, key: string): SealState {
   return unseal(stored, key).state;
 }

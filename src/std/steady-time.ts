@@ -15,9 +15,9 @@ export class SteadyTime {
   readonly #wall: () => number;
   readonly #elapsed: () => number;
   #last: number;
-  /** The times of the last comparison. */
+  /** The wall time and the elapsed time at the last comparison. */
   #seen: { now: number; elapsed: number };
-  /** When the wall clock was set back; null: it is not behind. */
+  /** The times at which the wall clock was set back; null while it is not behind. */
   #behind: { readonly from: number; readonly elapsed: number } | null = null;
   #stepped = 0;
 

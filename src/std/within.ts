@@ -1,4 +1,4 @@
-/** Waiting by the clock port: sleeps, deadlines for promises, and repeated calls. */
+/** Waiting with the clock port: sleeps, deadlines for promises, and repeated calls. */
 import type { Clock } from "./clock.ts";
 
 type Timers = Pick<Clock, "after">;
@@ -17,7 +17,7 @@ export function sleep(clock: Timers, ms: number, signal?: AbortSignal): Promise<
   });
 }
 
-/** Returned by the `onLate` of `within`: moves the deadline. */
+/** Returned by the callback `onLate` of `within` to move the deadline. */
 export class Longer {
   readonly ms: number;
 
@@ -26,7 +26,10 @@ export class Longer {
   }
 }
 
-/** Settles as `work` does. After `ms` it settles as `onLate` does instead, which returns a value, throws, or waits `Longer`. */
+/**
+ * Settles as `work` does. If that takes longer than `ms`, it calls `onLate`, which returns a value, throws, or extends the
+ * deadline with `Longer`.
+ */
 export function within<T>(clock: Timers, ms: number, work: Promise<T>, onLate: () => T | Longer): Promise<T> {
   return new Promise((resolve, fail) => {
     const arm = (waitMs: number): (() => void) =>
@@ -49,7 +52,7 @@ export async function atMost(clock: Timers, ms: number, work: Promise<unknown>):
   await within<unknown>(clock, ms, work, () => undefined);
 }
 
-/** Calls `run` every `ms`, for the first time after `ms`; the returned function stops that. */
+/** Calls `run` every `ms`, for the first time after `ms`; the returned function stops the calls. */
 export function every(clock: Timers, ms: number, run: () => void): () => void {
   let isStopped = false;
   let cancel = (): void => {};

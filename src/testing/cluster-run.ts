@@ -11,7 +11,7 @@ import { type ProcessRunOptions, withFaults } from "./process-run.ts";
 import type { VirtualClock } from "./virtual-clock.ts";
 
 export interface ClusterRunOptions extends Omit<ProcessRunOptions, "clock"> {
-  /** The node's name among the others. */
+  /** The node's name in the cluster. */
   readonly url: string;
   readonly clock: VirtualClock;
   /** Called with each message that the node sends to other nodes. */
@@ -92,7 +92,7 @@ export class ClusterRun {
     return new ClusterRun({ rondo, engine, ownership, process });
   }
 
-  /** Resolves when the run is over. */
+  /** Resolves when the run has ended. */
   get ended(): KillableProcess["ended"] {
     return this.#process.ended;
   }

@@ -1,4 +1,4 @@
-/** A process under test that can be killed and frozen: its clock and its store stop answering then. */
+/** A process under test that can be killed and frozen: its timers then do not fire, and its store does not answer. */
 import type { Clock } from "../std/clock.ts";
 import type { Store } from "../store/store.ts";
 
@@ -11,7 +11,7 @@ export class KillableProcess {
   #resolveEnd: (end: typeof ENDED) => void = () => {};
   #isOn = true;
   readonly #clock: Clock;
-  /** The process is frozen until this time. */
+  /** The time until which the process is frozen. */
   #frozenUntil = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Clock) {

@@ -21,9 +21,9 @@ export interface ProcessRunOptions {
   readonly capacity: number;
   readonly settings: Partial<Settings>;
   readonly onLog: (line: LogLine) => void;
-  /** Makes commits fail; left out: no commit fails. */
+  /** Makes some commits fail; by default no commit fails. */
   readonly faults?: { commit<T>(write: () => Promise<T>): Promise<T> };
-  /** How scripts run. They run for real, in their sandbox. */
+  /** The options of scripts. Scripts run for real, in their sandbox. */
   readonly scripts: ScriptOptions;
   /** Performs post-operations of commands. */
   readonly postOps: TestPostOps;
@@ -49,7 +49,7 @@ export class ProcessRun {
     this.#process = parts.process;
   }
 
-  /** Resolves when the run is over. */
+  /** Resolves when the run has ended. */
   get ended(): KillableProcess["ended"] {
     return this.#process.ended;
   }

@@ -116,12 +116,12 @@ export class SimulationFailed extends Error {
 
 const ID = "simulated";
 const STEPS_MAX = 50_000;
-/** How much virtual time broadcasts may take after the end. */
+/** How much virtual time broadcasts may take after the execution's end. */
 const OWED_MS = 60_000;
 const NOTHING: FaultCounts = { crashes: 0, failedCommits: 0, lostReplies: 0, pauses: 0, leaves: 0 };
 /** All timers are kept in memory, so that a year passes in as many steps as it has timers. */
 const SETTINGS = { timerHorizonMs: 100 * 366 * 86_400_000, timersMax: 1_000_000 };
-/** In a cluster, tasks that may still run at a dead node are waited for. */
+/** In a cluster, the engine waits for tasks that may still run at a dead node. */
 const CLUSTER_SETTINGS = { ...SETTINGS, suspectMs: 30_000 };
 
 /** The part of a test Rondo or test cluster that a simulation uses. */
@@ -155,7 +155,7 @@ export async function simulateWorkflow<W extends AnyWorkflow>(
   return summary;
 }
 
-/** Does one run to its end. With seed 0, nothing fails. */
+/** Runs the workflow once to its end. With seed 0, no fault happens. */
 async function runOnce<W extends AnyWorkflow>(
   workflow: W & HostedWorkflow,
   options: SimulateOptions<W> & { readonly seed: number },
@@ -167,7 +167,7 @@ async function runOnce<W extends AnyWorkflow>(
   const { t, faults } = await open(workflow, { ...options, nodes, postOps }, scripts);
   try {
     await start(t, workflow, input);
-    // A client without an answer repeats its start.
+    // A client that got no answer repeats its start.
     if (seed % 3 === 1) await start(t, workflow, input);
     await drive(t, options);
     // Gives broadcasts time to be sent.
@@ -185,12 +185,12 @@ async function runOnce<W extends AnyWorkflow>(
   }
 }
 
-/** The number of nodes under a seed: every other run is a cluster. */
+/** The number of nodes for a seed: every other run is a cluster. */
 function nodesOf(seed: number): number {
   return seed % 2 === 1 ? 1 : 2 + ((seed / 2) % 3);
 }
 
-/** Opens the Rondo of a run: one process, or a cluster. */
+/** Opens Rondo for a run: one process, or a cluster. */
 async function open<W extends AnyWorkflow>(
   workflow: W & HostedWorkflow,
   options: SimulateOptions<W> & {
@@ -261,7 +261,7 @@ function start<W extends AnyWorkflow>(t: Simulated, workflow: W, input: Workflow
   return ask(t, () => t.start<W>(workflow, input as never, { id: ID }));
 }
 
-/** Repeats a request until it is answered. Time passes meanwhile, and engines may crash. */
+/** Repeats a request until it is answered. Virtual time passes meanwhile, and engines may crash. */
 async function ask<T>(t: Simulated, make: () => Promise<T>): Promise<T> {
   for (let i = 0; i < 100; i++) {
     let outcome: { readonly value: T } | { readonly error: unknown } | null = null;
@@ -288,7 +288,7 @@ async function ask<T>(t: Simulated, make: () => Promise<T>): Promise<T> {
   throw new Error("nobody answers");
 }
 
-/** Moves time until the execution has ended. */
+/** Moves virtual time until the execution has ended. */
 async function drive<W extends AnyWorkflow>(t: Simulated, options: SimulateOptions<W>): Promise<void> {
   const until = t.clock.now() + unwrap(parseDuration(options.within ?? "400d", "within"));
   const signals = new Map(Object.entries(options.signals ?? {}));

@@ -16,7 +16,7 @@ export interface FaultCounts {
   leaves: number;
 }
 
-/** The faults that a process can have. */
+/** The faults that a process under test can have. */
 export interface NodeFaults {
   crash(): void;
   /** Freezes the process. Only in a cluster. */
@@ -24,7 +24,7 @@ export interface NodeFaults {
   leave?(): void;
 }
 
-/** Makes commits, some of which fail. */
+/** Performs commits, some of which fail. */
 interface Committer {
   commit<T>(write: () => Promise<T>): Promise<T>;
 }
@@ -41,7 +41,7 @@ export class SimulatedFaults {
     this.#faultsLeft = random.between(0, 6);
   }
 
-  /** The committer of one process. */
+  /** The committer of one process, which makes some of its commits fail. */
   of(node: NodeFaults): Committer {
     return { commit: (write) => this.#commit(node, write) };
   }

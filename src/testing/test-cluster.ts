@@ -17,16 +17,16 @@ import { VirtualClock } from "./virtual-clock.ts";
 export const TEST_PARTITIONS = 8;
 /** How long a frozen node stands still: longer than a lease. */
 const PAUSE_MS = 25_000;
-/** How long a node that leaves is waited for. */
+/** How long the test waits for a node that leaves. */
 const LEAVE_MS = 30_000;
-/** A longer time in which nothing but renewals happens is skipped. */
+/** Periods longer than this in which only lease renewals happen are skipped. */
 const SKIP_MS = 60_000;
 
 export interface TestClusterOptions
   extends Omit<ClusterRunOptions, "clock" | "url" | "onMessage" | "onStop" | "faults" | "random"> {
   readonly nodes: number;
   readonly random: SeededRandom;
-  /** The faults to simulate; null: none. */
+  /** The faults to simulate; null for none. */
   readonly faults: SimulatedFaults | null;
 }
 
@@ -34,7 +34,7 @@ export class TestCluster implements AsyncDisposable {
   readonly #options: TestClusterOptions;
   readonly #workflows: readonly (HostedWorkflow | HostedTopic)[];
   readonly #clock = new VirtualClock(() => this.#lives.some((run) => run?.isAtWork === true));
-  /** The runs by node; null: the node is down. */
+  /** The current run of each node; null while the node is down. */
   readonly #lives: (ClusterRun | null)[];
   #begins = 0;
   #stopped: Error | null = null;
@@ -81,13 +81,13 @@ export class TestCluster implements AsyncDisposable {
       .map((recorded) => publicEvent(id, recorded, "full"));
   }
 
-  /** Resolves when nothing more happens until time moves. */
+  /** Resolves when nothing more happens unless time moves. */
   async settle(): Promise<void> {
     await this.#clock.settle();
     if (this.#stopped !== null) throw new Error("an engine stopped", { cause: this.#stopped });
   }
 
-  /** Moves time until something can happen. Returns false if nothing will. */
+  /** Moves virtual time to the next event. Returns false if there will be none. */
   async pass(): Promise<boolean> {
     const clock = this.#clock;
     const idleMs = clock.nextOwnAt - clock.now();
@@ -114,7 +114,7 @@ export class TestCluster implements AsyncDisposable {
     return !this.#lives.some((run) => run?.isAtWork === true);
   }
 
-  /** The node that owns the execution, as far as is known; otherwise any node that is up. */
+  /** The run of the node that owns the execution, as far as is known; otherwise that of any node that is up. */
   async #lifeFor(execution: string): Promise<ClusterRun> {
     const up = this.#lives.filter((run) => run?.isUp === true) as ClusterRun[];
     const clusterRun = up.find((one) => one.owns(execution)) ?? up[0];
@@ -166,7 +166,7 @@ export class TestCluster implements AsyncDisposable {
     if (run === null) return;
     const end = () => this.#end(node, run);
     run.leave().then(end, end);
-    // Handlers may run for long. After this time the node is killed.
+    // Handlers may run for a long time. After this time the node is killed.
     this.#clock.after(LEAVE_MS, end);
   }
 

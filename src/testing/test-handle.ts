@@ -19,7 +19,7 @@ import type {
 import { RondoError, reject } from "../std/rejection.ts";
 import { ENDED, type KillableProcess } from "./killable-process.ts";
 
-/** A run that answers until it ends. */
+/** A run of an engine that answers until it ends. */
 export interface Answering {
   readonly rondo: Rondo;
   readonly ended: KillableProcess["ended"];

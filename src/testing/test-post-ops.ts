@@ -1,4 +1,4 @@
-/** Post-operations under test: results stay in the memory store, broadcasts in a list. They take no time. */
+/** Post-operations under test: results are stored in memory, and broadcasts are added to a list. Both take no virtual time. */
 import { Performer } from "../commands/post-ops/post-op-performer.ts";
 import { WebhookSecrets } from "../commands/post-ops/webhook-secrets.ts";
 import { StateStores } from "../commands/state/state-stores.ts";
@@ -33,7 +33,7 @@ export class TestPostOps {
     this.#target = target;
   }
 
-  /** Makes the performer for one run. */
+  /** Makes the performer of post-operations for one run. */
   performer(store: Store, clock: Clock): Performer {
     return new Performer({
       store,

@@ -1,4 +1,6 @@
-/** The Rondo of `testRondo`, over tables that survive crashes. A test can move time, crash it and read journals. */
+/**
+ * The Rondo that `testRondo` returns, over tables that survive crashes. A test can move its time, crash it and read journals.
+ */
 import { decodeEntry } from "../kernel/journal/journal-entry.ts";
 import { type Detail, type PublicEvent, publicEvent } from "../kernel/journal/public-event.ts";
 import type { ExecutionView } from "../kernel/view.ts";

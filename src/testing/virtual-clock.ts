@@ -16,11 +16,11 @@ interface Timer {
   isCancelled: boolean;
 }
 
-/** 2030-01-01, so that a real time that gets in by mistake is noticed. */
+/** The time at which the clock begins: 2030-01-01, so that a real time that gets in by mistake is noticed. */
 const BEGINNING = 1_893_456_000_000;
-/** After this many turns of the event loop without work, all is quiet. */
+/** After this many turns of the event loop without work, nothing more is expected to happen. */
 const QUIET_TURNS = 3;
-/** The same while user code runs: its promises may take turns that the clock does not see. */
+/** The number of such turns while user code runs: its promises may take turns that the clock does not see. */
 const PATIENT_TURNS = 40;
 
 /** The clock of a `testRondo`. */
@@ -83,7 +83,7 @@ export class VirtualClock implements Clock {
     return dueOf(this.#steadyTimers) + this.#skippedMs;
   }
 
-  /** Jumps forward without firing timers on the way. */
+  /** Jumps forward without firing the timers on the way. */
   skip(ms: number): void {
     this.#now += ms;
     this.#skippedMs += ms;

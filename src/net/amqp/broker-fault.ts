@@ -1,9 +1,9 @@
-/** The broker failed, or refused. Only drivers catch it. */
+/** The error for a broker that failed or refused. Only drivers catch it. */
 export class BrokerFault extends Error {
   override name = "BrokerFault";
   /** Whether a retry may succeed. */
   readonly retryable: boolean;
-  /** The broker's reply code, such as 404 or 406, or null. */
+  /** The broker's reply code, such as 404 or 406; null if it sent none. */
   readonly code: number | null;
   /** Whether the broker did not answer in time. */
   readonly isSilent: boolean;
@@ -16,12 +16,15 @@ export class BrokerFault extends Error {
   }
 }
 
-/** The error as it is reported: a fault of the store or the broker as it is, anything else as a fault of the broker. */
+/**
+ * Converts an error for a report: a fault of the store or the broker stays as it is, any other error becomes a fault of the
+ * broker.
+ */
 export function toReported(thrown: unknown): Error {
   return thrown instanceof Error && "retryable" in thrown ? thrown : toFault(thrown);
 }
 
-/** Turns an error of the client library into a fault. */
+/** Converts an error of the client library into a fault. */
 export function toFault(thrown: unknown): BrokerFault {
   if (thrown instanceof BrokerFault) return thrown;
   const { message, code } = thrown as { message?: unknown; code?: unknown };

@@ -1,12 +1,14 @@
 import { type ChannelModel, connect } from "amqplib";
 import { showBroker, whyNoConnection } from "../../protocol/broker-address.ts";
 
-/** Connects to a broker and returns its product and version; throws if it refuses the connection, or takes no messages. */
+/**
+ * Connects to a broker and returns its product and version; throws if the broker refuses the connection or accepts no messages.
+ */
 export async function checkBroker(url: string): Promise<string> {
   const connection = await connect(url, { timeout: 5_000 }).catch((thrown: unknown) => {
     throw new Error(whyNoConnection(url, thrown), { cause: thrown });
   });
-  // The call that meets an error throws it. The heartbeat of a connection that was destroyed still times out.
+  // The call that fails throws its error, so this event is ignored. The heartbeat of a destroyed connection still times out.
   connection.on("error", () => {});
   const { product, version } = connection.connection.serverProperties;
   const blocked = new Promise<string>((resolve) => connection.on("blocked", resolve));
@@ -18,7 +20,7 @@ export async function checkBroker(url: string): Promise<string> {
   return `${product} ${version}`;
 }
 
-/** Publishes a message that no queue gets: a broker tells only publishers that it is blocked. */
+/** Publishes a message that no queue gets: a broker informs only publishers that it is blocked. */
 async function publishOne(connection: ChannelModel): Promise<void> {
   const channel = await connection.createConfirmChannel();
   channel.publish("", "rondo.check.nobody", Buffer.from("{}"));

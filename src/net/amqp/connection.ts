@@ -17,21 +17,24 @@ import { hangUp } from "./check-broker.ts";
 import { Delivery, type Lane, watchLane } from "./delivery.ts";
 
 export interface QueueCounts {
-  /** The number of messages that no consumer has. */
+  /** The number of messages that no consumer has received. */
   readonly ready: number;
   readonly consumers: number;
 }
 
 export interface BrokerSession {
-  /** The channel that publishes, with confirms. */
+  /** The channel for publishing, with publisher confirms. */
   readonly publish: ConfirmChannel;
-  /** The reply code with which the broker ended the connection, such as 320 or 541; null: it gave none. */
+  /** The reply code with which the broker ended the connection, such as 320 or 541; null if it gave none. */
   readonly code: number | null;
   /** Opens a channel. An error closes only this channel. */
   openChannel(): Promise<Channel>;
-  /** Runs `work` over its own channel. Throws a `BrokerFault` if the broker refuses, or does not answer in time. */
+  /** Runs `work` with a channel of its own. Throws a `BrokerFault` if the broker refuses, or does not answer in time. */
   withChannel<T>(work: (channel: Channel) => Promise<T>): Promise<T>;
-  /** Throws a silent `BrokerFault` if the broker does not answer in time. A broker that is blocked gets more time. */
+  /**
+   * Resolves as `work` does. Throws a silent `BrokerFault` if the broker does not answer in time. A blocked broker gets more
+   * time.
+   */
   answered<T>(work: Promise<T>, what: string): Promise<T>;
   /**
    * Consumes a queue over a shared channel; returns the consumer's tag. `onDelivery` gets null when the queue was deleted. If
@@ -39,7 +42,7 @@ export interface BrokerSession {
    */
   consume(queue: string, onDelivery: (delivery: Delivery | null) => void): Promise<string>;
   cancel(tag: string): Promise<void>;
-  /** Counts what is in a queue; null: there is no such queue. */
+  /** Counts the messages and consumers of a queue; null if there is no such queue. */
   counts(queue: string): Promise<QueueCounts | null>;
 }
 
@@ -51,19 +54,19 @@ export interface BrokerConnectionOptions {
   readonly answerMs: number;
   /** Whether to publish and consume over two TCP connections. */
   readonly isSplit?: boolean;
-  /** Unacknowledged deliveries that each consumer of `BrokerSession.consume` may have. */
+  /** The most unacknowledged deliveries of each consumer of `BrokerSession.consume`. */
   readonly prefetch?: number;
   /** Sets up a new session. The connection counts as up when this resolves. */
   readonly onUp: (session: BrokerSession) => Promise<void>;
   /** Called when the session has ended, or no connection could be made. */
   readonly onDown: () => void;
-  /** Called when the broker takes no messages for the moment (true), or takes them again (false). */
+  /** Called with true when the broker stops accepting messages, and with false when it accepts them again. */
   readonly onBlocked: (isBlocked: boolean) => void;
   /** Called once for a series of equal faults. */
   readonly onFault: (fault: BrokerFault) => void;
 }
 
-/** A peer that vanished without closing the connection is noticed when two heartbeats are missing. */
+/** The heartbeat interval. A peer that vanished without closing the connection is noticed when two heartbeats are missing. */
 const HEARTBEAT_S = 10;
 const CONNECT_MS = 10_000;
 const CLOSE_MS = 3_000;
@@ -91,12 +94,12 @@ export class BrokerConnection {
     return this.#backOff.failures === 0 ? "connecting" : "down";
   }
 
-  /** Why the connection is down or blocked; null: it is not. */
+  /** Why the connection is down or blocked; null if it is neither. */
   get fault(): string | null {
     return this.#fault;
   }
 
-  /** Connects, and tries again until a broker answers; resolves after the first try. Never throws. */
+  /** Connects, and repeats that until a broker answers; resolves after the first try. Never throws. */
   async open(): Promise<void> {
     const session = new Session(this.#options, {
       onBroken: (fault) => this.#down(session, fault),
@@ -158,7 +161,7 @@ class Session implements BrokerSession {
   /** The shared channel of `consume`, opened on first use. */
   #opening: Promise<Lane> | null = null;
   #lane: Lane | null = null;
-  /** The channel of `counts`; a queue that does not exist closes it. */
+  /** The channel of `counts`; asking for a queue that does not exist closes this channel. */
   #counter: Promise<Channel> | null = null;
   #counting: Promise<unknown> = Promise.resolve();
   /** Connections from which the broker does not read. */
@@ -240,7 +243,7 @@ class Session implements BrokerSession {
     return counted;
   }
 
-  /** Closes the connections. A broker that does not read does not see that they are closed: the sockets are destroyed then. */
+  /** Closes the connections. A broker that does not read does not notice the close; then the sockets are destroyed. */
   async close(): Promise<void> {
     this.#isClosed = true;
     if (this.#lane !== null) this.#lane.isOpen = false;
@@ -248,7 +251,7 @@ class Session implements BrokerSession {
     await Promise.all(closed);
   }
 
-  /** The connection that consumes, and works on queues. */
+  /** The connection that consumes, and declares and deletes queues. */
   get #consuming(): ChannelModel {
     const last = this.#connections.at(-1);
     if (last === undefined) throw new BrokerFault("the connection is gone");
@@ -294,7 +297,7 @@ class Session implements BrokerSession {
     return lane;
   }
 
-  /** Ends the session when a channel breaks that all share. */
+  /** Ends the session if a channel that all consumers share breaks. */
   #breakWith(channel: Channel): void {
     let fault = new BrokerFault("a channel is gone");
     channel.on("error", (thrown) => {

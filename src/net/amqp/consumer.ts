@@ -11,7 +11,7 @@ import type { QueueRepair } from "./queue-repair.ts";
 export interface ConsumerOptions {
   /** Declares the queue and everything that it needs; returns the queue's name. */
   readonly prepare: (channel: Channel, session: BrokerSession) => Promise<string>;
-  /** Unacknowledged deliveries that the consumer may have. */
+  /** The most unacknowledged deliveries of the consumer. */
   readonly prefetch: () => number;
   readonly onDelivery: (delivery: Delivery) => void;
 }
@@ -26,7 +26,7 @@ export class Consumer {
   #prefetch = 0;
   deliveries = 0;
 
-  /** `onGone` is called when the queue is gone or its channel broke, not when the session ends. */
+  /** `onGone` is called when the queue was deleted or its channel broke, but not when the session ends. */
   constructor(options: ConsumerOptions, onGone: (why: string) => void) {
     this.#options = options;
     this.#onGone = onGone;
@@ -36,7 +36,7 @@ export class Consumer {
     return this.#prefetch;
   }
 
-  /** Starts to consume; returns the fault if it cannot. */
+  /** Starts to consume; returns the fault if that fails. */
   async open(session: BrokerSession): Promise<BrokerFault | null> {
     try {
       const channel = await session.openChannel();
@@ -59,7 +59,7 @@ export class Consumer {
     }
   }
 
-  /** Consumes with the prefetch that `options.prefetch` returns now. */
+  /** Consumes again, with the prefetch that `options.prefetch` returns now. */
   async renew(): Promise<void> {
     const lane = this.#lane;
     const tag = this.#tag;
@@ -80,7 +80,7 @@ export class Consumer {
     this.#isClosed = true;
     this.#tag = null;
     if (lane === null || tag === null || !lane.isOpen) return;
-    // A channel that breaks meanwhile does not consume either.
+    // If the channel breaks meanwhile, it does not consume either.
     await lane.channel.cancel(tag).catch(() => {});
   }
 
@@ -113,7 +113,10 @@ export class Consumer {
 }
 
 export interface RecoveringConsumerOptions extends ConsumerOptions {
-  /** The name of a queue that is shared with other processes; it is declared again if it fails repeatedly. */
+  /**
+   * The name of a queue that is shared with other processes; it is declared again if it fails repeatedly. Null for other
+   * queues.
+   */
   readonly queue: string | null;
   readonly repair: QueueRepair;
   readonly clock: Clock;
@@ -200,7 +203,7 @@ export class FanoutConsumer extends RecoveringConsumer {
       },
     });
     this.#stopRebinding = every(options.clock, REBIND_MS, () => {
-      // If binding breaks the channel, the consumer opens another one.
+      // If the binding breaks the channel, the consumer opens another channel.
       if (bound !== null && this.isAttached) bind(bound.channel, bound.queue).catch(() => {});
     });
   }

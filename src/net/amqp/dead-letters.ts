@@ -1,4 +1,4 @@
-/** The dead-letter queue at the broker: unreadable messages, with the headers `queue` and `reason`. */
+/** The dead-letter queue at the broker. It contains unreadable messages, with the headers `queue` and `reason`. */
 import type { Clock } from "../../std/clock.ts";
 import { toFault } from "./broker-fault.ts";
 import type { BrokerSession } from "./connection.ts";
@@ -7,7 +7,7 @@ import type { Outgoing, Publisher } from "./publisher.ts";
 import type { QueueRepair } from "./queue-repair.ts";
 
 export interface DeadLettersParts {
-  /** The name of the exchange and of its queue. */
+  /** The common name of the dead-letter exchange and its queue. */
   readonly dead: string;
   readonly clock: Clock;
   readonly publisher: Publisher;
@@ -16,7 +16,7 @@ export interface DeadLettersParts {
   readonly onFault: (fault: Error) => void;
 }
 
-/** The queue holds this many messages; RabbitMQ then drops the oldest. */
+/** The most messages in the dead-letter queue; beyond that, RabbitMQ drops the oldest. */
 const LENGTH_MAX = 100_000;
 const RETRY_MS = 200;
 const REASON_CHARS_MAX = 1_000;
@@ -46,7 +46,10 @@ export class DeadLetters {
     );
   }
 
-  /** Publishes a copy of a message and acknowledges its delivery. `from`: where the message came from, if not its queue. */
+  /**
+   * Publishes a copy of a message to the dead-letter queue and acknowledges the delivery. `from` names where the message came
+   * from, if that is not its queue.
+   */
   put(delivery: Delivery, reason: string, from = delivery.queue): void {
     this.#count++;
     const copy: Outgoing = {
@@ -64,7 +67,7 @@ export class DeadLetters {
     this.#parts.publisher.publish(copy);
   }
 
-  /** No queue took the copy: the queue was deleted. */
+  /** Declares the dead-letter queue and publishes the copy again, because no queue accepted it. */
   async #publishAgain(copy: Outgoing): Promise<void> {
     const { session, clock, publisher, onFault } = this.#parts;
     const current = session();

@@ -1,4 +1,4 @@
-/** A delivered message. It is acknowledged over the channel that delivered it, or not at all. */
+/** A delivered message. It can only be acknowledged over the channel that delivered it. */
 import type { Channel, ConsumeMessage } from "amqplib";
 
 /** A channel, and whether its deliveries can still be acknowledged. */
@@ -28,7 +28,7 @@ export class Delivery {
     this.#lane = lane;
   }
 
-  /** Whether the delivery can be acknowledged. If not, the broker delivers the message again. */
+  /** Whether the delivery can still be acknowledged. If not, the broker delivers the message again. */
   get isOpen(): boolean {
     return this.#lane.isOpen;
   }

@@ -1,4 +1,4 @@
-/** Publishes durable messages with confirms. Unconfirmed messages are published again over the next connection. */
+/** Publishes durable messages with publisher confirms. Unconfirmed messages are published again over the next connection. */
 import type { ConfirmChannel, Options } from "amqplib";
 import { messageIdOf } from "../../protocol/amqp-wire.ts";
 import { backOffMs } from "../../std/back-off.ts";
@@ -6,24 +6,26 @@ import type { Clock } from "../../std/clock.ts";
 import { atMost } from "../../std/within.ts";
 
 export interface Outgoing {
-  /** The exchange; left out: the default exchange, where the key is the queue's name. */
+  /** The exchange; by default the default exchange, where the key is the queue's name. */
   readonly exchange?: string;
   readonly key: string;
   /** The id of the message, unique among the messages that are not confirmed. */
   readonly id: string;
   readonly body: Buffer;
-  /** Whether `done` reports that no queue took the message. */
+  /** Whether `done` reports that no queue accepted the message. */
   readonly mandatory?: boolean;
-  /** Publishes a mandatory message again a few times if no queue took it: the queue may be about to be declared. */
+  /**
+   * Whether a mandatory message is published again a few times if no queue accepted it: the queue may be about to be declared.
+   */
   readonly retryUnrouted?: boolean;
-  /** The sender repeats the message by itself, so it is not published again over the next connection. */
+  /** Whether the sender repeats the message by itself, so that it is not published again over the next connection. */
   readonly isRepeated?: boolean;
   /** How long the message may wait in a queue. */
   readonly expirationMs?: number;
   readonly replyTo?: string;
   readonly correlationId?: string;
   readonly headers?: Readonly<Record<string, string | number | readonly string[]>>;
-  /** Called once, when the broker has confirmed the message; false: no queue took it. */
+  /** Called once, when the broker has confirmed the message; with false if no queue accepted it. */
   readonly done?: (isRouted: boolean) => void;
 }
 
@@ -33,7 +35,7 @@ export class Publisher {
   readonly #clock: Clock;
   readonly #entries = new Map<string, Outgoing>();
   readonly #returned = new Set<string>();
-  /** For messages with `retryUnrouted`: how often no queue took them. */
+  /** For messages with `retryUnrouted`: how often no queue accepted them. */
   readonly #unrouted = new Map<string, number>();
   /** Callbacks of messages that were withdrawn before they were confirmed. */
   readonly #withdrawn = new Map<string, () => void>();
@@ -80,13 +82,13 @@ export class Publisher {
     return this.#entries.has(id);
   }
 
-  /** Forgets unconfirmed messages: they are not published again, and `done` is not called. */
+  /** Drops unconfirmed messages: they are not published again, and their `done` is not called. */
   forget(isUnwanted: (message: Outgoing) => boolean): void {
     for (const [id, message] of this.#entries) if (isUnwanted(message)) this.#drop(id);
     this.#noteSize();
   }
 
-  /** Withdraws a message. If it is on its way, `then` is called when it is confirmed or the connection is lost. */
+  /** Withdraws a message. If it was sent already, `then` is called when it is confirmed or the connection is lost. */
   withdraw(id: string, then: () => void): void {
     const isUnderWay = this.#drop(id) && this.#channel !== null;
     this.#noteSize();
@@ -121,7 +123,7 @@ export class Publisher {
         if (this.#channel === channel) this.#settle(message, error === null);
       });
     } catch (thrown) {
-      // The channel is closing: the message goes over the next one.
+      // The channel is closing, so the message is published over the next one.
       if (!(thrown instanceof Error && thrown.name === "IllegalOperationError")) throw thrown;
     }
   }

@@ -9,11 +9,11 @@ import type { BrokerSession, QueueCounts } from "./connection.ts";
 const FAILURES_MAX = 2;
 const NAMES_MAX = 1_000;
 const INTERNAL_ERROR = 541;
-/** RabbitMQ also answers this for a queue that it lists but cannot find. */
+/** The reply code for a missing queue. RabbitMQ also sends it for a queue that it lists but cannot find. */
 const NOT_FOUND = 404;
 
 export class QueueRepair {
-  /** Failures in a row, by queue. */
+  /** The number of failures in a row, by queue. */
   readonly #failures = new Map<string, number>();
   readonly #onFault: (fault: Error) => void;
 
@@ -34,12 +34,12 @@ export class QueueRepair {
     }
   }
 
-  /** Counts the messages of a queue. A queue that does not answer has failed. */
+  /** Counts the messages of a queue. A queue that does not answer counts as failed. */
   counts(session: BrokerSession, queue: string): Promise<QueueCounts | null> {
     return this.open(session, [queue], () => session.counts(queue));
   }
 
-  /** Counts a failure of a queue if the queue may be the cause; null: the queue works. */
+  /** Counts a failure of a queue if the queue may be the cause; null if the queue works. */
   note(session: BrokerSession, queue: string, fault: BrokerFault | null): void {
     const failures = (this.#failures.get(queue) ?? 0) + 1;
     const code = fault === null ? null : (fault.code ?? session.code);

@@ -6,17 +6,17 @@ import { BlockList, isIPv4, isIPv6 } from "node:net";
 
 export interface Address {
   readonly family: "ipv4" | "ipv6";
-  /** The shortest spelling; equal addresses have equal texts. */
+  /** The shortest spelling of the address; equal addresses have equal texts. */
   readonly text: string;
 }
 
-/** All addresses with the same first bits. */
+/** A range of addresses: all that have the same first bits. */
 export interface AddressRange {
   readonly family: "ipv4" | "ipv6";
   readonly block: BlockList;
 }
 
-/** Parses an address in its plain spelling; null: invalid. A zone (`%eth0`) is ignored. */
+/** Parses an address in its plain spelling; null if it is invalid. A zone (`%eth0`) is ignored. */
 export function parseAddress(given: string): Address | null {
   const plain = given.replace(/%.*$/, "");
   if (isIPv4(plain)) return { family: "ipv4", text: plain };
@@ -28,7 +28,7 @@ export function parseAddress(given: string): Address | null {
   return { family: "ipv4", text: bytes.join(".") };
 }
 
-/** Parses `address/bits` or a single address; null: invalid. */
+/** Parses `address/bits` or a single address; null if it is invalid. */
 export function parseRange(given: string): AddressRange | null {
   const [, base = "", length] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(given) ?? [];
   const first = parseAddress(base);
@@ -42,6 +42,6 @@ export function parseRange(given: string): AddressRange | null {
 }
 
 export function isIn(range: AddressRange, { text, family }: Address): boolean {
-  // A block of IPv6 addresses around ::ffff:0:0/96 would contain IPv4 addresses.
+  // A range of IPv6 addresses around ::ffff:0:0/96 would contain IPv4 addresses.
   return family === range.family && range.block.check(text, family);
 }

@@ -1,6 +1,7 @@
 /**
- * `allowTargets`: targets that the operator opens: a host, an address or a range, with an optional port (default: the usual
- * ports). A listed host may have an internal address, but not one that must be listed itself (forbidden-address.ts).
+ * The setting `allowTargets`, by which the operator allows targets: a host, an address or a range, with an optional port
+ * (default: the usual ports). A listed host may have an internal address, but not an address that must be listed itself
+ * (forbidden-address.ts).
  */
 import { isIPv6 } from "node:net";
 import { isRejection, type Rejection, reject } from "../../std/rejection.ts";
@@ -11,7 +12,7 @@ export const USUAL_PORTS: readonly number[] = [80, 443, 8_080, 8_443];
 
 interface Entry {
   readonly what: { readonly host: string } | { readonly range: AddressRange };
-  /** The allowed port; null: the usual ports. */
+  /** The allowed port; null for the usual ports. */
   readonly port: number | null;
 }
 
@@ -24,7 +25,7 @@ export class AllowList {
 
   static readonly empty = new AllowList([]);
 
-  /** Parses the list. A rejection names the invalid entry. */
+  /** Parses the list of allowed targets. A rejection names the invalid entry. */
   static parse(texts: readonly string[], what = "allowTargets"): AllowList | Rejection {
     const entries: Entry[] = [];
     for (const [i, text] of texts.entries()) {

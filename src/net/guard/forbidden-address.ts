@@ -1,6 +1,6 @@
 /**
- * Addresses that users' data must not reach: everything except public addresses of one machine. An internal address (loopback,
- * private networks) can be opened by a host in `allowTargets`, any other only by the address itself.
+ * Addresses to which users' data must not be sent: all except public addresses of one machine. A host in `allowTargets` can
+ * allow an internal address (loopback, private networks); any other address must be listed itself.
  */
 import { type Address, type AddressRange, isIn, parseRange } from "./address.ts";
 
@@ -10,7 +10,7 @@ export interface Forbidden {
   readonly isInside: boolean;
 }
 
-/** The first matching range counts, so narrower ranges come first. */
+/** Ranges of forbidden addresses. The first matching range counts, so narrower ranges come first. */
 const RANGES: readonly (readonly [range: string, what: string, isInside?: boolean])[] = [
   ["255.255.255.255", "the broadcast address"],
   ["168.63.129.16", "a cloud's metadata service"],
@@ -57,7 +57,7 @@ const TABLE: readonly (Forbidden & { readonly range: AddressRange })[] = RANGES.
 const GLOBAL_UNICAST = parseRange("2000::/3") as AddressRange;
 const NOT_GLOBAL: Forbidden = { what: "not a public address", isInside: false };
 
-/** The reason why users' data must not reach an address; null: it may. */
+/** Why users' data must not be sent to an address; null if it may be. */
 export function whyForbidden(address: Address): Forbidden | null {
   const found = TABLE.find(({ range }) => isIn(range, address));
   if (found !== undefined) return found;

@@ -25,11 +25,11 @@ export type Dial = (place: {
 }) => Promise<Socket>;
 
 export interface GuardLimits {
-  /** The time limit of resolving the name and connecting. */
+  /** The time limit for resolving the name and connecting. */
   readonly connectMs: number;
-  /** The time limit of the whole exchange. */
+  /** The time limit of the whole request and answer. */
   readonly wholeMs: number;
-  /** The part of the body that is read; the rest is cut off. */
+  /** The most bytes of the answer's body that are read; the rest is cut off. */
   readonly bodyBytes: number;
   readonly headerBytes: number;
 }
@@ -80,7 +80,7 @@ export class GuardedHttp {
     this.#ca = options.ca;
   }
 
-  /** The reason why nothing would be sent to this URL, judged by the URL alone; null: it may be allowed. */
+  /** Why no request would be sent to this URL, judged by the URL alone; null if it may be allowed. */
   refusalOf(url: string): Rejection | null {
     const target = parseTarget(url, this.#allow);
     return isRejection(target) ? target : null;
@@ -104,7 +104,7 @@ export class GuardedHttp {
     }
   }
 
-  /** All addresses of the name, if every one is allowed: a forbidden one would be reached sooner or later. */
+  /** Resolves the name to all its addresses, if every one is allowed: a forbidden one would be reached sooner or later. */
   async #resolve(target: Target, signal: AbortSignal): Promise<readonly Address[] | Rejection> {
     if (target.literal !== null) return [target.literal];
     const found = await unlessAborted(this.#lookup(target.host), signal);
@@ -146,7 +146,7 @@ export class GuardedHttp {
     throw failure;
   }
 
-  /** The certificate must be valid for the host of the URL. */
+  /** Begins TLS. The certificate must be valid for the host of the URL. */
   #secure(socket: Socket, host: string, signal: AbortSignal): Promise<Socket> {
     const isAddress = parseAddress(host) !== null;
     const tls = connectTls({
@@ -218,7 +218,7 @@ function ask(
     });
     call.on("response", resolve);
     call.on("error", fail);
-    // Covers all other ends, such as an answer that changes the protocol.
+    // This covers all other ends of a request, such as an answer that changes the protocol.
     call.on("close", () => fail(new HttpFault(`${authority}: closed without an answer`, "ECONNRESET")));
     call.end(body);
   });
@@ -248,7 +248,7 @@ function dialTcp({ address, port, signal }: Parameters<Dial>[0]): Promise<Socket
   return untilReady(socket, "connect", signal);
 }
 
-/** Resolves at the event. An error or an abort before it destroys the socket and rejects. */
+/** Resolves when the socket emits the event. An error or an abort before that destroys the socket and rejects. */
 function untilReady(socket: Socket, event: string, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, fail) => {
     const giveUp = (): void => void socket.destroy(signal.reason as Error);
@@ -266,7 +266,7 @@ function untilReady(socket: Socket, event: string, signal: AbortSignal): Promise
   });
 }
 
-/** The request itself reports the error to its caller. */
+/** Ignores an error event: the request itself reports the error to its caller. */
 function ignoreHere(): void {}
 
 function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {

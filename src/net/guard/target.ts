@@ -9,11 +9,11 @@ import { whyForbidden } from "./forbidden-address.ts";
 
 export interface Target {
   readonly isSecure: boolean;
-  /** The name or address, without brackets. */
+  /** The host name or address of the URL, without brackets. */
   readonly host: string;
   readonly port: number;
   readonly path: string;
-  /** The `Host` header. */
+  /** The value of the `Host` header. */
   readonly authority: string;
   /** The address, if the URL has an address instead of a name. */
   readonly literal: Address | null;
@@ -22,7 +22,7 @@ export interface Target {
 }
 
 const URL_CHARS_MAX = 2_048;
-/** Names that are never hosts of the public network. */
+/** A pattern of host names that never belong to the public network. */
 const INSIDE_NAMES =
   /(?:^|\.)(?:localhost|local|localdomain|internal|intranet|private|corp|home|lan|arpa|test|invalid|onion)$/;
 
@@ -55,7 +55,7 @@ export function parseTarget(text: string, allow: AllowList): Target | Rejection 
   return whyNot(target, allow) ?? target;
 }
 
-/** The reason why a target must not be connected to at this address; null: it may. */
+/** Why no connection to a target may be made at this address; null if it may. */
 export function whyNotAt(target: Target, address: Address, allow: AllowList): Rejection | null {
   const { host, port, isListed } = target;
   if (allow.hasAddress(address, port)) return null;
