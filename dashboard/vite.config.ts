@@ -1,6 +1,7 @@
 import { defineConfig } from "vite";
 
-// The built files are served by the node itself (src/server/http/page-files.ts); `vite dashboard` serves them with a node's API behind.
+// The node serves the built files (src/server/http/page-files.ts); `vite dashboard` serves them in development, with a node's
+// API behind.
 export default defineConfig({
   oxc: { jsx: { runtime: "automatic", importSource: "preact" } },
   build: {
@@ -10,7 +11,7 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     assetsInlineLimit: 0,
     reportCompressedSize: false,
-    // What most pages need is one file: many small ones are many requests one after the other.
+    // Code that most pages need goes into one file: many small files would cost many requests in sequence.
     rolldownOptions: {
       output: {
         codeSplitting: {

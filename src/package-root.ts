@@ -16,7 +16,9 @@ export function readManifest(): Manifest {
   return JSON.parse(readFileSync(new URL("package.json", ROOT), "utf8")) as Manifest;
 }
 
-/** The nearest folder above this module with a package.json: the module runs from `src/` in tests, else from `dist/src/`. */
+/**
+ * Finds the nearest folder above this module with a package.json: the module runs from `src/` in tests, else from `dist/src/`.
+ */
 function findRoot(): URL {
   let folder = new URL("./", import.meta.url);
   while (!existsSync(new URL("package.json", folder))) folder = new URL("../", folder);

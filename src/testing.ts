@@ -27,7 +27,7 @@ export type { TestClock, TestRondo } from "./testing/test-rondo.ts";
 
 /** Options of `testRondo`. */
 export interface TestOptions {
-  /** The workflows and topics that are served, also after each crash. */
+  /** The workflows and topics that are served, after each crash too. */
   readonly workflows: readonly (HostedWorkflow | HostedTopic)[];
   /**
    * The seed of all randomness: the same seed makes the same ids.
@@ -48,7 +48,7 @@ export interface TestOptions {
    */
   readonly onLog?: (line: LogLine) => void;
   /**
-   * Answers broadcasts of commands with an HTTP status. `t.broadcasts` has what was sent.
+   * Answers broadcasts of commands with an HTTP status. `t.broadcasts` contains the sent broadcasts.
    *
    * @default answers 204
    */

@@ -1,4 +1,4 @@
-/** Which page an address is for. Pages are loaded when they are first gone to. */
+/** Maps addresses to pages. The code of a page is loaded when the page is first visited. */
 import type { ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { openSession, type Problem, session } from "./api/client.ts";
@@ -12,12 +12,12 @@ import { Frame } from "./shell/frame.tsx";
 import { SignIn } from "./shell/sign-in.tsx";
 import { Empty, Loading, Trouble } from "./ui/state.tsx";
 
-/** A page; `id` is what follows its name in the address. */
+/** A page component; `id` is the part of the address after the page's name. */
 export type PageType = ComponentType<{ readonly id: string }>;
 
 type Load = () => Promise<PageType>;
 
-/** By the first part of the address; "name/" where more follows. */
+/** Pages by the first segment of the address; "name/" if another segment follows. */
 const PAGES: Readonly<Record<string, Load>> = {
   "": async () => (await import("./pages/overview/overview.tsx")).Overview,
   executions: async () => (await import("./pages/executions/executions.tsx")).Executions,
@@ -33,7 +33,7 @@ const PAGES: Readonly<Record<string, Load>> = {
   settings: async () => (await import("./pages/settings/settings.tsx")).Settings,
 };
 
-/** The dashboard. */
+/** The root component of the dashboard. */
 export function App() {
   const who = useCell(session);
   const [problem, setProblem] = useState<Problem | null>(null);
@@ -61,12 +61,12 @@ export function App() {
   );
 }
 
-/** What the address asks for is on its way while the node finds out who is there. */
+/** Starts the requests of the addressed page while the node identifies the user. */
 export function startPage(): void {
   if (location.hash !== "") return;
   const place = readPlace();
   const { load, id } = pageOf(place);
-  // If it cannot be loaded, that is said where it is shown.
+  // If the page's code cannot be loaded, the component shows the error.
   load?.().catch(() => {});
   if (load === PAGES["executions/"]) askEarly(["/v1/session", ...firstAddresses(id, place)]);
   else askEarly(["/v1/session"]);

@@ -13,14 +13,14 @@ import {
 import { type Line, type LineOf, wrongLine } from "./line.ts";
 import type { OwnedStore } from "./owned-store.ts";
 
-/** A commit is full after this many writes or characters. */
+/** The most writes and characters of one commit. */
 const WRITES_MAX = 500;
 const CHARS_MAX = 2_097_152;
-/** The most journal ends in memory; others are read again, a few at a time. */
+/** The most ends of journals in memory; the others are read again, a few at a time. */
 const ENDS_MAX = 100_000;
 const LOOKED_UP = 32;
 
-/** The execution whose lines are being read. */
+/** The execution whose lines the import is reading. */
 interface Current {
   readonly id: string;
   /** The number of the last event so far. */
@@ -81,7 +81,7 @@ export class LineImporter {
       case "letters": {
         this.#closeCurrent();
         const [carrier] = this.#ends;
-        // Without any execution, mail has neither a sender nor a receiver.
+        // If there are no executions at all, no mail can have a sender or a receiver.
         if (carrier === undefined) return;
         return this.#write({ ...bare(...carrier), mail: line.rows });
       }
@@ -92,7 +92,7 @@ export class LineImporter {
     }
   }
 
-  /** Writes the rest, and the data for the next owner. */
+  /** Writes the remaining rows, and the data for the next owner. */
   async finish(): Promise<void> {
     this.#closeCurrent();
     await this.#flush();
@@ -138,7 +138,7 @@ export class LineImporter {
     this.#current = null;
   }
 
-  /** Rows of complete executions, each as its own write, in order. */
+  /** Adds rows of executions that are complete already, each as a write of its own, in order. */
   async #addLate<Row extends { readonly execution: string }>(
     rows: readonly Row[],
     content: (row: Row) => Partial<ExecutionWrite>,
@@ -189,7 +189,7 @@ export class LineImporter {
   }
 }
 
-/** A write without content, to be filled in. */
+/** An empty write for an execution, to which the caller adds its content. */
 function bare(execution: string, after: number): ExecutionWrite {
   return {
     execution,

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { RondoError, reject } from "../std/rejection.ts";
 import type { Want } from "../store/store.ts";
 
-/** The version of the format; an import reads this one only. */
+/** The version of the format; an import reads only this version. */
 export const FORMAT = 1;
 
 const count = z.int().min(0);
@@ -57,7 +57,7 @@ const journal = z.strictObject({
     .min(1),
 });
 
-/** The snapshot of the journal so far. */
+/** A snapshot of the execution after the journal so far. */
 const snapshot = z.strictObject({ kind: z.literal("snapshot"), foldVersion: z.int(), body: z.string() });
 
 const logs = z.strictObject({
@@ -118,7 +118,7 @@ export function parseLine(text: string, number: number): Line {
   throw wrongLine(number, `${issue?.path.join(".") ?? ""}: ${issue?.message ?? ""}`, parsed.error);
 }
 
-/** The refusal of a file because of one line. */
+/** Makes the error that refuses a file because of one of its lines. */
 export function wrongLine(number: number, why: string, cause?: unknown): RondoError {
   return new RondoError(
     reject("invalid_input", `line ${number} is not of an export that this version reads: ${why}`),

@@ -1,4 +1,4 @@
-/** Export and import: a store without an owner becomes sealed bytes, and lines become a store. */
+/** Exports a store without an owner as sealed bytes, and imports such bytes as a new store. */
 import type { Clock } from "../std/clock.ts";
 import { DOCUMENT_KINDS } from "../store/document-kinds.ts";
 import type { Store } from "../store/store.ts";
@@ -14,12 +14,12 @@ export interface ExportOptions {
   readonly clock: Clock;
   /** The version of Rondo that writes the export. */
   readonly rondo: string;
-  /** Takes bytes; the next ones follow after it has resolved. */
+  /** Writes bytes; the next ones follow after the promise has resolved. */
   readonly write: (chunk: Buffer) => Promise<void>;
   readonly signal?: AbortSignal;
 }
 
-/** Exports a store. The store is unchanged, and its next owner finds the data of the last one. */
+/** Exports a store. The store stays unchanged, and its next owner finds the data of the last one. */
 export async function exportStore(options: ExportOptions): Promise<Moved> {
   const { clock, rondo, write, signal } = options;
   const owned = await openOwned(options.store, clock);
@@ -27,7 +27,7 @@ export async function exportStore(options: ExportOptions): Promise<Moved> {
   try {
     const lines = exportLines(owned, { at: clock.now(), rondo }, (what) => tally.leaveOut(what));
     for await (const chunk of seal(counted(lines, tally, signal))) {
-      // Checked before the end is written: without an end, the export counts as incomplete.
+      // The ownership is checked before the end is written: without an end, the export counts as incomplete.
       await owned.confirm();
       await write(chunk);
     }
@@ -38,13 +38,13 @@ export async function exportStore(options: ExportOptions): Promise<Moved> {
 }
 
 export interface ImportOptions {
-  /** An empty store. It is closed at the end. */
+  /** The empty store to import into. It is closed at the end. */
   readonly owned: OwnedStore;
   readonly lines: AsyncIterable<Line>;
   readonly signal?: AbortSignal;
 }
 
-/** Imports lines into a new store, closed as unclean: its next owner treats open attempts as in doubt. */
+/** Imports lines into a new store, which is closed as unclean: its next owner treats open attempts as in doubt. */
 export async function importStore({ owned, lines, signal }: ImportOptions): Promise<Moved> {
   const tally = new Tally();
   try {

@@ -1,4 +1,6 @@
-/** A store that this process owns as a whole; `confirm` throws if it loses the lease of a shared store. */
+/**
+ * A store whose partitions are all owned by this process; `confirm` throws if the process has lost the lease of a shared store.
+ */
 import type { Clock } from "../std/clock.ts";
 import { RondoError, reject } from "../std/rejection.ts";
 import { type ClusterStore, LEASE_MS, type Membership } from "../store/cluster-store.ts";
@@ -13,7 +15,7 @@ export interface OwnedStore {
   close(options: { readonly clean: boolean }): Promise<void>;
 }
 
-/** Opens a store and takes all partitions. Throws a `conflict` if another process works on it. */
+/** Opens a store and takes all its partitions. Throws a `conflict` if another process works on the store. */
 export async function openOwned(store: Store, clock: Clock): Promise<OwnedStore> {
   const info = await store.open();
   if (!isOfCluster(store)) {

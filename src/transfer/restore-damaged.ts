@@ -1,9 +1,8 @@
 /**
- * Puts executions of an export in the place of damaged ones with the same ids, in a store that is owned for it. Nothing
- * else of the store is changed.
- *
- * Each execution is held in memory and written by one commit. A document names it from before the damaged one is
- * dropped until the commit has succeeded, so an import that was interrupted can be repeated.
+ * Replaces damaged executions of a store by those of an export with the same ids. This process must own the store. Nothing else
+ * of the store is changed.
+ * Each execution is held in memory and written by one commit. A document names it from before the damaged one is dropped until
+ * the commit has succeeded, so an import that was interrupted can be repeated.
  */
 import { extendChain } from "../engine/commit/journal-chain.ts";
 import { readDefinition } from "../kernel/definition/read-definition.ts";
@@ -21,7 +20,7 @@ import {
 import type { Line, LineOf } from "./line.ts";
 import { type OwnedStore, openOwned } from "./owned-store.ts";
 
-/** Documents that name executions whose replacement was begun. */
+/** The kind of documents that name executions whose replacement has begun. */
 const BEGUN = "restoring";
 const PAGE = 500;
 

@@ -7,7 +7,7 @@ import { FORMAT, type Line, type LineOf, parseLine } from "./line.ts";
 
 /** About how many bytes are written at a time. */
 const CHUNK = 262_144;
-/** The longest line that is read, in bytes; longer than any written line. */
+/** The longest line that is read, in bytes. No written line is this long. */
 const LINE_MAX = 268_435_456;
 const NEWLINE = 10;
 
@@ -39,7 +39,7 @@ export async function* seal(lines: AsyncIterable<Line>): AsyncGenerator<Buffer> 
   yield take();
 }
 
-/** Reads a file to its end and checks its seal. Throws a `RondoError` that says what is wrong. */
+/** Reads a file to its end and checks its seal. Throws a `RondoError` that says what is wrong with the file. */
 export async function checkSeal(file: string): Promise<Rejection | null> {
   const hash = createHash("sha256");
   let count = 0;

@@ -9,9 +9,9 @@ export interface Moved {
   readonly timers: number;
   readonly letters: number;
   readonly deadLetters: number;
-  /** Ids of damaged executions, which are damaged after an import too. Left out: none. */
+  /** Ids of damaged executions, which are damaged after an import too. Missing if there are none. */
   readonly damaged?: readonly string[];
-  /** Ids of unreadable documents, which are not in the export. Left out: none. */
+  /** Ids of unreadable documents, which are not in the export. Missing if there are none. */
   readonly leftOut?: readonly string[];
 }
 
@@ -31,7 +31,7 @@ export class Tally {
     };
   }
 
-  /** Notes a document that is not exported. */
+  /** Records a document that is left out of the export. */
   leaveOut(what: string): void {
     this.#leftOut.push(what);
   }

@@ -1,18 +1,21 @@
-/** Asks the node's API. A refusal is a `Problem`, which says what went wrong and what to do; who is not let in is shown the sign-in page. */
+/**
+ * Sends requests to the node's API. A refusal becomes a `Problem`, which says what went wrong and what to do. A user without
+ * access gets the sign-in page.
+ */
 import { addressOf, type Choices } from "../core/address.ts";
 import { Cell } from "../core/cell.ts";
 import { dropEarly, takeEarly } from "./early.ts";
 import type { Session } from "./shapes.ts";
 
-/** Who is asking: not known yet, nobody (a token is needed), or somebody. */
+/** The session: not known yet, none (a token is needed), or the signed-in user. */
 export const session = new Cell<Session | "unknown" | "nobody">("unknown");
 
-/** A refusal of the API, or no answer at all. */
+/** A refusal of the API, or the lack of an answer. */
 export class Problem extends Error {
   readonly status: number;
   readonly code: string;
   readonly hint: string;
-  /** How long the node asks to wait; 0: it does not say. */
+  /** How long the node asks the client to wait, in milliseconds; 0 if it does not say. */
   readonly waitMs: number;
 
   constructor(facts: { status: number; code: string; detail: string; hint: string; waitMs?: number }) {
@@ -23,16 +26,16 @@ export class Problem extends Error {
     this.waitMs = facts.waitMs ?? 0;
   }
 
-  /** Whether asking again may help: what is the request's own fault stays so. */
+  /** Whether a repeated request may succeed. A wrong request never does. */
   get mayPass(): boolean {
     return this.status < 400 || this.status >= 500 || PASSING.includes(this.status);
   }
 }
 
-/** Too slow, asked the wrong node, too early, too often. */
+/** HTTP statuses of temporary refusals: too slow, wrong node, too early, too often. */
 const PASSING: readonly number[] = [408, 421, 425, 429];
 
-/** What is sent along. */
+/** The query and body of a request. */
 export interface Sent {
   readonly body?: unknown;
   readonly query?: Choices;
@@ -40,18 +43,18 @@ export interface Sent {
   readonly signal?: AbortSignal;
 }
 
-/** An answer in JSON. */
+/** Requests a path and returns the JSON answer. */
 export async function get<T>(path: string, sent: Omit<Sent, "body"> = {}): Promise<T> {
   return (await (await ask("GET", path, sent)).json()) as T;
 }
 
-/** Changes something; the answer in JSON, null if there is none. */
+/** Sends a request that changes data; returns the JSON answer, or null if there is none. */
 export async function change<T>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<T> {
   const response = await ask(method, path, body === undefined ? {} : { body });
   return (response.status === 204 ? null : await response.json()) as T;
 }
 
-/** The answer itself, once it is known to be one. */
+/** Sends a request and returns the response if it is a success; throws a `Problem` otherwise. */
 export async function ask(method: string, path: string, sent: Sent = {}): Promise<Response> {
   const { body, query, headers, signal } = sent;
   const request: RequestInit = { method, headers: { ...headers } };
@@ -91,7 +94,7 @@ async function problemOf(response: Response): Promise<Problem> {
   }
 }
 
-/** Finds out who is asking. A token in the address (#token=...) is traded for a session first. */
+/** Finds out who the user is. A token in the address (#token=...) is first exchanged for a session. */
 export async function openSession(): Promise<void> {
   const token = /^#token=(.+)$/.exec(location.hash)?.[1];
   if (token !== undefined) {
@@ -102,7 +105,7 @@ export async function openSession(): Promise<void> {
   session.set(await get<Session>("/v1/session"));
 }
 
-/** Trades a token for a session's cookie, which scripts cannot read. */
+/** Exchanges a token for a session cookie, which scripts cannot read. */
 export async function signIn(token: string): Promise<void> {
   dropEarly();
   const response = await ask("POST", "/v1/session", { headers: { authorization: `Bearer ${token}` } });
@@ -115,7 +118,7 @@ export async function signOut(): Promise<void> {
   session.set("nobody");
 }
 
-/** Whether the user may do what a role may. */
+/** Whether the user has the rights of a role. */
 export function may(role: "viewer" | "operator" | "admin", who: Session | "unknown" | "nobody"): boolean {
   if (typeof who === "string") return false;
   const order = ["viewer", "operator", "admin"];

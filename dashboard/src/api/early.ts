@@ -1,27 +1,27 @@
 /**
- * What the first page is sure to ask for, asked for at once: while its code is on its way, and while the node finds out who
- * is there. Each answer is taken once.
+ * Sends the requests that the first page certainly needs at once: while its code is loading, and while the node identifies the
+ * user. Each answer is used once.
  */
 const early = new Map<string, Promise<Response>>();
 
-/** Asks for addresses of the API. */
+/** Sends early requests to addresses of the API. */
 export function askEarly(addresses: readonly string[]): void {
   for (const address of addresses) {
     const answer = fetch(address);
     early.set(address, answer);
-    // Who takes it sees the failure.
+    // The code that uses the answer handles its failure.
     answer.catch(() => {});
   }
 }
 
-/** What was asked for early; null: nothing, or it was taken. */
+/** Returns and removes the answer of an early request; null if there is none. */
 export function takeEarly(address: string): Promise<Response> | null {
   const answer = early.get(address) ?? null;
   early.delete(address);
   return answer;
 }
 
-/** Forgets what was asked for as somebody else. */
+/** Drops the answers to early requests of another user. */
 export function dropEarly(): void {
   early.clear();
 }

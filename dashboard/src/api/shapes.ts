@@ -1,4 +1,4 @@
-/** Shapes of what the API answers, inferred from its schemas. Types only: the page loads nothing of the server. */
+/** Shapes of the API's answers, inferred from its schemas. Types only: the page loads no code of the server. */
 
 import type { ExecutionStatus } from "../../../src/server/schemas/execution.ts";
 import type { Ring } from "../../../src/server/schemas/node.ts";

@@ -1,4 +1,6 @@
-/** Follows server-sent events: goes on after the last one when the connection breaks, rests while the page is hidden. */
+/**
+ * Follows server-sent events: continues after the last event when the connection breaks, and pauses while the page is hidden.
+ */
 import type { Choices } from "../core/address.ts";
 import { isVisible, pause, untilVisible } from "../core/visible.ts";
 import { ask, Problem } from "./client.ts";
@@ -9,22 +11,22 @@ export interface StreamEvent {
   readonly data: string;
 }
 
-/** What to follow. */
+/** The options of a followed stream. */
 export interface Following {
   readonly path: string;
   readonly query?: Choices;
   /** The id of the last event that is known already. */
   readonly after?: string;
-  /** Gets what came together. */
+  /** Called with the events that arrived together. */
   readonly take: (events: readonly StreamEvent[]) => void;
-  /** Whether the connection stands. */
+  /** Called with whether the connection is open. */
   readonly isOpen?: (isOpen: boolean) => void;
 }
 
 const RETRY_MS = 1_000;
 const RETRY_MS_MAX = 15_000;
 
-/** Follows until the signal says stop, or the stream has ended by itself. */
+/** Follows a stream until the signal is aborted or the stream has ended. */
 export async function follow(following: Following, signal: AbortSignal): Promise<void> {
   let last = following.after ?? "";
   let waitMs = RETRY_MS;

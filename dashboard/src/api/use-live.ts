@@ -1,21 +1,27 @@
-/** Data of a page: loaded, loaded again every so often while the page is seen, and kept while a newer answer comes. */
+/**
+ * The data of a page: loaded at first, reloaded at intervals while the page is visible, and kept while a newer answer is
+ * loading.
+ */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { pause, untilVisible } from "../core/visible.ts";
 import { Problem } from "./client.ts";
 
 const BACK_OFF_MS_MAX = 30_000;
-/** For what is loaded once, but could not be. */
+/** The pause before a failed load is repeated, for data that is loaded only once. */
 const ONCE_AGAIN_MS = 2_000;
 
-/** How the data is. Old data stays while new data loads or fails to. */
+/** The state of live data. Old data stays while new data is loading or fails to load. */
 export interface Live<T> {
   readonly data: T | null;
   readonly problem: Problem | null;
-  /** Loads again at once. */
+  /** Reloads the data at once. */
   readonly reload: () => void;
 }
 
-/** Loads by `load` whenever `key` changes (null: nothing), and then every `everyMs` (null: once). Another `everyMs` counts from the next time on. */
+/**
+ * Loads data with `load` whenever `key` changes (null: loads nothing), and then every `everyMs` (null: once). A changed
+ * `everyMs` counts from the next load on.
+ */
 export function useLive<T>(
   key: string | null,
   load: (signal: AbortSignal) => Promise<T>,
@@ -48,8 +54,8 @@ export function useLive<T>(
 }
 
 /**
- * Loads until told to stop. After a refusal that may pass it goes on, more and more rarely; what is not there may come if it
- * is looked for again and again anyway. Who is not let in any more is asked for a token, and a new page begins.
+ * Loads data until the signal is aborted. After a temporary refusal it repeats the load, at growing intervals. Data that does
+ * not exist yet may appear later if it is polled anyway. A user whose session has ended is asked for a token.
  */
 async function keepLoading<T>(
   signal: AbortSignal,
@@ -84,7 +90,7 @@ async function keepLoading<T>(
   }
 }
 
-/** Whatever was thrown, as something that can be shown. */
+/** Converts any thrown value into a `Problem` that can be shown. */
 export function asProblem(thrown: unknown): Problem {
   if (thrown instanceof Problem) return thrown;
   const detail = thrown instanceof Error ? thrown.message : String(thrown);

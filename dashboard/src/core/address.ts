@@ -1,7 +1,7 @@
-/** Choices in an address; those without a value are left out. */
+/** Query parameters of an address; those without a value are left out. */
 export type Choices = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
-/** An address with choices. */
+/** Makes an address with query parameters. */
 export function addressOf(path: string, choices: Choices = {}): string {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(choices))

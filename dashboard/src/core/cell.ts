@@ -1,6 +1,6 @@
 import { useEffect, useReducer } from "preact/hooks";
 
-/** A value that pages can watch: the one kind of shared state there is. */
+/** A value that components can watch. It is the only kind of shared state in the dashboard. */
 export class Cell<T> {
   readonly #watchers = new Set<() => void>();
   #value: T;
@@ -25,7 +25,7 @@ export class Cell<T> {
   }
 }
 
-/** The value of a cell; the component is drawn again when it changes. */
+/** Returns the value of a cell; the component is rendered again when the value changes. */
 export function useCell<T>(cell: Cell<T>): T {
   const [, draw] = useReducer((n: number) => n + 1, 0);
   const { value } = cell;

@@ -2,12 +2,12 @@
 
 const WHOLE = new Intl.NumberFormat("en-US");
 
-/** 12,345 */
+/** Formats a number as 12,345. */
 export function count(n: number): string {
   return WHOLE.format(n);
 }
 
-/** 12.3k, 4.5M: for places that are narrow. */
+/** Formats a number for narrow places, as 12.3k or 4.5M. */
 export function short(n: number): string {
   if (n < 10_000) return count(Math.round(n));
   if (n < 1_000_000) return `${trim(n / 1_000)}k`;
@@ -15,7 +15,7 @@ export function short(n: number): string {
   return `${trim(n / 1_000_000_000)}G`;
 }
 
-/** A rate per second. */
+/** Formats a rate per second. */
 export function rate(n: number): string {
   if (n === 0) return "0";
   if (n < 0.1) return n.toFixed(2);
@@ -26,7 +26,7 @@ function trim(n: number): string {
   return n >= 100 ? String(Math.round(n)) : n.toFixed(1).replace(/\.0$/, "");
 }
 
-/** 12 ms, 3.4 s, 5 m 06 s, 2 h 10 m, 3 d 4 h, 30 d. */
+/** Formats a duration, as 12 ms, 3.4 s, 5 m 06 s, 2 h 10 m, 3 d 4 h or 30 d. */
 export function duration(ms: number): string {
   if (ms < 1) return ms <= 0 ? "0 ms" : "<1 ms";
   if (ms < 1_000) return `${Math.round(ms)} ms`;
@@ -42,7 +42,7 @@ function pad(n: number): string {
   return String(n).padStart(2, "0");
 }
 
-/** "3 m ago", "in 2 h". */
+/** Formats a time relative to now, as "3 m ago" or "in 2 h". */
 export function relative(at: number, now: number): string {
   const ms = at - now;
   if (Math.abs(ms) < 1_500) return "now";
@@ -50,7 +50,7 @@ export function relative(at: number, now: number): string {
   return ms < 0 ? `${text} ago` : `in ${text}`;
 }
 
-/** The nearest in one unit: 45 s, 12 m, 3 h, 9 d. */
+/** Rounds a duration to one unit, as 45 s, 12 m, 3 h or 9 d. */
 export function coarse(ms: number): string {
   const s = Math.round(ms / 1_000);
   if (s < 60) return `${s} s`;
@@ -60,32 +60,32 @@ export function coarse(ms: number): string {
   return h < 24 ? `${h} h` : `${Math.round(s / 86_400)} d`;
 }
 
-/** A worker's name out of its id, `name~id`. */
+/** The worker's name in a worker id `name~id`. */
 export function workerName(id: string): string {
   return id.slice(0, id.lastIndexOf("~")) || id;
 }
 
-/** 2026-11-15 14:03:07.123, in the user's own zone. */
+/** Formats a time as 2026-11-15 14:03:07.123, in the user's own time zone. */
 export function moment(at: number, options: { readonly withMs?: boolean } = {}): string {
   const date = new Date(at);
   const day = `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
   return `${day} ${clock(at, options)}`;
 }
 
-/** 2026-11-15 14:03, in a zone. */
+/** Formats a time as 2026-11-15 14:03, in a given time zone. */
 export function momentIn(timeZone: string, at: number): string {
-  // The one locale that writes dates so.
+  // The Swedish locale writes dates in this form.
   return new Intl.DateTimeFormat("sv-SE", { timeZone, dateStyle: "short", timeStyle: "short" }).format(at);
 }
 
-/** 14:03:07 */
+/** Formats a time of day as 14:03:07. */
 export function clock(at: number, options: { readonly withMs?: boolean } = {}): string {
   const date = new Date(at);
   const time = `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
   return options.withMs === true ? `${time}.${String(date.getMilliseconds()).padStart(3, "0")}` : time;
 }
 
-/** 12.3 MB */
+/** Formats a size as 12.3 MB. */
 export function bytes(n: number): string {
   if (n < 1_024) return `${n} B`;
   if (n < 1_048_576) return `${trim(n / 1_024)} KB`;
@@ -93,7 +93,7 @@ export function bytes(n: number): string {
   return `${trim(n / 1_073_741_824)} GB`;
 }
 
-/** "1 task", "2 tasks". */
+/** Formats a count with its noun, as "1 task" or "2 tasks". */
 export function plural(n: number, one: string, many = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }

@@ -7,7 +7,7 @@ setInterval(() => {
   if (isVisible.value) now.set(Date.now());
 }, 1_000);
 
-/** The time; what shows it is drawn again every second while the page is seen, and is exact whenever it is drawn. */
+/** Returns the current time. The component is rendered again every second while the page is visible. */
 export function useNow(): number {
   useCell(now);
   return Date.now();

@@ -1,4 +1,4 @@
-/** Where the user is. Everything that a page shows by choice (filters, tabs, selections) is in the address. */
+/** The router. Everything that a page shows by choice (filters, tabs, selections) is in the address. */
 import { Cell, useCell } from "./cell.ts";
 
 /** An address of the dashboard. */
@@ -9,12 +9,12 @@ export interface Place {
 
 const place = new Cell<Place>(readPlace());
 
-/** What the browser says where one is. */
+/** Reads the current address from the browser. */
 export function readPlace(): Place {
   return { path: location.pathname, query: new URLSearchParams(location.search) };
 }
 
-/** Follows links and the browser's own buttons. */
+/** Handles clicks on links and the browser's back and forward buttons. */
 export function startRouter(): void {
   addEventListener("popstate", () => place.set(readPlace()));
   document.addEventListener("click", (event) => {
@@ -34,12 +34,15 @@ export function startRouter(): void {
   });
 }
 
-/** The address, watched. */
+/** Returns the current address; the component is rendered again when it changes. */
 export function usePlace(): Place {
   return useCell(place);
 }
 
-/** Goes to an address. `isSame`: it is the same place with another choice, so the way back stays short. */
+/**
+ * Navigates to an address. `isSame`: it is the same page with another choice, so it replaces the entry in the browser's
+ * history.
+ */
 export function go(address: string, options: { readonly isSame?: boolean } = {}): void {
   if (address === location.pathname + location.search) return;
   if (options.isSame === true) history.replaceState(null, "", address);
@@ -50,7 +53,7 @@ export function go(address: string, options: { readonly isSame?: boolean } = {})
   place.set(readPlace());
 }
 
-/** Changes choices in the address; null takes one away. */
+/** Changes query parameters in the address; null removes one. */
 export function choose(changes: Readonly<Record<string, string | null>>): void {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes))

@@ -1,11 +1,11 @@
 import { Cell } from "./cell.ts";
 
-/** Whether anybody can see the page: what polls or streams rests while nobody does. */
+/** Whether the page is visible: polling and streams pause while it is hidden. */
 export const isVisible = new Cell(document.visibilityState !== "hidden");
 
 document.addEventListener("visibilitychange", () => isVisible.set(document.visibilityState !== "hidden"));
 
-/** Resolves once the page can be seen, or when the signal says that it does not matter any more. */
+/** Resolves once the page is visible, or when the signal is aborted. */
 export function untilVisible(signal: AbortSignal): Promise<void> {
   if (isVisible.value || signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
@@ -19,7 +19,7 @@ export function untilVisible(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Waits so long; ends early by the signal. */
+/** Waits for a time; ends early when the signal is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {

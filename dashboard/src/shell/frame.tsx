@@ -1,4 +1,4 @@
-/** What is around every page: navigation, theme, palette, help, and words in a corner. */
+/** The frame around every page: navigation, theme, palette, help, and notices in a corner. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { may, session, signOut } from "../api/client.ts";
@@ -15,7 +15,6 @@ import { isDemo, NAV, navOf } from "./nav.ts";
 import { Palette } from "./palette.tsx";
 import { nextTheme, themeChoice } from "./theme.ts";
 
-/** The frame, with a page in it. */
 export function Frame({ who, children }: { readonly who: Session; readonly children: ComponentChildren }) {
   const { path } = usePlace();
   const [open, setOpen] = useState<"palette" | "help" | null>(null);
@@ -116,7 +115,7 @@ function Foot({ who, onHelp }: { readonly who: Session; readonly onHelp: () => v
   );
 }
 
-/** Who is asking, for what a page may offer. */
+/** The session of the user, for actions that depend on the user's role. */
 export function useSession(): Session {
   const who = useCell(session);
   if (typeof who === "string") throw new Error("a page is shown to somebody");

@@ -1,7 +1,7 @@
 import { Dialog } from "../ui/dialog.tsx";
 import { keyGroups } from "./keys.ts";
 
-/** The keyboard map: what keys do on this page. */
+/** The list of keys that work on this page. */
 export function Help({ onClose }: { readonly onClose: () => void }) {
   return (
     <Dialog title="Keyboard" kind="wide" onClose={onClose}>

@@ -1,14 +1,14 @@
-/** The keyboard: pages say which keys they take while they are shown; the help and the palette list them. */
+/** Keyboard shortcuts: each page declares the keys that it handles while it is shown; the help and the palette list them. */
 import { useEffect, useRef } from "preact/hooks";
 
-/** A key, or two one after the other (`g e`), and what it does. */
+/** A key, or two keys in sequence (`g e`), and its action. */
 export interface KeyAction {
   readonly keys: string;
   readonly label: string;
   readonly run: () => void;
-  /** Taken while a text is being written, too. */
+  /** Whether the key also works while the user is typing a text. */
   readonly isAlways?: boolean;
-  /** Named in the help only. */
+  /** Whether the key is listed in the help only. */
   readonly isHidden?: boolean;
 }
 
@@ -17,7 +17,7 @@ const SECOND_MS = 1_200;
 let first = "";
 let firstAt = 0;
 
-/** Starts to listen. */
+/** Starts to handle keys. */
 export function startKeys(): void {
   addEventListener("keydown", (event) => {
     const name = nameOf(event);
@@ -51,7 +51,7 @@ function nameOf(event: KeyboardEvent): string | null {
   return event.key.length === 1 || event.key === "Escape" ? event.key : null;
 }
 
-/** Takes keys while the component is shown. */
+/** Handles keys while the component is shown. */
 export function useKeys(title: string, actions: readonly KeyAction[]): void {
   const newest = useRef(actions);
   newest.current = actions;
@@ -67,7 +67,7 @@ export function useKeys(title: string, actions: readonly KeyAction[]): void {
   }, [title]);
 }
 
-/** What keys do now, by where they are from. */
+/** All active keys with their actions, grouped by the component that declared them. */
 export function keyGroups(): readonly { readonly title: string; readonly actions: readonly KeyAction[] }[] {
   const byTitle = new Map<string, readonly KeyAction[]>();
   for (const { title, actions } of groups)

@@ -1,4 +1,4 @@
-/** The sign of Rondo: a ring that is almost closed. */
+/** The logo of Rondo: a ring that is almost closed. */
 export function Mark() {
   return (
     <svg class="mark" width="22" height="22" viewBox="0 0 32 32" aria-hidden="true">

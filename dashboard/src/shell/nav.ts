@@ -1,22 +1,22 @@
 import { Cell } from "../core/cell.ts";
 import type { IconName } from "../ui/icon.tsx";
 
-/** Whether the server is known to be the demo's, which has a page of its own. */
+/** Whether the server is the demo's server, which has an additional page. */
 export const isDemo = new Cell(false);
 
-/** A place that the navigation leads to. */
+/** An entry of the navigation. */
 export interface NavItem {
   readonly path: string;
   readonly label: string;
   readonly icon: IconName;
   readonly keys: string;
-  /** Only about the whole server: not for who is bound to a project. */
+  /** Whether the page concerns the whole server. It is hidden from users that are bound to a project. */
   readonly isGlobal?: boolean;
   readonly needs?: "admin";
   readonly isOfDemo?: boolean;
 }
 
-/** All of them, in order. */
+/** All entries of the navigation, in order. */
 export const NAV: readonly NavItem[] = [
   { path: "/demo", label: "Demo", icon: "play", keys: "g x", isOfDemo: true },
   { path: "/", label: "Overview", icon: "overview", keys: "g o" },
@@ -30,7 +30,7 @@ export const NAV: readonly NavItem[] = [
   { path: "/settings", label: "Settings", icon: "settings", keys: "g t" },
 ];
 
-/** The item that an address is under. */
+/** The entry of the navigation that an address belongs to. */
 export function navOf(path: string): NavItem | undefined {
   return NAV.find((item) =>
     item.path === "/" ? path === "/" : path === item.path || path.startsWith(`${item.path}/`),

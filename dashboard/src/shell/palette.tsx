@@ -1,4 +1,4 @@
-/** The command palette: pages, what keys do here, and executions by the beginning of their id. */
+/** The command palette: pages, the actions of keys, and executions by the beginning of their id. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get } from "../api/client.ts";
 import type { Page, Summary } from "../api/shapes.ts";
@@ -20,7 +20,6 @@ interface Choice {
 const FOUND_MAX = 6;
 const TYPING_MS = 120;
 
-/** The palette. */
 export function Palette({ onClose }: { readonly onClose: () => void }) {
   const [text, setText] = useState("");
   const [active, setActive] = useState(0);
@@ -102,7 +101,7 @@ function searchFor(text: string): Choice[] {
   ];
 }
 
-/** Executions whose id, workflow or tags fit. */
+/** Executions whose id, workflow or tags match the text. */
 function useFound(text: string): readonly Choice[] {
   const [found, setFound] = useState<readonly Choice[]>([]);
   useEffect(() => {

@@ -5,7 +5,7 @@ import { Button } from "../ui/button.tsx";
 import { Trouble } from "../ui/state.tsx";
 import { Mark } from "./mark.tsx";
 
-/** Asks for a token, which is traded for a session's cookie and forgotten. */
+/** Asks for a token, which is exchanged for a session cookie and not kept. */
 export function SignIn() {
   const [token, setToken] = useState("");
   const [problem, setProblem] = useState<Problem | null>(null);

@@ -1,4 +1,4 @@
-/** Dark or light: as the system wishes, unless the user has chosen. */
+/** The dark or light theme: that of the system, unless the user has chosen one. */
 import { Cell } from "../core/cell.ts";
 
 export type ThemeChoice = "system" | "light" | "dark";
@@ -6,9 +6,9 @@ export type ThemeChoice = "system" | "light" | "dark";
 const KEY = "rondo.theme";
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
 
-/** What the user has chosen. */
+/** The theme that the user has chosen. */
 export const themeChoice = new Cell<ThemeChoice>(readChoice());
-/** What is shown. */
+/** The theme that is shown. */
 export const theme = new Cell<"light" | "dark">(resolve());
 
 function readChoice(): ThemeChoice {
@@ -27,13 +27,13 @@ function apply(): void {
   theme.set(shown);
 }
 
-/** Shows the theme, and follows the system. */
+/** Applies the theme, and follows changes of the system's theme. */
 export function startTheme(): void {
   apply();
   systemDark.addEventListener("change", apply);
 }
 
-/** Chooses one. */
+/** Stores and applies the user's choice of a theme. */
 export function chooseTheme(choice: ThemeChoice): void {
   if (choice === "system") localStorage.removeItem(KEY);
   else localStorage.setItem(KEY, choice);
@@ -41,7 +41,7 @@ export function chooseTheme(choice: ThemeChoice): void {
   apply();
 }
 
-/** The next one: system, light, dark. */
+/** Switches to the next theme: system, light, dark. */
 export function nextTheme(): void {
   const order: readonly ThemeChoice[] = ["system", "light", "dark"];
   chooseTheme(order[(order.indexOf(themeChoice.value) + 1) % order.length] ?? "system");

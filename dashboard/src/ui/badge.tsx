@@ -2,7 +2,7 @@ import type { ExecutionStatus, TaskState } from "../api/shapes.ts";
 
 export type BadgeState = ExecutionStatus | TaskState | "skipped";
 
-/** What a state looks like besides its colour, so that colour is never the only sign. */
+/** The sign of each state, so that colour is never the only distinction. */
 const SIGNS: Readonly<Record<BadgeState, string>> = {
   pending: "○",
   running: "●",
@@ -18,7 +18,7 @@ const SIGNS: Readonly<Record<BadgeState, string>> = {
   skipped: "→",
 };
 
-/** States that have the colours of another one. */
+/** States that share the colours of another state. */
 const TONES: Partial<Record<BadgeState, BadgeState>> = {
   cancelling: "cancelled",
   cleaning: "cancelled",
@@ -26,7 +26,7 @@ const TONES: Partial<Record<BadgeState, BadgeState>> = {
   damaged: "failed",
 };
 
-/** The state of something, as a word with its sign. */
+/** A badge with a state, as a word and a sign. */
 export function Badge({ state, text }: { readonly state: BadgeState; readonly text?: string }) {
   const tone = TONES[state] ?? state;
   return (

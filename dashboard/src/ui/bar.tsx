@@ -1,7 +1,7 @@
 import { type HandlerView, TASK_STATES, type TaskState } from "../api/shapes.ts";
 import { count } from "../core/format.ts";
 
-/** Drawn in this order: what is settled stands left. */
+/** The order of the bar's parts: settled tasks are on the left. */
 const ORDER: readonly TaskState[] = [
   "done",
   "failed",
@@ -14,14 +14,14 @@ const ORDER: readonly TaskState[] = [
 
 export type Counts = Readonly<Record<TaskState, number>>;
 
-/** Counts of several handlers as one. */
+/** Adds the counts of several handlers. */
 export function sumCounts(handlers: readonly HandlerView[]): Record<TaskState, number> {
   const sum = Object.fromEntries(TASK_STATES.map((state) => [state, 0])) as Record<TaskState, number>;
   for (const handler of handlers) for (const state of TASK_STATES) sum[state] += handler[state];
   return sum;
 }
 
-/** How many tasks are in which state, as one bar. */
+/** A bar with the number of tasks in each state. */
 export function Bar({ counts, label }: { readonly counts: Counts; readonly label?: string }) {
   const total = ORDER.reduce((sum, state) => sum + counts[state], 0);
   const parts = ORDER.filter((state) => counts[state] > 0);

@@ -6,7 +6,7 @@ export interface ButtonProps {
   readonly onClick?: (() => void) | undefined;
   readonly icon?: IconName;
   readonly kind?: "plain" | "main" | "danger" | "bare";
-  /** Why it cannot be used now; it is then shown, but does nothing. */
+  /** Why the button cannot be used now; it is then shown, but does nothing. */
   readonly whyNot?: string | null | undefined;
   readonly label?: string;
   readonly keys?: string;
@@ -15,7 +15,7 @@ export interface ButtonProps {
   readonly type?: "button" | "submit";
 }
 
-/** A button. One that cannot be used stays reachable, and says why. */
+/** A button. A disabled button can still be focused, and tells why it is disabled. */
 export function Button(props: ButtonProps) {
   const { children, onClick, icon, kind = "plain", whyNot, label, keys, isPressed, isBusy, type } = props;
   const isOff = (whyNot !== null && whyNot !== undefined) || isBusy === true;

@@ -1,4 +1,4 @@
-/** Lines over time, drawn by uPlot on a canvas; colours come from the theme. */
+/** A line chart over time, drawn by uPlot on a canvas; its colours come from the theme. */
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -8,7 +8,7 @@ import { theme } from "../shell/theme.ts";
 
 export interface Series {
   readonly label: string;
-  /** A colour of the theme: `--fill-done`. */
+  /** The name of a colour of the theme, such as `--fill-done`. */
   readonly colour: string;
   readonly isFilled?: boolean;
   readonly isDashed?: boolean;
@@ -16,20 +16,19 @@ export interface Series {
 
 export interface ChartProps {
   readonly label: string;
-  /** Seconds since 1970, then a list per series. */
+  /** The data: times in seconds since 1970, then a list of values per series. */
   readonly data: readonly (readonly (number | null)[])[];
   readonly series: readonly Series[];
   readonly height?: number;
-  /** Without axes: as small as a word. */
+  /** Whether the chart is a sparkline without axes. */
   readonly isSpark?: boolean;
-  /** Values are milliseconds, and grow by powers of ten. */
+  /** Whether values are milliseconds on a logarithmic axis. */
   readonly isLog?: boolean;
 }
 
-/** What may lie between two lines of the grid. */
+/** The possible distances between two lines of the grid. */
 const STEPS = Array.from({ length: 12 }, (_, i) => [1, 2, 5].map((n) => (n * 10 ** i) / 10)).flat();
 
-/** The chart. */
 export function Chart(props: ChartProps) {
   const { label, data, series, height = 160, isSpark = false, isLog = false } = props;
   const box = useRef<HTMLDivElement>(null);
@@ -122,7 +121,7 @@ function optionsOf(parts: {
   };
 }
 
-/** A range from one power of ten to another. */
+/** The range between the surrounding powers of ten. */
 function wholePowers(min: number, max: number): [number, number] {
   return [10 ** Math.floor(Math.log10(min)), 10 ** Math.ceil(Math.log10(max))];
 }
@@ -132,7 +131,7 @@ function powersOfTen(min: number, max: number): number[] {
   return Array.from({ length: Math.max(0, last - first + 1) }, (_, i) => 10 ** (first + i));
 }
 
-/** A power of ten in few letters. */
+/** Formats a power of ten of milliseconds in few characters. */
 function showMs(ms: number): string {
   return ms < 1_000 ? `${ms} ms` : `${count(ms / 1_000)} s`;
 }

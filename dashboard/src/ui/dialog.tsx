@@ -6,14 +6,14 @@ export interface DialogProps {
   readonly title: string;
   readonly onClose: () => void;
   readonly children: ComponentChildren;
-  /** Buttons at its foot. */
+  /** The buttons at the foot of the dialog. */
   readonly foot?: ComponentChildren;
   readonly kind?: "small" | "wide" | "palette";
-  /** The title is there for those who cannot see the rest. */
+  /** Whether the title is only for screen readers. */
   readonly isBare?: boolean;
 }
 
-/** A dialog that takes the keyboard until it is closed. */
+/** A modal dialog, which keeps the keyboard focus until it is closed. */
 export function Dialog({ title, onClose, children, foot, kind = "small", isBare = false }: DialogProps) {
   const ref = useRef<HTMLDialogElement>(null);
   useEffect(() => {

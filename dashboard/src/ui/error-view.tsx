@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { JsonView } from "./json.tsx";
 
-/** What an error says. */
+/** The message of an error. */
 export function messageOf(error: unknown): string {
   if (typeof error !== "object" || error === null) return String(error);
   const { name, message } = error as { name?: unknown; message?: unknown };
@@ -9,7 +9,7 @@ export function messageOf(error: unknown): string {
   return typeof name === "string" && name !== "Error" ? `${name}: ${said}` : said;
 }
 
-/** Where it was thrown: the first line of the user's own code, or the run of a script. */
+/** The place where an error was thrown: the first line of the user's own code, or the run of a script. */
 function sourceOf(error: unknown): string | undefined {
   if (typeof error !== "object" || error === null) return undefined;
   const { stack, run, line } = error as { stack?: unknown; run?: unknown; line?: unknown };
@@ -18,7 +18,7 @@ function sourceOf(error: unknown): string | undefined {
   return lines.find((one) => !/node:|node_modules/.test(one))?.trim();
 }
 
-/** An error, its source line first. */
+/** Shows an error, its place in the source first. */
 export function ErrorView({
   error,
   children,

@@ -1,4 +1,4 @@
-/** A JSON value as text, set in colours by the kind of its parts; long ones are cut until they are asked for. */
+/** Shows a JSON value as text, coloured by kind; a long value is cut until the user expands it. */
 import { useState } from "preact/hooks";
 import { count } from "../core/format.ts";
 import { Button } from "./button.tsx";
@@ -7,7 +7,6 @@ import { tell } from "./toast.tsx";
 const CHARS_SHOWN = 20_000;
 const PART = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g;
 
-/** The value. */
 export function JsonView({ value, label }: { readonly value: unknown; readonly label: string }) {
   const [isWhole, setIsWhole] = useState(false);
   const text = JSON.stringify(value, null, 2) ?? "null";

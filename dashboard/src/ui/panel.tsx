@@ -11,7 +11,7 @@ export function Panel({
   readonly title?: ComponentChildren;
   readonly aside?: ComponentChildren;
   readonly children: ComponentChildren;
-  /** What is inside reaches to the frame. */
+  /** Whether the content extends to the frame without padding. */
   readonly isFlush?: boolean;
   readonly class?: string;
 }) {
@@ -28,7 +28,7 @@ export function Panel({
   );
 }
 
-/** The head of a page: its name, a line about it, and what can be done. */
+/** The head of a page: its name, a line about it, and its actions. */
 export function PageHead({
   title,
   about,

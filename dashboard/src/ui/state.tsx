@@ -1,10 +1,10 @@
-/** What stands where data would: nothing there, loading, or a problem and what to do about it. */
+/** Placeholders for data: nothing found, loading, or a problem and what to do about it. */
 import type { ComponentChildren } from "preact";
 import type { Problem } from "../api/client.ts";
 import { Button } from "./button.tsx";
 import { Icon } from "./icon.tsx";
 
-/** There is nothing. */
+/** The placeholder if there is no data. */
 export function Empty({
   title,
   children,
@@ -20,7 +20,7 @@ export function Empty({
   );
 }
 
-/** Data comes. Shown late, so that what is quick does not flicker. */
+/** The placeholder while data is loading. It appears after a delay, so that quick loads do not flicker. */
 export function Loading({ rows = 4 }: { readonly rows?: number }) {
   return (
     <div class="loading" role="status">
@@ -32,7 +32,7 @@ export function Loading({ rows = 4 }: { readonly rows?: number }) {
   );
 }
 
-/** It did not work: what, and what to do. */
+/** The placeholder for a failed load: what happened, and what to do. */
 export function Trouble({ problem, onRetry }: { readonly problem: Problem; readonly onRetry?: () => void }) {
   return (
     <div class="trouble" role="alert">

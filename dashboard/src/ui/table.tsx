@@ -1,6 +1,6 @@
 /**
- * A table that draws only the rows that are seen, whatever their number. Rows have one height. It can be walked by the
- * arrow keys; Enter opens the row.
+ * A virtual table: it renders only the visible rows, whatever their number. All rows have the same height. The arrow keys move
+ * the selection; Enter opens the row.
  */
 import type { ComponentChildren, RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
@@ -8,11 +8,11 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 export interface Column<T> {
   readonly id: string;
   readonly head: ComponentChildren;
-  /** As CSS grid writes it: `120px`, `minmax(160px, 2fr)`. */
+  /** The width of a column in CSS grid notation: `120px`, `minmax(160px, 2fr)`. */
   readonly width: string;
   readonly cell: (row: T, index: number) => ComponentChildren;
   readonly isNumber?: boolean;
-  /** Left out where the page is narrow. */
+  /** Whether the column is left out on narrow pages. */
   readonly isExtra?: boolean;
 }
 
@@ -22,17 +22,17 @@ export interface TableProps<T> {
   readonly rows: readonly T[];
   readonly keyOf: (row: T) => string;
   readonly onOpen?: (row: T) => void;
-  /** Told which rows are seen. */
+  /** Called with the visible rows. */
   readonly onView?: (rows: readonly T[]) => void;
-  /** Called when the last rows come into sight. */
+  /** Called when the last rows become visible. */
   readonly onEnd?: (() => void) | undefined;
   readonly rowHeight?: number;
-  /** How high it is at most; it is as high as its rows if they are fewer. `fill`: the rest of the window. */
+  /** The greatest height; a table with few rows is lower. `fill` is the rest of the window. */
   readonly height?: number | "fill";
   readonly foot?: ComponentChildren;
-  /** The last rows stay in sight as more come, unless the user has scrolled away. */
+  /** Whether the table stays scrolled to its end as rows are added, unless the user has scrolled away. */
   readonly isAtEnd?: boolean;
-  /** The key of a row that stands out; it is brought into sight. */
+  /** The key of the highlighted row, which is scrolled into view. */
   readonly chosen?: string | null;
 }
 
@@ -45,7 +45,6 @@ interface View {
   readonly width: number;
 }
 
-/** The table. */
 export function Table<T>(props: TableProps<T>) {
   const { label, rows, rowHeight = 36, height = "fill", foot } = props;
   const box = useRef<HTMLDivElement>(null);
@@ -154,7 +153,7 @@ function Row<T>(
   );
 }
 
-/** What of it is in sight. */
+/** The range of rows that is visible. */
 function useView(box: RefObject<HTMLDivElement | null>): View {
   const [view, setView] = useState<View>({ top: 0, height: 600, width: 1_200 });
   useLayoutEffect(() => {

@@ -6,7 +6,7 @@ export interface Tab {
   readonly label: ComponentChildren;
 }
 
-/** Tabs whose choice is in the address, as `name`; the first is the default. */
+/** Tabs whose selection is in the address, as `name`; the first tab is the default. */
 export function Tabs({
   name,
   tabs,

@@ -1,7 +1,7 @@
 import { moment, relative } from "../core/format.ts";
 import { useNow } from "../core/now.ts";
 
-/** A moment as one reads it ("3 m ago"); exactly on demand. */
+/** Shows a time relative to now ("3 m ago"), with the exact time as a tooltip. */
 export function Ago({ at }: { readonly at: number }) {
   const now = useNow();
   return (

@@ -1,4 +1,4 @@
-/** Short words on what was done, or was not and what to do about it. Errors stay until they are read. */
+/** Short notices about what was done, or what failed and what to do about it. Errors stay until the user closes them. */
 
 import { asProblem } from "../api/use-live.ts";
 import { Cell, useCell } from "../core/cell.ts";
@@ -25,25 +25,25 @@ function drop(id: number): void {
   toasts.set(toasts.value.filter((toast) => toast.id !== id));
 }
 
-/** Something was done. */
+/** Shows a notice that an action was done. */
 export function tell(text: string, hint = ""): void {
   const id = show({ kind: "done", text, hint });
   setTimeout(() => drop(id), SHOWN_MS);
 }
 
-/** Something failed. */
+/** Shows a notice about a failure. */
 export function tellProblem(thrown: unknown): void {
   const problem = asProblem(thrown);
   if (problem.status === 401) return;
   show({ kind: "error", text: problem.message, hint: problem.hint });
 }
 
-/** Runs what the user asked for; says so if it fails. */
+/** Runs an action of the user; shows a notice if it fails. */
 export function attempt(work: () => Promise<void>): void {
   work().catch(tellProblem);
 }
 
-/** The words, in a corner. */
+/** The notices, in a corner of the page. */
 export function Toasts() {
   const shown = useCell(toasts);
   return (

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** What may be wider than the page: it is scrolled by itself, by the keyboard too. */
+/** A container for content that may be wider than the page: it scrolls on its own, by the keyboard too. */
 export function Wide({ label, children }: { readonly label: string; readonly children: ComponentChildren }) {
   return (
     <div class="scroll-x" role="region" aria-label={label} tabIndex={0}>

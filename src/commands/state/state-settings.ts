@@ -24,7 +24,11 @@ export interface PostgresStateSettings {
   readonly kind: "postgres";
   /** The address of the database. */
   readonly url: string;
-  /** The table that holds the values, with its schema if need be.  @default "rondo_state" */
+  /**
+   * The table that holds the values, with its schema if need be.
+   *
+   * @default "rondo_state"
+   */
   readonly table?: string;
 }
 
@@ -34,7 +38,11 @@ export interface RedisStateSettings {
   readonly kind: "redis";
   /** The address of Redis. */
   readonly url: string;
-  /** The prefix of all keys in Redis.  @default "rondo:state" */
+  /**
+   * The prefix of all keys in Redis.
+   *
+   * @default "rondo:state"
+   */
   readonly prefix?: string;
 }
 

@@ -1,4 +1,7 @@
-/** Tasks that failed for good, by what went wrong: look at one, retry or drop all of a kind. */
+/**
+ * The page of dead letters: tasks that failed for good, grouped by error. The user can open one, and retry or drop a whole
+ * group.
+ */
 import { useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
 import type { LetterGroup, Page } from "../../api/shapes.ts";
@@ -18,7 +21,6 @@ import "./dead-letters.css";
 
 type Groups = Page<LetterGroup> & { readonly isAll: boolean };
 
-/** The page. */
 export function DeadLetters() {
   const chosen = usePlace().query.get("group");
   const { data, problem, reload } = useLive(
@@ -113,7 +115,7 @@ interface Done {
   readonly refused: readonly { readonly id: string; readonly message: string }[];
 }
 
-/** Asks before all of a kind are changed. */
+/** Asks for confirmation before a whole group is changed. */
 function Ask(props: {
   readonly group: LetterGroup;
   readonly action: "retry" | "drop";

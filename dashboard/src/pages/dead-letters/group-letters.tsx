@@ -8,7 +8,7 @@ import { Loading, Trouble } from "../../ui/state.tsx";
 import { Ago } from "../../ui/time.tsx";
 import { Wide } from "../../ui/wide.tsx";
 
-/** Letters of the workflow that a group is of, and an error in full. */
+/** The dead letters of a group, and one error in full. */
 export function GroupLetters({ group }: { readonly group: LetterGroup }) {
   const { data, problem } = useLive(`letters ${group.id}`, (signal) =>
     get<Page<DeadLetter>>("/v1/dead-letters", {
@@ -69,7 +69,7 @@ export function GroupLetters({ group }: { readonly group: LetterGroup }) {
   );
 }
 
-/** Errors of a kind differ in what is quoted and in words with digits only, as the node groups them. */
+/** Whether an error belongs to a group. Like the node, it ignores quoted texts and words with digits. */
 function isOfKind(error: unknown, { message }: LetterGroup): boolean {
   const said = (error as { readonly message?: unknown } | null)?.message;
   return typeof said !== "string" || shapeOf(said) === shapeOf(message);

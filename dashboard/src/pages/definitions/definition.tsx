@@ -1,4 +1,4 @@
-/** One workflow: its phases, its versions by hash, what changed between two of them, and a form to run it. */
+/** The page of one workflow: its phases, its versions by hash, the difference between two versions, and a form to run it. */
 import { useState } from "preact/hooks";
 import { get, may } from "../../api/client.ts";
 import type { Page, Workflow, WorkflowVersion } from "../../api/shapes.ts";
@@ -15,7 +15,6 @@ import { diffLines } from "./diff-lines.ts";
 import { RunDialog } from "./run-dialog.tsx";
 import "./definitions.css";
 
-/** The page. */
 export function Definition({ id: name }: { readonly id: string }) {
   const { query } = usePlace();
   const who = useSession();

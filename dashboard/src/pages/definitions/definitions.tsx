@@ -1,4 +1,4 @@
-/** Workflows by name. */
+/** The page of all workflows, by name. */
 import { get } from "../../api/client.ts";
 import type { Page, WorkflowName } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -8,7 +8,6 @@ import { PageHead } from "../../ui/panel.tsx";
 import { Empty, Loading, Trouble } from "../../ui/state.tsx";
 import { Table } from "../../ui/table.tsx";
 
-/** The page. */
 export function Definitions() {
   const { data, problem, reload } = useLive(
     "definitions",

@@ -4,7 +4,7 @@ export interface DiffLine {
   readonly text: string;
 }
 
-/** What must go and come to make one text of another, by their longest common lines. */
+/** The removed and added lines that turn one text into another, by their longest common subsequence. */
 export function diffLines(before: readonly string[], after: readonly string[]): DiffLine[] {
   const width = after.length + 1;
   const common = new Uint32Array((before.length + 1) * width);

@@ -8,7 +8,7 @@ import { Dialog } from "../../ui/dialog.tsx";
 import { Trouble } from "../../ui/state.tsx";
 import { defaultsOf, fieldsOf, readFields, SchemaForm, type Written } from "./schema-form.tsx";
 
-/** Starts an execution: by fields where the input's schema describes an object, else by JSON. */
+/** A dialog that starts an execution: with fields if the input's schema describes an object, else with JSON. */
 export function RunDialog({
   workflow,
   onClose,

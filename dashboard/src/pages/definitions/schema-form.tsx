@@ -1,4 +1,4 @@
-/** A form for what a JSON Schema describes: fields for the simple parts, JSON for the rest. */
+/** A form for the values that a JSON Schema describes: fields for simple parts, JSON for the rest. */
 
 /** The part of JSON Schema that the form understands. */
 export interface Schema {
@@ -13,16 +13,16 @@ export interface Schema {
   readonly maximum?: number;
 }
 
-/** Values of fields, as the user wrote them. */
+/** The texts of the fields, as the user typed them. */
 export type Written = Readonly<Record<string, string>>;
 
-/** The properties of an object, if that is what the schema describes. */
+/** The properties of an object schema; null for any other schema. */
 export function fieldsOf(schema: unknown): readonly (readonly [name: string, schema: Schema])[] | null {
   const { type, properties } = (typeof schema === "object" && schema !== null ? schema : {}) as Schema;
   return type === "object" && properties !== undefined ? Object.entries(properties) : null;
 }
 
-/** What the fields begin with. */
+/** The initial texts of the fields. */
 export function defaultsOf(schema: unknown): Written {
   const fields = fieldsOf(schema) ?? [];
   return Object.fromEntries(
@@ -32,7 +32,7 @@ export function defaultsOf(schema: unknown): Written {
   );
 }
 
-/** The value that the fields say. Throws where one is not what it should be. */
+/** The value that the fields describe. Throws if a field is invalid. */
 export function readFields(schema: unknown, written: Written): Record<string, unknown> {
   const value: Record<string, unknown> = {};
   for (const [name, field] of fieldsOf(schema) ?? []) {
@@ -59,7 +59,7 @@ function readOne(name: string, { type, enum: options }: Schema, text: string): u
   }
 }
 
-/** The fields. */
+/** The fields of the form. */
 export function SchemaForm(props: {
   readonly schema: unknown;
   readonly written: Written;

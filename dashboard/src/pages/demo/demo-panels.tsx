@@ -1,4 +1,4 @@
-/** Three panels of the demo: broadcasts that came, the script's log as it is written, and what happened. */
+/** Three panels of the demo: received broadcasts, the live log of the script, and news about workers and messages. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { LogLine } from "../../api/shapes.ts";
 import { follow } from "../../api/stream.ts";
@@ -10,7 +10,7 @@ import type { DemoFacts } from "./demo-shape.ts";
 
 const LINES_MAX = 200;
 
-/** What the demo's own receiver got. */
+/** The broadcasts that the demo's own receiver got. */
 export function Broadcasts({ demo }: { readonly demo: DemoFacts }) {
   const { received, round } = demo;
   return (
@@ -34,7 +34,7 @@ export function Broadcasts({ demo }: { readonly demo: DemoFacts }) {
   );
 }
 
-/** The log of the script of the round. */
+/** The log of the script in the current round. */
 export function ScriptLog({ demo }: { readonly demo: DemoFacts }) {
   const hasBegun = demo.step === "script" || demo.step === "proof" || demo.step === "done";
   const lines = useTail(hasBegun ? (demo.round?.script ?? null) : null);
@@ -59,7 +59,7 @@ export function ScriptLog({ demo }: { readonly demo: DemoFacts }) {
   );
 }
 
-/** What happened to workers and messages. */
+/** News about workers and messages. */
 export function News({ demo }: { readonly demo: DemoFacts }) {
   return (
     <Panel title="What happened">
@@ -78,7 +78,7 @@ export function News({ demo }: { readonly demo: DemoFacts }) {
   );
 }
 
-/** The last lines that an execution logged, as they come; null: of none. */
+/** The last log lines of an execution, live; null for no execution. */
 function useTail(execution: string | null): readonly LogLine[] {
   const [lines, setLines] = useState<readonly LogLine[]>([]);
   useEffect(() => {

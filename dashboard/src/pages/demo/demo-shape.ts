@@ -1,4 +1,4 @@
-/** What `GET /v1/demo` answers; only the demo's server has it. */
+/** The answer of `GET /v1/demo`, a route that only the demo's server has. */
 export interface DemoFacts {
   readonly step: "opening" | "fan-out" | "commands" | "script" | "proof" | "done";
   readonly round: {
@@ -25,6 +25,6 @@ export interface DemoFacts {
   } | null;
   readonly received: readonly { readonly id: string; readonly at: number; readonly body: unknown }[];
   readonly news: readonly { readonly at: number; readonly text: string }[];
-  /** False: it ends by itself when all is done. */
+  /** Whether the demo keeps running after all rounds are done; if false, it ends by itself. */
   readonly isStaying: boolean;
 }

@@ -1,4 +1,4 @@
-/** How far the demo is, part by part, and how its workers are. */
+/** The progress of the demo, part by part, and the state of its workers. */
 import type { Execution } from "../../api/shapes.ts";
 import { count } from "../../core/format.ts";
 import { Badge, type BadgeState } from "../../ui/badge.tsx";
@@ -7,7 +7,7 @@ import type { DemoFacts } from "./demo-shape.ts";
 
 const ORDER = ["opening", "fan-out", "commands", "script", "proof", "done"] as const;
 
-/** The strip. */
+/** The strip of the demo's parts. */
 export function Steps({
   demo,
   execution,
@@ -25,7 +25,7 @@ export function Steps({
   const isFanning = stateOf("fan-out") === "running";
   const work = phase("work");
   const counts = work === undefined ? null : sumCounts(work.handlers);
-  // Those that have not been enumerated yet are to come too.
+  // Tasks that are not enumerated yet count as open.
   if (counts !== null)
     counts.pending += Math.max(0, (round?.tasks ?? 0) - Object.values(counts).reduce((sum, n) => sum + n, 0));
   const parts: { label: string; state: BadgeState; to: string | null }[] = [

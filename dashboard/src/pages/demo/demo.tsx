@@ -1,4 +1,4 @@
-/** The demo, played as one watches: its tasks, its workers and what can be done to them, and the auditor's word on it. */
+/** The page of the demo: its tasks, its workers with buttons that disturb them, and the result of the auditor. */
 import { useEffect } from "preact/hooks";
 import { change, get, may, Problem } from "../../api/client.ts";
 import type { Execution } from "../../api/shapes.ts";
@@ -22,7 +22,6 @@ import "./demo.css";
 const LIVE_MS = 500;
 const OVER_MS = 5_000;
 
-/** The page. */
 export function Demo() {
   const {
     data: demo,
@@ -82,7 +81,7 @@ function hasTasks({ phases }: Execution): boolean {
   return phases.some(({ handlers }) => handlers.some(({ total }) => total > 0));
 }
 
-/** An execution; null: a round is shown a moment before its fan-out is started. */
+/** Reads an execution; null if it does not exist yet: a round is shown a moment before its fan-out is started. */
 async function readExecution(path: string, signal: AbortSignal): Promise<Execution | null> {
   try {
     return await get<Execution>(path, { signal });
@@ -92,7 +91,7 @@ async function readExecution(path: string, signal: AbortSignal): Promise<Executi
   }
 }
 
-/** The heat map of the widest handler. */
+/** The heat map of the handler with most tasks. */
 function Tasks({ id, path, execution }: { id: string; path: string; execution: Execution }) {
   const lane = shownLane(null, execution.phases);
   if (lane === null) return null;
@@ -153,7 +152,7 @@ function Deeds({ demo, onDone }: { readonly demo: DemoFacts; readonly onDone: ()
   );
 }
 
-/** What the auditor finds, and what it had to cope with. */
+/** The findings of the auditor, and the faults that happened. */
 function Auditor({ demo }: { readonly demo: DemoFacts }) {
   const { audit, doubled, killed, frozen } = demo;
   const isFine = audit !== null && audit.lost + audit.countedTwice + audit.findings.length === 0;

@@ -1,23 +1,23 @@
-/** Addresses of the API that the page of an execution begins with; known before its code is there. */
+/** Addresses of the API that the page of an execution needs first. They are known before its code is loaded. */
 import { addressOf } from "../../core/address.ts";
 import type { Place } from "../../core/router.ts";
 import { spanOf } from "./place.ts";
 import type { Span } from "./time-view.ts";
 
-/** Of the time, for lanes. */
+/** The number of intervals into which lanes divide the time. */
 const PIECES = 240;
 
-/** An execution. */
+/** The API path of an execution. */
 export function executionPath(id: string): string {
   return `/v1/executions/${encodeURIComponent(id)}`;
 }
 
-/** Its lanes, as of an event (null: now) and in a piece of the time (null: in all of it). */
+/** The address of an execution's lanes, as of an event (null: now) and for a span of time (null: all of it). */
 export function lanesAddress(path: string, at: number | null, span: Span | null): string {
   return addressOf(`${path}/lanes`, { at, ...span, pieces: PIECES });
 }
 
-/** What the page is sure to ask for. */
+/** The addresses that the page certainly requests. */
 export function firstAddresses(id: string, { query }: Place): readonly string[] {
   const path = executionPath(id);
   return query.has("at") ? [path] : [path, lanesAddress(path, null, spanOf(query))];

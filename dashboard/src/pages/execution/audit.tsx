@@ -1,4 +1,4 @@
-/** The auditor: counts the execution anew from its journal, and says what it finds. */
+/** The auditor: recounts the execution from its journal, and shows its findings. */
 import { useState } from "preact/hooks";
 import { get } from "../../api/client.ts";
 import type { ExecutionAudit } from "../../api/shapes.ts";
@@ -7,7 +7,7 @@ import { Badge } from "../../ui/badge.tsx";
 import { Button } from "../../ui/button.tsx";
 import { attempt } from "../../ui/toast.tsx";
 
-/** Asks the auditor, and shows its word. */
+/** Requests an audit and shows the result. */
 export function Audit({ path }: { readonly path: string }) {
   const [found, setFound] = useState<ExecutionAudit | null>(null);
   const [isBusy, setIsBusy] = useState(false);

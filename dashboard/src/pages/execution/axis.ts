@@ -1,19 +1,22 @@
 import { clock, duration } from "../../core/format.ts";
 import type { Span } from "./time-view.ts";
 
-/** Steps that a time axis may have, in milliseconds. */
+/** The possible distances between ticks of a time axis, in milliseconds. */
 const STEPS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 15_000, 30_000, 60_000, 120_000, 300_000,
   600_000, 900_000, 1_800_000, 3_600_000, 7_200_000, 21_600_000, 43_200_000, 86_400_000, 604_800_000,
 ];
 
-/** A place on the axis: between 0 and 1, and what stands there. */
+/** A tick of the axis: its position between 0 and 1, and its text. */
 export interface Tick {
   readonly place: number;
   readonly text: string;
 }
 
-/** Ticks of a piece of time, about so many: how long after the start of everything each is; the first one as a time of day. */
+/**
+ * About `wanted` ticks for a span of time. Each shows the time since the start of the execution; the first shows the time of
+ * day.
+ */
 export function ticksOf({ from, to }: Span, start: number, many: number): readonly Tick[] {
   const span = Math.max(1, to - from);
   const step = STEPS.find((ms) => span / ms <= many) ?? span;
@@ -25,12 +28,12 @@ export function ticksOf({ from, to }: Span, start: number, many: number): readon
       text: since === 0 ? clock(start) : `+${precise(since, step)}`,
     };
   });
-  // A piece says when it begins.
+  // The first tick shows when the span begins.
   const begin = { place: 0, text: clock(from, { withMs: step < 1_000 }) };
   return from === start ? ticks : [begin, ...ticks.filter(({ place }) => place > 1 / many)];
 }
 
-/** A duration, fine enough that neighbours differ. */
+/** Formats a duration precisely enough that neighbouring ticks differ. */
 function precise(ms: number, step: number): string {
   if (step >= 60_000) return duration(ms).replace(" 00 s", "").replace(" 00 m", "");
   if (step >= 1_000 || ms < 1_000) return duration(ms);

@@ -1,4 +1,4 @@
-/** The commands of an execution: what was asked for (`cmd`) and what became of it (`proc`), side by side. */
+/** The tab with the commands of an execution: each request (`cmd`) beside its progress (`proc`). */
 import { get } from "../../api/client.ts";
 import type { Execution, JournalEvent, Workflow } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -11,7 +11,7 @@ import type { About } from "./execution.tsx";
 import { textOf } from "./text-of.ts";
 import { useKinds } from "./use-kinds.ts";
 
-/** A command as the definition has it. */
+/** A command as it is in the definition. */
 interface Command {
   readonly phase: string;
   readonly handler: string;
@@ -29,7 +29,7 @@ const BADGES: Readonly<Record<ProcStatus, BadgeState>> = {
   CANCELLED: "cancelled",
 };
 
-/** The definition that an execution was started with. */
+/** Loads the definition with which an execution was started. */
 export function useDefinition({ workflow, workflowHash }: Execution) {
   const path = `/v1/workflows/${encodeURIComponent(workflow)}`;
   return useLive(`${path} ${workflowHash}`, (signal) =>
@@ -50,7 +50,6 @@ export function commandsOf(workflow: Workflow | null): readonly Command[] {
   );
 }
 
-/** The tab. */
 export function CommandsTab({ path, facts, at }: About) {
   const definition = useDefinition(facts);
   const { events, problem } = useKinds(path, "postop.,command.", { revision: facts.revision, at });
@@ -147,7 +146,7 @@ function isOf(
   return step === number || step === phase || step === handler;
 }
 
-/** What the counts of its handler and its receipt say. */
+/** The status of a command, from the counts of its handler and from its receipt. */
 function statusOf(
   { phase, handler }: Command,
   facts: Execution,

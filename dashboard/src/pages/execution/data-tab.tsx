@@ -3,7 +3,7 @@ import { ErrorView } from "../../ui/error-view.tsx";
 import { JsonView } from "../../ui/json.tsx";
 import { TaskLink } from "./task-link.tsx";
 
-/** What went in, what came out, what went wrong. */
+/** The tab with the input, the output and the error of an execution. */
 export function DataTab({ facts }: { readonly facts: Execution }) {
   return (
     <div class="columns pad">
@@ -28,7 +28,7 @@ export function DataTab({ facts }: { readonly facts: Execution }) {
   );
 }
 
-/** The task that failed it. */
+/** A link to the task that failed the execution. */
 function OfTask({ facts: { id, error, phases } }: { readonly facts: Execution }) {
   const { phase, handler, task } = error ?? {};
   const visit = phases.findLast(({ name }) => name === phase)?.visit;

@@ -1,4 +1,4 @@
-/** Post-operations: what was written to state stores and told to others, try by try; and the commands they belong to. */
+/** The tab with post-operations: writes to state stores and broadcasts, try by try, with the commands they belong to. */
 import type { JournalEvent } from "../../api/shapes.ts";
 import { clock } from "../../core/format.ts";
 import { Badge } from "../../ui/badge.tsx";
@@ -10,7 +10,6 @@ import type { About } from "./execution.tsx";
 import { textOf } from "./text-of.ts";
 import { useKinds } from "./use-kinds.ts";
 
-/** The tab. */
 export function DeliveriesTab({ path, facts, at }: About) {
   const { events, problem } = useKinds(path, "postop.,command.", { revision: facts.revision, at });
   if (events === null) return problem === null ? <Loading /> : <Trouble problem={problem} />;

@@ -1,7 +1,7 @@
 import type { JournalEvent } from "../../api/shapes.ts";
 import { count, duration, plural } from "../../core/format.ts";
 
-/** An event in a few words. */
+/** Describes an event in a few words. */
 export function describeEvent(event: JournalEvent): string {
   const kind = event.kind.replace(/^workflow\./, "");
   const where = [event["phase"], event["handler"]].filter((text) => typeof text === "string");

@@ -1,4 +1,4 @@
-/** One execution: how it is and why, over time, task by task, line by line, event by event. */
+/** The page of one execution: its status and the reason, its lanes over time, its tasks, logs and events. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, type Problem } from "../../api/client.ts";
 import type { Execution as Facts, Lanes as LaneFacts } from "../../api/shapes.ts";
@@ -23,9 +23,9 @@ import type { Span } from "./time-view.ts";
 import "./execution.css";
 
 const LIVE_MS = 1_000;
-/** What has ended may be retried. */
+/** How often an ended execution is reloaded, since it may be retried. */
 const OVER_MS = 5_000;
-/** The more tasks, the more rarely all of them are looked at. */
+/** The polling interval grows with the number of tasks: this many tasks per millisecond. */
 const TASKS_PER_MS = 100;
 const TABS = [
   { id: "tasks", label: "Tasks" },
@@ -38,7 +38,6 @@ const TABS = [
 
 const COMMANDS = { id: "commands", label: "Commands" };
 
-/** The page. */
 export function Execution({ id }: { readonly id: string }) {
   const path = executionPath(id);
   const [isOver, setIsOver] = useState(false);
@@ -74,7 +73,7 @@ function Loaded(props: {
     (signal) => get<LaneFacts>(lanesAddress(path, at, place.span), { signal }),
     isOver || at !== null ? null : Math.max(2 * LIVE_MS, tasksOf(now) / TASKS_PER_MS),
   );
-  // Another piece of the time is drawn from what is known of this one until it has come.
+  // The lanes that are known. Another span of time is drawn from them until its own data has arrived.
   const known = useRef<LaneFacts | null>(null);
   known.current = lanes.data ?? known.current;
   const hasCommands = commandsOf(useDefinition(now).data).length > 0;
@@ -129,7 +128,7 @@ function TabBody({ tab, about }: { readonly tab: string; readonly about: About }
   }
 }
 
-/** From the first event to the last, or to now. */
+/** The time from the first event to the last, or to now. */
 function wholeOf({ createdAt, finishedAt }: Facts): Span {
   return { from: createdAt, to: Math.max(createdAt + 1, finishedAt ?? Date.now()) };
 }
@@ -139,12 +138,12 @@ function tasksOf(facts: Facts): number {
   return handlers.reduce((sum, { total }) => sum + total, 0);
 }
 
-/** What the parts of the page are told. */
+/** Data that all parts of the page get. */
 export interface About {
   readonly id: string;
   readonly path: string;
   readonly facts: Facts;
-  /** The moment that is looked at; null: now. */
+  /** The event at which the execution is shown; null for its present state. */
   readonly at: number | null;
   readonly isOver: boolean;
   readonly lane: ReturnType<typeof shownLane>;

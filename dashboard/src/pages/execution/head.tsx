@@ -1,4 +1,4 @@
-/** What stays in sight: status, what it is an execution of, what can be done, and why it is not further. */
+/** The head of the page, which stays visible: status, workflow, actions, and why the execution waits. */
 import { useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
 import type { Execution, ExecutionStatus, Session, Why } from "../../api/shapes.ts";
@@ -17,13 +17,13 @@ import { SignalDialog } from "./signal-dialog.tsx";
 
 type Action = "pause" | "resume" | "cancel" | "retry" | "signal";
 
-/** The head; `facts`: as it is now, `shown`: at the moment that is looked at. */
+/** The head of the page; `facts` is the present state, `shown` the state at the selected moment. */
 export function ExecutionHead(props: {
   readonly id: string;
   readonly path: string;
   readonly facts: Execution;
   readonly shown: Execution;
-  /** The moment that is shown; null: now. */
+  /** The selected moment; null for now. */
   readonly shownAt: number | null;
   readonly onChange: () => void;
 }) {
@@ -95,7 +95,7 @@ const DONE: Readonly<Record<Exclude<Action, "signal">, string>> = {
   retry: "Retried: everything that is not done runs again.",
 };
 
-/** Why an action cannot be done now; null: it can. */
+/** Why an action is not possible now; null if it is possible. */
 function whyNot(action: Action, status: ExecutionStatus, who: Session): string | null {
   if (!may("operator", who)) return `This needs the role operator; ${who.name} is ${who.role}.`;
   if (status === "damaged") return "It is damaged: restore it from a backup, or drop it with rondo drop.";
@@ -175,7 +175,7 @@ function Facts({ facts, shownAt }: { readonly facts: Execution; readonly shownAt
   );
 }
 
-/** Why it is not further, in a sentence. */
+/** Explains in a sentence why the execution waits. */
 function Why(props: { readonly path: string; readonly facts: Execution; readonly isPast: boolean }) {
   const { path, facts, isPast } = props;
   const isOver = facts.finishedAt !== null;

@@ -1,9 +1,9 @@
-/** Puts a byte per task onto a canvas as cells, pixel by pixel: a million of them in a few milliseconds. */
+/** Draws one cell per task onto a canvas, pixel by pixel: a million cells in a few milliseconds. */
 import { TASK_STATES } from "../../api/shapes.ts";
 import { type HeatBy, type HeatStates, type LegendEntry, valueOf } from "./heat-legend.ts";
 
 export interface Grid {
-  /** Of a cell, in CSS pixels. */
+  /** The size of a cell in CSS pixels. */
   readonly size: number;
   readonly columns: number;
   readonly rows: number;
@@ -11,13 +11,15 @@ export interface Grid {
 
 const SIZES = [14, 12, 10, 8, 7, 6, 5, 4, 3, 2, 1];
 const HEIGHT = 400;
-/** Cells below this size are hard to see alone; so many of them are made larger. */
+/** Cells below this size are hard to see alone, so failed ones are drawn larger. */
 const SMALL = 4;
 const ENLARGED_MAX = 20_000;
-/** How much is seen of what is pale, as a pixel has it. */
+/** The opacity of pale cells, in the alpha bits of a pixel. */
 const PALE = 48 << 24;
 
-/** The largest cells with which all fit: a part of a pixel each, where there are more cells than pixels. */
+/**
+ * Computes the largest cells with which all tasks fit. If there are more cells than pixels, a cell is smaller than a pixel.
+ */
 export function gridOf(total: number, width: number): Grid {
   for (const size of SIZES) {
     const columns = Math.max(1, Math.floor(width / size));
@@ -37,7 +39,7 @@ export function drawHeat(
     readonly by: HeatBy;
     readonly grid: Grid;
     readonly legend: readonly LegendEntry[];
-    /** A byte per task, 0 for those that are shown pale; null: none is. */
+    /** One byte per task, 0 for tasks that are drawn pale; null if none is. */
     readonly isBright: Uint8Array | null;
   },
 ): void {
@@ -64,12 +66,12 @@ export function drawHeat(
   pen.putImageData(image, 0, 0);
 }
 
-/** Pixels of the canvas per CSS pixel. */
+/** The number of canvas pixels per CSS pixel. */
 function ratioOf({ size }: Grid): number {
   return size <= 2 ? 1 : Math.min(2, Math.max(1, Math.round(devicePixelRatio)));
 }
 
-/** A row of cells is one row of pixels, and copies of it. */
+/** Fills the cells: each row of cells is one row of pixels, which is then copied. */
 function fillCells(
   pixels: Uint32Array,
   bytes: Uint8Array,
@@ -95,7 +97,7 @@ function fillCells(
   }
 }
 
-/** Where cells are small, failures are drawn larger than they are, so that none is overlooked. */
+/** Draws failures larger where cells are small, so that none is overlooked. */
 function enlargeFailures(
   pixels: Uint32Array,
   bytes: Uint8Array,
@@ -114,7 +116,7 @@ function enlargeFailures(
   }
 }
 
-/** The colour of every byte, as a pixel has it. */
+/** The colour of every byte, as the 32 bits of a pixel. */
 function packedColours(by: HeatBy, legend: readonly LegendEntry[]): Uint32Array {
   const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
   const byValue = new Map<number, number>();

@@ -1,4 +1,4 @@
-/** What the bytes of a heat map mean, their colours, and how many tasks have each. */
+/** The legend of a heat map: the meaning of its bytes, their colours, and how many tasks have each. */
 import { TASK_STATES } from "../../api/shapes.ts";
 import { count, duration } from "../../core/format.ts";
 
@@ -8,7 +8,7 @@ export type HeatBy = (typeof HEAT_BYS)[number];
 
 export interface HeatStates {
   readonly bytes: Uint8Array;
-  /** What each value means. */
+  /** The name of each value. */
   readonly names: readonly string[];
 }
 
@@ -16,14 +16,14 @@ export interface LegendEntry {
   readonly value: number;
   readonly label: string;
   readonly colour: string;
-  /** Tasks that have it. */
+  /** The number of tasks with this value. */
   readonly n: number;
 }
 
 const ATTEMPTS = Array.from({ length: 16 }, (_, n) =>
   n === 0 ? "none yet" : n === 15 ? "15 or more" : String(n),
 );
-/** From quick to slow, from few to many. */
+/** Colours from quick to slow, or from few to many. */
 const RAMP = [
   "#2f6fd0",
   "#2f8fc4",
@@ -49,13 +49,13 @@ const HUES = [
   "#5b6ee1",
 ];
 
-/** The part of a byte that is shown. */
+/** The part of a byte that the map shows. */
 export function valueOf(by: HeatBy, byte: number): number {
   if (by === "state") return byte & 15;
   return by === "attempts" ? byte >> 4 : byte;
 }
 
-/** What the header of the answer says. */
+/** Parses the header of the answer that describes the bytes. */
 export function parseLegend(by: HeatBy, text: string): readonly string[] {
   if (by === "state") return TASK_STATES;
   if (by === "attempts") return ATTEMPTS;
@@ -71,7 +71,7 @@ export function parseLegend(by: HeatBy, text: string): readonly string[] {
   });
 }
 
-/** The values that there are, each with its colour and how often it comes. */
+/** The values that occur, each with its colour and its number of tasks. */
 export function legendOf(by: HeatBy, { bytes, names }: HeatStates): readonly LegendEntry[] {
   const counts = new Uint32Array(256);
   for (let i = 0; i < bytes.length; i++) {
@@ -80,7 +80,7 @@ export function legendOf(by: HeatBy, { bytes, names }: HeatStates): readonly Leg
   }
   const style = getComputedStyle(document.documentElement);
   const themed = (name: string): string => style.getPropertyValue(name).trim();
-  // Colours are spread over the values that there are.
+  // The colours are spread over the values that occur.
   const present = names.flatMap((_, value) => (value > 0 && (counts[value] as number) > 0 ? [value] : []));
   return names.map((label, value) => ({
     value,
@@ -101,7 +101,7 @@ function colourOf(
   return RAMP[many < 2 ? 0 : Math.round((rank / (many - 1)) * (RAMP.length - 1))] as string;
 }
 
-/** A cell in words. */
+/** Describes a cell in words. */
 export function describeCell(task: number, { bytes, names }: HeatStates, by: HeatBy): string {
   const byte = bytes[task];
   if (byte === undefined) return "";

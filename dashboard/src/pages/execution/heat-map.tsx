@@ -1,4 +1,4 @@
-/** One cell per task, all on one canvas: by state, by how long it took, by attempts, by worker. */
+/** One cell per task, all on one canvas: coloured by state, duration, attempts or worker. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ask, get } from "../../api/client.ts";
 import { type Page, TASK_STATES, type TaskRow } from "../../api/shapes.ts";
@@ -26,10 +26,10 @@ import { type LaneName, laneText, useExecutionPlace } from "./place.ts";
 
 const LIVE_MS = 2_000;
 const FAILED = TASK_STATES.indexOf("failed");
-/** The more tasks, the more rarely all of them are asked for. */
+/** The polling interval grows with the number of tasks: this many tasks per second. */
 const TASKS_PER_SECOND = 100_000;
 
-/** The map of one handler. */
+/** The heat map of one handler. */
 export function HeatMap({
   path,
   at,
@@ -39,7 +39,7 @@ export function HeatMap({
   liveMs = LIVE_MS,
 }: About & {
   readonly lane: LaneName;
-  /** How often it is drawn anew, at most. */
+  /** The shortest interval between two reloads, in milliseconds. */
   readonly liveMs?: number;
 }) {
   const place = useExecutionPlace();
@@ -104,7 +104,7 @@ export function HeatMap({
   );
 }
 
-/** The first failed task from one on, as the bytes of states say. */
+/** The first failed task at or after a number, by the bytes of states. */
 function nextFailed(bytes: Uint8Array, from: number): number | null {
   for (let n = from; n < bytes.length; n++) if (((bytes[n] as number) & 15) === FAILED) return n;
   return null;
@@ -152,7 +152,7 @@ function ByChoice({ chosen }: { readonly chosen: HeatBy }) {
   );
 }
 
-/** The frame around the chosen cell. */
+/** The frame around the selected cell. */
 function Chosen({ task, grid }: { readonly task: number; readonly grid: Grid }) {
   const { size, columns } = grid;
   const side = Math.max(size + 3, 9);

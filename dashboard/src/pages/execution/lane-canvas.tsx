@@ -1,4 +1,7 @@
-/** Draws one lane: the time it was open, and in it its tasks as bars, or how many ran, were done and failed. */
+/**
+ * Draws one lane: the time in which its handler was open, with its tasks as bars, or the numbers of running, done and failed
+ * tasks.
+ */
 import { useEffect, useRef } from "preact/hooks";
 import type { Lane } from "../../api/shapes.ts";
 import { useCell } from "../../core/cell.ts";
@@ -9,16 +12,16 @@ import type { Span } from "./time-view.ts";
 const HEIGHT = 44;
 const ROWS_MAX = 8;
 
-/** The canvas; what it shows is said by the lane's own text. */
+/** The canvas of a lane. The lane's own text describes it for screen readers. */
 export function LaneCanvas({
   lane,
   data,
   view,
 }: {
   readonly lane: Lane;
-  /** The time that the lane's pieces are of. */
+  /** The span of time that the lane's intervals cover. */
   readonly data: Span;
-  /** The time that is looked at. */
+  /** The visible span of time. */
   readonly view: Span;
 }) {
   const canvas = useRef<HTMLCanvasElement>(null);
@@ -68,7 +71,7 @@ function drawBars(
   const ends: number[] = [];
   const placed = sorted.map((bar) => {
     const from = x(bar.from);
-    // What ended at the very end is still seen.
+    // Tasks that ended at the very end of the axis stay visible.
     const left = from > width ? from : Math.min(from, width - 3);
     const right = Math.max(left + 2, x(bar.to));
     let row = ends.findIndex((end) => end <= left);
@@ -86,7 +89,7 @@ function drawBars(
   }
 }
 
-/** Stacks: done below, failed on top; a line for how many ran. */
+/** Draws stacked bands: done below, failed on top; and a line for the number of running tasks. */
 function drawBands(
   pen: CanvasRenderingContext2D,
   { ran, done, failed }: Lane,

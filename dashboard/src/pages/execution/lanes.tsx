@@ -1,4 +1,4 @@
-/** The execution over time: a lane per handler of a visit, on one axis. Few tasks are bars, many are bands. */
+/** The execution over time: a lane per handler of a visit, on one axis. Few tasks are drawn as bars, many as bands. */
 import { useMemo, useRef, useState } from "preact/hooks";
 import type { Lanes as Facts, HandlerView, Lane, PhaseView } from "../../api/shapes.ts";
 import { count, duration, short } from "../../core/format.ts";
@@ -14,15 +14,15 @@ import { useTimePointer } from "./use-time-pointer.ts";
 import { type TimeView, useTimeView } from "./use-time-view.ts";
 import "./lanes.css";
 
-/** Lanes that are shown before one asks for more: loops can have thousands of visits. */
+/** The number of lanes that are shown at first: loops can have thousands of visits. */
 const SHOWN = 24;
-/** Narrower than this, an axis has few ticks. */
+/** An axis that is narrower than this has few ticks. */
 const NARROW = 760;
-/** From here on a tick's text stands to its left; from the tick before it must be so far away. */
+/** From this position on, the text of a tick is to its left; the next number is the shortest distance from the tick before. */
 const LAST_FROM = 0.93;
 const LAST_GAP = 0.18;
 
-/** All lanes. `whole`: from the start of everything to its end, or to now. */
+/** All lanes of an execution. `whole` is the time from its start to its end, or to now. */
 export function Lanes({
   lanes,
   phases,
@@ -108,7 +108,7 @@ function Rows({
   const shown = isAll ? lanes.lanes : lanes.lanes.slice(-SHOWN);
   const hidden = lanes.lanes.length - shown.length;
   const ahead = phases.filter(({ visit, status }) => visit === 0 && status === "pending");
-  // What is shown whole grows with what is known.
+  // If the whole time is shown, the visible span grows with the data.
   const span = view.isWhole ? { from: lanes.from, to: lanes.to } : view.span;
   return (
     <div class={`lanes${view.isWhole ? "" : " is-piece"}`} ref={box}>

@@ -1,4 +1,4 @@
-/** Log lines as they come: can be stopped, searched, and narrowed to a level or to the chosen task. */
+/** The tab with live log lines, which can be paused, searched, and filtered by level or by the selected task. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Problem } from "../../api/client.ts";
 import type { LogLine } from "../../api/shapes.ts";
@@ -12,11 +12,10 @@ import { Table } from "../../ui/table.tsx";
 import type { About } from "./execution.tsx";
 import { useExecutionPlace } from "./place.ts";
 
-/** Lines that are kept; older ones are left out of sight. */
+/** The most lines that are kept; older lines are dropped from the display. */
 const KEPT = 50_000;
 const LEVELS = ["debug", "info", "warn", "error", "progress", "run"];
 
-/** The tab. */
 export function LogsTab({ path }: About) {
   const { task, lane, span } = useExecutionPlace();
   const [isPaused, setIsPaused] = useState(false);

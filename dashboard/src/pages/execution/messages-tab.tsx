@@ -1,4 +1,4 @@
-/** The journal event by event, each of which can be gone to; and what came and changed nothing. */
+/** The tab with the journal, event by event, each of which can be selected; and with messages that changed nothing. */
 import { get } from "../../api/client.ts";
 import type { Dropped, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -16,7 +16,6 @@ import type { About } from "./execution.tsx";
 import { useExecutionPlace } from "./place.ts";
 import { useEvents } from "./use-events.ts";
 
-/** The tab. */
 export function MessagesTab({ path, facts, at }: About) {
   const { span } = useExecutionPlace();
   const { all, hasMore, more, earlier, problem } = useEvents(path, {

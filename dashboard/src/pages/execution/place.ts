@@ -1,4 +1,4 @@
-/** What the page is about, as its address says: the moment (`at`), the handler (`lane`), the task. */
+/** The selection of the execution page, as its address contains it: the moment (`at`), the handler (`lane`), the task. */
 import type { PhaseView } from "../../api/shapes.ts";
 import { choose, usePlace } from "../../core/router.ts";
 import type { Span } from "./time-view.ts";
@@ -11,18 +11,18 @@ export interface LaneName {
 }
 
 export interface ExecutionPlace {
-  /** As it was after this event; null: as it is now. */
+  /** The event after which the execution is shown; null for its present state. */
   readonly at: number | null;
-  /** The handler that was chosen; null: the newest. */
+  /** The selected handler; null for the default one. */
   readonly lane: LaneName | null;
   readonly task: number | null;
-  /** The piece of time that is looked at; null: all of it. */
+  /** The selected span of time; null for all of it. */
   readonly span: Span | null;
   readonly tab: string;
   readonly by: string;
 }
 
-/** What the address says. */
+/** Reads the selection from the address. */
 export function useExecutionPlace(): ExecutionPlace {
   const { query } = usePlace();
   return {
@@ -35,7 +35,7 @@ export function useExecutionPlace(): ExecutionPlace {
   };
 }
 
-/** What an address says of the time. */
+/** Reads the selected span of time from an address. */
 export function spanOf(query: URLSearchParams): Span | null {
   const [from, to] = [numberOf(query.get("from")), numberOf(query.get("to"))];
   return from !== null && to !== null && from < to ? { from, to } : null;
@@ -45,7 +45,7 @@ function numberOf(text: string | null): number | null {
   return text !== null && /^\d{1,15}$/.test(text) ? Number(text) : null;
 }
 
-/** `phase.visit.handler` */
+/** Writes a handler of a visit as `phase.visit.handler`. */
 export function laneText({ phase, visit, handler }: LaneName): string {
   return `${phase}.${visit}.${handler}`;
 }
@@ -56,12 +56,14 @@ function parseLane(text: string | null): LaneName | null {
   return { phase: match[1] as string, visit: Number(match[2]), handler: match[3] as string };
 }
 
-/** Chooses a handler; its tasks are shown. */
+/** Selects a handler and shows its tasks. */
 export function chooseLane(lane: LaneName): void {
   choose({ lane: laneText(lane), task: null });
 }
 
-/** The handler that is shown: the chosen one, else what failed the phase, else the one with most tasks, the later if equal. */
+/**
+ * The handler to show: the selected one, else the one that failed the phase, else the one with most tasks, the later of equals.
+ */
 export function shownLane(chosen: LaneName | null, phases: readonly PhaseView[]): LaneName | null {
   const all = phases.flatMap(({ name, visit, status, handlers }) =>
     visit === 0

@@ -1,4 +1,4 @@
-/** The runs of scripts and the steps of handlers: in order, each with the state it left, what it logged and what it cost. */
+/** The tab with runs of scripts and steps of handlers, in order: each with its state, its log lines and its cost. */
 import { useState } from "preact/hooks";
 import { get } from "../../api/client.ts";
 import type { JournalEvent, LogLine, Page } from "../../api/shapes.ts";
@@ -13,9 +13,9 @@ import { TaskLink } from "./task-link.tsx";
 import { textOf } from "./text-of.ts";
 import { useKinds } from "./use-kinds.ts";
 
-/** Those that are shown with all they left at once. */
+/** The number of runs that are shown expanded at first. */
 const OPEN = 8;
-/** The lines of one run that are shown. */
+/** The most log lines of one run that are shown. */
 const LINES = 100;
 
 interface Run {
@@ -27,14 +27,13 @@ interface Run {
   readonly attempt: number;
   readonly at: number;
   readonly state: "running" | "done" | "crashed";
-  /** Why it crashed: its worker's message, or what happened to its attempt. */
+  /** Why the run crashed: the worker's message, or the end of its attempt. */
   readonly why: string | null;
   readonly costs: readonly string[];
-  /** The state that it left, or its result; undefined: it left none. */
+  /** The state or the result of the run; undefined if it has none. */
   readonly value: unknown;
 }
 
-/** The tab. */
 export function RunsTab({ id, path, facts, at }: About) {
   const { events, problem } = useKinds(path, "task.run,task.step", { revision: facts.revision, at });
   if (events === null) return problem === null ? <Loading /> : <Trouble problem={problem} />;
@@ -49,7 +48,7 @@ export function RunsTab({ id, path, facts, at }: About) {
   );
 }
 
-/** Runs and steps, in the order of their begin. The end of a run takes the place of its begin. */
+/** Runs and steps in the order in which they began. The end of a run replaces its begin. */
 function runsIn(events: readonly JournalEvent[]): Run[] {
   const runs = new Map<string, Run>();
   for (const event of events) {
@@ -82,7 +81,7 @@ function runOf(event: JournalEvent): Run {
   };
 }
 
-/** The reason of a crash that the worker did not report. */
+/** Texts for crashes that the worker did not report. */
 const WHY: Readonly<Record<string, string>> = {
   lost: "Its attempt was lost.",
   ended: "Its attempt ended, and its worker did not report the end of the run.",

@@ -1,4 +1,4 @@
-/** Steps through the journal event by event: the whole page shows the execution as it was then. */
+/** Steps through the journal event by event: the whole page shows the execution as it was after the event. */
 import { get } from "../../api/client.ts";
 import type { JournalEvent, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -8,7 +8,7 @@ import { useKeys } from "../../shell/keys.ts";
 import { Button } from "../../ui/button.tsx";
 import { describeEvent } from "./describe-event.ts";
 
-/** The scrubber; `at` null: now. */
+/** The scrubber; `at` is null for the present state. */
 export function Scrubber({
   path,
   revision,

@@ -6,7 +6,7 @@ import { Dialog } from "../../ui/dialog.tsx";
 import { Trouble } from "../../ui/state.tsx";
 import { tell } from "../../ui/toast.tsx";
 
-/** Sends a signal, with data. */
+/** A dialog that sends a signal with data. */
 export function SignalDialog(props: {
   readonly path: string;
   readonly onClose: () => void;

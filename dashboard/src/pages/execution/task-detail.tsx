@@ -1,4 +1,4 @@
-/** One task: what it was given, what came of it, where it failed, and what it logged. */
+/** The details of one task: its data, its result or error, and its log lines. */
 import { get } from "../../api/client.ts";
 import type { LogLine, Page, TaskRow } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -14,7 +14,6 @@ import { type LaneName, laneText } from "./place.ts";
 
 const LINES = 50;
 
-/** The task. */
 export function TaskDetail({
   path,
   at,
@@ -106,7 +105,7 @@ export function TaskDetail({
   );
 }
 
-/** Lines of each attempt, in the order in which attempts logged first. */
+/** The log lines of each attempt, in the order in which the attempts first logged. */
 function byAttempt(
   lines: readonly LogLine[],
 ): { readonly attempt: number; readonly attemptId: string; readonly lines: LogLine[] }[] {

@@ -2,7 +2,7 @@ import { addressOf } from "../../core/address.ts";
 import { count } from "../../core/format.ts";
 import { type LaneName, laneText } from "./place.ts";
 
-/** Leads to a task in full. */
+/** A link to the details of a task. */
 export function TaskLink({
   execution,
   lane,

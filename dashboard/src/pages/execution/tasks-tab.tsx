@@ -1,4 +1,4 @@
-/** The tasks of the chosen handler as rows, and one of them in full. */
+/** The tab with the tasks of the selected handler as rows, and with the details of one task. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, type Problem } from "../../api/client.ts";
 import { type Page, TASK_STATES, type TaskRow, type TaskState } from "../../api/shapes.ts";
@@ -40,7 +40,6 @@ const COLUMNS: readonly Column<TaskRow>[] = [
   { id: "outcome", head: "Outcome", width: "minmax(160px, 3fr)", cell: (row) => <Outcome row={row} /> },
 ];
 
-/** The tab. */
 export function TasksTab(about: About) {
   const { path, at, isOver, lane, facts } = about;
   const { task } = useExecutionPlace();
@@ -83,7 +82,7 @@ export function TasksTab(about: About) {
   );
 }
 
-/** Pages after the first. */
+/** Loads the pages after the first. */
 function useRest(
   key: string | null,
   read: (cursor: string | null) => Promise<Page<TaskRow>>,

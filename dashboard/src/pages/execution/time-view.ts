@@ -1,33 +1,33 @@
-/** The piece of time that a page looks at: made smaller and larger around a place, moved, and kept within the whole. */
+/** Computes the visible span of time: zoomed around a position, moved, and kept within the whole. */
 
 export interface Span {
   readonly from: number;
   readonly to: number;
 }
 
-/** The smallest piece, in milliseconds: finer than what is journaled there is nothing to see. */
+/** The smallest span in milliseconds: the journal has no finer times. */
 const SMALLEST_MS = 10;
 
-/** `by` times as long; what is at `place` (0 to 1) stays where it is. */
+/** Makes a span `by` times as long; the time at `place` (0 to 1) keeps its position. */
 export function zoom({ from, to }: Span, by: number, place = 0.5): Span {
   const length = Math.max(SMALLEST_MS, (to - from) * by);
   const middle = from + (to - from) * place;
   return { from: middle - length * place, to: middle + length * (1 - place) };
 }
 
-/** Moved by a share of its own length. */
+/** Moves a span by a share of its own length. */
 export function pan({ from, to }: Span, share: number): Span {
   const by = (to - from) * share;
   return { from: from + by, to: to + by };
 }
 
-/** The piece between two places (0 to 1) of a span. */
+/** The part of a span between two positions (0 to 1). */
 export function pieceOf({ from, to }: Span, a: number, b: number): Span {
   const at = (place: number): number => from + (to - from) * Math.min(1, Math.max(0, place));
   return { from: at(Math.min(a, b)), to: Math.max(at(Math.min(a, b)) + SMALLEST_MS, at(Math.max(a, b))) };
 }
 
-/** Within the whole, and of whole milliseconds; null: it is the whole. */
+/** Limits a span to the whole and to whole milliseconds; null if it is the whole. */
 export function within(span: Span, whole: Span): Span | null {
   const length = Math.min(span.to - span.from, whole.to - whole.from);
   const from = Math.round(Math.min(Math.max(span.from, whole.from), whole.to - length));

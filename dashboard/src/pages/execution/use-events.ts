@@ -1,4 +1,4 @@
-/** A stretch of the journal: from its first event on, or around the one that is looked at; it grows at both ends. */
+/** A range of the journal: from its first event on, or around the selected event. The range grows at both ends. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { get, type Problem } from "../../api/client.ts";
 import type { JournalEvent, Page } from "../../api/shapes.ts";
@@ -6,7 +6,7 @@ import { asProblem } from "../../api/use-live.ts";
 
 const PAGE = 100;
 
-/** Events `from` up to `next`. */
+/** The loaded events, from `from` up to `next`. */
 interface Stretch {
   readonly key: string;
   readonly from: number;
@@ -14,7 +14,7 @@ interface Stretch {
   readonly events: readonly JournalEvent[];
 }
 
-/** The events; `since`: from a time on; `at`: this one is to be among them. */
+/** Loads events; `since`: from a time on; `at`: the range must contain this event. */
 export function useEvents(
   path: string,
   {
@@ -56,7 +56,7 @@ export function useEvents(
     read(from, shown.from - from, (data) => ({ ...shown, from, events: [...data, ...shown.events] }));
   };
   useEffect(() => {
-    // The first page, and what came since if the end was reached before.
+    // The first page, and newer events if the end was reached before.
     if (shown.events.length < PAGE || shown.next === revision) more();
   }, [stretch, revision]);
   return {
@@ -68,13 +68,13 @@ export function useEvents(
   };
 }
 
-/** Nothing is read yet; it will be half a page before the one that is wanted. */
+/** An empty range that begins half a page before the wanted event. */
 function emptyAt(key: string, wanted: number | null): Stretch {
   const from = wanted === null || wanted < PAGE ? 1 : wanted - PAGE / 2;
   return { key, from, next: from, events: [] };
 }
 
-/** Whether it has the event, or will with its first page. */
+/** Whether the range contains the event, or will after its first page. */
 function reaches({ from, next }: Stretch, wanted: number): boolean {
   return wanted >= from && wanted < Math.max(next, from + PAGE);
 }

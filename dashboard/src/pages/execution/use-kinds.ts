@@ -4,7 +4,7 @@ import { useLive } from "../../api/use-live.ts";
 
 const CALLS_MAX = 20;
 
-/** Events of some kinds only, over the whole journal as far as it is. */
+/** Loads events of some kinds only, over the whole journal so far. */
 export function useKinds(
   path: string,
   kinds: string,

@@ -1,18 +1,18 @@
 /**
- * Moves the view of the time by mouse: Ctrl and wheel looks closer at what is under the pointer, a wheel to the side moves,
- * dragging marks a piece to look at (or moves, once it is a piece; with Shift it marks again), a double click shows all.
+ * Zooms and moves the time view by mouse: Ctrl and wheel zooms at the pointer, a sideways wheel moves, dragging marks a span to
+ * zoom to (or moves, once zoomed; with Shift it marks again), a double click shows everything.
  */
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { pan, pieceOf, type Span } from "./time-view.ts";
 import type { TimeView } from "./use-time-view.ts";
 
-/** A pointer that moved less has clicked. */
+/** A pointer that moved less than this counts as a click. */
 const DRAG_PX = 4;
-/** So much of a wheel makes it e times as long. */
+/** The wheel movement that makes the span e times as long. */
 const WHEEL_PX = 300;
 
-/** Places on the axis: 0 is where it begins, 1 where it ends. */
+/** Positions on the axis: 0 is its begin, 1 its end. */
 interface Marked {
   readonly from: number;
   readonly to: number;
@@ -24,7 +24,7 @@ interface Listening {
   readonly signal: AbortSignal;
 }
 
-/** Listens on an element with lanes; gives the piece that is being marked. */
+/** Listens on the element with the lanes; returns the span that is being marked. */
 export function useTimePointer(box: RefObject<HTMLElement | null>, view: TimeView): Marked | null {
   const [marked, setMarked] = useState<Marked | null>(null);
   const latest = useRef(view);
@@ -42,7 +42,7 @@ export function useTimePointer(box: RefObject<HTMLElement | null>, view: TimeVie
   return marked;
 }
 
-/** Where on the axis something is; null: beside it. */
+/** The position on the axis of an x coordinate; null if it is outside the axis. */
 function placeOf(element: HTMLElement, x: number): number | null {
   const track = element.querySelector(".lane-track")?.getBoundingClientRect();
   return track === undefined || track.width === 0 || x < track.left ? null : (x - track.left) / track.width;
@@ -65,7 +65,7 @@ function followDrag({ element, view, signal }: Listening, setMarked: (marked: Ma
   let drag: { x: number; place: number; span: Span; marks: boolean; isMoved: boolean } | null = null;
   const begin = (event: PointerEvent): void => {
     const place = placeOf(element, event.clientX);
-    // Fingers scroll the page.
+    // Touch scrolls the page, so it is ignored here.
     if (place === null || event.button !== 0 || event.pointerType === "touch") return;
     const { span, isWhole } = view();
     drag = { x: event.clientX, place, span, marks: isWhole || event.shiftKey, isMoved: false };
@@ -84,7 +84,7 @@ function followDrag({ element, view, signal }: Listening, setMarked: (marked: Ma
     setMarked(null);
     if (!isMoved) return;
     if (marks) view().show(pieceOf(span, place, Math.min(1, placeOf(element, event.clientX) ?? 0)));
-    // A drag is no click on the lane under it.
+    // The click after a drag is ignored, so that it does not select the lane.
     const swallow = (click: MouseEvent): void => click.stopPropagation();
     addEventListener("click", swallow, { capture: true, once: true });
     setTimeout(() => removeEventListener("click", swallow, { capture: true }));

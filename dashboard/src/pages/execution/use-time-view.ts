@@ -1,17 +1,17 @@
-/** The piece of time that the page looks at, in its address as `from` and `to`; moved by wheel, drag and keys. */
+/** The visible span of time, which is in the address as `from` and `to`; it is moved by wheel, drag and keys. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { choose } from "../../core/router.ts";
 import { useKeys } from "../../shell/keys.ts";
 import { useExecutionPlace } from "./place.ts";
 import { pan, type Span, within, zoom } from "./time-view.ts";
 
-/** The address follows so long after the last move. */
+/** How long after the last move the address is updated. */
 const SETTLED_MS = 160;
 const STEP = 1.6;
 const PAN = 0.25;
 
 export interface TimeView {
-  /** What is looked at. */
+  /** The visible span of time. */
   readonly span: Span;
   readonly isWhole: boolean;
   readonly zoomBy: (by: number, place?: number) => void;
@@ -20,10 +20,10 @@ export interface TimeView {
   readonly show: (span: Span) => void;
 }
 
-/** The view, and its keys. `whole`: all the time there is. */
+/** The time view and its keys. `whole` is all the time of the execution. */
 export function useTimeView(whole: Span): TimeView {
   const { span: chosen } = useExecutionPlace();
-  // While it is moved it is ahead of the address.
+  // While the user moves the view, it is ahead of the address.
   const [moving, setMoving] = useState<{ span: Span | null } | null>(null);
   const timer = useRef<ReturnType<typeof setTimeout> | null>(null);
   const current = moving === null ? chosen : moving.span;

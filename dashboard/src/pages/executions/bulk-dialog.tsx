@@ -1,4 +1,4 @@
-/** Cancels or retries all that fit the filter, after saying how many these are. */
+/** Cancels or retries all executions that match the filter, after showing their number. */
 import { useEffect, useState } from "preact/hooks";
 import { change, type Problem } from "../../api/client.ts";
 import type { BulkAnswer, ExecutionStatus } from "../../api/shapes.ts";
@@ -12,15 +12,14 @@ import type { ListFilter } from "./filters.tsx";
 
 type Action = "cancel" | "retry";
 
-/** Statuses in which it can be done. */
+/** The statuses in which each action is possible. */
 const FITS: Readonly<Record<Action, readonly ExecutionStatus[]>> = {
   cancel: ["running", "paused"],
   retry: ["failed", "cancelled"],
 };
-/** Calls of a thousand each for one count. */
+/** The most requests for one count, each of a thousand executions. */
 const COUNT_CALLS = 20;
 
-/** The dialog. */
 export function BulkDialog(props: {
   readonly action: Action;
   readonly filter: ListFilter;
@@ -116,7 +115,7 @@ async function countAll(
   return { n, isAll: true };
 }
 
-/** Calls until all are done. */
+/** Repeats the bulk request until all executions are changed. */
 async function* calls(body: {
   action: Action;
   filter: ListFilter;

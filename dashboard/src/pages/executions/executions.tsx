@@ -1,4 +1,4 @@
-/** All executions: searched, filtered (the choices are in the address), counted exactly, and changed many at a time. */
+/** The page of all executions: searched, filtered (the filter is in the address), counted exactly, and changed in bulk. */
 import { useRef, useState } from "preact/hooks";
 import { get, may } from "../../api/client.ts";
 import type { Page, StatusCounts, Summary } from "../../api/shapes.ts";
@@ -21,7 +21,6 @@ import { useExecutions } from "./use-executions.ts";
 import { useProgress } from "./use-progress.ts";
 import "./executions.css";
 
-/** The page. */
 export function Executions() {
   const filter = readFilter(usePlace().query);
   const who = useSession();

@@ -1,4 +1,4 @@
-/** What the list is narrowed to; the choices are in the address. */
+/** The filters of the list of executions, which are in the address. */
 import { get } from "../../api/client.ts";
 import { EXECUTION_STATUSES, type ExecutionStatus, type Page, type StatusCounts } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -12,7 +12,7 @@ export interface ListFilter {
   readonly project: string | undefined;
 }
 
-/** The filter that an address says. */
+/** Reads the filter from an address. */
 export function readFilter(query: URLSearchParams): ListFilter {
   const text = (name: string): string | undefined => query.get(name) ?? undefined;
   return {
@@ -23,7 +23,7 @@ export function readFilter(query: URLSearchParams): ListFilter {
   };
 }
 
-/** One status or all, each with how many there are. */
+/** A choice of one status or all, each with its count. */
 export function StatusChoice({
   counts,
   chosen,
@@ -56,7 +56,7 @@ export function StatusChoice({
   );
 }
 
-/** One workflow or all. */
+/** A choice of one workflow or all. */
 export function WorkflowChoice({ chosen }: { readonly chosen: string | undefined }) {
   const { data } = useLive("workflow names", (signal) =>
     get<Page<{ name: string }>>("/v1/workflows", { query: { limit: 1_000 }, signal }),

@@ -1,7 +1,7 @@
 import type { PhaseView } from "../../api/shapes.ts";
 import { Bar, sumCounts } from "../../ui/bar.tsx";
 
-/** Phases that have room in a row; of more, the last ones are shown. */
+/** The most phases that fit into a row; if there are more, the last ones are shown. */
 const SHOWN = 8;
 
 /** A small bar per phase. */
@@ -22,7 +22,7 @@ export function MiniBars({ phases }: { readonly phases: readonly PhaseView[] | n
   );
 }
 
-/** A phase without handlers, or one that has not begun: nothing, or done. */
+/** The bar of a phase without tasks: empty, or full if the phase is done. */
 function emptyOf({ status }: PhaseView) {
   const none = sumCounts([]);
   return status === "done" ? { ...none, done: 1 } : none;

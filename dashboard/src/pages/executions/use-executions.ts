@@ -1,4 +1,4 @@
-/** The list's rows: the newest page again and again, older ones as they are scrolled to. */
+/** The rows of the list of executions: the newest page is polled, older pages are loaded by scrolling. */
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get, type Problem } from "../../api/client.ts";
 import type { Page, Summary } from "../../api/shapes.ts";
@@ -20,11 +20,11 @@ export interface ExecutionList {
 interface Older {
   readonly key: string;
   readonly rows: readonly Summary[];
-  /** Where the next page begins; undefined: nothing older was asked for yet. */
+  /** The cursor of the next page; undefined if no older page was requested yet. */
   readonly next: string | null | undefined;
 }
 
-/** Executions that fit a filter. */
+/** Loads executions that match a filter. */
 export function useExecutions(filter: ListFilter): ExecutionList {
   const key = JSON.stringify(filter);
   const read = (cursor: string | null, signal?: AbortSignal): Promise<Page<Summary>> =>
@@ -47,7 +47,7 @@ export function useExecutions(filter: ListFilter): ExecutionList {
         (page) =>
           setOlder((before) => ({
             key,
-            // What slid out of the newest page meanwhile is between the two.
+            // Rows that left the newest page meanwhile belong between the newest page and the older ones.
             rows: [...(before.key === key ? before.rows : []), ...(newest.data?.data ?? []), ...page.data],
             next: page.next,
           })),
@@ -71,7 +71,7 @@ export function useExecutions(filter: ListFilter): ExecutionList {
   };
 }
 
-/** Newer rows stand for older ones of the same id. */
+/** Merges rows; a newer row replaces an older one with the same id. */
 function merge(newer: readonly Summary[], older: readonly Summary[]): readonly Summary[] {
   const seen = new Set<string>();
   return [...newer, ...older].filter(({ id }) => !seen.has(id) && seen.add(id));

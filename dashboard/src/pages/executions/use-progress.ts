@@ -7,7 +7,7 @@ const EVERY_MS = 2_000;
 const ENDED: readonly string[] = ["done", "failed", "cancelled"];
 const KEPT_MAX = 2_000;
 
-/** How far the executions that are seen are. Of those that have ended it is asked once. */
+/** Loads the progress of the visible executions. The progress of an ended execution is loaded once. */
 export function useProgress(seen: readonly Summary[]): ReadonlyMap<string, Progress> {
   const known = useRef(new Map<string, Progress>());
   const isSettled = ({ id, status }: Summary): boolean => {

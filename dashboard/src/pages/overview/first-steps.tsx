@@ -1,4 +1,4 @@
-/** What a new node shows: the two commands, and an example that needs nothing else. */
+/** The overview of a new node: the two commands to begin with, and an example that needs nothing else. */
 import { useState } from "preact/hooks";
 import { change } from "../../api/client.ts";
 import type { Execution } from "../../api/shapes.ts";
@@ -7,13 +7,13 @@ import { go } from "../../core/router.ts";
 import { Button } from "../../ui/button.tsx";
 import { attempt, tell } from "../../ui/toast.tsx";
 
-/** A project with a workflow, and its first run at this node. */
+/** Commands that make a project with a workflow, and run it at this node. */
 const COMMANDS = [
   "npx rondo init hello && cd hello && npm install",
   `npx rondo run src/greetings.ts -i '{"names":["Ada","Grace"]}' --url ${location.origin}`,
 ] as const;
 
-/** Needs no worker: a timer, then a signal that the user sends from the page. */
+/** An example that needs no worker: a timer, then a signal that the user sends from the page. */
 const EXAMPLE = {
   rondo: 2,
   name: "hello",
@@ -24,7 +24,7 @@ const EXAMPLE = {
   ],
 };
 
-/** The page's content while there is nothing yet. */
+/** The content of the overview while there are no executions. */
 export function FirstSteps({ workers }: { readonly workers: number }) {
   const [isBusy, setIsBusy] = useState(false);
   const run = (): void =>

@@ -1,4 +1,4 @@
-/** The overview: what happens now, how fast, what waits and what fails. */
+/** The overview: present activity, rates, waiting work and failures. */
 import { get } from "../../api/client.ts";
 import type { Overview as Facts, LetterGroup, Page } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -13,7 +13,6 @@ import "./overview.css";
 
 const SECONDS = 300;
 
-/** The page. */
 export function Overview() {
   const live = useLive(
     "overview",

@@ -1,11 +1,11 @@
-/** What happened in the last minutes, as lines. */
+/** Charts of the activity in the last minutes. */
 import { useMemo } from "preact/hooks";
 import type { Pulse } from "../../api/shapes.ts";
 import { duration, rate } from "../../core/format.ts";
 import { Chart, type Series } from "../../ui/chart.tsx";
 import { Panel } from "../../ui/panel.tsx";
 
-/** Seconds that are drawn as one point: single seconds are too nervous to read. */
+/** How many seconds one point of a chart covers: single seconds vary too much. */
 const STEP = 3;
 
 const THROUGHPUT: readonly Series[] = [
@@ -20,7 +20,10 @@ const WAITS: readonly Series[] = [
   { label: "ran", colour: "--fill-running" },
 ];
 
-/** Seconds at the end that do not make a point yet: points begin at whole steps of the clock, so that none changes later. */
+/**
+ * The seconds at the end that do not make a whole point yet. Points begin at whole steps of the clock, so that no point changes
+ * later.
+ */
 function spare({ until }: Pulse): number {
   return until % STEP;
 }
@@ -39,13 +42,13 @@ function sums(pulse: Pulse, list: readonly number[]): number[] {
   );
 }
 
-/** How many a second, over the last ten: what happens now, without being nervous. */
+/** The rate per second over the last ten seconds. */
 export function recent(list: readonly number[]): string {
   const last = list.slice(-10);
   return rate(last.reduce((sum, n) => sum + n, 0) / Math.max(1, last.length));
 }
 
-/** Started, done and failed per second. */
+/** A chart of executions started, done and failed per second. */
 export function Throughput({ pulse }: { readonly pulse: Pulse }) {
   const lines = [pulse.tasksDone, pulse.tasksFailed, pulse.started, pulse.done];
   const data = useMemo(
@@ -64,7 +67,7 @@ export function Throughput({ pulse }: { readonly pulse: Pulse }) {
   );
 }
 
-/** How long tasks waited against how long they ran. */
+/** A chart of how long tasks waited and how long they ran. */
 export function Waits({ pulse }: { readonly pulse: Pulse }) {
   const data = useMemo(() => {
     const means = (total: readonly number[], n: readonly number[]): (number | null)[] => {

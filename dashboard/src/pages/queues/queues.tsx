@@ -1,4 +1,4 @@
-/** What waits for a worker or for room under a limit. */
+/** The page of tasks that wait for a worker, or for a place under a limit. */
 import { get } from "../../api/client.ts";
 import type { Limit, Overview, Page, Worker } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -12,7 +12,6 @@ import "./queues.css";
 
 const EVERY_MS = 2_000;
 
-/** The page. */
 export function Queues() {
   const who = useSession();
   const overview = useLive(

@@ -1,18 +1,18 @@
 import { useRef } from "preact/hooks";
 import { useNow } from "../../core/now.ts";
 
-/** What is left of a lease: how long, which share of the longest that was seen, and whether renewals are missed. */
+/** The rest of a lease: its time, its share of the longest one that was seen, and whether renewals are missing. */
 export interface LeaseLeft {
   readonly ms: number;
   readonly share: number;
   /**
-   * A lease is renewed after a third of its length, and what the node that is asked knows of it is as old at most: below a
-   * third, a renewal was missed.
+   * The colour of the rest. A lease is renewed after a third of its length, and the asked node's knowledge is at most as old,
+   * so below a third a renewal was missed.
    */
   readonly tone: "ok" | "warn" | "bad";
 }
 
-/** Of a lease until then, counted down every second; null: there is none. */
+/** The rest of a lease that ends at `until`, counted down every second; null if there is none. */
 export function useLeaseLeft(until: number | null): LeaseLeft | null {
   const now = useNow();
   const longest = useRef(1);

@@ -1,6 +1,6 @@
 /**
- * The ring as a drawing: nodes in order on a circle, the token beside who has it, arrows from who watches to whose timers,
- * and around each node what is left of its lease: it grows full with every renewal, and runs out when they are missed.
+ * A drawing of the ring: nodes in order on a circle, the token at its node, arrows from watching nodes to the nodes whose
+ * timers they watch, and around each node the rest of its lease, which is full after every renewal.
  */
 import type { Ring, RingNode } from "../../api/shapes.ts";
 import { count } from "../../core/format.ts";
@@ -25,7 +25,6 @@ function pointOf(i: number, many: number, radius: number): Point {
   return { x: CENTRE.x + radius * Math.cos(angle), y: CENTRE.y + radius * Math.sin(angle) };
 }
 
-/** The drawing. */
 export function RingDrawing({ ring }: { readonly ring: Ring }) {
   const { nodes, token } = ring;
   const places = new Map(nodes.map(({ url }, i) => [url, i]));
@@ -106,7 +105,7 @@ export function RingDrawing({ ring }: { readonly ring: Ring }) {
   );
 }
 
-/** Who watches (`from`) and whose timers (`to`): a bent line from rim to rim. */
+/** A curved arrow from a watching node (`from`) to the node whose timers it watches (`to`). */
 function Watch({ from, to }: { readonly from: Point; readonly to: Point }) {
   const bend = towards(midway(from, to), CENTRE, 0.45);
   const begin = rimOf(from, bend);
@@ -128,7 +127,7 @@ function towards(from: Point, to: Point, share: number): Point {
   return { x: from.x + (to.x - from.x) * share, y: from.y + (to.y - from.y) * share };
 }
 
-/** Where a line leaves a node. */
+/** The point at which a line leaves a node's circle. */
 function rimOf(node: Point, other: Point): Point {
   const length = Math.hypot(other.x - node.x, other.y - node.y);
   return length === 0 ? node : towards(node, other, (LEASE + 5) / length);
@@ -163,7 +162,7 @@ function NodeMark(props: {
   );
 }
 
-/** What is left of a lease, as an arc. */
+/** The rest of a lease, as an arc. */
 function Lease({ until, at }: { readonly until: number | null; readonly at: Point }) {
   const left = useLeaseLeft(until);
   if (left === null) return null;

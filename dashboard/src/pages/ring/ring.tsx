@@ -1,4 +1,4 @@
-/** The nodes in their order: who has the token, whose map agrees, who watches whose timers, and which timers are near. */
+/** The page of the ring: the nodes in order, the token, whose map agrees, who watches whose timers, and the next timers. */
 import { get } from "../../api/client.ts";
 import type { Ring as Facts, Page, RingNode, Timer } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -16,7 +16,6 @@ import "./ring.css";
 
 const EVERY_MS = 1_000;
 
-/** The page. */
 export function Ring() {
   const ring = useLive("ring", (signal) => get<Facts>("/v1/ring", { signal }), EVERY_MS);
   const timers = useLive(
@@ -111,7 +110,7 @@ function MapState({ node }: { readonly node: RingNode }) {
   );
 }
 
-/** Counts down to when a node that is silent is no member any more. */
+/** Counts down to the time at which a silent node is no longer a member. */
 function LeaseState({ until }: { readonly until: number | null }) {
   const left = useLeaseLeft(until);
   if (left === null) return <span class="muted">needs none</span>;

@@ -1,4 +1,4 @@
-/** The name of a node without what all have in common. */
+/** The URL of a node without the parts that all URLs share. */
 export function shortUrl(url: string): string {
   return url.replace(/^https?:\/\//, "");
 }

@@ -1,4 +1,4 @@
-/** Timers of the next hour on a dial: once round is an hour, the hand is now. */
+/** A dial with the timers of the next hour: the whole circle is an hour, and the hand shows the present time. */
 import type { Timer } from "../../api/shapes.ts";
 import { coarse, count, moment, relative } from "../../core/format.ts";
 import { useNow } from "../../core/now.ts";
@@ -9,7 +9,7 @@ const MIDDLE = SIZE / 2;
 const HOUR_MS = 3_600_000;
 const LISTED = 6;
 
-/** The dial, and the soonest as a list. */
+/** The dial, and a list of the soonest timers. */
 export function TimerDial({ timers }: { readonly timers: readonly Timer[] | null }) {
   const now = useNow();
   if (timers === null) return <Loading rows={3} />;
@@ -61,7 +61,7 @@ export function TimerDial({ timers }: { readonly timers: readonly Timer[] | null
   );
 }
 
-/** What a timer is for: `phase.visit.handler`, of a task with its number, or a start. */
+/** Describes the purpose of a timer: `phase.visit.handler`, a task with its number, or a start. */
 function describe(timer: string): string {
   const match = /^([^.]+)\.(\d+)\.([^.]+)(?:\.(\d+))?$/.exec(timer);
   if (match === null) return timer;

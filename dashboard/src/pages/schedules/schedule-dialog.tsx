@@ -17,7 +17,7 @@ const START = {
   overlap: "allow",
 };
 
-/** Makes a schedule. */
+/** A dialog that creates a schedule. */
 export function ScheduleDialog({
   onClose,
   onDone,

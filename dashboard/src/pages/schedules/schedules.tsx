@@ -1,4 +1,4 @@
-/** Executions that start by the clock: when next, what was missed, and doing it now. */
+/** The page of schedules: next due times, missed due times, and a button that runs a schedule now. */
 import { useState } from "preact/hooks";
 import { change, get, may } from "../../api/client.ts";
 import type { Page, Schedule } from "../../api/shapes.ts";
@@ -15,7 +15,6 @@ import { attempt, tell } from "../../ui/toast.tsx";
 import { ScheduleDialog } from "./schedule-dialog.tsx";
 import "./schedules.css";
 
-/** The page. */
 export function Schedules() {
   const who = useSession();
   const [isMaking, setIsMaking] = useState(false);
@@ -114,7 +113,7 @@ function ScheduleCard(props: {
   );
 }
 
-/** When it fires next, by the clock of its own zone. */
+/** The next due time, in the schedule's own time zone. */
 function Next({
   next,
   timeZone,

@@ -2,7 +2,7 @@ import { useCell } from "../../core/cell.ts";
 import { chooseTheme, themeChoice } from "../../shell/theme.ts";
 import { Panel } from "../../ui/panel.tsx";
 
-/** How the dashboard looks on this device. */
+/** The settings of the dashboard's appearance on this device. */
 export function Appearance() {
   const chosen = useCell(themeChoice);
   return (

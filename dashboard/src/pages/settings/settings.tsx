@@ -1,4 +1,4 @@
-/** Tokens, the effective configuration with where each value comes from, and who did what. */
+/** The page of settings: tokens, the effective configuration with the origin of each value, and the audit log. */
 import { get, may } from "../../api/client.ts";
 import type { AuditEntry, Page, Setting } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -20,7 +20,6 @@ const TABS = [
   { id: "appearance", label: "Appearance" },
 ];
 
-/** The page. */
 export function Settings() {
   const who = useSession();
   const tab = usePlace().query.get("tab") ?? "config";
@@ -90,7 +89,7 @@ function Configuration() {
   );
 }
 
-/** Settings that are times, in milliseconds. */
+/** Names of settings that are durations in milliseconds. */
 const TIMES = ["retention", "lease", "heartbeat", "claimLease", "sweep"];
 
 function showSetting(name: string, value: unknown): string {

@@ -1,4 +1,4 @@
-/** Tokens: who may do what. The text of one is shown once, when it is made. */
+/** The list of tokens and their roles. The text of a token is shown once, when it is created. */
 import { useState } from "preact/hooks";
 import { change, get } from "../../api/client.ts";
 import type { Page, Token } from "../../api/shapes.ts";
@@ -14,7 +14,7 @@ import { Wide } from "../../ui/wide.tsx";
 
 const ROLES = ["viewer", "operator", "admin", "worker"] as const;
 
-/** The list, and making one. */
+/** The list of tokens, with a form that creates one. */
 export function Tokens() {
   const { data, problem, reload } = useLive(
     "tokens",

@@ -1,4 +1,4 @@
-/** Who does the work: workers with what they serve and hold, and the attempts that are open now. */
+/** The page of workers: the handlers that each serves, the attempts that each holds, and all open attempts. */
 import { change, get, may } from "../../api/client.ts";
 import type { OpenAttempt, Page, Worker } from "../../api/shapes.ts";
 import { useLive } from "../../api/use-live.ts";
@@ -17,10 +17,9 @@ import "./workers.css";
 
 const EVERY_MS = 2_000;
 const ATTEMPTS_SHOWN = 100;
-/** By this name workers say that they run scripts. */
+/** The name under which workers register to run scripts. */
 const SCRIPTS = "~script";
 
-/** The page. */
 export function Workers() {
   const chosen = usePlace().query.get("worker");
   const workers = useLive("workers", (signal) => get<Page<Worker>>("/v1/workers", { signal }), EVERY_MS);
@@ -156,7 +155,7 @@ function WorkerCard(props: {
   );
 }
 
-/** What a worker serves, as people call it. */
+/** The name of a handler that a worker serves, for display. */
 function served({ use, version }: Worker["handlers"][number]): string {
   if (use === SCRIPTS) return "all scripts";
   return version === undefined ? use : `${use}@${version}`;
@@ -232,7 +231,7 @@ function Attempts({
   );
 }
 
-/** How long an attempt may stay silent before it is lost. */
+/** The time that is left until a silent attempt is lost. */
 function Countdown({ until, now }: { readonly until: number | null; readonly now: number }) {
   if (until === null) return <span class="muted">needs no beats</span>;
   const left = Math.max(0, until - now);
